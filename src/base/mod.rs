@@ -1,0 +1,9 @@
+//! Rank 0: what every other room stands on.
+//!
+//! Clock and nanoseconds, ids, secrets, units, YAML with source positions, diagnostics, templates.
+//! Nothing here may know of load tests, of OSProfiler or of HTTP.
+
+pub mod clock;
+pub mod ids;
+pub mod secret;
+pub mod units;

@@ -1,0 +1,125 @@
+//! Durations as people write and read them: `250ms`, `1.5s`, `2m`.
+//!
+//! A number without a unit is never a duration here; Rally's own keys, which are seconds, are read
+//! as numbers by their own fields.
+
+use std::time::Duration;
+
+const UNITS: [(&str, f64); 6] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0)];
+const HOUR_S: f64 = 3600.0;
+/// No duration in a scenario may be longer (it would be a typing error, and sums must not overflow).
+pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Reads `250ms`, `1.5s`, `2m`, `1h30m`, `0s`.
+///
+/// # Errors
+/// Says what is wrong and how a duration is written: no unit, unknown unit, negative, over 30 days.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let help = "write a number with a unit, such as 250ms, 1.5s, 2m or 1h";
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(format!("an empty duration: {help}"));
+    }
+    let mut total_s = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(digits);
+        let value: f64 = number.parse().map_err(|_| format!("`{text}` is not a duration: {help}"))?;
+        let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(letters);
+        let factor = if unit == "h" { Some(HOUR_S) } else { UNITS.iter().find(|u| u.0 == unit).map(|u| u.1) };
+        total_s += value
+            * factor.ok_or_else(|| {
+                if unit.is_empty() {
+                    format!("`{text}` has no unit: {help}")
+                } else {
+                    format!("`{unit}` is not a unit of time: use ns, us, ms, s, m or h")
+                }
+            })?;
+        rest = tail.trim_start();
+    }
+    if total_s > DURATION_MAX.as_secs_f64() {
+        return Err(format!("`{text}` is longer than 30 days"));
+    }
+    Ok(Duration::from_secs_f64(total_s))
+}
+
+/// A duration in three significant digits with the unit that fits: `431 µs`, `12.3 ms`, `1.20 s`.
+#[must_use]
+pub fn format_ns(nanos: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let value = nanos as f64;
+    for (unit, scale) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
+        if value < scale * 999.5 {
+            return format!("{} {unit}", three_digits(value / scale, unit == "ns"));
+        }
+    }
+    format!("{} s", three_digits(value / 1e9, false))
+}
+
+fn three_digits(value: f64, whole: bool) -> String {
+    let decimals = if whole || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        for (text, expected_ms) in [
+            ("250ms", 250.0),
+            ("1.5s", 1500.0),
+            ("2m", 120_000.0),
+            ("1h30m", 5_400_000.0),
+            ("0s", 0.0),
+            (" 10us ", 0.01),
+            ("10µs", 0.01),
+            ("1m 30s", 90_000.0),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs_f64(expected_ms / 1e3)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_says_why() {
+        for (text, part) in [
+            ("", "empty"),
+            ("10", "no unit"),
+            ("10 parsecs", "`parsecs` is not a unit"),
+            ("-1s", "not a duration"),
+            ("ms", "not a duration"),
+            ("1e3s", "`e` is not a unit"),
+            ("1..5s", "not a duration"),
+            ("99999h", "longer than 30 days"),
+        ] {
+            let error = parse_duration(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_in_three_digits() {
+        for (nanos, expected) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (431_400, "431 µs"),
+            (999_600, "1.00 ms"),
+            (12_345_678, "12.3 ms"),
+            (812_000_000, "812 ms"),
+            (1_204_000_000, "1.20 s"),
+            (99_960_000_000, "100 s"),
+        ] {
+            assert_eq!(format_ns(nanos), expected);
+        }
+    }
+}

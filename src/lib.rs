@@ -1,0 +1,3 @@
+//! `bench`: a load-test harness that profiles every iteration.
+
+pub mod base;
