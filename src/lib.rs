@@ -1,3 +1,5 @@
 //! `bench`: a load-test harness that profiles every iteration.
 
 pub mod base;
+pub mod report;
+pub mod results;

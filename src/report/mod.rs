@@ -1,0 +1,4 @@
+//! Rank 9: what people and programs read: HTML, terminal.
+//!
+//! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
+//! itself: the caller hands in the writer.

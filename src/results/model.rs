@@ -1,0 +1,452 @@
+//! The result model: what `results.json` holds, in the order in which it stands there.
+//!
+//! Version 1. A key is never given another meaning: new keys may be added within a version; anything
+//! else raises [`VERSION`]. Times are milliseconds in `_ms`, seconds in `_s` (both with all the
+//! digits measured), counts are plain numbers.
+//!
+//! The iterations are not a field of [`Results`]: there may be millions. They are streamed into
+//! the same JSON object as the last key, `iterations`, a list of [`IterationRow`].
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// The value of the key `format` in every results file.
+pub const FORMAT: &str = "bench-results";
+/// The version of the model that this build writes.
+pub const VERSION: u32 = 1;
+
+/// One run: what ran, where, with which options, and what came of it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Results {
+    /// Always `bench-results`.
+    pub format: String,
+    /// The version of this model.
+    pub version: u32,
+    /// The verdict of all the scenario's `sla` sections.
+    pub verdict: Verdict,
+    /// When and how the run went.
+    pub run: Run,
+    /// What was run.
+    pub scenario: ScenarioInfo,
+    /// Where it was run.
+    pub deployment: DeploymentInfo,
+    /// Whether iterations were traced, and by which collector.
+    pub profiling: Profiling,
+    /// The machine that made the load.
+    pub environment: Environment,
+    /// What a reader must know to trust the numbers: warnings, each one sentence.
+    pub notes: Vec<String>,
+    /// One entry for each workload, in the scenario's order.
+    pub workloads: Vec<Workload>,
+    /// The slowest iterations of the run by response time, slowest first.
+    pub slowest: Vec<SlowIteration>,
+}
+
+/// When and how the run went.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Run {
+    /// A random id of the run.
+    pub id: Uuid,
+    /// The seed from which every trace id of this run is derived.
+    pub id_seed: Uuid,
+    /// How it ended.
+    pub status: RunStatus,
+    /// RFC 3339, UTC: the zero of every `start_s` and `due_s`.
+    pub started_at: String,
+    /// From the first workload's start to the last one's end, in seconds.
+    pub duration_s: f64,
+    /// What went wrong with the run itself, if anything did.
+    pub error: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// All workloads ran to their end.
+    Finished,
+    /// Stopped by SIGINT or SIGTERM; what had run is here.
+    Interrupted,
+    /// Stopped by the scenario's own time limit.
+    TimedOut,
+    /// `setup` or the harness failed.
+    Failed,
+    /// The log has no end: the harness was killed. Everything up to its last frame is here.
+    Recovered,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ScenarioInfo {
+    /// Its title.
+    pub title: String,
+    /// The file as it was named.
+    pub file: String,
+    /// SHA-256 of the file's bytes, hexadecimal.
+    pub sha256: String,
+    /// The variables given with `--set`.
+    pub set: BTreeMap<String, String>,
+}
+
+/// Where it was run.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct DeploymentInfo {
+    /// Its name.
+    pub name: String,
+    /// The file as it was named.
+    pub file: String,
+    /// Base URLs by name, without user info.
+    pub targets: BTreeMap<String, String>,
+    /// False when certificates were not verified.
+    pub tls_verified: bool,
+    /// `none`, `basic`, `bearer` or `keystone`.
+    pub auth: String,
+}
+
+/// Whether iterations were traced.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Profiling {
+    /// True when a profiler was initialised for each iteration and its signed headers were sent.
+    pub enabled: bool,
+    /// Why not, when it was not.
+    pub reason: Option<String>,
+    /// The collector without user, password and query.
+    pub collector: Option<String>,
+    /// What happened when traces were fetched: a count for each state of a trace.
+    pub fetched: BTreeMap<TraceState, u64>,
+    /// The collector's last error.
+    pub collector_error: Option<String>,
+}
+
+/// The machine that made the load.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Environment {
+    /// The version of `bench`.
+    pub bench_version: String,
+    /// Operating system and architecture.
+    pub os: String,
+    /// Processors that the harness could use.
+    pub cpus: u32,
+    /// Threads that made the load.
+    pub workers: u32,
+}
+
+/// The outcome of one or all gates.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Outcome {
+    /// Every criterion holds.
+    Pass,
+    /// At least one criterion does not hold.
+    Fail,
+    /// There is no data to judge by.
+    Invalid,
+    /// No criterion was asked for.
+    None,
+}
+
+/// The verdict of a run.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Verdict {
+    /// The worst of the criteria's outcomes.
+    pub outcome: Outcome,
+    /// One row for each criterion of each workload.
+    pub criteria: Vec<Criterion>,
+}
+
+/// One criterion of a workload's `sla`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Criterion {
+    /// The workload that it judges.
+    pub workload: String,
+    /// Its name in the scenario, such as `failure_rate`.
+    pub criterion: String,
+    /// The condition in words, such as `failure rate at most 5 %`.
+    pub condition: String,
+    /// What was observed, in words, such as `1.2 %`; `no samples` when there were none.
+    pub observed: String,
+    /// How it went.
+    pub outcome: Outcome,
+    /// How many iterations it was judged by.
+    pub samples: u64,
+    /// Trace ids of iterations that broke it, worst first, at most five.
+    pub trace_ids: Vec<Uuid>,
+}
+
+/// One workload's figures.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// The runner's name and settings as resolved, such as `{"constant": {"times": 100, …}}`.
+    pub runner: Map<String, Value>,
+    /// Offset of the first iteration's start from the run's start, in seconds.
+    pub start_s: f64,
+    /// From the first start to the last end, in seconds.
+    pub duration_s: f64,
+    /// How the iterations ended.
+    pub iterations: Counts,
+    /// Completed iterations a second.
+    pub rate_per_s: f64,
+    /// From the time an iteration was due to its end; failed ones included, aborted ones not.
+    pub response_time: Distribution,
+    /// From the time an iteration really started to its end; failed ones included, aborted ones not.
+    pub service_time: Distribution,
+    /// One entry for each action, in the scenario's order.
+    pub actions: Vec<Action>,
+    /// What failed, most frequent first.
+    pub errors: Vec<ErrorClass>,
+}
+
+/// How iterations or requests ended.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Counts {
+    /// All that started.
+    pub total: u64,
+    /// Without fault.
+    pub ok: u64,
+    /// With a fault of the service, the network or a check.
+    pub failed: u64,
+    /// Cut off by the end of the run.
+    pub aborted: u64,
+}
+
+/// One action's figures.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Action {
+    /// Its name.
+    pub name: String,
+    /// `GET /v3/users/{{ id }}`: the method and the URL as written.
+    pub request: String,
+    /// How its requests ended.
+    pub requests: Counts,
+    /// From send to the last byte of the answer.
+    pub service_time: Distribution,
+    /// The mean of each phase of the requests that answered, in milliseconds.
+    pub phases: Phases,
+    /// How often each status code was answered.
+    pub status: BTreeMap<u16, u64>,
+    /// Bytes of answers' bodies.
+    pub bytes_received: u64,
+    /// Connections that its requests opened (the others were reused).
+    pub connections_opened: u64,
+}
+
+/// The mean of each phase of a request, in milliseconds; 0 where a connection was reused.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Phases {
+    /// Resolving the host's name.
+    pub resolve_ms: f64,
+    /// The TCP handshake.
+    pub connect_ms: f64,
+    /// The TLS handshake.
+    pub tls_ms: f64,
+    /// Writing the request.
+    pub send_ms: f64,
+    /// From the request's last byte to the answer's first.
+    pub wait_ms: f64,
+    /// From the answer's first byte to its last.
+    pub receive_ms: f64,
+}
+
+/// What failed.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ErrorClass {
+    /// Its class, such as `timeout`, `connect`, `status`, `check`.
+    pub class: String,
+    /// The action in which it happened.
+    pub action: Option<String>,
+    /// The message of its first occurrence.
+    pub message: String,
+    /// How often it happened.
+    pub count: u64,
+    /// Trace ids of the first iterations that it ended, at most five.
+    pub trace_ids: Vec<Uuid>,
+}
+
+/// A latency distribution (an HDR histogram with three significant digits).
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub struct Distribution {
+    /// Samples; every other field is 0 or empty when this is 0.
+    pub count: u64,
+    /// The smallest.
+    pub min_ms: f64,
+    /// The arithmetic mean, exact.
+    pub mean_ms: f64,
+    /// The standard deviation.
+    pub stddev_ms: f64,
+    /// The largest, exact.
+    pub max_ms: f64,
+    /// Value at each percentile, ascending.
+    pub percentiles: Vec<Percentile>,
+    /// The whole histogram of nanoseconds: HdrHistogram's V2 format, deflated, in base64.
+    pub histogram: String,
+    /// Every occupied bucket of about 5 % width, ascending, with a sample's trace id.
+    pub buckets: Vec<Bucket>,
+}
+
+/// One percentile of a distribution.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Percentile {
+    /// Such as 99.9.
+    pub percentile: f64,
+    /// The value that this share of the samples does not exceed.
+    pub value_ms: f64,
+}
+
+/// One occupied bucket of a distribution.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Bucket {
+    /// Its lower bound, inclusive.
+    pub from_ms: f64,
+    /// Its upper bound, exclusive.
+    pub to_ms: f64,
+    /// Its samples.
+    pub count: u64,
+    /// The trace id of its slowest sample.
+    pub trace_id: Uuid,
+}
+
+/// How an iteration or a request ended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IterationOutcome {
+    /// Without fault.
+    Ok,
+    /// With a fault of the service, the network or a check.
+    Failed,
+    /// Cut off by the end of the run.
+    Aborted,
+}
+
+/// One iteration, as it stands in `results.json` under `iterations`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct IterationRow {
+    /// Its trace id: OSProfiler's base_id.
+    pub trace_id: Uuid,
+    /// The index of its workload.
+    pub workload: u16,
+    /// Its number within the workload, from 0.
+    pub number: u64,
+    /// When it was due, in seconds from the run's start.
+    pub due_s: f64,
+    /// When it started, in seconds from the run's start.
+    pub start_s: f64,
+    /// From its start to its end.
+    pub duration_ms: f64,
+    /// How it ended.
+    pub outcome: IterationOutcome,
+    /// The class of the fault that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One of the slowest iterations, with what its trace tells.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct SlowIteration {
+    /// The iteration.
+    #[serde(flatten)]
+    pub iteration: IterationRow,
+    /// From the time it was due to its end.
+    pub response_ms: f64,
+    /// Its actions in order, with the offset from its start.
+    pub actions: Vec<ActionTiming>,
+    /// What the collector knew of it.
+    pub trace: TraceState,
+    /// The trace point that took the most time by itself.
+    pub culprit: Option<Culprit>,
+}
+
+/// One action of one iteration.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ActionTiming {
+    /// The action's name.
+    pub name: String,
+    /// Offset from the iteration's start.
+    pub start_ms: f64,
+    /// From send to the last byte of the answer.
+    pub duration_ms: f64,
+    /// The status answered, absent when there was no answer.
+    pub status: Option<u16>,
+}
+
+/// What the collector knew of a trace.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceState {
+    /// Every point has its start and its stop.
+    Complete,
+    /// Some point lacks its stop or its start.
+    Partial,
+    /// The collector has no point of it.
+    Absent,
+    /// It was not asked for, or the collector did not answer.
+    NotFetched,
+}
+
+/// The trace point that took the most time by itself in one iteration.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Culprit {
+    /// The point's name, such as `db`.
+    pub name: String,
+    /// What it did: a statement, a path, a method; empty when its info does not say.
+    pub detail: String,
+    /// The service that reported it.
+    pub service: String,
+    /// The host that reported it.
+    pub host: String,
+    /// How often a point of this name and detail occurs in the trace.
+    pub calls: u64,
+    /// The time that these calls took by themselves, without their children.
+    pub self_ms: f64,
+    /// That time as a share of the iteration's duration, 0 to 1.
+    pub share: f64,
+    /// The names of the points above it, outermost first.
+    pub path: Vec<String>,
+}
+
+/// A fetched trace as it is stored in the run directory, `traces/<trace_id>.json`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct StoredTrace {
+    /// OSProfiler's base_id.
+    pub trace_id: Uuid,
+    /// What the collector knew of it.
+    pub state: TraceState,
+    /// Its points, depth first, each parent before its children, children by start.
+    pub points: Vec<StoredPoint>,
+}
+
+/// One trace point of a stored trace.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct StoredPoint {
+    /// 0 for a root.
+    pub depth: u32,
+    /// The point's id.
+    pub trace_id: String,
+    /// Its parent's id.
+    pub parent_id: String,
+    /// Its name, such as `wsgi` or `db`.
+    pub name: String,
+    /// What it did, in a few words: a statement, a method and path.
+    pub detail: String,
+    /// The service that reported it.
+    pub service: String,
+    /// The project that reported it.
+    pub project: String,
+    /// The host that reported it.
+    pub host: String,
+    /// Offset from the trace's first record, in microseconds.
+    pub start_us: i64,
+    /// None when its stop (or its start) is missing.
+    pub duration_us: Option<u64>,
+    /// Duration without the union of its children, in microseconds.
+    pub self_us: u64,
+    /// The exception that it ended with.
+    pub error: Option<String>,
+    /// What was recorded at its start.
+    pub info: Value,
+}
