@@ -4,6 +4,9 @@
 //! Nothing here may know of load tests, of OSProfiler or of HTTP.
 
 pub mod clock;
+pub mod diagnostics;
 pub mod ids;
 pub mod secret;
+pub mod template;
 pub mod units;
+pub mod yaml;

@@ -26,6 +26,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
         let value: f64 = number.parse().map_err(|_| format!("`{text}` is not a duration: {help}"))?;
+        let tail = tail.trim_start();
         let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let factor = if unit == "h" { Some(HOUR_S) } else { UNITS.iter().find(|u| u.0 == unit).map(|u| u.1) };
@@ -81,6 +82,7 @@ mod tests {
             ("2m", 120_000.0),
             ("1h30m", 5_400_000.0),
             ("0s", 0.0),
+            ("10 ms", 10.0),
             (" 10us ", 0.01),
             ("10µs", 0.01),
             ("1m 30s", 90_000.0),
@@ -95,6 +97,7 @@ mod tests {
             ("", "empty"),
             ("10", "no unit"),
             ("10 parsecs", "`parsecs` is not a unit"),
+            ("5 6ms", "has no unit"),
             ("-1s", "not a duration"),
             ("ms", "not a duration"),
             ("1e3s", "`e` is not a unit"),

@@ -1,0 +1,276 @@
+//! Templates `{{ … }}` in scenarios: compiled once, rendered for every request.
+//!
+//! A text without `{{` or `{%` is a literal and costs nothing. A text that is one expression and
+//! nothing else keeps the type of its value, so that `"{{ count }}"` in a JSON body can be a number.
+//! An undefined variable is an error, never an empty text.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use minijinja::value::{Object, ObjectRepr};
+use minijinja::{Environment, Expression, Template, UndefinedBehavior};
+use uuid::Uuid;
+
+pub use minijinja::Value;
+
+/// Compiles templates; all that it compiled lives as long as the process.
+#[derive(Clone, Copy)]
+pub struct Engine {
+    environment: &'static Environment<'static>,
+}
+
+/// A compiled text.
+pub enum Text {
+    /// Nothing to fill in.
+    Literal(Box<str>),
+    /// One expression, which keeps its type.
+    Expression(Expression<'static, 'static>),
+    /// Text with expressions in it.
+    Template(Template<'static, 'static>),
+}
+
+/// Why a template could not be compiled or rendered: one line.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct TemplateError(pub String);
+
+impl From<minijinja::Error> for TemplateError {
+    fn from(error: minijinja::Error) -> Self {
+        let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+        Self(format!("{}{detail}", error.kind()))
+    }
+}
+
+/// The functions that templates may call, with what they are for.
+pub const FUNCTIONS: [(&str, &str); 3] = [
+    ("uuid()", "a random UUID"),
+    ("random_int(low, high)", "a random whole number, both bounds included"),
+    ("now()", "seconds since the Unix epoch, with a fraction"),
+];
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine {
+    /// An engine with the functions of [`FUNCTIONS`].
+    ///
+    /// The environment is leaked, a few kilobytes a scenario: compiled templates borrow from it for
+    /// as long as the load runs, on every thread.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.add_function("uuid", || Uuid::new_v4().to_string());
+        environment.add_function("random_int", random_int);
+        environment.add_function("now", || {
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            since.unwrap_or_default().as_secs_f64()
+        });
+        Self { environment: Box::leak(Box::new(environment)) }
+    }
+
+    /// Compiles a text.
+    ///
+    /// # Errors
+    /// A syntax error, with minijinja's explanation.
+    pub fn compile(&self, text: &str) -> Result<Text, TemplateError> {
+        if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
+            return Ok(Text::Literal(text.into()));
+        }
+        if let Some(expression) = sole_expression(text) {
+            return Ok(Text::Expression(self.environment.compile_expression_owned(expression.to_owned())?));
+        }
+        // The source is leaked as the environment is; a scenario file is bounded.
+        let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
+        Ok(Text::Template(self.environment.template_from_str(source)?))
+    }
+}
+
+fn random_int(low: i64, high: i64) -> Result<i64, minijinja::Error> {
+    let width = i128::from(high) - i128::from(low) + 1;
+    if width < 1 {
+        let detail = "random_int(low, high) needs low <= high";
+        return Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, detail));
+    }
+    let random = i128::from(super::ids::mix(Uuid::new_v4().as_u64_pair().0)).rem_euclid(width);
+    i64::try_from(i128::from(low) + random).map_err(|_| minijinja::ErrorKind::InvalidOperation.into())
+}
+
+/// `x.y` of the text `{{ x.y }}`, when there is nothing around it.
+fn sole_expression(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix("{{")?.strip_suffix("}}")?;
+    let control = inner.starts_with(['-', '+']) || inner.ends_with(['-', '+']);
+    (!control && !inner.contains("{{") && !inner.contains("}}") && !inner.contains("{%")).then_some(inner)
+}
+
+impl Text {
+    /// The text if nothing is to be filled in.
+    #[must_use]
+    pub fn literal(&self) -> Option<&str> {
+        if let Self::Literal(text) = self { Some(text) } else { None }
+    }
+
+    /// The names of the variables that it uses.
+    #[must_use]
+    pub fn variables(&self) -> BTreeSet<String> {
+        let names = match self {
+            Self::Literal(_) => return BTreeSet::new(),
+            Self::Expression(expression) => expression.undeclared_variables(false),
+            Self::Template(template) => template.undeclared_variables(false),
+        };
+        let functions: Vec<&str> = FUNCTIONS.iter().filter_map(|(f, _)| f.split('(').next()).collect();
+        const GLOBALS: [&str; 4] = ["range", "dict", "namespace", "debug"];
+        let own = |name: &str| !functions.contains(&name) && !GLOBALS.contains(&name);
+        names.into_iter().filter(|name| own(name)).collect()
+    }
+
+    /// Appends the text with its variables filled in.
+    ///
+    /// # Errors
+    /// An undefined variable or a failing expression.
+    pub fn render(&self, variables: &Variables, output: &mut String) -> Result<(), TemplateError> {
+        match self {
+            Self::Literal(text) => output.push_str(text),
+            Self::Expression(_) => {
+                use std::fmt::Write as _;
+                let value = self.evaluate(variables)?;
+                match value.as_str() {
+                    Some(text) => output.push_str(text),
+                    None => write!(output, "{value}").map_err(|e| TemplateError(e.to_string()))?,
+                }
+            }
+            Self::Template(template) => output.push_str(&template.render(variables.context())?),
+        }
+        Ok(())
+    }
+
+    /// The value: text, or whatever the sole expression gives.
+    ///
+    /// # Errors
+    /// An undefined variable or a failing expression.
+    pub fn evaluate(&self, variables: &Variables) -> Result<Value, TemplateError> {
+        match self {
+            Self::Literal(text) => Ok(Value::from(&**text)),
+            Self::Expression(expression) => {
+                let value = expression.eval(variables.context())?;
+                if value.is_undefined() {
+                    let names = self.variables().into_iter().collect::<Vec<_>>().join("`, `");
+                    return Err(TemplateError(format!("undefined value: `{names}` has no such value")));
+                }
+                Ok(value)
+            }
+            Self::Template(template) => Ok(Value::from(template.render(variables.context())?)),
+        }
+    }
+}
+
+/// The variables of one iteration: the scenario's, shared, and those that the iteration set.
+#[derive(Clone, Debug)]
+pub struct Variables {
+    scope: Arc<Scope>,
+}
+
+#[derive(Clone, Debug)]
+struct Scope {
+    shared: Arc<Vec<(Arc<str>, Value)>>,
+    own: Vec<(Arc<str>, Value)>,
+}
+
+impl Variables {
+    /// Variables that all iterations share.
+    #[must_use]
+    pub fn new(shared: Arc<Vec<(Arc<str>, Value)>>) -> Self {
+        Self { scope: Arc::new(Scope { shared, own: Vec::new() }) }
+    }
+
+    /// Sets a variable for this iteration only.
+    pub fn set(&mut self, name: &Arc<str>, value: Value) {
+        let own = &mut Arc::make_mut(&mut self.scope).own;
+        match own.iter_mut().find(|(other, _)| other == name) {
+            Some(entry) => entry.1 = value,
+            None => own.push((Arc::clone(name), value)),
+        }
+    }
+
+    /// All that this iteration set.
+    #[must_use]
+    pub fn own(&self) -> &[(Arc<str>, Value)] {
+        &self.scope.own
+    }
+
+    fn context(&self) -> Value {
+        Value::from_dyn_object(Arc::clone(&self.scope))
+    }
+}
+
+impl Object for Scope {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let name = key.as_str()?;
+        let find =
+            |list: &[(Arc<str>, Value)]| list.iter().find(|(k, _)| &**k == name).map(|(_, v)| v.clone());
+        find(&self.own).or_else(|| find(&self.shared))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables() -> Variables {
+        let shared = vec![
+            (Arc::from("user"), Value::from("admin")),
+            (Arc::from("n"), Value::from(3)),
+            (Arc::from("auth"), Value::from_serialize(serde_json::json!({"token": "t"}))),
+        ];
+        let mut variables = Variables::new(Arc::new(shared));
+        variables.set(&Arc::from("id"), Value::from("a/b"));
+        variables.set(&Arc::from("id"), Value::from("c"));
+        variables
+    }
+
+    #[test]
+    fn texts_are_filled_in() {
+        for (text, expected) in [
+            ("plain { x }", Ok("plain { x }")),
+            ("{{ user }}", Ok("admin")),
+            ("/v3/{{ user }}/{{ id }}?n={{ n + 1 }}", Ok("/v3/admin/c?n=4")),
+            ("{{ auth.token }}{% if n > 2 %}!{% endif %}", Ok("t!")),
+            ("{{ nobody }}", Err("undefined value")),
+            ("x{{ nobody }}", Err("undefined value")),
+            ("x{{ auth.nothing }}", Err("undefined value")),
+            ("{{ random_int(4, 4) }}", Ok("4")),
+            ("{{ random_int(5, 4) }}", Err("needs low <= high")),
+        ] {
+            let compiled = Engine::new().compile(text).unwrap();
+            let mut output = String::new();
+            match (compiled.render(&variables(), &mut output), expected) {
+                (Ok(()), Ok(expected)) => assert_eq!(output, expected, "{text}"),
+                (Err(error), Err(part)) => assert!(error.0.contains(part), "{text}: {error}"),
+                (result, _) => panic!("{text}: {result:?} {output}"),
+            }
+        }
+    }
+
+    #[test]
+    fn one_expression_alone_keeps_its_type() {
+        let engine = Engine::new();
+        let value = |text| engine.compile(text).unwrap().evaluate(&variables()).unwrap();
+        assert_eq!(serde_json::to_string(&value("{{ n }}")).unwrap(), "3");
+        assert_eq!(serde_json::to_string(&value(" {{ n }}")).unwrap(), "\" 3\"");
+    }
+
+    #[test]
+    fn the_variables_that_a_text_needs_are_known_before_it_runs() {
+        let text =
+            Engine::new().compile("{{ a.b }}{{ uuid() }}{% for x in range(2) %}{{ x + c }}{% endfor %}");
+        assert_eq!(text.unwrap().variables().into_iter().collect::<Vec<_>>(), ["a", "c"]);
+        assert!(Engine::new().compile("{{ a b }}").is_err());
+    }
+}

@@ -1,0 +1,528 @@
+//! YAML with source positions, strict and bounded.
+//!
+//! `serde_yaml` keeps no positions for values that are valid, so documents are read into [`Node`]s
+//! here and handed on as [`serde_yaml::Value`]. What YAML lets pass in silence is an error: duplicate
+//! keys, several documents, keys that YAML 1.1 would take for booleans, custom tags. Size, depth,
+//! and the number of nodes after the expansion of aliases are bounded.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
+
+use super::diagnostics::{Fault, Source};
+
+/// The largest file that is read, in bytes.
+pub const BYTES_MAX: usize = 1 << 20;
+/// The deepest nesting of lists and maps.
+pub const DEPTH_MAX: usize = 64;
+/// The most nodes of a document, after aliases are expanded.
+pub const NODES_MAX: usize = 100_000;
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The value.
+    pub kind: Kind,
+    /// Its bytes in the source.
+    pub span: Range<usize>,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Nothing, `~` or `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number with a fraction or an exponent.
+    Float(f64),
+    /// Text; `quoted` tells whether it was written in quotes or as a block.
+    Text {
+        /// The text.
+        text: String,
+        /// Written in quotes or as a block.
+        quoted: bool,
+    },
+    /// A list.
+    List(Vec<Node>),
+    /// A map in the order of the source.
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a map and where it stands.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The key.
+    pub name: String,
+    /// Its bytes in the source.
+    pub span: Range<usize>,
+}
+
+impl Node {
+    /// The value of `key` in a map.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().iter().find(|(k, _)| k.name == key).map(|(_, node)| node)
+    }
+
+    /// The entries of a map; none when it is no map.
+    #[must_use]
+    pub fn entries(&self) -> &[(Key, Node)] {
+        if let Kind::Map(entries) = &self.kind { entries } else { &[] }
+    }
+
+    /// The items of a list; none when it is no list.
+    #[must_use]
+    pub fn items(&self) -> &[Node] {
+        if let Kind::List(items) = &self.kind { items } else { &[] }
+    }
+
+    /// What it is, for messages: `a number`, `text`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.kind {
+            Kind::Null => "nothing".to_owned(),
+            Kind::Bool(value) => format!("`{value}`"),
+            Kind::Int(value) => format!("the number {value}"),
+            Kind::Float(value) => format!("the number {value}"),
+            Kind::Text { text, .. } if text.len() > 40 => "a text".to_owned(),
+            Kind::Text { text, .. } => format!("the text `{text}`"),
+            Kind::List(_) => "a list".to_owned(),
+            Kind::Map(_) => "a map".to_owned(),
+        }
+    }
+
+    /// The same value without positions.
+    #[must_use]
+    pub fn to_value(&self) -> serde_yaml::Value {
+        use serde_yaml::Value;
+        match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(value) => Value::Bool(*value),
+            Kind::Int(value) => Value::Number((*value).into()),
+            Kind::Float(value) => Value::Number((*value).into()),
+            Kind::Text { text, .. } => Value::String(text.clone()),
+            Kind::List(items) => Value::Sequence(items.iter().map(Node::to_value).collect()),
+            Kind::Map(entries) => Value::Mapping(
+                entries.iter().map(|(k, v)| (Value::String(k.name.clone()), v.to_value())).collect(),
+            ),
+        }
+    }
+}
+
+/// Bytes of a file as a source: bounded, UTF-8, a byte order mark taken off.
+///
+/// # Errors
+/// Too large, or not UTF-8 (with the place).
+pub fn source(name: &str, bytes: &[u8]) -> Result<Source, (Source, Fault)> {
+    let nameless = Source { name: name.to_owned(), text: String::new() };
+    if bytes.len() > BYTES_MAX {
+        let fault = Fault::file(format!("{} bytes are too many for a YAML file", bytes.len()))
+            .help("the limit is 1 MiB; move data out of the file");
+        return Err((nameless, fault));
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+            Ok(Source { text: text.to_owned(), ..nameless })
+        }
+        Err(error) => {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            let fault = Fault::file(format!("line {line} is not valid UTF-8")).help("save the file as UTF-8");
+            Err((nameless, fault))
+        }
+    }
+}
+
+/// Reads the one document of a source.
+///
+/// # Errors
+/// Every fault found; a syntax error ends the reading.
+pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
+    let mut builder = Builder::new(&source.text);
+    let mut parser = Parser::new_from_str(&source.text);
+    builder.read(&mut parser);
+    let Builder { root, mut faults, .. } = builder;
+    match root {
+        Some(node) if faults.is_empty() => Ok(node),
+        None if faults.is_empty() => {
+            faults.push(Fault::file("the file is empty"));
+            Err(faults)
+        }
+        _ => Err(faults),
+    }
+}
+
+/// A list or map that is still open.
+struct Open {
+    node: Node,
+    key: Option<Key>,
+    anchor: usize,
+}
+
+struct Builder<'t> {
+    text: &'t str,
+    /// Byte offset of each character, when not every character is one byte.
+    bytes_at: Option<Vec<usize>>,
+    stack: Vec<Open>,
+    root: Option<Node>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+    documents: usize,
+    faults: Vec<Fault>,
+}
+
+impl<'t> Builder<'t> {
+    fn new(text: &'t str) -> Self {
+        let bytes_at = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
+        Self {
+            text,
+            bytes_at,
+            stack: Vec::new(),
+            root: None,
+            anchors: HashMap::new(),
+            nodes: 0,
+            documents: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, parser: &mut Parser<'t, StrInput<'t>>) {
+        while let Some(next) = parser.next_event() {
+            match next {
+                Ok((Event::StreamEnd, _)) => return,
+                Ok((event, span)) => {
+                    if !self.event(event, span) {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let at = self.byte(error.marker().index());
+                    self.faults.push(syntax_fault(self.text, at, error.info()));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes one event; false ends the reading.
+    fn event(&mut self, event: Event<'_>, span: Span) -> bool {
+        let span = self.byte(span.start.index())..self.byte(span.end.index());
+        match event {
+            Event::DocumentStart(_) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    let fault = Fault::error(span, "a second document in one file");
+                    self.faults.push(fault.help("put it into a file of its own"));
+                    return false;
+                }
+            }
+            Event::MappingStart(anchor, tag) => {
+                return self.open(Kind::Map(Vec::new()), span, anchor, tag.is_some());
+            }
+            Event::SequenceStart(anchor, tag) => {
+                return self.open(Kind::List(Vec::new()), span, anchor, tag.is_some());
+            }
+            Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
+            Event::Scalar(text, style, anchor, tag) => {
+                let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema());
+                let kind = scalar(&text, style, tag.is_some());
+                if !core {
+                    self.reject_tag(span.clone());
+                }
+                return self.value(Node { kind, span }, anchor);
+            }
+            Event::Alias(anchor) => return self.alias(anchor, span),
+            _ => {}
+        }
+        true
+    }
+
+    fn reject_tag(&mut self, span: Range<usize>) {
+        self.faults
+            .push(Fault::error(span, "tags such as `!name` have no meaning here").help("remove the tag"));
+    }
+
+    fn open(&mut self, kind: Kind, span: Range<usize>, anchor: usize, tagged: bool) -> bool {
+        if self.stack.len() >= DEPTH_MAX {
+            self.faults.push(Fault::error(span, format!("nested deeper than {DEPTH_MAX} levels")));
+            return false;
+        }
+        if tagged {
+            self.reject_tag(span.clone());
+        }
+        self.stack.push(Open { node: Node { kind, span }, key: None, anchor });
+        true
+    }
+
+    fn close(&mut self, end: usize) {
+        let Some(mut open) = self.stack.pop() else { return };
+        open.node.span.end = end.max(open.node.span.start);
+        let trimmed = self.text[open.node.span.clone()].trim_end().len();
+        open.node.span.end = open.node.span.start + trimmed;
+        self.value(open.node, open.anchor);
+    }
+
+    fn alias(&mut self, anchor: usize, span: Range<usize>) -> bool {
+        if self.stack.iter().any(|open| open.anchor == anchor) {
+            self.faults.push(Fault::error(span, "an alias to the value that it stands in"));
+            return false;
+        }
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            self.faults.push(Fault::error(span, "an alias without its anchor"));
+            return false;
+        };
+        self.nodes += count(&node);
+        self.value(Node { kind: node.kind, span }, 0)
+    }
+
+    /// Puts a finished value where it belongs; false ends the reading.
+    fn value(&mut self, node: Node, anchor: usize) -> bool {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            self.faults.push(
+                Fault::error(node.span, format!("more than {NODES_MAX} values once aliases are expanded"))
+                    .help("write data into a file of its own, or use fewer aliases"),
+            );
+            return false;
+        }
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        let Some(open) = self.stack.last_mut() else {
+            self.root = Some(node);
+            return true;
+        };
+        match &mut open.node.kind {
+            Kind::List(items) => items.push(node),
+            Kind::Map(entries) => match open.key.take() {
+                None => open.key = key_of(node, &mut self.faults),
+                Some(key) => insert(entries, key, node, &mut self.faults),
+            },
+            _ => {}
+        }
+        true
+    }
+
+    fn byte(&self, char_index: usize) -> usize {
+        let at = self
+            .bytes_at
+            .as_ref()
+            .map_or(char_index, |map| map.get(char_index).copied().unwrap_or(self.text.len()));
+        at.min(self.text.len())
+    }
+}
+
+fn count(node: &Node) -> usize {
+    match &node.kind {
+        Kind::List(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Kind::Map(entries) => 1 + entries.iter().map(|(_, node)| count(node)).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+fn syntax_fault(text: &str, at: usize, info: &str) -> Fault {
+    let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[line_start..].lines().next().unwrap_or_default();
+    let indent = &line[..line.len() - line.trim_start().len()];
+    if indent.contains('\t') {
+        let tab = line_start + indent.find('\t').unwrap_or(0);
+        return Fault::error(tab..tab + 1, "a tab as indentation").help("indent with spaces");
+    }
+    if info.contains("recursion limit") {
+        return Fault::error(at..at, format!("nested deeper than {DEPTH_MAX} levels"));
+    }
+    let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
+    Fault::error(at..end, format!("not valid YAML: {info}"))
+        .help("look at the indentation, quotes, brackets and colons on this line and the one above")
+}
+
+/// Keys that YAML 1.1 readers take for booleans, so that they would not be found.
+const BOOLEAN_KEYS: [&str; 8] = ["yes", "no", "on", "off", "true", "false", "null", "~"];
+
+fn key_of(node: Node, faults: &mut Vec<Fault>) -> Option<Key> {
+    let span = node.span;
+    let name = match node.kind {
+        Kind::Text { text, quoted } => {
+            if !quoted && BOOLEAN_KEYS.contains(&text.to_ascii_lowercase().as_str()) {
+                faults.push(
+                    Fault::error(span.clone(), format!("YAML 1.1 reads the key `{text}` as a boolean"))
+                        .help(format!("quote it: \"{text}\"")),
+                );
+            }
+            text
+        }
+        Kind::Int(value) => value.to_string(),
+        Kind::Float(value) => value.to_string(),
+        Kind::Bool(value) => {
+            faults.push(
+                Fault::error(span.clone(), format!("the key `{value}` is a boolean"))
+                    .help(format!("quote it: \"{value}\"")),
+            );
+            value.to_string()
+        }
+        _ => {
+            faults.push(
+                Fault::error(span.clone(), "a key must be text").help("write it on one line, in quotes"),
+            );
+            String::new()
+        }
+    };
+    Some(Key { name, span })
+}
+
+fn insert(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<Fault>) {
+    if key.name == "<<" {
+        merge(entries, key, node, faults);
+    } else if let Some(at) = entries.iter().position(|(other, _)| other.name == key.name) {
+        // What came in by a merge may be written over; what was written twice may not.
+        if entries[at].0.span.is_empty() {
+            entries[at] = (key, node);
+        } else {
+            faults.push(
+                Fault::error(key.span, format!("the key `{}` stands here twice", key.name))
+                    .help("remove one of the two; only one could count"),
+            );
+        }
+    } else {
+        entries.push((key, node));
+    }
+}
+
+/// YAML's merge key: entries of the merged maps, where the map has none of its own.
+fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<Fault>) {
+    let maps = match node.kind {
+        Kind::Map(_) => vec![node],
+        Kind::List(items) => items,
+        _ => Vec::new(),
+    };
+    if maps.is_empty() || maps.iter().any(|map| !matches!(map.kind, Kind::Map(_))) {
+        faults.push(Fault::error(key.span, "`<<` merges a map or a list of maps only"));
+        return;
+    }
+    for map in maps {
+        let Kind::Map(merged) = map.kind else { continue };
+        for (merged_key, value) in merged {
+            if !entries.iter().any(|(other, _)| other.name == merged_key.name) {
+                // An empty span marks what was merged in; faults below it point at the source.
+                let at = merged_key.span.start;
+                entries.push((Key { name: merged_key.name, span: at..at }, value));
+            }
+        }
+    }
+}
+
+/// The core schema of YAML 1.2, without octal numbers, infinities and NaN.
+fn scalar(text: &str, style: ScalarStyle, tagged: bool) -> Kind {
+    let quoted = !matches!(style, ScalarStyle::Plain) || tagged;
+    if !quoted {
+        match text {
+            "" | "~" | "null" | "Null" | "NULL" => return Kind::Null,
+            "true" | "True" | "TRUE" => return Kind::Bool(true),
+            "false" | "False" | "FALSE" => return Kind::Bool(false),
+            _ => {}
+        }
+        let digits = text.trim_start_matches(['-', '+']);
+        let leading_zero = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+        if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && !leading_zero {
+            if let Ok(value) = text.parse::<i64>() {
+                return Kind::Int(value);
+            }
+            if let Ok(value) = text.parse::<f64>()
+                && value.is_finite()
+            {
+                return Kind::Float(value);
+            }
+        }
+    }
+    Kind::Text { text: text.to_owned(), quoted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Result<serde_yaml::Value, String> {
+        let source = Source { name: "t".into(), text: text.into() };
+        parse(&source).map(|node| node.to_value()).map_err(|faults| {
+            faults
+                .iter()
+                .map(|fault| {
+                    let at = fault.span.as_ref().map_or(0, |span| span.start);
+                    let line = 1 + text[..at].matches('\n').count();
+                    format!("{line}: {}", fault.message)
+                })
+                .collect::<Vec<_>>()
+                .join("; ")
+        })
+    }
+
+    #[test]
+    fn values_are_read_as_yaml_1_2_does() {
+        for (text, json) in [
+            ("a: 1\nb: [x, 'y', \"z\"]", r#"{"a":1,"b":["x","y","z"]}"#),
+            (
+                "a: yes\nb: off\nc: 012\nd: 1e3\ne: -2.5\nf: ~\ng:",
+                r#"{"a":"yes","b":"off","c":"012","d":1000.0,"e":-2.5,"f":null,"g":null}"#,
+            ),
+            ("a: 12:30\nb: 1_000\nc: .inf\nd: 0x1f", r#"{"a":"12:30","b":"1_000","c":".inf","d":"0x1f"}"#),
+            ("x: &x {a: 1, b: 2}\ny:\n  b: 3\n  <<: *x\n", r#"{"x":{"a":1,"b":2},"y":{"b":3,"a":1}}"#),
+            ("x: &x {a: 1}\ny:\n  <<: [*x, {c: 5}]\n  a: 9\n", r#"{"x":{"a":1},"y":{"a":9,"c":5}}"#),
+            ("a: |\n  two\n  lines\n", r#"{"a":"two\nlines\n"}"#),
+            ("{\n\t\"a\": [\n\t\t1\n\t]\n}", r#"{"a":[1]}"#),
+            ("a: 1\r\nb: ü\r\n", r#"{"a":1,"b":"ü"}"#),
+        ] {
+            let value = read(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+            assert_eq!(serde_json::to_string(&value).unwrap(), json, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_yaml_lets_pass_in_silence_is_an_error_with_its_line() {
+        for (text, expected) in [
+            ("", "1: the file is empty"),
+            ("a: 1\nb: 2\na: 3", "3: the key `a` stands here twice"),
+            ("a: 1\n---\nb: 2", "2: a second document in one file"),
+            ("a: 1\non: 2", "2: YAML 1.1 reads the key `on` as a boolean"),
+            ("true: 1", "1: the key `true` is a boolean"),
+            ("a:\n\tb: 1", "2: a tab as indentation"),
+            ("a: &x [*x]", "1: an alias to the value that it stands in"),
+            ("a: !thing 5", "1: tags such as `!name` have no meaning here"),
+            ("? [a]\n: b", "1: a key must be text"),
+            ("a: {<<: 5}", "1: `<<` merges a map or a list of maps only"),
+        ] {
+            assert_eq!(read(text).unwrap_err(), expected, "{text}");
+        }
+        for (text, part) in
+            [("a: [1, 2", "not valid YAML"), ("a: \"x", "not valid YAML"), ("a: *nobody", "not valid YAML")]
+        {
+            let fault = read(text).unwrap_err();
+            assert!(fault.contains(part), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn size_depth_and_aliases_are_bounded() {
+        assert!(source("big", &vec![b' '; BYTES_MAX + 1]).is_err());
+        assert!(source("latin", b"a: 1\nb: \xe4").unwrap_err().1.message.contains("line 2"));
+        let deep = read(&"[".repeat(100_000)).unwrap_err();
+        assert!(deep.contains("nested deeper"), "{deep}");
+        let mut bomb = "a0: &a0 [x, x]\n".to_owned();
+        for level in 1..40 {
+            let below = level - 1;
+            bomb.push_str(&format!("a{level}: &a{level} [*a{below}, *a{below}, *a{below}]\n"));
+        }
+        assert!(read(&bomb).unwrap_err().contains("more than"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[-a-z0-9:{}\\[\\],&*!|>'\"#%@` \t\n<~é\u{1F600}]{0,200}") {
+            let _ = read(&text);
+        }
+    }
+}
