@@ -1,0 +1,316 @@
+//! Holds a document against a JSON Schema and finds every fault at once, with its place and remedy.
+//!
+//! Knows the part of draft-07 that schemars makes of the types in this room. It judges shape only:
+//! whether names exist and fit together is the business of `plan`.
+
+use std::ops::Range;
+
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+use crate::base::diagnostics::Fault;
+use crate::base::units::parse_duration;
+use crate::base::yaml::{Key, Kind, Node};
+
+/// Every fault of shape.
+#[must_use]
+pub fn check(root: &Node, schema: &Value) -> Vec<Fault> {
+    let mut checker = Checker { schema, faults: Vec::new() };
+    checker.node(root, schema, "the document");
+    checker.faults
+}
+
+/// The span of the value at `path`, or of the nearest value above it.
+#[must_use]
+pub fn span_at(root: &Node, path: &Path) -> Range<usize> {
+    let mut node = root;
+    for segment in path.iter() {
+        let next = match segment {
+            Segment::Seq { index } => node.items().get(*index),
+            Segment::Map { key } => node.get(key),
+            _ => None,
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node.span.clone()
+}
+
+/// The names of `known` that `name` may have been meant to be.
+#[must_use]
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| {
+            (strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate)
+        })
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(name.len()) / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+struct Checker<'s> {
+    schema: &'s Value,
+    faults: Vec<Fault>,
+}
+
+impl<'s> Checker<'s> {
+    fn resolve(&self, mut schema: &'s Value) -> &'s Value {
+        // Definitions never refer to themselves in a circle without a level of data between.
+        while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            let target = reference.strip_prefix('#').and_then(|pointer| self.schema.pointer(pointer));
+            match target {
+                Some(target) => schema = target,
+                None => break,
+            }
+        }
+        schema
+    }
+
+    fn node(&mut self, node: &Node, schema: &'s Value, name: &str) {
+        let schema = self.resolve(schema);
+        if let Some(all) = schema.get("allOf").and_then(Value::as_array) {
+            for part in all {
+                self.node(node, part, name);
+            }
+        }
+        if let Some(any) = schema.get("anyOf").and_then(Value::as_array) {
+            return self.any_of(node, any, name);
+        }
+        if let Some(types) = schema.get("type") {
+            let types: Vec<&str> = match types {
+                Value::String(one) => vec![one],
+                Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
+                _ => Vec::new(),
+            };
+            // Optional keys may be null for serde; written down, they are a value forgotten.
+            if matches!(node.kind, Kind::Null) && types.contains(&"null") {
+                self.no_value(node, name);
+                return;
+            }
+            if !types.iter().any(|expected| fits(node, expected)) {
+                self.wrong_type(node, &types, name);
+                return;
+            }
+        }
+        match &node.kind {
+            Kind::Map(entries) => self.map(node, entries, schema, name),
+            Kind::List(items) => self.list(node, items, schema, name),
+            Kind::Text { text, .. } => self.text(node, text, schema, name),
+            #[expect(clippy::cast_precision_loss, reason = "bounds are small")]
+            Kind::Int(value) => self.number(node, *value as f64, schema, name),
+            Kind::Float(value) => self.number(node, *value, schema, name),
+            Kind::Null | Kind::Bool(_) => {}
+        }
+    }
+
+    /// The branch that the node seems to mean is the one that is judged.
+    fn any_of(&mut self, node: &Node, branches: &'s [Value], name: &str) {
+        let branches: Vec<&'s Value> = branches.iter().map(|branch| self.resolve(branch)).collect();
+        let fitting: Vec<&'s Value> = branches
+            .iter()
+            .copied()
+            .filter(|branch| {
+                let types = branch.get("type").and_then(Value::as_str);
+                types.is_none_or(|expected| fits(node, expected))
+            })
+            .collect();
+        if matches!(node.kind, Kind::Null) && fitting.iter().any(|branch| branch["type"] == "null") {
+            self.no_value(node, name);
+            return;
+        }
+        let keyed = fitting.iter().copied().find(|branch| {
+            let known = branch.get("properties").and_then(Value::as_object);
+            node.entries().iter().any(|(key, _)| known.is_some_and(|known| known.contains_key(&key.name)))
+        });
+        match keyed.or_else(|| fitting.first().copied()) {
+            Some(branch) => self.node(node, branch, name),
+            None => {
+                let types: Vec<&str> =
+                    branches.iter().filter_map(|branch| branch.get("type")?.as_str()).collect();
+                self.wrong_type(node, &types, name);
+            }
+        }
+    }
+
+    fn no_value(&mut self, node: &Node, name: &str) {
+        let fault = Fault::error(node.span.clone(), format!("{name} has no value"));
+        self.faults.push(fault.help("give it a value, or remove the key"));
+    }
+
+    fn wrong_type(&mut self, node: &Node, types: &[&str], name: &str) {
+        let expected = expected_words(types);
+        let found = node.describe();
+        let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
+        let number_wanted = types.iter().any(|t| matches!(*t, "integer" | "number"));
+        let help = match &node.kind {
+            Kind::Text { text, quoted: true } if number_wanted && text.parse::<f64>().is_ok() => {
+                Some(format!("remove the quotes: {text}"))
+            }
+            Kind::Text { text, .. } if number_wanted && parse_duration(text).is_ok() => {
+                Some("write the plain number of seconds, as in Rally".to_owned())
+            }
+            Kind::Text { text, .. } if types.contains(&"boolean") => match text.to_lowercase().as_str() {
+                "yes" | "on" | "true" | "y" => Some("write true".to_owned()),
+                "no" | "off" | "false" | "n" => Some("write false".to_owned()),
+                _ => None,
+            },
+            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if types.contains(&"string") => Some(
+                "put it in quotes if the text is meant; a duration needs its unit, such as 5s".to_owned(),
+            ),
+            Kind::Null => Some("give it a value, or remove the key".to_owned()),
+            _ => None,
+        };
+        self.faults.push(match help {
+            Some(help) => fault.help(help),
+            None => fault,
+        });
+    }
+
+    fn map(&mut self, node: &Node, entries: &[(Key, Node)], schema: &'s Value, name: &str) {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let known: Vec<(&str, &'s Value)> =
+            properties.map(|map| map.iter().map(|(k, v)| (k.as_str(), v)).collect()).unwrap_or_default();
+        let additional = schema.get("additionalProperties");
+        for (key, value) in entries {
+            if let Some(property) = known.iter().find(|(k, _)| *k == key.name).map(|(_, schema)| *schema) {
+                self.node(value, property, &format!("`{}`", key.name));
+            } else if additional == Some(&Value::Bool(false)) {
+                self.unknown_key(key, known.iter().map(|(k, _)| *k), name);
+            } else if let Some(rest @ Value::Object(_)) = additional {
+                self.node(value, rest, &format!("`{}`", key.name));
+            }
+        }
+        self.map_size(node, entries, schema, &known, name);
+    }
+
+    fn unknown_key<'k>(&mut self, key: &Key, known: impl Iterator<Item = &'k str> + Clone, name: &str) {
+        let fault = Fault::error(key.span.clone(), format!("unknown key `{}` in {name}", key.name));
+        let help = match did_you_mean(&key.name, known.clone()) {
+            Some(candidate) => format!("did you mean `{candidate}`?"),
+            None => format!("known keys: {}", known.collect::<Vec<_>>().join(", ")),
+        };
+        self.faults.push(fault.help(help));
+    }
+
+    fn map_size(
+        &mut self,
+        node: &Node,
+        entries: &[(Key, Node)],
+        schema: &Value,
+        known: &[(&str, &Value)],
+        name: &str,
+    ) {
+        let at = entries.first().map_or(node.span.clone(), |(key, _)| key.span.clone());
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        for required in required.filter_map(Value::as_str) {
+            if !entries.iter().any(|(key, _)| key.name == required) {
+                let fault = Fault::error(at.clone(), format!("{name} lacks the key `{required}`"));
+                self.faults.push(fault.help(format!("add `{required}:`")));
+            }
+        }
+        let count = entries.len() as u64;
+        let names = || known.iter().map(|(k, _)| *k).collect::<Vec<_>>().join(", ");
+        let known_only = entries.iter().all(|(key, _)| known.iter().any(|(k, _)| *k == key.name));
+        if schema.get("minProperties").and_then(Value::as_u64).is_some_and(|least| count < least) {
+            self.faults
+                .push(Fault::error(at, format!("{name} is empty")).help(format!("one of: {}", names())));
+        } else if known_only
+            && schema.get("maxProperties").and_then(Value::as_u64).is_some_and(|most| count > most)
+        {
+            let second = &entries[1].0;
+            self.faults.push(
+                Fault::error(second.span.clone(), format!("{name} takes one key only, but has {count}"))
+                    .help(format!("keep one of: {}", names())),
+            );
+        }
+    }
+
+    fn list(&mut self, node: &Node, items: &[Node], schema: &'s Value, name: &str) {
+        let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
+        if (items.len() as u64) < least {
+            self.faults.push(Fault::error(node.span.clone(), format!("{name} is empty")).help("add an item"));
+        }
+        if let Some(item_schema) = schema.get("items") {
+            for item in items {
+                self.node(item, item_schema, &format!("an item of {name}"));
+            }
+        }
+    }
+
+    fn text(&mut self, node: &Node, text: &str, schema: &Value, name: &str) {
+        if schema.get("format").and_then(Value::as_str) == Some("bench-duration")
+            && let Err(message) = parse_duration(text)
+        {
+            let (message, help) =
+                message.split_once(": ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
+            let fault = Fault::error(node.span.clone(), message);
+            self.faults.push(match help {
+                Some(help) => fault.help(help),
+                None => fault,
+            });
+        }
+        if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+            let choices: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();
+            if !choices.contains(&text) {
+                let fault = Fault::error(node.span.clone(), format!("{name} cannot be `{text}`"));
+                self.faults.push(fault.help(format!("one of: {}", choices.join(", "))));
+            }
+        }
+        let length = text.chars().count() as u64;
+        if schema.get("minLength").and_then(Value::as_u64).is_some_and(|least| length < least) {
+            self.faults
+                .push(Fault::error(node.span.clone(), format!("{name} is empty")).help("give it a value"));
+        }
+        if let Some(most) = schema.get("maxLength").and_then(Value::as_u64).filter(|most| length > *most) {
+            self.faults.push(Fault::error(
+                node.span.clone(),
+                format!("{name} is {length} characters long; the limit is {most}"),
+            ));
+        }
+    }
+
+    fn number(&mut self, node: &Node, value: f64, schema: &Value, name: &str) {
+        let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+        let message = match (bound("minimum"), bound("maximum")) {
+            (Some(least), _) if value < least => format!("{name} must be at least {least}, but is {value}"),
+            (_, Some(most)) if value > most => format!("{name} must be at most {most}, but is {value}"),
+            _ => return,
+        };
+        self.faults.push(Fault::error(node.span.clone(), message).help("write a number within the bounds"));
+    }
+}
+
+fn fits(node: &Node, expected: &str) -> bool {
+    match expected {
+        "null" => matches!(node.kind, Kind::Null),
+        "boolean" => matches!(node.kind, Kind::Bool(_)),
+        "integer" => matches!(node.kind, Kind::Int(_)),
+        "number" => matches!(node.kind, Kind::Int(_) | Kind::Float(_)),
+        "string" => matches!(node.kind, Kind::Text { .. }),
+        "array" => matches!(node.kind, Kind::List(_)),
+        "object" => matches!(node.kind, Kind::Map(_)),
+        _ => true,
+    }
+}
+
+fn expected_words(types: &[&str]) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for kind in types {
+        let word = match *kind {
+            "boolean" => "true or false",
+            "integer" => "a whole number",
+            "number" => "a number",
+            "string" => "text",
+            "array" => "a list",
+            "object" => "a map",
+            _ => continue,
+        };
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(" or ")
+}

@@ -1,0 +1,125 @@
+//! The deployment file: where, as whom, with which key.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reference::{DurationText, Reference};
+
+/// A deployment: its targets, its credentials, its profiler.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Deployment {
+    /// The deployment's name in reports; the file's name where it is absent.
+    pub name: Option<String>,
+    /// Base URLs by name; `default` is used where an action names none.
+    pub targets: Option<BTreeMap<String, Reference>>,
+    /// TLS options of all targets.
+    pub tls: Option<Tls>,
+    /// Headers of every request.
+    pub headers: Option<BTreeMap<String, Reference>>,
+    /// Who makes the requests.
+    pub auth: Option<Auth>,
+    /// The deployment's OSProfiler.
+    pub profiler: Option<Profiler>,
+    /// Serve the embedded demo and use it as the deployment: targets, key and collector are its own.
+    pub demo: Option<Demo>,
+}
+
+/// TLS options.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Verify the servers' certificates (default true). Turning it off is stamped into every result.
+    pub verify: Option<bool>,
+    /// A file of PEM certificates to trust instead of the system's.
+    pub ca: Option<String>,
+    /// A file with the client's PEM certificate chain.
+    pub cert: Option<String>,
+    /// A file with the client's PEM key.
+    pub key: Option<String>,
+}
+
+/// Who makes the requests: exactly one of the kinds.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub struct Auth {
+    /// Nobody: no header is added.
+    pub none: Option<Empty>,
+    /// HTTP basic authentication.
+    pub basic: Option<Basic>,
+    /// A bearer token.
+    pub bearer: Option<Bearer>,
+    /// A token from Keystone v3, sent as X-Auth-Token and renewed before it expires.
+    pub keystone: Option<Keystone>,
+}
+
+/// A kind without settings: `{}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Empty {}
+
+/// HTTP basic authentication.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Basic {
+    /// The user.
+    pub username: Reference,
+    /// The password.
+    pub password: Reference,
+}
+
+/// A bearer token.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bearer {
+    /// The token, without the word `Bearer`.
+    pub token: Reference,
+}
+
+/// Keystone v3 with a password.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Keystone {
+    /// Keystone's URL, such as http://127.0.0.1:5000/v3.
+    pub auth_url: Reference,
+    /// The user.
+    pub username: Reference,
+    /// The password.
+    pub password: Reference,
+    /// The project to scope the token to.
+    pub project_name: Reference,
+    /// The user's domain (default `Default`).
+    pub user_domain_name: Option<Reference>,
+    /// The project's domain (default `Default`).
+    pub project_domain_name: Option<Reference>,
+    /// The region whose endpoints are looked up.
+    pub region_name: Option<Reference>,
+}
+
+/// The deployment's OSProfiler.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Profiler {
+    /// Profile every iteration (default true; without a key nothing is attempted).
+    pub enabled: Option<bool>,
+    /// The HMAC key that the services accept.
+    pub hmac_key: Option<Reference>,
+    /// The HMAC keys that the services accept; the first one signs.
+    pub hmac_keys: Option<Vec<Reference>>,
+    /// OSProfiler's connection string of the collector, such as redis://127.0.0.1:6379.
+    pub connection_string: Option<Reference>,
+}
+
+/// The embedded demo service.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Demo {
+    /// The share of user look-ups, in percent, that miss the role cache and are slow (default 2).
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub slow_percent: Option<f64>,
+    /// How long the query of such a look-up takes (default 80ms).
+    pub slow_query: Option<DurationText>,
+}

@@ -1,0 +1,104 @@
+//! A string that stands in the file, or that the file only refers to.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+
+use crate::base::secret::Secret;
+use crate::base::units::parse_duration;
+
+/// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
+///
+/// The text may be a secret, so it is kept as one.
+#[derive(Clone, Debug)]
+pub enum Reference {
+    /// Written in the file itself.
+    Inline(Secret),
+    /// The value of an environment variable.
+    Env {
+        /// The variable's name.
+        name: String,
+        /// What counts when it is not set.
+        default: Option<String>,
+    },
+    /// The first line of a file, relative to the file that names it.
+    File(String),
+}
+
+impl<'de> Deserialize<'de> for Reference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ReferenceVisitor;
+        impl<'de> Visitor<'de> for ReferenceVisitor {
+            type Value = Reference;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("text, `{env: NAME}` or `{file: PATH}`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Reference, E> {
+                Ok(Reference::Inline(Secret::new(text)))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Reference, A::Error> {
+                let (mut env, mut file, mut default) = (None, None, None);
+                while let Some((key, value)) = map.next_entry::<String, String>()? {
+                    match key.as_str() {
+                        "env" => env = Some(value),
+                        "file" => file = Some(value),
+                        "default" => default = Some(value),
+                        _ => return Err(de::Error::custom(format!("unknown key `{key}`"))),
+                    }
+                }
+                match (env, file, default) {
+                    (Some(name), None, default) => Ok(Reference::Env { name, default }),
+                    (None, Some(path), None) => Ok(Reference::File(path)),
+                    _ => Err(de::Error::custom("write either `env` (with an optional `default`) or `file`")),
+                }
+            }
+        }
+        deserializer.deserialize_any(ReferenceVisitor)
+    }
+}
+
+impl JsonSchema for Reference {
+    fn schema_name() -> Cow<'static, str> {
+        "Reference".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Text, or where to find it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
+                    "env": { "type": "string", "minLength": 1, "description": "An environment variable." },
+                    "default": { "type": "string", "description": "What counts when it is not set." } } },
+                { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
+                    "file": { "type": "string", "minLength": 1, "description": "A file; its first line counts." } } }
+            ]
+        })
+    }
+}
+
+/// A duration with its unit: `250ms`, `1.5s`, `2m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurationText(pub std::time::Duration);
+
+impl<'de> Deserialize<'de> for DurationText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for DurationText {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A duration with its unit: 250ms, 1.5s, 2m, 1h30m.",
+            "type": "string",
+            "format": "bench-duration",
+            "pattern": "^\\s*([0-9.]+\\s*(ns|us|µs|ms|s|m|h)\\s*)+$"
+        })
+    }
+}

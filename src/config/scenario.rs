@@ -1,0 +1,392 @@
+//! The scenario file: what, how often, how good.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::reference::{DurationText, Reference};
+
+/// A scenario. A file with one workload may write the workload's keys at the top level.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is, in one line.
+    #[schemars(length(min = 1))]
+    pub title: String,
+    /// The deployment file, relative to this file; `-d` overrides it.
+    pub deployment: Option<String>,
+    /// Variables for `{{ templates }}`; `--set NAME=VALUE` overrides them.
+    pub variables: Option<BTreeMap<String, Variable>>,
+    /// False switches profiling off for this scenario.
+    pub profile: Option<bool>,
+    /// The longest that the whole run may take; it is stopped gracefully then.
+    pub timeout: Option<DurationText>,
+    /// How long running iterations may go on after a stop (default 30s).
+    pub graceful_stop: Option<DurationText>,
+    /// Actions before the load, once; what they extract is visible to all iterations.
+    pub setup: Option<Vec<Step>>,
+    /// Actions after the load, once, whatever happened.
+    pub teardown: Option<Vec<Step>>,
+    /// Several loads, one after another.
+    #[schemars(length(min = 1))]
+    pub workloads: Option<Vec<Workload>>,
+    /// How often and how concurrently the iteration runs.
+    pub runner: Option<Runner>,
+    /// One pass: actions in order.
+    #[schemars(length(min = 1))]
+    pub iteration: Option<Vec<Step>>,
+    /// When the run counts as good.
+    pub sla: Option<Sla>,
+}
+
+/// One load.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name in every table.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// How often and how concurrently the iteration runs.
+    pub runner: Runner,
+    /// One pass: actions in order.
+    #[schemars(length(min = 1))]
+    pub iteration: Vec<Step>,
+    /// When it counts as good.
+    pub sla: Option<Sla>,
+}
+
+/// A variable's value: anything, or where to find it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Variable(pub Value);
+
+/// Exactly one of Rally's runners.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub struct Runner {
+    /// Iterations one after another.
+    pub serial: Option<Serial>,
+    /// A fixed number of iterations, so many at a time.
+    pub constant: Option<Constant>,
+    /// So many iterations at a time, for a fixed time.
+    pub constant_for_duration: Option<ConstantForDuration>,
+}
+
+/// Iterations one after another.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Serial {
+    /// How many iterations.
+    #[schemars(range(min = 1))]
+    pub times: u64,
+    /// The longest that one iteration may take.
+    pub timeout: Option<DurationOrSeconds>,
+}
+
+/// A fixed number of iterations, so many at a time.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Constant {
+    /// How many iterations (default 1).
+    #[schemars(range(min = 1))]
+    pub times: Option<u64>,
+    /// How many at a time (default 1).
+    #[schemars(range(min = 1, max = 100_000))]
+    pub concurrency: Option<u32>,
+    /// The longest that one iteration may take.
+    pub timeout: Option<DurationOrSeconds>,
+}
+
+/// So many iterations at a time, for a fixed time.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConstantForDuration {
+    /// For how long iterations start.
+    pub duration: DurationOrSeconds,
+    /// How many at a time.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub concurrency: u32,
+    /// The longest that one iteration may take.
+    pub timeout: Option<DurationOrSeconds>,
+}
+
+/// A duration in Rally's own keys: seconds as in Rally, or with a unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DurationOrSeconds(pub std::time::Duration);
+
+impl<'de> Deserialize<'de> for DurationOrSeconds {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        match Value::deserialize(deserializer)? {
+            Value::Number(number) => {
+                let seconds = number.as_f64().unwrap_or(-1.0);
+                let most = crate::base::units::DURATION_MAX.as_secs_f64();
+                if !(0.0..=most).contains(&seconds) {
+                    return Err(D::Error::custom("seconds must be between 0 and 30 days"));
+                }
+                Ok(Self(std::time::Duration::from_secs_f64(seconds)))
+            }
+            Value::String(text) => {
+                crate::base::units::parse_duration(&text).map(Self).map_err(D::Error::custom)
+            }
+            _ => Err(D::Error::custom("expected seconds or a duration such as 30s")),
+        }
+    }
+}
+
+impl JsonSchema for DurationOrSeconds {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DurationOrSeconds".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let text = generator.subschema_for::<DurationText>();
+        json_schema!({
+            "description": "Seconds, as in Rally, or a duration with its unit.",
+            "anyOf": [{ "type": "number", "minimum": 0, "maximum": 2_592_000 }, text]
+        })
+    }
+}
+
+/// A step of an iteration: an action with its request, or a think time.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The action's name: the key in every table (default: its method and path).
+    #[schemars(length(min = 1, max = 200))]
+    pub action: Option<String>,
+    /// GET this path of the target, or this URL.
+    pub get: Option<String>,
+    /// HEAD this path of the target, or this URL.
+    pub head: Option<String>,
+    /// POST to this path of the target, or to this URL.
+    pub post: Option<String>,
+    /// PUT to this path of the target, or to this URL.
+    pub put: Option<String>,
+    /// PATCH this path of the target, or this URL.
+    pub patch: Option<String>,
+    /// DELETE this path of the target, or this URL.
+    pub delete: Option<String>,
+    /// OPTIONS of this path of the target, or of this URL.
+    pub options: Option<String>,
+    /// The deployment's target (default `default`).
+    pub target: Option<String>,
+    /// Headers; they win over the deployment's.
+    pub headers: Option<BTreeMap<String, String>>,
+    /// Query parameters, encoded for you.
+    pub query: Option<BTreeMap<String, Scalar>>,
+    /// A JSON body; texts in it may hold templates.
+    pub json: Option<Value>,
+    /// A form body, encoded for you.
+    pub form: Option<BTreeMap<String, Scalar>>,
+    /// A body as it is.
+    pub body: Option<String>,
+    /// False sends the request without the deployment's credentials.
+    pub auth: Option<bool>,
+    /// The longest that the request may take (default 30s).
+    pub timeout: Option<DurationText>,
+    /// What the answer must be; without it, statuses from 400 on are failures.
+    pub expect: Option<Expect>,
+    /// What to take out of the answer, by the variable's name.
+    pub extract: Option<BTreeMap<String, Extract>>,
+    /// A pause instead of a request.
+    pub think: Option<DurationText>,
+}
+
+/// Text, a number or a boolean.
+#[derive(Clone, Debug)]
+pub struct Scalar(pub String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self(text)),
+            other => Ok(Self(other.to_string())),
+        }
+    }
+}
+
+impl JsonSchema for Scalar {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Scalar".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+/// What an answer must be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// A status such as 201, a class such as `2xx`, or a list of them.
+    pub status: Option<Status>,
+    /// Headers that must have this value, or match `{matches: REGEX}`.
+    pub headers: Option<BTreeMap<String, TextCondition>>,
+    /// What the body must hold.
+    pub body: Option<TextCondition>,
+    /// JSONPath to the value that must stand there; `{exists: true}` asks for any.
+    pub json: Option<BTreeMap<String, Value>>,
+    /// The longest that the request may have taken.
+    pub latency: Option<DurationText>,
+}
+
+/// Statuses that are accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status(pub Vec<StatusRange>);
+
+/// `from..=to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRange {
+    /// The first status.
+    pub from: u16,
+    /// The last status.
+    pub to: u16,
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let value = Value::deserialize(deserializer)?;
+        let items = if let Value::Array(items) = value { items } else { vec![value] };
+        items
+            .iter()
+            .map(status_range)
+            .collect::<Option<Vec<_>>>()
+            .map(Self)
+            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599 or a class such as 2xx"))
+    }
+}
+
+fn status_range(value: &Value) -> Option<StatusRange> {
+    match value {
+        Value::Number(number) => {
+            let status = u16::try_from(number.as_u64()?).ok().filter(|s| (100..600).contains(s))?;
+            Some(StatusRange { from: status, to: status })
+        }
+        Value::String(text) => {
+            let class = text.strip_suffix("xx")?.parse::<u16>().ok().filter(|c| (1..6).contains(c))?;
+            Some(StatusRange { from: class * 100, to: class * 100 + 99 })
+        }
+        _ => None,
+    }
+}
+
+impl JsonSchema for Status {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Status".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = json_schema!({ "anyOf": [
+            { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] } ] });
+        json_schema!({
+            "description": "A status, a class such as 2xx, or a list of them.",
+            "anyOf": [
+                { "type": "integer", "minimum": 100, "maximum": 599 },
+                { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] },
+                { "type": "array", "minItems": 1, "items": one }
+            ]
+        })
+    }
+}
+
+/// A condition on a text: the text itself (of a header) or a part of it (of a body), or
+/// `{equals: …}`, `{contains: …}`, `{matches: REGEX}`.
+#[derive(Debug, Default)]
+pub struct TextCondition {
+    /// The text itself, given without a key.
+    pub plain: Option<String>,
+    /// All of the text.
+    pub equals: Option<String>,
+    /// A part of the text.
+    pub contains: Option<String>,
+    /// A regular expression that matches somewhere.
+    pub matches: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for TextCondition {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self { plain: Some(text), ..Self::default() }),
+            Value::Object(map) => {
+                let take = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
+                Ok(Self {
+                    plain: None,
+                    equals: take("equals"),
+                    contains: take("contains"),
+                    matches: take("matches"),
+                })
+            }
+            _ => Err(serde::de::Error::custom("expected text or {equals|contains|matches: TEXT}")),
+        }
+    }
+}
+
+impl JsonSchema for TextCondition {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TextCondition".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Text, or {equals: TEXT}, {contains: TEXT}, {matches: REGEX}.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "object", "additionalProperties": false, "minProperties": 1, "properties": {
+                    "equals": { "type": "string" }, "contains": { "type": "string" }, "matches": { "type": "string" } } }
+            ]
+        })
+    }
+}
+
+/// Where a variable's value stands in an answer: exactly one of the places.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Extract {
+    /// A JSONPath (RFC 9535), such as `$.token.user.id`; the first match counts.
+    pub json: Option<String>,
+    /// A JSON pointer (RFC 6901), such as `/token/user/id`.
+    pub pointer: Option<String>,
+    /// A header's name.
+    pub header: Option<String>,
+    /// A regular expression on the body; its first group counts, or all that it matches.
+    pub regex: Option<String>,
+    /// What counts when nothing is found; without it, the iteration fails.
+    pub default: Option<Value>,
+}
+
+/// When a workload counts as good: Rally's criteria, by their names.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sla {
+    /// Failed iterations in percent.
+    pub failure_rate: Option<FailureRate>,
+    /// No iteration may take longer, in seconds.
+    #[schemars(range(min = 0.0))]
+    pub max_seconds_per_iteration: Option<f64>,
+    /// The mean duration may not be longer, in seconds.
+    #[schemars(range(min = 0.0))]
+    pub max_avg_duration: Option<f64>,
+}
+
+/// Failed iterations in percent.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailureRate {
+    /// At least so many (for tests of failures).
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub min: Option<f64>,
+    /// At most so many.
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub max: Option<f64>,
+}
+
+/// Variables may refer to a secret as deployments do.
+#[must_use]
+pub fn variable_reference(variable: &Variable) -> Option<Reference> {
+    let map = variable.0.as_object()?;
+    let refers = (map.contains_key("env") || map.contains_key("file")) && map.values().all(Value::is_string);
+    if refers { Reference::deserialize(&variable.0).ok() } else { None }
+}

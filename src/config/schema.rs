@@ -1,0 +1,24 @@
+//! JSON Schema (draft-07) of the files that people write, for editors and for [`super::check`].
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::deployment::Deployment;
+use super::rally::RallyDocument;
+use super::scenario::Scenario;
+
+/// The schema of scenario files.
+pub static SCENARIO: LazyLock<Value> = LazyLock::new(draft07::<Scenario>);
+/// The schema of deployment files.
+pub static DEPLOYMENT: LazyLock<Value> = LazyLock::new(draft07::<Deployment>);
+/// The schema of Rally's deployment documents.
+pub static RALLY: LazyLock<Value> = LazyLock::new(draft07::<RallyDocument>);
+
+/// The draft-07 schema of a type.
+#[must_use]
+pub fn draft07<T: JsonSchema>() -> Value {
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value()
+}

@@ -1,0 +1,391 @@
+//! The steps of an iteration, compiled: nothing is parsed while the load runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, Method};
+
+use crate::base::diagnostics::Fault;
+use crate::base::template::{Engine, Text};
+use crate::base::yaml::Node;
+use crate::config::check::did_you_mean;
+use crate::config::scenario;
+
+use super::condition::{Expect, Extract};
+use super::deployment::{DEFAULT_TARGET, Deployment, at, header};
+use super::json::JsonTemplate;
+use super::url::{self, BaseUrl};
+
+/// How long a request may take when its action names no timeout.
+pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One step of an iteration.
+pub enum Step {
+    /// A request.
+    Action(Box<Action>),
+    /// A pause.
+    Think(Duration),
+}
+
+/// A request with what it expects and what it gives.
+pub struct Action {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its number within its workload, from 0.
+    pub index: u16,
+    /// The method.
+    pub method: Method,
+    /// Where it goes.
+    pub base: BaseUrl,
+    /// The path as written, to be appended to the base's.
+    pub path: Text,
+    /// Query parameters.
+    pub query: Vec<(String, Text)>,
+    /// Headers of its own.
+    pub headers: Vec<(HeaderName, Text)>,
+    /// The body.
+    pub body: Body,
+    /// Whether the deployment's credentials are sent.
+    pub authorised: bool,
+    /// Whether trace headers are sent: to named targets only, never to other hosts.
+    pub signed: bool,
+    /// The longest that it may take.
+    pub timeout: Duration,
+    /// What the answer must be.
+    pub expect: Expect,
+    /// What is taken out of the answer.
+    pub extracts: Vec<Extract>,
+    /// Method and path as written.
+    pub label: String,
+}
+
+impl Action {
+    /// True when the answer's body must be kept until the action is judged.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        self.expect.needs_body() || self.extracts.iter().any(|extract| extract.place.needs_body())
+    }
+}
+
+/// A request's body.
+pub enum Body {
+    /// None.
+    Empty,
+    /// JSON, sent as application/json.
+    Json(JsonTemplate),
+    /// A form, sent as application/x-www-form-urlencoded.
+    Form(Vec<(String, Text)>),
+    /// Text as it is.
+    Text(Text),
+}
+
+/// The actions among `steps`.
+pub fn actions(steps: &[Step]) -> impl Iterator<Item = &Action> {
+    steps.iter().filter_map(|step| match step {
+        Step::Action(action) => Some(&**action),
+        Step::Think(_) => None,
+    })
+}
+
+/// Compiles steps and collects their faults.
+pub(super) struct Compiler<'a> {
+    pub(super) engine: Engine,
+    pub(super) deployment: &'a Deployment,
+    /// Variables that are known at this place.
+    pub(super) known: BTreeSet<String>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Compiler<'_> {
+    /// Compiles a list of steps; what they extract is known to the following ones.
+    pub(super) fn steps(&mut self, steps: &[scenario::Step], node: &Node) -> Vec<Step> {
+        let mut compiled = Vec::new();
+        let mut names = BTreeSet::new();
+        let mut index = 0;
+        for (number, step) in steps.iter().enumerate() {
+            let node = super::deployment::item(node, number);
+            let Some(step) = self.step(step, index, node) else { continue };
+            if let Step::Action(action) = &step {
+                index = index.saturating_add(1);
+                if !names.insert(Arc::clone(&action.name)) {
+                    let fault = Fault::error(
+                        at(node, &["action"]).span.clone(),
+                        format!("a second action named `{}`", action.name),
+                    );
+                    self.faults
+                        .push(fault.help("give each action its own name: it is the key in every table"));
+                }
+            }
+            compiled.push(step);
+        }
+        compiled
+    }
+
+    fn step(&mut self, step: &scenario::Step, index: u16, node: &Node) -> Option<Step> {
+        let requests = methods(step);
+        match (requests.as_slice(), step.think) {
+            ([(key, method, url)], None) => {
+                self.action(step, (key, method, url), index, node).map(|a| Step::Action(Box::new(a)))
+            }
+            ([], Some(think)) => {
+                if node.entries().len() > 1 {
+                    self.faults.push(
+                        Fault::error(node.span.clone(), "a think time stands alone")
+                            .help("make it a step of its own"),
+                    );
+                }
+                Some(Step::Think(think.0))
+            }
+            ([], None) => {
+                let fault = Fault::error(node.span.clone(), "a step without a request");
+                self.faults
+                    .push(fault.help("add one of get, head, post, put, patch, delete, options, or think"));
+                None
+            }
+            _ => {
+                let fault = Fault::error(node.span.clone(), "a step with more than one request");
+                self.faults.push(fault.help("make one step of each"));
+                None
+            }
+        }
+    }
+
+    fn action(
+        &mut self,
+        step: &scenario::Step,
+        (key, method, written): (&str, &Method, &str),
+        index: u16,
+        node: &Node,
+    ) -> Option<Action> {
+        let place = at(node, &[key]);
+        let (base, path, foreign) = self.target(step, written, node, place)?;
+        let path_text = self.text(path, place);
+        let label = format!("{method} {written}");
+        let mut headers = Vec::new();
+        for (name, value) in step.headers.iter().flatten() {
+            let place = at(node, &["headers", name]);
+            let literal = if value.contains("{{") { "" } else { value };
+            match header(name, literal) {
+                Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
+                Err(message) => self.faults.push(Fault::error(place.span.clone(), message)),
+            }
+        }
+        let body = self.body(step, node);
+        let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
+        // What is extracted is known afterwards only.
+        let expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
+        let mut extracts = Vec::new();
+        for (name, config) in step.extract.iter().flatten() {
+            let place = at(node, &["extract", name]);
+            self.variable_name(name, place);
+            extracts.extend(self.extract(name, config, place));
+        }
+        self.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
+        Some(Action {
+            name: Arc::from(step.action.as_deref().unwrap_or(&label)),
+            index,
+            method: method.clone(),
+            base,
+            path: path_text?,
+            query,
+            headers,
+            body,
+            authorised: step.auth.unwrap_or(true) && !foreign,
+            signed: !foreign,
+            timeout: step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0),
+            expect,
+            extracts,
+            label,
+        })
+    }
+
+    /// Base and path of a request, and whether it leaves the deployment.
+    fn target<'t>(
+        &mut self,
+        step: &scenario::Step,
+        written: &'t str,
+        node: &Node,
+        place: &Node,
+    ) -> Option<(BaseUrl, &'t str, bool)> {
+        match url::split_absolute(written) {
+            Err(message) => {
+                self.faults.push(Fault::error(place.span.clone(), message));
+                None
+            }
+            Ok(Some((base, path))) => {
+                if step.target.is_some() {
+                    let fault =
+                        Fault::error(at(node, &["target"]).span.clone(), "`target` beside a whole URL");
+                    self.faults.push(fault.help("write the path only, or remove `target`"));
+                }
+                let foreign = !self.deployment.targets.iter().any(|(_, target)| target.origin == base.origin);
+                if foreign {
+                    self.warnings.push(format!(
+                        "{base} is no target of the deployment: neither credentials nor trace headers are sent there"
+                    ));
+                }
+                Some((base, path, foreign))
+            }
+            Ok(None) => {
+                if !written.starts_with('/') && !written.starts_with("{{") {
+                    let fault =
+                        Fault::error(place.span.clone(), format!("`{written}` is neither a path nor a URL"));
+                    self.faults.push(fault.help(format!("write /{written}, or http://host/{written}")));
+                }
+                Some((self.named_target(step, node, place)?, written, false))
+            }
+        }
+    }
+
+    fn named_target(&mut self, step: &scenario::Step, node: &Node, place: &Node) -> Option<BaseUrl> {
+        let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
+        if let Some((_, base)) = self.deployment.targets.iter().find(|(target, _)| target == name) {
+            return Some(base.clone());
+        }
+        let known: Vec<&str> = self.deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
+        let span = node.get("target").unwrap_or(place).span.clone();
+        let fault =
+            Fault::error(span, format!("the deployment `{}` has no target `{name}`", self.deployment.name));
+        let help = did_you_mean(name, known.iter().copied()).map_or_else(
+            || format!("its targets: {}", known.join(", ")),
+            |known| format!("did you mean `{known}`?"),
+        );
+        self.faults.push(fault.help(help));
+        None
+    }
+
+    fn body(&mut self, step: &scenario::Step, node: &Node) -> Body {
+        let bodies = [step.json.is_some(), step.form.is_some(), step.body.is_some()];
+        if bodies.iter().filter(|there| **there).count() > 1 {
+            let fault = Fault::error(node.span.clone(), "more than one body");
+            self.faults.push(fault.help("keep one of json, form, body"));
+        }
+        if let Some(json) = &step.json {
+            return self.json(json, at(node, &["json"])).map_or(Body::Empty, Body::Json);
+        }
+        if step.form.is_some() {
+            return Body::Form(self.pairs(step.form.as_ref(), at(node, &["form"])));
+        }
+        let body = step.body.as_ref().and_then(|body| self.text(body, at(node, &["body"])));
+        body.map_or(Body::Empty, Body::Text)
+    }
+
+    fn pairs(
+        &mut self,
+        pairs: Option<&std::collections::BTreeMap<String, scenario::Scalar>>,
+        node: &Node,
+    ) -> Vec<(String, Text)> {
+        let mut compiled = Vec::new();
+        for (name, value) in pairs.into_iter().flatten() {
+            compiled.extend(self.text(&value.0, at(node, &[name])).map(|text| (name.clone(), text)));
+        }
+        compiled
+    }
+
+    /// Compiles a text and checks that it uses known variables only.
+    pub(super) fn text(&mut self, text: &str, node: &Node) -> Option<Text> {
+        match self.engine.compile(text) {
+            Ok(compiled) => {
+                self.known_variables(&compiled, node);
+                Some(compiled)
+            }
+            Err(error) => {
+                let fault =
+                    Fault::error(node.span.clone(), format!("the template does not compile: {error}"));
+                self.faults.push(fault.help("templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn json(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonTemplate> {
+        match JsonTemplate::compile(self.engine, value) {
+            Ok(compiled) => {
+                for text in compiled.texts() {
+                    self.known_variables(text, node);
+                }
+                Some(compiled)
+            }
+            Err(error) => {
+                self.faults
+                    .push(Fault::error(node.span.clone(), format!("a template does not compile: {error}")));
+                None
+            }
+        }
+    }
+
+    fn known_variables(&mut self, text: &Text, node: &Node) {
+        for name in text.variables() {
+            if self.known.contains(&name) {
+                continue;
+            }
+            let span = find_in_node(node, &name);
+            let fault = Fault::error(span, format!("no variable `{name}` is known here"));
+            let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+            self.faults.push(fault.help(did_you_mean(&name, known.iter().copied()).map_or_else(
+                || {
+                    format!(
+                        "set it under `variables`, extract it in an earlier action, or use one of: {}",
+                        known.join(", ")
+                    )
+                },
+                |known| format!("did you mean `{known}`?"),
+            )));
+        }
+    }
+
+    /// A variable's name must be one that templates can write.
+    pub(super) fn variable_name(&mut self, name: &str, node: &Node) {
+        let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !valid {
+            let fault =
+                Fault::error(node.span.clone(), format!("`{name}` is not a name that templates can use"));
+            self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
+        } else if super::scenario::BUILT_IN.contains(&name) {
+            let fault = Fault::error(node.span.clone(), format!("`{name}` is a variable of bench itself"));
+            self.faults.push(fault.help("choose another name"));
+        }
+    }
+}
+
+/// The scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
+fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
+    use crate::base::yaml::Kind;
+    match &node.kind {
+        Kind::List(items) => items
+            .iter()
+            .find(|item| mentions(item, name))
+            .map_or(node.span.clone(), |n| find_in_node(n, name)),
+        Kind::Map(entries) => {
+            let found = entries.iter().map(|(_, node)| node).find(|node| mentions(node, name));
+            found.map_or(node.span.clone(), |node| find_in_node(node, name))
+        }
+        _ => node.span.clone(),
+    }
+}
+
+fn mentions(node: &Node, name: &str) -> bool {
+    use crate::base::yaml::Kind;
+    match &node.kind {
+        Kind::Text { text, .. } => text.contains('{') && text.contains(name),
+        Kind::List(items) => items.iter().any(|item| mentions(item, name)),
+        Kind::Map(entries) => entries.iter().any(|(_, node)| mentions(node, name)),
+        _ => false,
+    }
+}
+
+fn methods(step: &scenario::Step) -> Vec<(&'static str, Method, &str)> {
+    let all = [
+        ("get", Method::GET, &step.get),
+        ("head", Method::HEAD, &step.head),
+        ("post", Method::POST, &step.post),
+        ("put", Method::PUT, &step.put),
+        ("patch", Method::PATCH, &step.patch),
+        ("delete", Method::DELETE, &step.delete),
+        ("options", Method::OPTIONS, &step.options),
+    ];
+    all.into_iter().filter_map(|(key, method, url)| url.as_deref().map(|url| (key, method, url))).collect()
+}

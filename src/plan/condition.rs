@@ -1,0 +1,204 @@
+//! What an answer must be, and what is taken out of it: compiled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json_path::JsonPath;
+
+use crate::base::diagnostics::Fault;
+use crate::base::template::{Text, Value};
+use crate::base::yaml::Node;
+use crate::config::scenario::{self, StatusRange};
+
+use super::action::Compiler;
+use super::deployment::{at, header};
+use super::json::JsonTemplate;
+
+/// What an answer must be.
+#[derive(Default)]
+pub struct Expect {
+    /// Statuses that are accepted; empty accepts all below 400.
+    pub status: Vec<StatusRange>,
+    /// Conditions on headers.
+    pub headers: Vec<(http::HeaderName, TextCheck)>,
+    /// Conditions on the body.
+    pub body: Vec<TextCheck>,
+    /// Conditions on values in a JSON body.
+    pub json: Vec<(JsonPath, JsonCheck)>,
+    /// The longest that the request may have taken.
+    pub latency: Option<Duration>,
+}
+
+/// A condition on a text.
+pub enum TextCheck {
+    /// All of it.
+    Equals(Text),
+    /// A part of it.
+    Contains(Text),
+    /// Somewhere in it.
+    Matches(Regex),
+}
+
+/// A condition on a JSON value.
+pub enum JsonCheck {
+    /// Equal to this value.
+    Equals(JsonTemplate),
+    /// There (true) or not there (false).
+    Exists(bool),
+}
+
+/// What is taken out of an answer.
+pub struct Extract {
+    /// The variable's name.
+    pub variable: Arc<str>,
+    /// Where it stands.
+    pub place: Place,
+    /// What counts when nothing is found.
+    pub default: Option<Value>,
+}
+
+/// Where a value stands in an answer.
+pub enum Place {
+    /// A JSONPath in a JSON body.
+    Json(JsonPath),
+    /// A JSON pointer in a JSON body.
+    Pointer(String),
+    /// A header.
+    Header(http::HeaderName),
+    /// A regular expression on the body.
+    Regex(Regex),
+}
+
+impl Expect {
+    /// True when the body must be read for a condition.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        !self.body.is_empty() || !self.json.is_empty()
+    }
+}
+
+impl Place {
+    /// True when it stands in the body.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        !matches!(self, Self::Header(_))
+    }
+}
+
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+impl Compiler<'_> {
+    pub(super) fn expect(&mut self, config: Option<&scenario::Expect>, node: &Node) -> Expect {
+        let Some(config) = config else { return Expect::default() };
+        let mut expect = Expect {
+            status: config.status.as_ref().map(|status| status.0.clone()).unwrap_or_default(),
+            latency: config.latency.map(|latency| latency.0),
+            ..Expect::default()
+        };
+        for (name, condition) in config.headers.iter().flatten() {
+            let place = at(node, &["headers", name]);
+            match header(name, "") {
+                Ok((name, _)) => {
+                    let checks = self.text_checks(condition, true, place);
+                    expect.headers.extend(checks.into_iter().map(|check| (name.clone(), check)));
+                }
+                Err(message) => self.faults.push(Fault::error(place.span.clone(), message)),
+            }
+        }
+        if let Some(condition) = &config.body {
+            expect.body = self.text_checks(condition, false, at(node, &["body"]));
+        }
+        for (path, value) in config.json.iter().flatten() {
+            let place = at(node, &["json", path]);
+            let (path, check) = (self.json_path(path, place), self.json_check(value, place));
+            expect.json.extend(path.zip(check));
+        }
+        expect
+    }
+
+    fn text_checks(&mut self, config: &scenario::TextCondition, whole: bool, node: &Node) -> Vec<TextCheck> {
+        let mut checks = Vec::new();
+        if let Some(text) = &config.plain {
+            let check = if whole { TextCheck::Equals } else { TextCheck::Contains };
+            checks.extend(self.text(text, node).map(check));
+        }
+        if let Some(text) = &config.equals {
+            checks.extend(self.text(text, at(node, &["equals"])).map(TextCheck::Equals));
+        }
+        if let Some(text) = &config.contains {
+            checks.extend(self.text(text, at(node, &["contains"])).map(TextCheck::Contains));
+        }
+        if let Some(text) = &config.matches {
+            checks.extend(self.regex(text, at(node, &["matches"])).map(TextCheck::Matches));
+        }
+        checks
+    }
+
+    fn json_check(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonCheck> {
+        if let Some(exists) =
+            value.as_object().filter(|map| map.len() == 1).and_then(|map| map.get("exists")?.as_bool())
+        {
+            return Some(JsonCheck::Exists(exists));
+        }
+        self.json(value, node).map(JsonCheck::Equals)
+    }
+
+    pub(super) fn extract(&mut self, name: &str, config: &scenario::Extract, node: &Node) -> Option<Extract> {
+        let places = [&config.json, &config.pointer, &config.header, &config.regex];
+        if places.iter().filter(|place| place.is_some()).count() != 1 {
+            let fault =
+                Fault::error(node.span.clone(), format!("`{name}` needs exactly one place to be taken from"));
+            self.faults.push(fault.help("write one of json, pointer, header, regex"));
+            return None;
+        }
+        let place = if let Some(path) = &config.json {
+            Place::Json(self.json_path(path, at(node, &["json"]))?)
+        } else if let Some(pointer) = &config.pointer {
+            if !pointer.is_empty() && !pointer.starts_with('/') {
+                let fault =
+                    Fault::error(at(node, &["pointer"]).span.clone(), "a JSON pointer starts with a slash");
+                self.faults.push(fault.help(format!("write /{}", pointer.replace('.', "/"))));
+            }
+            Place::Pointer(pointer.clone())
+        } else if let Some(name) = &config.header {
+            match header(name, "") {
+                Ok((name, _)) => Place::Header(name),
+                Err(message) => {
+                    self.faults.push(Fault::error(at(node, &["header"]).span.clone(), message));
+                    return None;
+                }
+            }
+        } else {
+            Place::Regex(self.regex(config.regex.as_deref().unwrap_or_default(), at(node, &["regex"]))?)
+        };
+        let default = config.default.as_ref().map(Value::from_serialize);
+        Some(Extract { variable: Arc::from(name), place, default })
+    }
+
+    fn json_path(&mut self, text: &str, node: &Node) -> Option<JsonPath> {
+        let parsed = JsonPath::parse(text);
+        parsed
+            .map_err(|error| {
+                let fault = Fault::error(
+                    node.span.clone(),
+                    format!("`{text}` is not a JSONPath: {}", error.message()),
+                );
+                self.faults
+                    .push(fault.help("write it as in RFC 9535, such as $.token.user.id or $.users[0].name"));
+            })
+            .ok()
+    }
+
+    fn regex(&mut self, text: &str, node: &Node) -> Option<Regex> {
+        let built = regex::RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build();
+        built
+            .map_err(|error| {
+                let message = error.to_string();
+                let last = message.lines().last().unwrap_or_default().trim().to_owned();
+                self.faults
+                    .push(Fault::error(node.span.clone(), format!("not a regular expression: {last}")));
+            })
+            .ok()
+    }
+}

@@ -1,0 +1,452 @@
+//! The deployment, resolved: where, as whom, with which key.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::base::diagnostics::{Fault, Source};
+use crate::base::secret::Secret;
+use crate::base::yaml::{self, Node};
+use crate::config::reference::Reference;
+use crate::config::{Document, Rejected, deployment as config, rally, schema};
+
+use super::references::{self, Env};
+use super::url::BaseUrl;
+
+/// The name of the target that counts where an action names none.
+pub const DEFAULT_TARGET: &str = "default";
+/// OSProfiler's example key, which everybody knows.
+const WELL_KNOWN_KEY: &str = "SECRET_KEY";
+
+/// Where, as whom, with which key.
+pub struct Deployment {
+    /// Its name.
+    pub name: String,
+    /// Its file as it was named.
+    pub file: PathBuf,
+    /// Base URLs by name.
+    pub targets: Vec<(String, BaseUrl)>,
+    /// TLS options.
+    pub tls: Tls,
+    /// Headers of every request.
+    pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    /// Who makes the requests.
+    pub auth: Auth,
+    /// False when the deployment switches profiling off.
+    pub profiler_enabled: bool,
+    /// The key that signs.
+    pub hmac_key: Option<Secret>,
+    /// All keys that the deployment's services accept, the signing one included.
+    pub hmac_keys: Vec<Secret>,
+    /// OSProfiler's connection string of the collector.
+    pub connection_string: Option<Secret>,
+    /// The embedded demo's options, when the deployment is the demo.
+    pub demo: Option<Demo>,
+    /// What somebody should look at.
+    pub warnings: Vec<String>,
+}
+
+/// TLS options; the files are read by the client.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Verify the servers' certificates.
+    pub verify: bool,
+    /// PEM certificates to trust instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// The client's PEM certificate chain and key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Who makes the requests.
+#[derive(Clone)]
+pub enum Auth {
+    /// Nobody.
+    None,
+    /// HTTP basic authentication.
+    Basic {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A bearer token.
+    Bearer {
+        /// The token.
+        token: Secret,
+    },
+    /// Keystone v3 with a password.
+    Keystone(Keystone),
+}
+
+/// Keystone v3 with a password.
+#[derive(Clone)]
+pub struct Keystone {
+    /// Keystone's v3 URL.
+    pub auth_url: BaseUrl,
+    /// The user.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+    /// The project to scope the token to.
+    pub project_name: String,
+    /// The user's domain.
+    pub user_domain_name: String,
+    /// The project's domain.
+    pub project_domain_name: String,
+}
+
+impl Auth {
+    /// Its name in results.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Basic { .. } => "basic",
+            Self::Bearer { .. } => "bearer",
+            Self::Keystone(_) => "keystone",
+        }
+    }
+}
+
+/// Options of the embedded demo.
+#[derive(Clone, Copy, Debug)]
+pub struct Demo {
+    /// The share of slow look-ups, 0 to 1.
+    pub slow_share: f64,
+    /// How long the query of a slow look-up takes.
+    pub slow_query: Duration,
+}
+
+impl Default for Demo {
+    fn default() -> Self {
+        Self { slow_share: 0.02, slow_query: Duration::from_millis(80) }
+    }
+}
+
+/// Reads and resolves a deployment file, ours or Rally's.
+///
+/// # Errors
+/// Every fault found.
+pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rejected> {
+    let root = match yaml::parse(&source) {
+        Ok(root) => root,
+        Err(faults) => return Err(Rejected { source, faults }),
+    };
+    let mut resolver = Resolver::new(path, env);
+    let (source, deployment) = if root.get("openstack").is_some() {
+        let document: Document<rally::RallyDocument> =
+            crate::config::from_node(source, root, &schema::RALLY)?;
+        let deployment = resolver.rally(&document);
+        (document.source, deployment)
+    } else {
+        let document: Document<config::Deployment> =
+            crate::config::from_node(source, root, &schema::DEPLOYMENT)?;
+        let deployment = resolver.ours(&document);
+        (document.source, deployment)
+    };
+    match deployment {
+        Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
+        _ => Err(Rejected { source, faults: resolver.faults }),
+    }
+}
+
+struct Resolver<'a> {
+    path: &'a Path,
+    folder: PathBuf,
+    env: Env<'a>,
+    faults: Vec<Fault>,
+    inline_secret: bool,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(path: &'a Path, env: Env<'a>) -> Self {
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Self { path, folder, env, faults: Vec::new(), inline_secret: false }
+    }
+
+    fn ours(&mut self, document: &Document<config::Deployment>) -> Option<Deployment> {
+        let (value, root) = (&document.value, &document.root);
+        let auth = self.auth(value.auth.as_ref(), root);
+        let headers = self.headers(value, root);
+        let tls = value.tls.as_ref();
+        let profiler = value.profiler.as_ref();
+        let node = at(root, &["profiler"]);
+        let mut keys = Vec::new();
+        if let Some(key) = profiler.and_then(|profiler| profiler.hmac_key.as_ref()) {
+            keys.extend(self.optional_secret(key, at(node, &["hmac_key"])));
+        }
+        for (index, key) in profiler.and_then(|p| p.hmac_keys.as_ref()).into_iter().flatten().enumerate() {
+            keys.extend(self.optional_secret(key, item(at(node, &["hmac_keys"]), index)));
+        }
+        let connection = profiler.and_then(|profiler| profiler.connection_string.as_ref());
+        let connection_string =
+            connection.and_then(|c| self.optional_secret(c, at(node, &["connection_string"])));
+        let demo = value.demo.as_ref().map(|demo| Demo {
+            slow_share: demo.slow_percent.map_or(Demo::default().slow_share, |percent| percent / 100.0),
+            slow_query: demo.slow_query.map_or(Demo::default().slow_query, |query| query.0),
+        });
+        let targets = self.targets(value, root, auth.as_ref());
+        Some(Deployment {
+            name: value.name.clone().unwrap_or_else(|| self.stem()),
+            file: self.path.to_path_buf(),
+            targets,
+            tls: self.tls(
+                tls.and_then(|tls| tls.verify).unwrap_or(true),
+                tls.and_then(|tls| tls.ca.as_deref()),
+                (tls.and_then(|tls| tls.cert.as_deref()), tls.and_then(|tls| tls.key.as_deref())),
+                at(root, &["tls"]),
+            ),
+            headers,
+            auth: auth?,
+            profiler_enabled: profiler.and_then(|profiler| profiler.enabled).unwrap_or(true),
+            warnings: self.warnings(&keys),
+            hmac_key: keys.first().cloned(),
+            hmac_keys: keys,
+            connection_string,
+            demo,
+        })
+    }
+
+    fn rally(&mut self, document: &Document<rally::RallyDocument>) -> Option<Deployment> {
+        let cloud = &document.value.openstack;
+        let node = at(&document.root, &["openstack"]);
+        let admin = at(node, &["admin"]);
+        let auth_url = self
+            .text(&cloud.auth_url, at(node, &["auth_url"]))
+            .and_then(|text| self.url(&text, at(node, &["auth_url"])))?;
+        let project = cloud.admin.project_name.as_ref().or(cloud.admin.tenant_name.as_ref());
+        let keystone = Keystone {
+            auth_url: v3_url(auth_url.clone()),
+            username: self.text(&cloud.admin.username, at(admin, &["username"]))?,
+            password: self.secret(&cloud.admin.password, at(admin, &["password"]))?,
+            project_name: match project {
+                Some(project) => self.text(project, at(admin, &["project_name"]))?,
+                None => {
+                    self.faults.push(
+                        Fault::error(admin.span.clone(), "`admin` lacks the key `project_name`")
+                            .help("add `project_name:`"),
+                    );
+                    return None;
+                }
+            },
+            user_domain_name: self.domain(cloud.admin.user_domain_name.as_ref(), admin),
+            project_domain_name: self.domain(cloud.admin.project_domain_name.as_ref(), admin),
+        };
+        let key = cloud.profiler_hmac_key.as_ref();
+        let keys: Vec<Secret> = key
+            .and_then(|key| self.optional_secret(key, at(node, &["profiler_hmac_key"])))
+            .into_iter()
+            .collect();
+        let connection = cloud.profiler_conn_str.as_ref();
+        Some(Deployment {
+            name: self.stem(),
+            file: self.path.to_path_buf(),
+            targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.root())],
+            tls: self.tls(
+                !cloud.https_insecure.unwrap_or(false),
+                cloud.https_cacert.as_deref().filter(|path| !path.is_empty()),
+                (cloud.https_cert.as_deref(), cloud.https_key.as_deref()),
+                node,
+            ),
+            headers: Vec::new(),
+            auth: Auth::Keystone(keystone),
+            profiler_enabled: true,
+            connection_string: connection
+                .and_then(|c| self.optional_secret(c, at(node, &["profiler_conn_str"]))),
+            warnings: self.warnings(&keys),
+            hmac_key: keys.first().cloned(),
+            hmac_keys: keys,
+            demo: None,
+        })
+    }
+
+    fn auth(&mut self, auth: Option<&config::Auth>, root: &Node) -> Option<Auth> {
+        let Some(auth) = auth else { return Some(Auth::None) };
+        if let Some(basic) = &auth.basic {
+            let node = at(root, &["auth", "basic"]);
+            let username = self.text(&basic.username, at(node, &["username"]));
+            let password = self.secret(&basic.password, at(node, &["password"]));
+            return Some(Auth::Basic { username: username?, password: password? });
+        }
+        if let Some(bearer) = &auth.bearer {
+            return Some(Auth::Bearer {
+                token: self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?,
+            });
+        }
+        let Some(keystone) = &auth.keystone else { return Some(Auth::None) };
+        let node = at(root, &["auth", "keystone"]);
+        let auth_url = self.text(&keystone.auth_url, at(node, &["auth_url"]));
+        let auth_url = auth_url.and_then(|text| self.url(&text, at(node, &["auth_url"])));
+        let username = self.text(&keystone.username, at(node, &["username"]));
+        let password = self.secret(&keystone.password, at(node, &["password"]));
+        let project_name = self.text(&keystone.project_name, at(node, &["project_name"]));
+        Some(Auth::Keystone(Keystone {
+            user_domain_name: self.domain(keystone.user_domain_name.as_ref(), node),
+            project_domain_name: self.domain(keystone.project_domain_name.as_ref(), node),
+            auth_url: v3_url(auth_url?),
+            username: username?,
+            password: password?,
+            project_name: project_name?,
+        }))
+    }
+
+    /// Without targets, Keystone's own origin is the default one.
+    fn targets(
+        &mut self,
+        value: &config::Deployment,
+        root: &Node,
+        auth: Option<&Auth>,
+    ) -> Vec<(String, BaseUrl)> {
+        let mut targets = Vec::new();
+        for (name, reference) in value.targets.iter().flatten() {
+            let node = at(root, &["targets", name]);
+            if let Some(url) = self.text(reference, node).and_then(|text| self.url(&text, node)) {
+                targets.push((name.clone(), url));
+            }
+        }
+        if let (true, Some(Auth::Keystone(keystone))) = (value.targets.is_none(), auth) {
+            targets.push((DEFAULT_TARGET.to_owned(), keystone.auth_url.root()));
+        }
+        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() {
+            let fault = Fault::file("the deployment has no target");
+            self.faults.push(fault.help("add `targets: { default: http://host:port }`"));
+        }
+        targets
+    }
+
+    fn headers(
+        &mut self,
+        value: &config::Deployment,
+        root: &Node,
+    ) -> Vec<(http::HeaderName, http::HeaderValue)> {
+        let mut headers = Vec::new();
+        for (name, reference) in value.headers.iter().flatten() {
+            let node = at(root, &["headers", name]);
+            let Some(text) = self.text(reference, node) else { continue };
+            match header(name, &text) {
+                Ok(header) => headers.push(header),
+                Err(message) => self.faults.push(Fault::error(node.span.clone(), message)),
+            }
+        }
+        headers
+    }
+
+    fn tls(
+        &mut self,
+        verify: bool,
+        ca: Option<&str>,
+        identity: (Option<&str>, Option<&str>),
+        node: &Node,
+    ) -> Tls {
+        let identity = match identity {
+            (Some(cert), Some(key)) => Some((self.folder.join(cert), self.folder.join(key))),
+            (None, None) => None,
+            _ => {
+                let fault = Fault::error(node.span.clone(), "`cert` and `key` belong together");
+                self.faults.push(fault.help("give both, or none"));
+                None
+            }
+        };
+        Tls { verify, ca: ca.map(|path| self.folder.join(path)), identity }
+    }
+
+    fn domain(&mut self, reference: Option<&Reference>, node: &Node) -> String {
+        reference.and_then(|reference| self.text(reference, node)).unwrap_or_else(|| "Default".to_owned())
+    }
+
+    fn url(&mut self, text: &str, node: &Node) -> Option<BaseUrl> {
+        BaseUrl::parse(text)
+            .map_err(|message| self.faults.push(Fault::error(node.span.clone(), message)))
+            .ok()
+    }
+
+    fn text(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+        match references::resolve(reference, &self.folder, self.env) {
+            Ok(secret) => Some(secret.expose().to_owned()),
+            Err(message) => {
+                let (message, help) = message.split_once("; ").unwrap_or((&message, "see the message"));
+                self.faults.push(Fault::error(node.span.clone(), message).help(help));
+                None
+            }
+        }
+    }
+
+    fn secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
+        self.inline_secret |= matches!(reference, Reference::Inline(_));
+        self.text(reference, node).map(Secret::new)
+    }
+
+    /// An empty secret is none: `{env: NAME, default: ""}` leaves the profiler off.
+    fn optional_secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
+        self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
+    }
+
+    fn stem(&self) -> String {
+        self.path
+            .file_stem()
+            .map_or_else(|| "deployment".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    }
+
+    fn warnings(&self, keys: &[Secret]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.inline_secret && readable_by_others(self.path) {
+            warnings.push(format!(
+                "{} holds a secret and others can read it: run chmod 600 on it, or refer to the secret by {{env: NAME}} or {{file: PATH}}",
+                self.path.display()
+            ));
+        }
+        if keys.iter().any(|key| key.expose() == WELL_KNOWN_KEY) {
+            warnings.push("the HMAC key is OSProfiler's well-known default SECRET_KEY: anyone can trace this deployment".to_owned());
+        }
+        warnings
+    }
+}
+
+/// A header's name and value.
+///
+/// # Errors
+/// What may not stand in a header.
+pub fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
+    let parsed =
+        name.parse().map_err(|_| format!("`{name}` is not a header name; use letters, digits and dashes"))?;
+    let value = value
+        .parse()
+        .map_err(|_| format!("the value of `{name}` holds characters that no header may hold"))?;
+    Ok((parsed, value))
+}
+
+/// `…/v3`, whether or not the document wrote it.
+fn v3_url(mut url: BaseUrl) -> BaseUrl {
+    if !url.prefix.ends_with("/v3") {
+        let versionless = url.prefix.strip_suffix("/v2.0").unwrap_or(&url.prefix);
+        url.prefix = format!("{versionless}/v3");
+    }
+    url
+}
+
+#[cfg(unix)]
+fn readable_by_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
+}
+
+#[cfg(not(unix))]
+fn readable_by_others(_: &Path) -> bool {
+    false
+}
+
+/// The node at `keys`, or the nearest one above it.
+pub(super) fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Node {
+    let mut node = node;
+    for key in keys {
+        match node.get(key) {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node
+}
+
+/// The item of a list, or the list itself.
+pub(super) fn item(node: &Node, index: usize) -> &Node {
+    node.items().get(index).unwrap_or(node)
+}

@@ -1,0 +1,124 @@
+//! JSON with templates in it: compiled to ready-made text around the places to fill in.
+
+use crate::base::template::{Engine, TemplateError, Text, Variables};
+
+/// A JSON value, part of which is filled in for every use.
+pub struct JsonTemplate {
+    segments: Vec<Segment>,
+}
+
+enum Segment {
+    /// JSON as it stands.
+    Raw(String),
+    /// A value to fill in.
+    Value(Text),
+}
+
+impl JsonTemplate {
+    /// Compiles every text of `value`.
+    ///
+    /// # Errors
+    /// The first template that does not compile.
+    pub fn compile(engine: Engine, value: &serde_json::Value) -> Result<Self, TemplateError> {
+        let mut segments = vec![Segment::Raw(String::new())];
+        compile_into(engine, value, &mut segments)?;
+        Ok(Self { segments })
+    }
+
+    /// The texts that it fills in.
+    pub fn texts(&self) -> impl Iterator<Item = &Text> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Value(text) => Some(text),
+            Segment::Raw(_) => None,
+        })
+    }
+
+    /// Appends the JSON text.
+    ///
+    /// # Errors
+    /// An undefined variable or a failing expression.
+    pub fn render(&self, variables: &Variables, output: &mut String) -> Result<(), TemplateError> {
+        for segment in &self.segments {
+            match segment {
+                Segment::Raw(json) => output.push_str(json),
+                Segment::Value(text) => {
+                    let json = serde_json::to_string(&text.evaluate(variables)?);
+                    output.push_str(&json.map_err(|error| TemplateError(error.to_string()))?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The JSON value.
+    ///
+    /// # Errors
+    /// An undefined variable or a failing expression.
+    pub fn evaluate(&self, variables: &Variables) -> Result<serde_json::Value, TemplateError> {
+        let mut text = String::new();
+        self.render(variables, &mut text)?;
+        serde_json::from_str(&text).map_err(|error| TemplateError(error.to_string()))
+    }
+}
+
+fn compile_into(
+    engine: Engine,
+    value: &serde_json::Value,
+    segments: &mut Vec<Segment>,
+) -> Result<(), TemplateError> {
+    match value {
+        serde_json::Value::String(text) => match engine.compile(text)? {
+            Text::Literal(text) => push_raw(segments, &serde_json::Value::from(&*text).to_string()),
+            text => segments.push(Segment::Value(text)),
+        },
+        serde_json::Value::Array(items) => {
+            push_raw(segments, "[");
+            for (index, item) in items.iter().enumerate() {
+                push_raw(segments, if index == 0 { "" } else { "," });
+                compile_into(engine, item, segments)?;
+            }
+            push_raw(segments, "]");
+        }
+        serde_json::Value::Object(map) => {
+            push_raw(segments, "{");
+            for (index, (key, item)) in map.iter().enumerate() {
+                push_raw(segments, if index == 0 { "" } else { "," });
+                push_raw(segments, &serde_json::Value::from(key.as_str()).to_string());
+                push_raw(segments, ":");
+                compile_into(engine, item, segments)?;
+            }
+            push_raw(segments, "}");
+        }
+        plain => push_raw(segments, &plain.to_string()),
+    }
+    Ok(())
+}
+
+fn push_raw(segments: &mut Vec<Segment>, json: &str) {
+    match segments.last_mut() {
+        Some(Segment::Raw(last)) => last.push_str(json),
+        _ => segments.push(Segment::Raw(json.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::template::Value;
+    use std::sync::Arc;
+
+    #[test]
+    fn texts_in_json_are_filled_in_and_escaped() {
+        let shared = vec![(Arc::from("s"), Value::from("a\"b")), (Arc::from("n"), Value::from(2))];
+        let variables = Variables::new(Arc::new(shared));
+        for (json, expected) in [
+            (r#"{"a":[1,true,null,"x"],"b":{}}"#, r#"{"a":[1,true,null,"x"],"b":{}}"#),
+            (r#"{"a":"{{ s }}","n":"{{ n }}","m":"n={{ n }}"}"#, r#"{"a":"a\"b","n":2,"m":"n=2"}"#),
+        ] {
+            let value = serde_json::from_str(json).unwrap();
+            let mut text = String::new();
+            JsonTemplate::compile(Engine::new(), &value).unwrap().render(&variables, &mut text).unwrap();
+            assert_eq!(text, expected);
+        }
+    }
+}

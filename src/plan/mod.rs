@@ -1,0 +1,75 @@
+//! Rank 3: the valid and resolved plan of a run.
+//!
+//! Past this room nothing is unresolved: templates are compiled, units are converted, references to
+//! secrets are read, every fault of the files has been reported at once with its place. It does no
+//! I/O but reading the files that the YAML names; the environment is handed in.
+
+pub mod action;
+pub mod condition;
+pub mod deployment;
+pub mod json;
+pub mod references;
+pub mod runner;
+pub mod scenario;
+pub mod sla;
+pub mod url;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::template::Value;
+use action::Step;
+use deployment::Deployment;
+use runner::Runner;
+use sla::Sla;
+
+/// All that a run needs to know.
+pub struct Plan {
+    /// The scenario's title.
+    pub title: String,
+    /// The scenario's file as it was named.
+    pub file: PathBuf,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+    /// What `--set` gave.
+    pub set: BTreeMap<String, String>,
+    /// Where to run.
+    pub deployment: Deployment,
+    /// Why iterations are not profiled; `None` when they are.
+    pub profiling_off: Option<String>,
+    /// The variables that all iterations share, without those of `setup`.
+    pub variables: Vec<(Arc<str>, Value)>,
+    /// Actions before the load.
+    pub setup: Vec<Step>,
+    /// The loads, one after another.
+    pub workloads: Vec<Workload>,
+    /// Actions after the load.
+    pub teardown: Vec<Step>,
+    /// The longest that the whole run may take.
+    pub timeout: Option<Duration>,
+    /// How long running iterations may go on after a stop.
+    pub graceful_stop: Duration,
+    /// What a reader of the results must know.
+    pub warnings: Vec<String>,
+}
+
+/// One load.
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// When its iterations start.
+    pub runner: Runner,
+    /// What an iteration does.
+    pub steps: Vec<Step>,
+    /// When it counts as good.
+    pub sla: Sla,
+}
+
+impl Workload {
+    /// Its actions, in the order of their numbers.
+    pub fn actions(&self) -> impl Iterator<Item = &action::Action> {
+        action::actions(&self.steps)
+    }
+}

@@ -1,0 +1,263 @@
+//! From a scenario document and a deployment to a [`Plan`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::base::diagnostics::{Fault, Source};
+use crate::base::template::{Engine, Value};
+use crate::base::yaml::Node;
+use crate::config::scenario::{self as config, Scenario};
+use crate::config::{Document, Rejected, check::did_you_mean, schema};
+
+use super::action::{Compiler, Step};
+use super::deployment::{Auth, Deployment, at, item};
+use super::references::{self, Env};
+use super::runner::Runner;
+use super::sla::Sla;
+use super::{Plan, Workload};
+
+/// Variables that every template can use.
+pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
+
+/// How long running iterations may go on after a stop, unless the scenario says otherwise.
+const GRACEFUL_STOP: Duration = Duration::from_secs(30);
+const WORKLOADS_MAX: usize = 1000;
+const ACTIONS_MAX: usize = 1000;
+
+/// Reads a scenario's shape.
+///
+/// # Errors
+/// Every fault found.
+pub fn read(source: Source) -> Result<Document<Scenario>, Rejected> {
+    crate::config::read(source, &schema::SCENARIO)
+}
+
+/// The deployment file that a scenario names, relative to the scenario.
+#[must_use]
+pub fn deployment_path(file: &Path, document: &Document<Scenario>) -> Option<PathBuf> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    document.value.deployment.as_ref().map(|path| folder.join(path))
+}
+
+/// What the command line adds.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Variables given with `--set`.
+    pub set: BTreeMap<String, String>,
+    /// Profiling switched off with `--no-profile`.
+    pub no_profile: bool,
+}
+
+/// Resolves a scenario for a deployment.
+///
+/// # Errors
+/// Every fault of the scenario at once.
+pub fn build(
+    file: &Path,
+    document: &Document<Scenario>,
+    deployment: Deployment,
+    options: &Options,
+    env: Env<'_>,
+) -> Result<Plan, Vec<Fault>> {
+    let (value, root) = (&document.value, &document.root);
+    let mut compiler = Compiler {
+        engine: Engine::new(),
+        deployment: &deployment,
+        known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
+        faults: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let mut variables = compiler.variables(file, value, root, options, env);
+    variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
+    let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
+    let after_setup = compiler.known.clone();
+    let workloads = compiler.workloads(value, root, &after_setup);
+    compiler.known = after_setup;
+    let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
+    let Compiler { faults, mut warnings, .. } = compiler;
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    warnings.dedup();
+    warnings.extend(deployment.warnings.iter().cloned());
+    Ok(Plan {
+        title: value.title.clone(),
+        file: file.to_path_buf(),
+        sha256: hex_sha256(document.source.text.as_bytes()),
+        set: options.set.clone(),
+        profiling_off: profiling_off(&deployment, value, options),
+        deployment,
+        variables,
+        setup,
+        workloads,
+        teardown,
+        timeout: value.timeout.map(|timeout| timeout.0),
+        graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
+        warnings,
+    })
+}
+
+/// Why nothing is profiled, in the order in which a user would look.
+fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options) -> Option<String> {
+    let reason = if options.no_profile {
+        "switched off with --no-profile"
+    } else if scenario.profile == Some(false) {
+        "switched off by the scenario (profile: false)"
+    } else if !deployment.profiler_enabled {
+        "switched off by the deployment (profiler.enabled: false)"
+    } else if deployment.hmac_key.is_none() {
+        "the deployment has no HMAC key (profiler.hmac_key)"
+    } else {
+        return None;
+    };
+    Some(reason.to_owned())
+}
+
+fn hex_sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `auth.username`, `auth.password` and so on, for scenarios that test logging in.
+fn auth_value(auth: &Auth) -> Value {
+    let pairs: Vec<(&str, &str)> = match auth {
+        Auth::None => Vec::new(),
+        Auth::Basic { username, password } => vec![("username", username), ("password", password.expose())],
+        Auth::Bearer { token } => vec![("token", token.expose())],
+        Auth::Keystone(keystone) => vec![
+            ("username", &keystone.username),
+            ("password", keystone.password.expose()),
+            ("project_name", &keystone.project_name),
+            ("user_domain_name", &keystone.user_domain_name),
+            ("project_domain_name", &keystone.project_domain_name),
+        ],
+    };
+    pairs.into_iter().collect()
+}
+
+impl Compiler<'_> {
+    fn variables(
+        &mut self,
+        file: &Path,
+        value: &Scenario,
+        root: &Node,
+        options: &Options,
+        env: Env<'_>,
+    ) -> Vec<(Arc<str>, Value)> {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let declared = value.variables.as_ref();
+        let mut variables = Vec::new();
+        for (name, variable) in declared.into_iter().flatten() {
+            let node = at(root, &["variables", name]);
+            self.variable_name(name, node);
+            let resolved = match (options.set.get(name), config::variable_reference(variable)) {
+                (Some(set), _) => Ok(Value::from(set.as_str())),
+                (None, Some(reference)) => {
+                    references::resolve(&reference, folder, env).map(|secret| Value::from(secret.expose()))
+                }
+                (None, None) => Ok(Value::from_serialize(&variable.0)),
+            };
+            match resolved {
+                Ok(resolved) => variables.push((Arc::from(name.as_str()), resolved)),
+                Err(message) => {
+                    let (message, help) = message.split_once("; ").unwrap_or((&message, "see the message"));
+                    self.faults.push(Fault::error(node.span.clone(), message).help(help));
+                }
+            }
+            self.known.insert(name.clone());
+        }
+        let names: Vec<&str> = declared.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        for name in options.set.keys().filter(|name| !names.contains(&name.as_str())) {
+            let fault = Fault::file(format!("--set {name}=… names no variable of the scenario"));
+            self.faults.push(fault.help(match did_you_mean(name, names.iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("declare it under `variables:`; declared are: {}", names.join(", ")),
+            }));
+        }
+        variables
+    }
+
+    fn workloads(&mut self, value: &Scenario, root: &Node, after_setup: &BTreeSet<String>) -> Vec<Workload> {
+        let single = [
+            ("runner", value.runner.is_some()),
+            ("iteration", value.iteration.is_some()),
+            ("sla", value.sla.is_some()),
+        ];
+        let Some(list) = &value.workloads else {
+            if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
+                let workload = self.workload(&value.title, runner, steps, value.sla.as_ref(), root);
+                return workload.into_iter().collect();
+            }
+            for (key, _) in single[..2].iter().filter(|(_, there)| !there) {
+                let fault = Fault::error(first_key(root), format!("the scenario lacks the key `{key}`"));
+                self.faults.push(fault.help(format!("add `{key}:`, or a list of `workloads:` that have it")));
+            }
+            return Vec::new();
+        };
+        for (key, _) in single.iter().filter(|(_, there)| *there) {
+            let fault = Fault::error(at(root, &[key]).span.clone(), format!("`{key}` beside `workloads`"));
+            self.faults.push(fault.help("move it into an item of `workloads`"));
+        }
+        let nodes = at(root, &["workloads"]);
+        if list.len() > WORKLOADS_MAX {
+            self.faults
+                .push(Fault::error(nodes.span.clone(), format!("more than {WORKLOADS_MAX} workloads")));
+            return Vec::new();
+        }
+        let mut names = BTreeSet::new();
+        let mut workloads = Vec::new();
+        for (index, config) in list.iter().enumerate() {
+            let node = item(nodes, index);
+            if !names.insert(&config.name) {
+                let span = at(node, &["name"]).span.clone();
+                self.faults.push(
+                    Fault::error(span, format!("a second workload named `{}`", config.name))
+                        .help("rename one"),
+                );
+            }
+            self.known.clone_from(after_setup);
+            workloads.extend(self.workload(
+                &config.name,
+                &config.runner,
+                &config.iteration,
+                config.sla.as_ref(),
+                node,
+            ));
+        }
+        workloads
+    }
+
+    fn workload(
+        &mut self,
+        name: &str,
+        runner: &config::Runner,
+        steps: &[config::Step],
+        sla: Option<&config::Sla>,
+        node: &Node,
+    ) -> Option<Workload> {
+        let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
+        if steps.len() > ACTIONS_MAX {
+            self.faults.push(Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps")));
+            return None;
+        }
+        let steps = self.steps(steps, steps_node);
+        if self.faults.len() == faults_before && !steps.iter().any(|step| matches!(step, Step::Action(_))) {
+            let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
+            self.faults.push(fault.help("add an action with get, post, …"));
+        }
+        let runner = self.or_fault(Runner::from_config(runner), at(node, &["runner"]));
+        let sla = self.or_fault(Sla::from_config(sla), at(node, &["sla"]));
+        Some(Workload { name: name.to_owned(), runner: runner?, steps, sla: sla? })
+    }
+
+    fn or_fault<T>(&mut self, result: Result<T, String>, node: &Node) -> Option<T> {
+        result.map_err(|message| self.faults.push(Fault::error(node.span.clone(), message))).ok()
+    }
+}
+
+fn first_key(root: &Node) -> std::ops::Range<usize> {
+    root.entries().first().map_or(root.span.clone(), |(key, _)| key.span.clone())
+}

@@ -1,0 +1,170 @@
+//! Target URLs and request paths.
+
+use url::Url;
+
+/// Where requests go: scheme, host, port and the path that comes before every request's path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// True for https.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port, the scheme's own where the URL names none.
+    pub port: u16,
+    /// The value of the header `Host`.
+    pub authority: String,
+}
+
+/// A base URL: an origin and a path prefix without a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl {
+    /// The origin.
+    pub origin: Origin,
+    /// Empty, or a path such as `/identity`.
+    pub prefix: String,
+}
+
+impl BaseUrl {
+    /// Reads a base URL.
+    ///
+    /// # Errors
+    /// No URL, another scheme than http and https, credentials, a query or a fragment in it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text.trim())
+            .map_err(|error| format!("not a URL: {error}; write it as http://host:port"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a URL must not hold credentials; put them under `auth`".to_owned());
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("a base URL has no query and no fragment; put the query into the action".to_owned());
+        }
+        let prefix = url.path().trim_end_matches('/').to_owned();
+        Ok(Self { origin: Origin::of(&url)?, prefix })
+    }
+
+    /// The same origin without the path.
+    #[must_use]
+    pub fn root(&self) -> Self {
+        Self { origin: self.origin.clone(), prefix: String::new() }
+    }
+}
+
+impl std::fmt::Display for BaseUrl {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.origin.tls { "https" } else { "http" };
+        write!(formatter, "{scheme}://{}{}", self.origin.authority, self.prefix)
+    }
+}
+
+impl Origin {
+    fn of(url: &Url) -> Result<Self, String> {
+        let tls = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            other => return Err(format!("the scheme `{other}` cannot be loaded; use http or https")),
+        };
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or("a URL needs a host")?;
+        let port = url.port_or_known_default().ok_or("a URL needs a port")?;
+        let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { tls, host, port, authority })
+    }
+}
+
+/// `https://host:port` and the rest of an absolute URL; `None` when the text is a path.
+///
+/// # Errors
+/// A URL whose host is not written out.
+pub fn split_absolute(text: &str) -> Result<Option<(BaseUrl, &str)>, String> {
+    let Some(after_scheme) = text.find("://").map(|at| at + 3) else { return Ok(None) };
+    if text.find(['/', '?', '{']).is_some_and(|at| at + 2 < after_scheme) {
+        return Ok(None);
+    }
+    let end = text[after_scheme..].find(['/', '?']).map_or(text.len(), |at| after_scheme + at);
+    if text[..end].contains("{{") {
+        return Err("scheme and host of a URL cannot be templates; name a target instead".to_owned());
+    }
+    Ok(Some((BaseUrl::parse(&text[..end])?, &text[end..])))
+}
+
+/// Appends `path` with every byte escaped that may not stand in a request line (RFC 3986); what is
+/// escaped already stays as it is.
+pub fn push_escaped_path(path: &str, output: &mut String) {
+    for byte in path.bytes() {
+        if byte.is_ascii_graphic()
+            && !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'#')
+        {
+            output.push(char::from(byte));
+        } else {
+            push_percent(byte, output);
+        }
+    }
+}
+
+/// Appends a value of a query or a form, percent-encoded.
+pub fn push_query_value(value: &str, output: &mut String) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            output.push(char::from(byte));
+        } else {
+            push_percent(byte, output);
+        }
+    }
+}
+
+fn push_percent(byte: u8, output: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    output.push('%');
+    output.push(char::from(HEX[usize::from(byte >> 4)]));
+    output.push(char::from(HEX[usize::from(byte & 15)]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_are_read() {
+        for (text, expected) in [
+            ("http://127.0.0.1:25000", Ok("http://127.0.0.1:25000")),
+            ("https://cloud.example/identity/", Ok("https://cloud.example/identity")),
+            ("http://[::1]:80/", Ok("http://[::1]")),
+            ("http://user:pw@h/", Err("must not hold credentials")),
+            ("ftp://h/", Err("scheme `ftp`")),
+            ("h:80", Err("scheme `h`")),
+            ("http://h/?a=b", Err("no query")),
+            ("", Err("not a URL")),
+        ] {
+            match (BaseUrl::parse(text), expected) {
+                (Ok(url), Ok(expected)) => assert_eq!(url.to_string(), expected),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+                (result, _) => panic!("{text}: {result:?}"),
+            }
+        }
+        let ipv6 = BaseUrl::parse("http://[::1]:8080/x").unwrap();
+        assert_eq!((ipv6.origin.host.as_str(), ipv6.origin.port), ("::1", 8080));
+    }
+
+    #[test]
+    fn absolute_urls_are_told_from_paths() {
+        for (text, expected) in [
+            ("/v3/users?next=http://x/", None),
+            ("http://h:1/a?b={{ c }}", Some(("http://h:1", "/a?b={{ c }}"))),
+            ("https://h", Some(("https://h", ""))),
+        ] {
+            let split = split_absolute(text).unwrap().map(|(base, rest)| (base.to_string(), rest));
+            assert_eq!(split, expected.map(|(base, rest)| (base.to_owned(), rest)), "{text}");
+        }
+        assert!(split_absolute("http://{{ host }}/a").is_err());
+    }
+
+    #[test]
+    fn paths_and_query_values_are_escaped() {
+        let mut path = String::new();
+        push_escaped_path("/a b/%20/ü?x=\"y\"&z={1}\r\n", &mut path);
+        assert_eq!(path, "/a%20b/%20/%C3%BC?x=%22y%22&z=%7B1%7D%0D%0A");
+        let mut value = String::new();
+        push_query_value("a b&c=d/ü", &mut value);
+        assert_eq!(value, "a%20b%26c%3Dd%2F%C3%BC");
+    }
+}
