@@ -1,7 +1,9 @@
 //! `bench`: a load-test harness that profiles every iteration.
 
 pub mod base;
+pub mod client;
 pub mod config;
+pub mod measure;
 pub mod plan;
 pub mod report;
 pub mod results;

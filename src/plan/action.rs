@@ -15,7 +15,7 @@ use crate::config::scenario;
 use super::condition::{Expect, Extract};
 use super::deployment::{DEFAULT_TARGET, Deployment, at, header};
 use super::json::JsonTemplate;
-use super::url::{self, BaseUrl};
+use crate::client::url::{self, BaseUrl};
 
 /// How long a request may take when its action names no timeout.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);

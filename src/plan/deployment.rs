@@ -10,7 +10,9 @@ use crate::config::reference::Reference;
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
 
 use super::references::{self, Env};
-use super::url::BaseUrl;
+use crate::client::keystone::Credentials;
+use crate::client::tls::TlsOptions;
+use crate::client::url::BaseUrl;
 
 /// The name of the target that counts where an action names none.
 pub const DEFAULT_TARGET: &str = "default";
@@ -26,7 +28,7 @@ pub struct Deployment {
     /// Base URLs by name.
     pub targets: Vec<(String, BaseUrl)>,
     /// TLS options.
-    pub tls: Tls,
+    pub tls: TlsOptions,
     /// Headers of every request.
     pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// Who makes the requests.
@@ -43,17 +45,6 @@ pub struct Deployment {
     pub demo: Option<Demo>,
     /// What somebody should look at.
     pub warnings: Vec<String>,
-}
-
-/// TLS options; the files are read by the client.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// Verify the servers' certificates.
-    pub verify: bool,
-    /// PEM certificates to trust instead of the system's.
-    pub ca: Option<PathBuf>,
-    /// The client's PEM certificate chain and key.
-    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Who makes the requests.
@@ -74,24 +65,7 @@ pub enum Auth {
         token: Secret,
     },
     /// Keystone v3 with a password.
-    Keystone(Keystone),
-}
-
-/// Keystone v3 with a password.
-#[derive(Clone)]
-pub struct Keystone {
-    /// Keystone's v3 URL.
-    pub auth_url: BaseUrl,
-    /// The user.
-    pub username: String,
-    /// The password.
-    pub password: Secret,
-    /// The project to scope the token to.
-    pub project_name: String,
-    /// The user's domain.
-    pub user_domain_name: String,
-    /// The project's domain.
-    pub project_domain_name: String,
+    Keystone(Credentials),
 }
 
 impl Auth {
@@ -214,7 +188,7 @@ impl<'a> Resolver<'a> {
             .text(&cloud.auth_url, at(node, &["auth_url"]))
             .and_then(|text| self.url(&text, at(node, &["auth_url"])))?;
         let project = cloud.admin.project_name.as_ref().or(cloud.admin.tenant_name.as_ref());
-        let keystone = Keystone {
+        let keystone = Credentials {
             auth_url: v3_url(auth_url.clone()),
             username: self.text(&cloud.admin.username, at(admin, &["username"]))?,
             password: self.secret(&cloud.admin.password, at(admin, &["password"]))?,
@@ -279,7 +253,7 @@ impl<'a> Resolver<'a> {
         let username = self.text(&keystone.username, at(node, &["username"]));
         let password = self.secret(&keystone.password, at(node, &["password"]));
         let project_name = self.text(&keystone.project_name, at(node, &["project_name"]));
-        Some(Auth::Keystone(Keystone {
+        Some(Auth::Keystone(Credentials {
             user_domain_name: self.domain(keystone.user_domain_name.as_ref(), node),
             project_domain_name: self.domain(keystone.project_domain_name.as_ref(), node),
             auth_url: v3_url(auth_url?),
@@ -336,7 +310,7 @@ impl<'a> Resolver<'a> {
         ca: Option<&str>,
         identity: (Option<&str>, Option<&str>),
         node: &Node,
-    ) -> Tls {
+    ) -> TlsOptions {
         let identity = match identity {
             (Some(cert), Some(key)) => Some((self.folder.join(cert), self.folder.join(key))),
             (None, None) => None,
@@ -346,7 +320,7 @@ impl<'a> Resolver<'a> {
                 None
             }
         };
-        Tls { verify, ca: ca.map(|path| self.folder.join(path)), identity }
+        TlsOptions { verify, ca: ca.map(|path| self.folder.join(path)), identity }
     }
 
     fn domain(&mut self, reference: Option<&Reference>, node: &Node) -> String {

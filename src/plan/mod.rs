@@ -12,7 +12,6 @@ pub mod references;
 pub mod runner;
 pub mod scenario;
 pub mod sla;
-pub mod url;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

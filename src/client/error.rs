@@ -1,0 +1,126 @@
+//! What can go wrong with a request, in classes that a report can count.
+
+use std::io;
+
+/// Why a request has no answer. The text names what happened and, where there is one, the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The host's name has no address.
+    #[error("cannot resolve {host}: {reason}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// The resolver's words.
+        reason: String,
+    },
+    /// No connection was made.
+    #[error("cannot connect to {address}: {reason}")]
+    Connect {
+        /// Host and port.
+        address: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// The TLS handshake failed.
+    #[error("TLS with {address} failed: {reason}")]
+    Tls {
+        /// Host and port.
+        address: String,
+        /// The library's words.
+        reason: String,
+    },
+    /// This machine ran out of descriptors or ports: no fault of the service.
+    #[error(
+        "this machine cannot open another connection: {reason}; raise `ulimit -n` or lower the concurrency"
+    )]
+    Exhausted {
+        /// The system's words.
+        reason: String,
+    },
+    /// The connection ended before the answer did.
+    #[error("the connection was closed {when}")]
+    Closed {
+        /// When.
+        when: String,
+    },
+    /// What came was not HTTP.
+    #[error("the answer is not valid HTTP: {0}")]
+    Protocol(String),
+    /// The answer is larger than the limit.
+    #[error("the answer's body is larger than {limit} bytes")]
+    BodyTooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// The request could not be built.
+    #[error("the request cannot be sent: {0}")]
+    Request(String),
+}
+
+impl ClientError {
+    /// Its class in results.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Resolve { .. } => "resolve",
+            Self::Connect { .. } => "connect",
+            Self::Tls { .. } => "tls",
+            Self::Exhausted { .. } => "client",
+            Self::Closed { .. } => "closed",
+            Self::Protocol(_) => "protocol",
+            Self::BodyTooLarge { .. } => "body_limit",
+            Self::Request(_) => "request",
+        }
+    }
+
+    /// An error of connecting to `address`.
+    pub(super) fn connecting(address: &str, error: &io::Error) -> Self {
+        // EMFILE, ENFILE and EADDRNOTAVAIL have no kind of their own on every platform.
+        let exhausted =
+            matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::AddrNotAvailable;
+        if exhausted {
+            Self::Exhausted { reason: error.to_string() }
+        } else {
+            Self::Connect { address: address.to_owned(), reason: plain_words(error) }
+        }
+    }
+
+    /// An error of hyper's; `answered` tells whether the answer had begun, `reused` whether the
+    /// connection had served a request before.
+    pub(super) fn exchanging(error: &hyper::Error, answered: bool, reused: bool) -> Self {
+        if error.is_parse() || error.is_parse_too_large() || error.is_parse_status() {
+            return Self::Protocol(chain(error));
+        }
+        if error.is_user() {
+            return Self::Request(chain(error));
+        }
+        let when = match (answered, reused) {
+            (true, _) => "in the middle of the answer",
+            (false, true) => "before the answer, on a connection that was kept alive",
+            (false, false) => "before the answer",
+        };
+        Self::Closed { when: format!("{when} ({})", chain(error)) }
+    }
+}
+
+fn plain_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused; is the service running there?".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// An error with its causes, each once.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

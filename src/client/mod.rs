@@ -1,0 +1,68 @@
+//! Rank 1: HTTP.
+//!
+//! The load path ([`pool`], [`connect`], [`http1`]) times every phase of every request, reuses
+//! connections visibly, follows no redirect and retries nothing in silence. Whatever is not load
+//! goes through [`plain`]. This is the only room that names hyper and reqwest; it knows nothing of
+//! scenarios.
+
+pub mod connect;
+pub mod error;
+pub mod http1;
+pub mod keystone;
+pub mod plain;
+pub mod pool;
+pub mod tls;
+pub mod url;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+use crate::base::clock::Nanos;
+
+/// A request of the load path.
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Where it goes.
+    pub origin: &'a url::Origin,
+    /// Path and query, escaped.
+    pub path: &'a str,
+    /// All headers but `Host` and the body's length.
+    pub headers: HeaderMap,
+    /// The body; empty sends none.
+    pub body: Bytes,
+    /// Whether the answer's body must be kept (it is counted in any case).
+    pub keep_body: bool,
+}
+
+/// An answer of the load path.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: http::StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, if it was to be kept.
+    pub body: Vec<u8>,
+    /// The length of the body.
+    pub body_bytes: u64,
+}
+
+/// How long each phase of a request took, in nanoseconds; 0 for a phase that did not happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Resolving the host's name.
+    pub resolve_ns: Nanos,
+    /// The TCP handshake.
+    pub connect_ns: Nanos,
+    /// The TLS handshake.
+    pub tls_ns: Nanos,
+    /// Writing the request.
+    pub send_ns: Nanos,
+    /// From the request's last byte to the answer's first.
+    pub wait_ns: Nanos,
+    /// From the answer's first byte to its last.
+    pub receive_ns: Nanos,
+    /// True when the request opened its connection.
+    pub opened: bool,
+}

@@ -1,0 +1,74 @@
+//! HTTP that is not load: logging in, probing, collectors. On reqwest, with short limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+
+/// The limit on any such request.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+/// The largest answer that is read.
+pub const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// An answer in full.
+pub struct PlainAnswer {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: http::HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no answer: one line, without secrets.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlainError(pub String);
+
+/// A client for everything that is not load.
+#[derive(Clone)]
+pub struct PlainClient {
+    client: reqwest::Client,
+}
+
+impl PlainClient {
+    /// A client with the deployment's TLS. It follows no redirect: credentials must not wander.
+    ///
+    /// # Errors
+    /// What reqwest refuses.
+    pub fn new(tls: &Arc<ClientConfig>) -> Result<Self, PlainError> {
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(ClientConfig::clone(tls))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(TIMEOUT / 2)
+            .timeout(TIMEOUT)
+            .build()
+            .map_err(|error| PlainError(super::error::chain(&error)))?;
+        Ok(Self { client })
+    }
+
+    /// Posts JSON.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn post_json(&self, url: &str, json: &serde_json::Value) -> Result<PlainAnswer, PlainError> {
+        Self::finish(url, self.client.post(url).json(json)).await
+    }
+
+    async fn finish(url: &str, request: reqwest::RequestBuilder) -> Result<PlainAnswer, PlainError> {
+        let failed = |error: reqwest::Error| {
+            PlainError(format!("{url}: {}", super::error::chain(&error.without_url())))
+        };
+        let mut response = request.send().await.map_err(failed)?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            if body.len() + chunk.len() > BODY_BYTES_MAX {
+                return Err(PlainError(format!("{url}: the answer is larger than {BODY_BYTES_MAX} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(PlainAnswer { status, headers, body })
+    }
+}

@@ -1,0 +1,56 @@
+//! The connections of one virtual user: one to each origin, kept alive between requests.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use super::connect::connect;
+use super::error::ClientError;
+use super::http1::Http1;
+use super::url::Origin;
+use super::{Answer, Phases, Request};
+
+/// The largest answer that is read, in bytes.
+pub const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// The connections of one virtual user. It serves one request at a time and never leaves its thread.
+pub struct Pool {
+    tls: Arc<ClientConfig>,
+    connections: Vec<(Origin, Http1)>,
+    body_bytes_max: u64,
+}
+
+impl Pool {
+    /// No connection yet.
+    #[must_use]
+    pub fn new(tls: Arc<ClientConfig>, body_bytes_max: u64) -> Self {
+        Self { tls, connections: Vec::new(), body_bytes_max }
+    }
+
+    /// Sends a request and reads its answer. A connection is reused if there is one; nothing is
+    /// sent twice. Cancelling drops the connection.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; `phases` holds what had happened until then.
+    pub async fn send(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
+        let origin = request.origin;
+        let mut connection = match self.take_usable(origin).await {
+            Some(connection) => connection,
+            None => {
+                let (stream, marks) = connect(origin, &self.tls, phases).await?;
+                Http1::new(stream, marks).await?
+            }
+        };
+        let origin = origin.clone();
+        let answer = connection.exchange(request, self.body_bytes_max, phases).await?;
+        // Only a connection whose answer was read to its end may serve again.
+        self.connections.push((origin, connection));
+        Ok(answer)
+    }
+
+    async fn take_usable(&mut self, origin: &Origin) -> Option<Http1> {
+        let at = self.connections.iter().position(|(other, _)| other == origin)?;
+        let (_, mut connection) = self.connections.swap_remove(at);
+        connection.is_usable().await.then_some(connection)
+    }
+}

@@ -1,0 +1,136 @@
+//! TLS for every connection of the harness: rustls with ring, verified unless switched off.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// How to speak TLS.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Verify the servers' certificates.
+    pub verify: bool,
+    /// PEM certificates to trust instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// The client's PEM certificate chain and key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or holds no PEM of the right kind.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The library refuses the options.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(#[from] rustls::Error),
+    /// There is nothing to trust.
+    #[error("the system has no trusted certificates; install ca-certificates or name a file under `tls.ca`")]
+    NoRoots,
+}
+
+/// Builds rustls' configuration. The system's certificates are looked up only if `wanted`, because
+/// that takes time which a plain HTTP run need not spend.
+///
+/// # Errors
+/// Unreadable files, nothing to trust, a key that does not fit its certificate.
+pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = if options.verify {
+        builder.with_root_certificates(roots(options, wanted)?)
+    } else {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+    };
+    let mut config = match &options.identity {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let key =
+                PrivateKeyDer::from_pem_file(key).map_err(|error| file_error(key, &error.to_string()))?;
+            builder.with_client_auth_cert(certificates(cert)?, key)?
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn roots(options: &TlsOptions, wanted: bool) -> Result<RootCertStore, TlsError> {
+    let mut store = RootCertStore::empty();
+    if let Some(path) = &options.ca {
+        for certificate in certificates(path)? {
+            store.add(certificate)?;
+        }
+    } else if wanted {
+        let (added, _) = store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if added == 0 {
+            return Err(TlsError::NoRoots);
+        }
+    }
+    Ok(store)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| file_error(path, &error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(file_error(path, "holds no PEM certificate"));
+    }
+    Ok(certificates)
+}
+
+fn file_error(path: &Path, reason: &str) -> TlsError {
+    TlsError::File { path: path.display().to_string(), reason: reason.to_owned() }
+}
+
+/// Accepts any certificate; signatures of the handshake are still checked.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

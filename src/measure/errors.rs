@@ -1,0 +1,88 @@
+//! Faults, each text stored once and referred to by number.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// How many different texts one worker keeps; later ones are counted under their class alone.
+const TEXTS_MAX: usize = 200;
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// What failed.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Failure {
+    /// Its class, such as `timeout`, `connect`, `status`, `check`.
+    pub class: String,
+    /// The action in which it happened.
+    pub action: Option<Arc<str>>,
+    /// What happened, for people.
+    pub message: String,
+}
+
+/// A fault with the number by which samples refer to it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct NumberedFailure {
+    /// The number, from 1.
+    pub number: u32,
+    /// The fault.
+    pub failure: Failure,
+}
+
+/// One worker's faults. Numbers of different workers never meet: they step by the number of workers.
+pub struct FailureTable {
+    numbers: HashMap<Failure, u32>,
+    next: u32,
+    step: u32,
+    fresh: Vec<NumberedFailure>,
+}
+
+impl FailureTable {
+    /// The table of worker number `worker` of `workers`.
+    #[must_use]
+    pub fn new(worker: u32, workers: u32) -> Self {
+        Self { numbers: HashMap::new(), next: worker + 1, step: workers.max(1), fresh: Vec::new() }
+    }
+
+    /// The number of a fault.
+    pub fn number(&mut self, mut failure: Failure) -> u32 {
+        if failure.message.chars().count() > MESSAGE_CHARS_MAX {
+            failure.message = failure.message.chars().take(MESSAGE_CHARS_MAX).chain(['…']).collect();
+        }
+        if self.numbers.len() >= TEXTS_MAX && !self.numbers.contains_key(&failure) {
+            "(more than 200 different messages)".clone_into(&mut failure.message);
+        }
+        if let Some(number) = self.numbers.get(&failure) {
+            return *number;
+        }
+        let number = self.next;
+        self.next = self.next.saturating_add(self.step);
+        self.fresh.push(NumberedFailure { number, failure: failure.clone() });
+        self.numbers.insert(failure, number);
+        number
+    }
+
+    /// The faults that were not written down yet.
+    pub fn take_fresh(&mut self) -> Vec<NumberedFailure> {
+        std::mem::take(&mut self.fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_has_one_number_and_workers_do_not_share_numbers() {
+        let failure = |text: &str| Failure { class: "c".into(), action: None, message: text.into() };
+        let (mut a, mut b) = (FailureTable::new(0, 2), FailureTable::new(1, 2));
+        assert_eq!((a.number(failure("x")), a.number(failure("y")), a.number(failure("x"))), (1, 3, 1));
+        assert_eq!((b.number(failure("x")), b.number(failure("y"))), (2, 4));
+        assert_eq!(a.take_fresh().len(), 2);
+        assert!(a.take_fresh().is_empty());
+        for text in 0..1000 {
+            a.number(failure(&text.to_string()));
+        }
+        assert!(a.take_fresh().len() <= TEXTS_MAX);
+    }
+}

@@ -1,0 +1,212 @@
+//! A distribution of durations with an exemplar for every occupied bucket.
+//!
+//! HdrHistogram with three significant digits (Gil Tene's; values in nanoseconds), the exact sum,
+//! and buckets of about 5 % width that remember their slowest sample. Percentiles are only ever read
+//! from a histogram, never averaged.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::base::clock::Nanos;
+
+/// Longer values are counted as this one: a day.
+pub const VALUE_NS_MAX: Nanos = 24 * 3600 * 1_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+/// The width of a bucket: each ends 5 % above its start.
+const BUCKET_RATIO: f64 = 1.05;
+
+/// Which iteration a sample came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleId {
+    /// The workload's index.
+    pub workload: u16,
+    /// The iteration's number within it.
+    pub number: u64,
+}
+
+/// An occupied bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Its lower bound, inclusive.
+    pub from_ns: f64,
+    /// Its upper bound, exclusive.
+    pub to_ns: f64,
+    /// Its samples.
+    pub count: u64,
+    /// Its slowest sample.
+    pub exemplar: SampleId,
+}
+
+/// A distribution of durations.
+pub struct Latency {
+    histogram: Histogram<u64>,
+    sum_ns: u128,
+    min_ns: Nanos,
+    max_ns: Nanos,
+    buckets: BTreeMap<u32, (u64, Nanos, SampleId)>,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latency {
+    /// An empty distribution.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants that the library accepts.
+    #[must_use]
+    pub fn new() -> Self {
+        #[expect(clippy::unwrap_used, reason = "constant bounds, covered by every test below")]
+        let histogram = Histogram::new_with_bounds(1, VALUE_NS_MAX, SIGNIFICANT_DIGITS).unwrap();
+        Self { histogram, sum_ns: 0, min_ns: Nanos::MAX, max_ns: 0, buckets: BTreeMap::new() }
+    }
+
+    /// Adds a sample.
+    pub fn record(&mut self, value_ns: Nanos, sample: SampleId) {
+        self.histogram.saturating_record(value_ns.clamp(1, VALUE_NS_MAX));
+        self.sum_ns += u128::from(value_ns);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        let bucket = self.buckets.entry(bucket_of(value_ns)).or_insert((0, 0, sample));
+        bucket.0 += 1;
+        if value_ns >= bucket.1 {
+            (bucket.1, bucket.2) = (value_ns, sample);
+        }
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The smallest sample, exact; 0 without samples.
+    #[must_use]
+    pub fn min_ns(&self) -> Nanos {
+        if self.count() == 0 { 0 } else { self.min_ns }
+    }
+
+    /// The largest sample, exact; 0 without samples.
+    #[must_use]
+    pub fn max_ns(&self) -> Nanos {
+        self.max_ns
+    }
+
+    /// The arithmetic mean, exact to the nanosecond; 0 without samples.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean is shown, not counted with")]
+    pub fn mean_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
+    }
+
+    /// The standard deviation, within the histogram's precision.
+    #[must_use]
+    pub fn stddev_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.histogram.stdev() }
+    }
+
+    /// The smallest value that `percentile` per cent of the samples do not exceed; never above the
+    /// largest sample.
+    #[must_use]
+    pub fn percentile_ns(&self, percentile: f64) -> Nanos {
+        if self.count() == 0 { 0 } else { self.histogram.value_at_percentile(percentile).min(self.max_ns) }
+    }
+
+    /// The occupied buckets, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.buckets.iter().map(|(index, (count, _, exemplar))| Bucket {
+            from_ns: BUCKET_RATIO.powf(f64::from(*index)),
+            to_ns: BUCKET_RATIO.powf(f64::from(*index) + 1.0),
+            count: *count,
+            exemplar: *exemplar,
+        })
+    }
+
+    /// The histogram in HdrHistogram's V2 format, deflated.
+    ///
+    /// # Errors
+    /// What the library refuses (nothing with these bounds).
+    pub fn v2_deflate(&self) -> Result<Vec<u8>, String> {
+        use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.histogram, &mut bytes)
+            .map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a bucket's index is small"
+)]
+fn bucket_of(value_ns: Nanos) -> u32 {
+    ((value_ns.max(1) as f64).ln() / BUCKET_RATIO.ln()) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> SampleId {
+        SampleId { workload: 0, number }
+    }
+
+    #[test]
+    fn an_empty_distribution_is_all_zero() {
+        let latency = Latency::new();
+        assert_eq!(
+            (latency.count(), latency.min_ns(), latency.max_ns(), latency.percentile_ns(99.0)),
+            (0, 0, 0, 0)
+        );
+        assert_eq!((latency.mean_ns(), latency.buckets().count()), (0.0, 0));
+    }
+
+    #[test]
+    fn percentiles_are_within_a_thousandth_and_never_above_the_largest() {
+        let mut latency = Latency::new();
+        for value in 1..=100_000 {
+            latency.record(value * 1_000, id(value));
+        }
+        for (percentile, expected) in
+            [(50.0, 50_000_000.0), (99.0, 99_000_000.0), (99.9, 99_900_000.0), (100.0, 1e8)]
+        {
+            let value = latency.percentile_ns(percentile) as f64;
+            assert!((value / expected - 1.0).abs() <= 0.001, "p{percentile}: {value}");
+            assert!(latency.percentile_ns(percentile) <= latency.max_ns());
+        }
+        assert_eq!(latency.mean_ns(), 50_000_500.0);
+    }
+
+    #[test]
+    fn every_occupied_bucket_has_its_slowest_sample() {
+        let mut latency = Latency::new();
+        for (number, value) in [(1, 1_000), (2, 1_020), (3, 5_000_000), (4, u64::MAX), (5, 0)] {
+            latency.record(value, id(number));
+        }
+        let buckets: Vec<_> = latency.buckets().collect();
+        assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 5);
+        for (number, value) in [(3, 5_000_000.0)] {
+            let bucket = buckets.iter().find(|bucket| bucket.exemplar == id(number)).unwrap();
+            assert!(bucket.from_ns <= value && value < bucket.to_ns);
+            assert!(bucket.to_ns / bucket.from_ns < 1.051);
+        }
+    }
+
+    #[test]
+    fn the_stored_histogram_is_read_by_the_library() {
+        let mut latency = Latency::new();
+        latency.record(123_456_789, id(1));
+        let bytes = latency.v2_deflate().unwrap();
+        let read: Histogram<u64> =
+            hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+        assert_eq!(read.len(), 1);
+        assert!(read.equivalent(read.max(), 123_456_789));
+    }
+}

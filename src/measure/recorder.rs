@@ -1,0 +1,243 @@
+//! One worker's recorder: samples into a buffer, buffers to the coordinator in batches.
+
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::base::clock::Nanos;
+
+use super::codec::{Previous, encode};
+use super::errors::{Failure, FailureTable, NumberedFailure};
+use super::latency::{SampleId, VALUE_NS_MAX};
+use super::sample::{Ended, IterationSample};
+
+/// A batch is sent when it is this old, so that the log is at most a second behind.
+pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
+const BATCH_BYTES: usize = 64 * 1024;
+/// What a worker keeps while the disk is slow; beyond it, samples are dropped and counted.
+const BUFFER_BYTES_MAX: usize = 8 << 20;
+
+/// What a worker hands over at a time.
+pub struct Batch {
+    /// Texts that these samples are the first to refer to.
+    pub failures: Vec<NumberedFailure>,
+    /// Encoded samples.
+    pub samples: Vec<u8>,
+    /// The same samples in numbers, for the live view.
+    pub live: Live,
+}
+
+/// What the live view shows of a batch.
+#[derive(Clone)]
+pub struct Live {
+    /// Iterations without fault.
+    pub ok: u64,
+    /// Iterations with a fault.
+    pub failed: u64,
+    /// Iterations cut off.
+    pub aborted: u64,
+    /// Samples dropped because the disk was too slow.
+    pub dropped: u64,
+    /// Response times in nanoseconds, with two significant digits.
+    pub response_ns: Histogram<u32>,
+    /// The slowest iteration with its response time.
+    pub slowest: Option<(Nanos, SampleId)>,
+}
+
+impl Live {
+    /// Nothing yet.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants that the library accepts.
+    #[must_use]
+    pub fn new() -> Self {
+        #[expect(clippy::unwrap_used, reason = "constant bounds, covered by tests")]
+        let response_ns = Histogram::new_with_bounds(1_000, VALUE_NS_MAX, 2).unwrap();
+        Self { ok: 0, failed: 0, aborted: 0, dropped: 0, response_ns, slowest: None }
+    }
+
+    /// Adds what another worker or batch saw.
+    pub fn add(&mut self, other: &Self) {
+        self.ok += other.ok;
+        self.failed += other.failed;
+        self.aborted += other.aborted;
+        self.dropped += other.dropped;
+        // Equal bounds: adding cannot fail.
+        let _ = self.response_ns.add(&other.response_ns);
+        self.slowest = [self.slowest, other.slowest].into_iter().flatten().max_by_key(|(ns, _)| *ns);
+    }
+
+    /// All iterations that ended.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ok + self.failed + self.aborted
+    }
+
+    fn count(&mut self, sample: &IterationSample) {
+        match sample.ended {
+            Ended::Ok => self.ok += 1,
+            Ended::Failed => self.failed += 1,
+            Ended::Aborted => {
+                self.aborted += 1;
+                return;
+            }
+        }
+        let response_ns = sample.response_ns();
+        self.response_ns.saturating_record(response_ns.clamp(1, VALUE_NS_MAX));
+        if self.slowest.is_none_or(|(slowest, _)| response_ns > slowest) {
+            self.slowest = Some((response_ns, SampleId { workload: sample.workload, number: sample.number }));
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.ok, self.failed, self.aborted, self.dropped, self.slowest) = (0, 0, 0, 0, None);
+        self.response_ns.reset();
+    }
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One worker's recorder.
+pub struct Recorder {
+    failures: FailureTable,
+    fresh: Vec<NumberedFailure>,
+    samples: Vec<u8>,
+    previous: Previous,
+    live: Live,
+    sender: SyncSender<Batch>,
+    flushed: Instant,
+}
+
+impl Recorder {
+    /// The recorder of worker number `worker` of `workers`.
+    #[must_use]
+    pub fn new(worker: u32, workers: u32, sender: SyncSender<Batch>) -> Self {
+        Self {
+            failures: FailureTable::new(worker, workers),
+            fresh: Vec::new(),
+            samples: Vec::with_capacity(BATCH_BYTES * 2),
+            previous: Previous::default(),
+            live: Live::new(),
+            sender,
+            flushed: Instant::now(),
+        }
+    }
+
+    /// The number by which a sample refers to a fault.
+    pub fn failure(&mut self, failure: Failure) -> u32 {
+        self.failures.number(failure)
+    }
+
+    /// Records an iteration.
+    pub fn record(&mut self, sample: &IterationSample) {
+        self.live.count(sample);
+        if self.samples.len() < BUFFER_BYTES_MAX {
+            encode(sample, &mut self.previous, &mut self.samples);
+        } else {
+            self.live.dropped += 1;
+        }
+        if self.samples.len() >= BATCH_BYTES {
+            self.flush(false);
+        }
+    }
+
+    /// Sends a batch if the last one is old; called now and then while nothing is recorded.
+    pub fn tick(&mut self) {
+        if self.flushed.elapsed() >= FLUSH_EVERY {
+            self.flush(false);
+        }
+    }
+
+    /// Sends what there is; with `wait`, even if the coordinator is busy.
+    pub fn flush(&mut self, wait: bool) {
+        self.flushed = Instant::now();
+        if self.live.ended() == 0 {
+            return;
+        }
+        self.fresh.append(&mut self.failures.take_fresh());
+        let batch = Batch {
+            failures: std::mem::take(&mut self.fresh),
+            samples: std::mem::replace(&mut self.samples, Vec::with_capacity(BATCH_BYTES * 2)),
+            live: self.live.clone(),
+        };
+        let refused = if wait {
+            self.sender.send(batch).err().map(|error| error.0)
+        } else {
+            match self.sender.try_send(batch) {
+                Ok(()) => None,
+                Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => Some(batch),
+            }
+        };
+        match refused {
+            // The disk is slow: the load goes on, the batch waits here.
+            Some(batch) => (self.fresh, self.samples) = (batch.failures, batch.samples),
+            None => {
+                self.previous = Previous::default();
+                self.live.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::codec::decode;
+
+    fn sample(number: u64, ended: Ended) -> IterationSample {
+        IterationSample { number, duration_ns: 1_000_000 * (number + 1), ended, ..Default::default() }
+    }
+
+    #[test]
+    fn batches_hold_every_sample_even_when_the_coordinator_is_busy() {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let mut recorder = Recorder::new(0, 1, sender);
+        let mut numbers = Vec::new();
+        let mut live = Live::new();
+        for number in 0..100 {
+            let ended = if number % 10 == 0 { Ended::Failed } else { Ended::Ok };
+            recorder.record(&sample(number, ended));
+            recorder.flush(false);
+            if number % 7 == 0 {
+                take(&receiver, &mut numbers, &mut live);
+            }
+        }
+        take(&receiver, &mut numbers, &mut live);
+        recorder.flush(true);
+        take(&receiver, &mut numbers, &mut live);
+        assert_eq!(numbers, (0..100).collect::<Vec<_>>());
+        assert_eq!((live.ok, live.failed, live.dropped), (90, 10, 0));
+        assert_eq!(live.slowest.unwrap().1.number, 99);
+        assert_eq!(live.response_ns.len(), 100);
+    }
+
+    fn take(receiver: &std::sync::mpsc::Receiver<Batch>, numbers: &mut Vec<u64>, live: &mut Live) {
+        while let Ok(batch) = receiver.try_recv() {
+            let (mut input, mut previous) = (batch.samples.as_slice(), Previous::default());
+            while let Some(sample) = decode(&mut input, &mut previous) {
+                numbers.push(sample.number);
+            }
+            assert!(input.is_empty());
+            live.add(&batch.live);
+        }
+    }
+
+    #[test]
+    fn beyond_its_bound_samples_are_dropped_and_counted() {
+        let (sender, _receiver) = std::sync::mpsc::sync_channel(0);
+        let mut recorder = Recorder::new(0, 1, sender);
+        for number in 0..2_000_000 {
+            recorder.record(&sample(number, Ended::Ok));
+            if recorder.live.dropped > 0 {
+                assert!(recorder.samples.len() >= BUFFER_BYTES_MAX);
+                return;
+            }
+        }
+        panic!("nothing was dropped");
+    }
+}

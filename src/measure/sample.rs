@@ -1,0 +1,73 @@
+//! What is kept of an iteration.
+
+use crate::base::clock::Nanos;
+use crate::client::Phases;
+
+/// How an iteration or a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ended {
+    /// Without fault.
+    #[default]
+    Ok = 0,
+    /// With a fault of the service, the network or a check.
+    Failed = 1,
+    /// Cut off by the end of the run.
+    Aborted = 2,
+}
+
+impl Ended {
+    /// From its number in the log.
+    #[must_use]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        [Self::Ok, Self::Failed, Self::Aborted].into_iter().find(|ended| *ended as u8 == number)
+    }
+}
+
+/// One iteration. All offsets count from the run's anchor on the monotonic clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IterationSample {
+    /// The workload's index.
+    pub workload: u16,
+    /// The iteration's number within its workload.
+    pub number: u64,
+    /// When it was due.
+    pub due_ns: Nanos,
+    /// When it started.
+    pub start_ns: Nanos,
+    /// From its start to its end.
+    pub duration_ns: Nanos,
+    /// How it ended.
+    pub ended: Ended,
+    /// The number of its fault in the log's table of errors; 0 for none.
+    pub error: u32,
+    /// Its requests, in order.
+    pub actions: Vec<ActionSample>,
+}
+
+impl IterationSample {
+    /// From the time it was due to its end.
+    #[must_use]
+    pub fn response_ns(&self) -> Nanos {
+        (self.start_ns - self.due_ns.min(self.start_ns)) + self.duration_ns
+    }
+}
+
+/// One request of an iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActionSample {
+    /// The action's index within its workload.
+    pub action: u16,
+    /// Offset from the iteration's start.
+    pub offset_ns: Nanos,
+    /// From send to the last byte of the answer.
+    pub duration_ns: Nanos,
+    /// The phases.
+    pub phases: Phases,
+    /// The status answered; 0 for no answer.
+    pub status: u16,
+    /// The length of the answer's body.
+    pub body_bytes: u64,
+    /// How it ended.
+    pub ended: Ended,
+}
