@@ -117,8 +117,7 @@ fn new_node(record: &Record) -> Node<'_> {
 fn forest(nodes: Vec<Node<'_>>) -> Value {
     let indices: HashMap<&str, usize> =
         nodes.iter().enumerate().map(|(index, node)| (node.trace_id, index)).collect();
-    let parents: Vec<Option<usize>> =
-        nodes.iter().map(|node| indices.get(node.parent_id).copied()).collect();
+    let parents: Vec<Option<usize>> = nodes.iter().map(|node| indices.get(node.parent_id).copied()).collect();
     let started = |node: &Node<'_>| node.info.get("started").and_then(Value::as_i64);
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|&index| started(&nodes[index]));

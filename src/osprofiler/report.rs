@@ -178,8 +178,8 @@ fn collect(records: &[Record]) -> (Vec<Node<'_>>, i64) {
             node.start = Some((time, record));
         }
     }
-    for index in 0..nodes.len() {
-        nodes[index].parent = indices.get(nodes[index].first.parent_id.as_str()).copied();
+    for node in &mut nodes {
+        node.parent = indices.get(node.first.parent_id.as_str()).copied();
     }
     (nodes, first_us)
 }

@@ -48,7 +48,9 @@ pub enum Rejection {
     #[error("verify the trace headers: this service has no HMAC key; configure at least one")]
     NoKeys,
     /// A header is longer than [`HEADER_LEN_MAX`].
-    #[error("read the trace headers: a value of {len} bytes is over the limit of {HEADER_LEN_MAX}; use shorter ids")]
+    #[error(
+        "read the trace headers: a value of {len} bytes is over the limit of {HEADER_LEN_MAX}; use shorter ids"
+    )]
     TooLong {
         /// Bytes of the longer header.
         len: usize,

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::{CONNECT_TIMEOUT, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer};
@@ -28,8 +30,15 @@ const INSERT: &str = "INSERT INTO data \
     (timestamp, base_id, parent_id, trace_id, project, host, service, name, data) ";
 const MEASURE: &str = "SELECT count(*), coalesce(sum(length(CAST(data AS BLOB))), 0) FROM data \
     WHERE base_id = ?";
-const SELECT: &str = "SELECT timestamp, base_id, parent_id, trace_id, project, host, service, name, data \
-    FROM data WHERE base_id = ? ORDER BY id LIMIT ?";
+const SELECT: &str = "SELECT id, name, base_id, trace_id, parent_id, timestamp, project, service, host, data \
+    FROM data WHERE base_id = ? AND id > ? ORDER BY id LIMIT ?";
+/// What a record has at its top, in the order of `SELECT`, from its second column.
+const RECORD_COLUMNS: [&str; 7] =
+    ["name", "base_id", "trace_id", "parent_id", "timestamp", "project", "service"];
+const HOST_COLUMN: usize = 8;
+const DATA_COLUMN: usize = 9;
+/// Rows for each answer, so that the time limit does not depend on the size of a trace.
+const PAGE_LEN: i64 = 2_000;
 
 /// An open database; see [`super::Collector`].
 #[derive(Clone, Debug)]
@@ -104,20 +113,27 @@ impl SqliteCollector {
             let (base_id, target) = (base_id.to_owned(), self.target.clone());
             return Err(DriverError::TooLarge { base_id, target });
         }
-        // Not more than was measured, whatever was written since.
-        let select = sqlx::query(SELECT).bind(base_id).bind(records).fetch_all(&self.pool);
-        let rows = answer("read from", &self.target, select).await?;
-        let mut decoded = Vec::with_capacity(rows.len());
-        for (index, row) in rows.iter().enumerate() {
-            let record = decode_row(row).map_err(|source| DriverError::Record {
-                base_id: base_id.to_owned(),
-                index,
-                target: self.target.clone(),
-                source,
-            })?;
-            decoded.push(record);
+        let mut decoded = Vec::with_capacity(usize::try_from(records).unwrap_or_default());
+        let mut last_id = i64::MIN;
+        loop {
+            // Not more than was measured, whatever was written since.
+            let page_len = (records - decoded.len() as i64).min(PAGE_LEN);
+            let select = sqlx::query(SELECT).bind(base_id).bind(last_id).bind(page_len).fetch_all(&self.pool);
+            let rows = answer("read from", &self.target, select).await?;
+            for row in &rows {
+                last_id = row.try_get(0).unwrap_or(i64::MAX);
+                let record = decode_row(row).map_err(|source| DriverError::Record {
+                    base_id: base_id.to_owned(),
+                    index: decoded.len(),
+                    target: self.target.clone(),
+                    source,
+                })?;
+                decoded.push(record);
+            }
+            if rows.is_empty() {
+                return Ok(decoded);
+            }
         }
-        Ok(decoded)
     }
 
     pub(super) async fn probe(&self) -> Result<(), DriverError> {
@@ -128,13 +144,13 @@ impl SqliteCollector {
 
 fn decode_row(row: &sqlx::sqlite::SqliteRow) -> Result<Record, RecordError> {
     // A column of another type (SQLite checks none) is taken as absent.
-    let column = |name: &str| row.try_get::<Option<String>, _>(name).ok().flatten();
+    let column = |index: usize| row.try_get::<Option<String>, _>(index).ok().flatten();
     let mut record = Map::new();
-    for name in ["name", "base_id", "trace_id", "parent_id", "timestamp", "project", "service"] {
-        record.insert(name.to_owned(), column(name).map_or(Value::Null, Value::String));
+    for (index, name) in (1..).zip(RECORD_COLUMNS) {
+        record.insert(name.to_owned(), column(index).map_or(Value::Null, Value::String));
     }
-    let mut info = decode_data(&column("data").unwrap_or_default())?;
-    if let (false, Some(host)) = (info.contains_key("host"), column("host")) {
+    let mut info = decode_data(&column(DATA_COLUMN).unwrap_or_default())?;
+    if let (false, Some(host)) = (info.contains_key("host"), column(HOST_COLUMN)) {
         info.insert("host".to_owned(), Value::String(host));
     }
     record.insert("info".to_owned(), Value::Object(info));
