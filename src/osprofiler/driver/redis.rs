@@ -19,6 +19,10 @@ const KEY_PREFIX: &str = "osprofiler_opt:";
 /// Records for each answer, so that a huge trace is refused before it is in memory.
 const PAGE_LEN: usize = 2_000;
 
+/// Few huge records would fill the memory before a page can be measured. Twice the limit, because
+/// redis counts its own overhead too.
+const MEMORY_USAGE_MAX: u64 = 2 * TRACE_BYTES_MAX as u64;
+
 /// A connection to redis; see [`super::Collector`].
 #[derive(Clone)]
 pub struct RedisCollector {
@@ -60,6 +64,11 @@ impl RedisCollector {
     }
 
     pub(super) async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        let too_large =
+            || DriverError::TooLarge { base_id: base_id.to_owned(), target: self.target().to_owned() };
+        if self.memory_usage(base_id).await? > MEMORY_USAGE_MAX {
+            return Err(too_large());
+        }
         let mut records = Vec::new();
         let mut bytes = 0;
         loop {
@@ -67,8 +76,7 @@ impl RedisCollector {
             let page_len = page.len();
             bytes += page.iter().map(Vec::len).sum::<usize>();
             if records.len() + page_len > TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
-                let target = self.target().to_owned();
-                return Err(DriverError::TooLarge { base_id: base_id.to_owned(), target });
+                return Err(too_large());
             }
             for json in page.iter().rev() {
                 let record = Record::decode(json).map_err(|source| DriverError::Record {
@@ -90,6 +98,19 @@ impl RedisCollector {
         let ping = redis::cmd("PING");
         let result = answer("read from", self.target(), ping.query_async::<String>(&mut connection)).await;
         self.keep_or_forget(result.map(|_| ())).await
+    }
+
+    /// The bytes a trace takes in redis; 0 if it is unknown or if redis does not tell.
+    async fn memory_usage(&self, base_id: &str) -> Result<u64, DriverError> {
+        let mut usage = redis::cmd("MEMORY");
+        usage.arg("USAGE").arg(format!("{KEY_PREFIX}{base_id}")).arg("SAMPLES").arg(0);
+        let mut connection = self.connection().await?;
+        match answer("read from", self.target(), usage.query_async::<Option<u64>>(&mut connection)).await {
+            Ok(bytes) => Ok(bytes.unwrap_or(0)),
+            // Not every account may ask; a broken connection shows at the next call.
+            Err(DriverError::Request { .. }) => self.keep_or_forget(Err(())).await.or(Ok(0)),
+            Err(error) => self.keep_or_forget(Err(error)).await,
+        }
     }
 
     /// The `PAGE_LEN` records after the `skip` oldest ones, newest first. Counting from the list's
@@ -129,7 +150,7 @@ impl RedisCollector {
     }
 
     /// A connection that failed once may be broken for good; a new one costs little.
-    async fn keep_or_forget<T>(&self, result: Result<T, DriverError>) -> Result<T, DriverError> {
+    async fn keep_or_forget<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
         if result.is_err() {
             *self.shared.connection.lock().await = None;
         }

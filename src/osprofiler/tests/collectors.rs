@@ -134,6 +134,15 @@ async fn redis_gives_back_what_was_written() {
         collector.write(batch).await.unwrap();
     }
     assert!(matches!(collector.records(&base_id).await, Err(DriverError::TooLarge { .. })));
+
+    let mut huge = records(&Uuid::new_v4().to_string(), 50);
+    for record in &mut huge {
+        record.info.insert("x".into(), "x".repeat(3 * 1024 * 1024).into());
+    }
+    for batch in huge.chunks(5) {
+        collector.write(batch).await.unwrap();
+    }
+    assert!(matches!(collector.records(&huge[0].base_id).await, Err(DriverError::TooLarge { .. })));
 }
 
 #[tokio::test]
