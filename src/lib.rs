@@ -4,6 +4,7 @@ pub mod base;
 pub mod client;
 pub mod config;
 pub mod measure;
+pub mod osprofiler;
 pub mod plan;
 pub mod report;
 pub mod results;

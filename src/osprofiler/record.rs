@@ -1,0 +1,126 @@
+//! One stored half of a trace point: OSProfiler's notification, and its JSON form.
+//!
+//! The key order is that of OSProfiler's redis driver (observed on 4.4.0). Records come from
+//! collectors that anybody may write to: reading is bounded and never panics. No storage is named
+//! here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+/// What a point says about itself: a JSON object.
+pub type Info = Map<String, Value>;
+
+/// Longer records (bytes of JSON) are refused; real ones have about 450.
+pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
+
+/// The name of a record that opens a point ends so.
+pub const START_SUFFIX: &str = "-start";
+/// The name of a record that closes a point ends so.
+pub const STOP_SUFFIX: &str = "-stop";
+
+/// A notification that a point started or stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The point's name with `-start` or `-stop` behind it.
+    pub name: String,
+    /// The trace.
+    pub base_id: String,
+    /// The point: the same in both of its records.
+    pub trace_id: String,
+    /// The enclosing point, or base_id.
+    pub parent_id: String,
+    /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`.
+    pub timestamp: String,
+    /// Details; holds the reporter's host name under `host`.
+    #[serde(default)]
+    pub info: Info,
+    /// The reporter's project, for instance `keystone`.
+    #[serde(default)]
+    pub project: Option<String>,
+    /// The reporter's service, for instance `public`.
+    #[serde(default)]
+    pub service: Option<String>,
+}
+
+/// Who reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// For instance `keystone`.
+    pub project: String,
+    /// For instance `public`.
+    pub service: String,
+    /// The host's name.
+    pub host: String,
+}
+
+/// Why stored bytes are no record.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// Over [`RECORD_LEN_MAX`].
+    #[error("read a record of {len} bytes: the limit is {RECORD_LEN_MAX}; leave large values out of `info`")]
+    TooLong {
+        /// Its length.
+        len: usize,
+    },
+    /// Not JSON, or a key is missing or of the wrong type.
+    #[error("read a record: it is not one of OSProfiler's; remove what else was written to its key")]
+    Malformed(#[source] serde_json::Error),
+    /// The timestamp cannot be read.
+    #[error("read a record: its timestamp is not of the form 2026-11-20T22:52:01.123456")]
+    Timestamp,
+}
+
+impl Record {
+    /// Reads a record from its JSON.
+    ///
+    /// # Errors
+    /// Too long, no JSON object, a key missing or of a wrong type, or an unreadable timestamp.
+    pub fn decode(json: &[u8]) -> Result<Self, RecordError> {
+        if json.len() > RECORD_LEN_MAX {
+            return Err(RecordError::TooLong { len: json.len() });
+        }
+        let record: Self = serde_json::from_slice(json).map_err(RecordError::Malformed)?;
+        if record.timestamp_us().is_none() {
+            return Err(RecordError::Timestamp);
+        }
+        Ok(record)
+    }
+
+    /// The timestamp in microseconds since the Unix epoch; `None` if it cannot be read.
+    #[must_use]
+    pub fn timestamp_us(&self) -> Option<i64> {
+        // Longer texts can hold a zone, which OSProfiler never writes.
+        if self.timestamp.len() > 26 || !self.timestamp.contains('T') {
+            return None;
+        }
+        let time: jiff::civil::DateTime = self.timestamp.parse().ok()?;
+        jiff::tz::TimeZone::UTC.to_timestamp(time).ok().map(|time| time.as_microsecond())
+    }
+
+    /// The reporter's host name, if it gave one.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.info.get("host").and_then(Value::as_str)
+    }
+
+    /// Fills in who reports.
+    #[must_use]
+    pub fn reported_by(mut self, identity: &Identity) -> Self {
+        self.info.insert("host".to_owned(), Value::String(identity.host.clone()));
+        self.project = Some(identity.project.clone());
+        self.service = Some(identity.service.clone());
+        self
+    }
+}
+
+/// A wall-clock time as records hold it.
+#[must_use]
+pub fn timestamp(unix_ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    // Floored, as Python's clock is: rounding could move a stop before its child's.
+    let time = time
+        .round(jiff::TimestampRound::new().smallest(jiff::Unit::Microsecond).mode(jiff::RoundMode::Trunc))
+        .unwrap_or(time);
+    format!("{:.6}", jiff::tz::TimeZone::UTC.to_datetime(time))
+}

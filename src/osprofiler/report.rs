@@ -1,0 +1,275 @@
+//! From a trace's records to its tree, in microseconds.
+//!
+//! OSProfiler's own report floors to milliseconds, cuts names at the first hyphen and shows a point
+//! without a stop as lasting 0 ms; [`TraceTree`] does none of that, and [`super::compat`] does all
+//! of it. Records are hostile: cycles, duplicates and any depth are laid out without recursion.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+
+/// How many characters [`Point::detail`] has at most.
+pub const DETAIL_LEN_MAX: usize = 200;
+
+/// A trace: every point after the one it lies in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceTree {
+    /// Depth first; siblings by start.
+    pub points: Vec<Point>,
+}
+
+/// A trace point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// 0 for a point without a known parent.
+    pub depth: usize,
+    /// Where [`TraceTree::points`] holds the parent, if it does.
+    pub parent: Option<usize>,
+    /// The point's id.
+    pub trace_id: String,
+    /// As recorded; base_id or an unknown id for a root.
+    pub parent_id: String,
+    /// Without `-start` or `-stop`.
+    pub name: String,
+    /// The reporter's service.
+    pub service: Option<String>,
+    /// The reporter's project.
+    pub project: Option<String>,
+    /// The reporter's host.
+    pub host: Option<String>,
+    /// Microseconds from the trace's first record; the stop's if there is no start.
+    pub start_us: u64,
+    /// Microseconds; `None` if the start or the stop is missing.
+    pub duration_us: Option<u64>,
+    /// The duration without the time that children cover, overlaps counted once.
+    pub self_us: Option<u64>,
+    /// The error its stop tells of.
+    pub error: Option<PointError>,
+    /// What the start says.
+    pub info: Info,
+}
+
+/// An error that ended a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointError {
+    /// The exception's class.
+    pub etype: String,
+    /// Its message; JSON if it was no text.
+    pub message: String,
+}
+
+/// A point's records, brought together.
+struct Node<'a> {
+    first: &'a Record,
+    start: Option<(i64, &'a Record)>,
+    stop: Option<(i64, &'a Record)>,
+    children: Vec<usize>,
+    parent: Option<usize>,
+    placed: bool,
+}
+
+impl TraceTree {
+    /// Builds the tree of one trace. Records without a readable timestamp are left out.
+    ///
+    /// A point whose parent is unknown is a root; of points that are each other's ancestors the
+    /// earliest is one.
+    #[must_use]
+    pub fn build(records: &[Record]) -> Self {
+        let (mut nodes, first_us) = collect(records);
+        link(&mut nodes);
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by_key(|&index| nodes[index].begin_us());
+        let mut points = Vec::with_capacity(nodes.len());
+        // Roots come first; what they do not reach lies in cycles.
+        for in_cycle in [false, true] {
+            for &root in &order {
+                if !nodes[root].placed && (in_cycle || nodes[root].parent.is_none()) {
+                    place(&mut nodes, root, first_us, &mut points);
+                }
+            }
+        }
+        fill_self_times(&mut points);
+        Self { points }
+    }
+}
+
+impl Point {
+    /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
+    /// database point, method and path of a request, the name of a function; else empty.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        let text_at = |pointer: &[&str]| -> Option<&str> {
+            let (first, rest) = pointer.split_first()?;
+            rest.iter().try_fold(self.info.get(*first)?, |value, key| value.get(key))?.as_str()
+        };
+        let detail = if let Some(statement) = text_at(&["db", "statement"]) {
+            statement.to_owned()
+        } else if let Some(path) = text_at(&["request", "path"]) {
+            let method = text_at(&["request", "method"]).unwrap_or_default();
+            request_line(method, path, text_at(&["request", "query"]))
+        } else if let Some(path) = text_at(&["requests", "path"]) {
+            let method = text_at(&["requests", "method"]).unwrap_or_default();
+            let host = text_at(&["requests", "hostname"]).unwrap_or_default();
+            request_line(method, &format!("{host}{path}"), text_at(&["requests", "query"]))
+        } else {
+            text_at(&["function", "name"]).or_else(|| text_at(&["name"])).unwrap_or_default().to_owned()
+        };
+        one_line(&detail)
+    }
+
+    fn end_us(&self) -> Option<u64> {
+        self.duration_us.map(|duration| self.start_us.saturating_add(duration))
+    }
+}
+
+impl Node<'_> {
+    fn begin_us(&self) -> i64 {
+        self.start.or(self.stop).map_or(0, |(time, _)| time)
+    }
+
+    fn point(&self, depth: usize, parent: Option<usize>, first_us: i64) -> Point {
+        let duration_us = match (self.start, self.stop) {
+            // A clock that was set back would make it negative.
+            (Some((start, _)), Some((stop, _))) => Some(stop.saturating_sub(start).max(0).unsigned_abs()),
+            _ => None,
+        };
+        let record = self.start.or(self.stop).map_or(self.first, |(_, record)| record);
+        Point {
+            depth,
+            parent,
+            trace_id: record.trace_id.clone(),
+            parent_id: record.parent_id.clone(),
+            name: base_name(&record.name).to_owned(),
+            service: record.service.clone(),
+            project: record.project.clone(),
+            host: record.host().map(str::to_owned),
+            start_us: self.begin_us().saturating_sub(first_us).max(0).unsigned_abs(),
+            duration_us,
+            self_us: duration_us,
+            error: self.stop.and_then(|(_, record)| error(&record.info)),
+            info: self.start.map(|(_, record)| record.info.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Brings the records of each point together; of several starts the first counts, of several stops
+/// the last. Also says when the trace's first record was made.
+fn collect(records: &[Record]) -> (Vec<Node<'_>>, i64) {
+    let mut indices: HashMap<&str, usize> = HashMap::new();
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut first_us = i64::MAX;
+    for record in records {
+        let Some(time) = record.timestamp_us() else { continue };
+        first_us = first_us.min(time);
+        let index = *indices.entry(record.trace_id.as_str()).or_insert(nodes.len());
+        if index == nodes.len() {
+            let children = Vec::new();
+            let node = Node { first: record, start: None, stop: None, children, parent: None, placed: false };
+            nodes.push(node);
+        }
+        let node = &mut nodes[index];
+        if record.name.ends_with(STOP_SUFFIX) {
+            if node.stop.is_none_or(|(known, _)| time >= known) {
+                node.stop = Some((time, record));
+            }
+        } else if node.start.is_none_or(|(known, _)| time < known) {
+            node.start = Some((time, record));
+        }
+    }
+    for node in &mut nodes {
+        node.parent = indices.get(node.first.parent_id.as_str()).copied();
+    }
+    (nodes, first_us)
+}
+
+fn link(nodes: &mut [Node<'_>]) {
+    for index in 0..nodes.len() {
+        if let Some(parent) = nodes[index].parent {
+            if parent == index {
+                nodes[index].parent = None;
+            } else {
+                nodes[parent].children.push(index);
+            }
+        }
+    }
+    for index in 0..nodes.len() {
+        let mut children = std::mem::take(&mut nodes[index].children);
+        children.sort_by_key(|&child| nodes[child].begin_us());
+        nodes[index].children = children;
+    }
+}
+
+/// Appends the tree under `root`, which must not be placed yet.
+fn place(nodes: &mut [Node<'_>], root: usize, first_us: i64, points: &mut Vec<Point>) {
+    let mut waiting = vec![(root, 0, None)];
+    while let Some((index, depth, parent)) = waiting.pop() {
+        if nodes[index].placed {
+            continue;
+        }
+        nodes[index].placed = true;
+        let position = points.len();
+        points.push(nodes[index].point(depth, parent, first_us));
+        let children = std::mem::take(&mut nodes[index].children);
+        waiting.extend(children.into_iter().rev().map(|child| (child, depth + 1, Some(position))));
+    }
+}
+
+/// Takes from each point the union of its children's intervals, clamped to its own. Siblings come
+/// in the order of their starts, so one sweep is enough.
+fn fill_self_times(points: &mut [Point]) {
+    let mut covered: Vec<(u64, u64)> = points.iter().map(|point| (0, point.start_us)).collect();
+    for index in 0..points.len() {
+        let child = &points[index];
+        let (Some(parent), Some(end)) = (child.parent, child.end_us()) else { continue };
+        let Some(parent_end) = points[parent].end_us() else { continue };
+        let (sum, reached) = &mut covered[parent];
+        let (start, end) = (child.start_us.max(*reached), end.min(parent_end));
+        if end > start {
+            *sum += end - start;
+            *reached = end;
+        }
+    }
+    for (point, (sum, _)) in points.iter_mut().zip(covered) {
+        point.self_us = point.duration_us.map(|duration| duration.saturating_sub(sum));
+    }
+}
+
+fn base_name(name: &str) -> &str {
+    name.strip_suffix(STOP_SUFFIX).or_else(|| name.strip_suffix(START_SUFFIX)).unwrap_or(name)
+}
+
+fn error(stop_info: &Info) -> Option<PointError> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let etype = stop_info.get("etype").filter(|etype| !etype.is_null()).map(text)?;
+    let message = stop_info.get("message").filter(|message| !message.is_null()).map(text);
+    Some(PointError { etype, message: message.unwrap_or_default() })
+}
+
+fn request_line(method: &str, path: &str, query: Option<&str>) -> String {
+    match query {
+        None | Some("") => format!("{method} {path}"),
+        Some(query) => format!("{method} {path}?{query}"),
+    }
+}
+
+/// Blanks and control characters become single blanks; a cut is marked.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    let mut len = 0;
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    for word in words {
+        let blank = (len > 0).then_some(' ');
+        for character in blank.into_iter().chain(word.chars()) {
+            if len == DETAIL_LEN_MAX {
+                line.pop();
+                line.push('…');
+                return line;
+            }
+            line.push(character);
+            len += 1;
+        }
+    }
+    line
+}

@@ -1,0 +1,218 @@
+//! The headers that carry a trace: `X-Trace-Info`, `X-Trace-HMAC` and W3C's `traceparent`.
+//!
+//! Info is URL-safe padded base64 of `{"base_id": "…", "parent_id": "…"}` exactly as Python's
+//! `json.dumps` writes it; the HMAC is SHA-1 in lowercase hex over the base64 text (observed on
+//! OSProfiler 4.4.0). Signing happens on the load generator's hot path: with UUIDs it may neither
+//! allocate nor lock. No key may be kept or shown here, only the state that is derived from it.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha1::Sha1;
+use uuid::Uuid;
+
+use super::base64url;
+use crate::base::ids::span_id;
+use crate::base::secret::Secret;
+
+/// The header that carries base_id and parent_id.
+pub const X_TRACE_INFO: &str = "X-Trace-Info";
+/// The header that carries the signature over [`X_TRACE_INFO`].
+pub const X_TRACE_HMAC: &str = "X-Trace-HMAC";
+
+const UUID_LEN: usize = 36;
+const OPENING: &[u8] = br#"{"base_id": ""#;
+const MIDDLE: &[u8] = br#"", "parent_id": ""#;
+const CLOSING: &[u8] = br#""}"#;
+const JSON_LEN: usize = OPENING.len() + UUID_LEN + MIDDLE.len() + UUID_LEN + CLOSING.len();
+const INFO_LEN: usize = base64url::encoded_len(JSON_LEN);
+const HMAC_LEN: usize = 40;
+
+/// How much of the JSON depends on base_id only. It is a multiple of three, so that its base64 text
+/// is independent of what follows.
+const FIXED_JSON_LEN: usize = OPENING.len() + UUID_LEN + MIDDLE.len();
+const FIXED_INFO_LEN: usize = base64url::encoded_len(FIXED_JSON_LEN);
+/// The input block of SHA-1: the part of the fixed text that can be hashed in advance.
+const BLOCK_LEN: usize = 64;
+const _: () = assert!(FIXED_JSON_LEN.is_multiple_of(3) && FIXED_INFO_LEN >= BLOCK_LEN);
+
+/// Signs with one HMAC key. Cloning is cheap and keeps no copy of the key itself.
+#[derive(Clone)]
+pub struct Signer {
+    keyed: Hmac<Sha1>,
+}
+
+impl Signer {
+    /// A signer for `key`; `None` for an empty one, for which OSProfiler sends no headers.
+    ///
+    /// A client's key is used as it is, commas included; only servers split theirs.
+    #[must_use]
+    pub fn new(key: &Secret) -> Option<Self> {
+        if key.expose().is_empty() { None } else { Self::from_bytes(key.expose().as_bytes()) }
+    }
+
+    pub(super) fn from_bytes(key: &[u8]) -> Option<Self> {
+        // HMAC takes keys of every length, so this never fails.
+        Hmac::new_from_slice(key).ok().map(|keyed| Self { keyed })
+    }
+
+    /// A signer for all points of one trace: hashes once what only depends on `base_id`.
+    #[must_use]
+    pub fn for_base(&self, base_id: Uuid) -> BaseSigner {
+        let mut json = [0; FIXED_JSON_LEN];
+        json[..OPENING.len()].copy_from_slice(OPENING);
+        base_id.hyphenated().encode_lower(&mut json[OPENING.len()..OPENING.len() + UUID_LEN]);
+        json[OPENING.len() + UUID_LEN..].copy_from_slice(MIDDLE);
+        let mut fixed_info = [0; FIXED_INFO_LEN];
+        base64url::encode_into(&json, &mut fixed_info);
+        let mut hashed = self.keyed.clone();
+        hashed.update(&fixed_info[..BLOCK_LEN]);
+        BaseSigner { hashed, fixed_info, base_id }
+    }
+
+    /// The header values (info, HMAC) for ids of any form, for instance of somebody else's trace.
+    #[must_use]
+    pub fn sign_text(&self, base_id: &str, parent_id: &str) -> (String, String) {
+        let mut json = String::with_capacity(JSON_LEN);
+        json.push_str("{\"base_id\": ");
+        push_json_string(&mut json, base_id);
+        json.push_str(", \"parent_id\": ");
+        push_json_string(&mut json, parent_id);
+        json.push('}');
+        let info = base64url::encode(json.as_bytes());
+        let mut hmac = self.keyed.clone();
+        hmac.update(info.as_bytes());
+        let hmac = text(&hex::<20, HMAC_LEN>(&hmac.finalize().into_bytes().into())).to_owned();
+        (info, hmac)
+    }
+
+    /// Whether `hmac` is this key's signature over `info`, in constant time.
+    pub(super) fn verifies(&self, info: &[u8], hmac: &[u8; HMAC_LEN / 2]) -> bool {
+        let mut keyed = self.keyed.clone();
+        keyed.update(info);
+        keyed.verify_slice(hmac).is_ok()
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Signer(***)")
+    }
+}
+
+/// Signs for the points of one trace; see [`Signer::for_base`].
+#[derive(Clone)]
+pub struct BaseSigner {
+    hashed: Hmac<Sha1>,
+    fixed_info: [u8; FIXED_INFO_LEN],
+    base_id: Uuid,
+}
+
+impl BaseSigner {
+    /// The trace that is signed for.
+    #[must_use]
+    pub fn base_id(&self) -> Uuid {
+        self.base_id
+    }
+
+    /// The headers that make the receiver's points children of `parent_id`. Allocates nothing.
+    #[must_use]
+    pub fn sign(&self, parent_id: Uuid) -> TraceHeaders {
+        let mut json = [0; JSON_LEN - FIXED_JSON_LEN];
+        parent_id.hyphenated().encode_lower(&mut json[..UUID_LEN]);
+        json[UUID_LEN..].copy_from_slice(CLOSING);
+        let mut info = [0; INFO_LEN];
+        info[..FIXED_INFO_LEN].copy_from_slice(&self.fixed_info);
+        base64url::encode_into(&json, &mut info[FIXED_INFO_LEN..]);
+        let mut hashed = self.hashed.clone();
+        hashed.update(&info[BLOCK_LEN..]);
+        TraceHeaders { info, hmac: hex::<20, HMAC_LEN>(&hashed.finalize().into_bytes().into()) }
+    }
+}
+
+impl fmt::Debug for BaseSigner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "BaseSigner({}, ***)", self.base_id)
+    }
+}
+
+/// The values of the two headers of one signed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceHeaders {
+    info: [u8; INFO_LEN],
+    hmac: [u8; HMAC_LEN],
+}
+
+impl TraceHeaders {
+    /// The value of [`X_TRACE_INFO`].
+    #[must_use]
+    pub fn trace_info(&self) -> &str {
+        text(&self.info)
+    }
+
+    /// The value of [`X_TRACE_HMAC`].
+    #[must_use]
+    pub fn hmac(&self) -> &str {
+        text(&self.hmac)
+    }
+}
+
+/// The value of W3C's `traceparent` header; see [`traceparent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traceparent([u8; 55]);
+
+impl Traceparent {
+    /// The header's value.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        text(&self.0)
+    }
+}
+
+/// The W3C Trace Context (version 00, sampled) of the same trace and point, for services that speak
+/// OpenTelemetry: the trace id is the whole base_id, the span id the low 64 bits of `point_id`.
+#[must_use]
+pub fn traceparent(base_id: Uuid, point_id: Uuid) -> Traceparent {
+    let mut value = *b"00-00000000000000000000000000000000-0000000000000000-01";
+    base_id.simple().encode_lower(&mut value[3..35]);
+    value[36..52].copy_from_slice(&hex::<8, 16>(&span_id(point_id).to_be_bytes()));
+    Traceparent(value)
+}
+
+fn hex<const BYTES: usize, const DIGITS: usize>(bytes: &[u8; BYTES]) -> [u8; DIGITS] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [b'0'; DIGITS];
+    for (byte, pair) in bytes.iter().zip(digits.chunks_exact_mut(2)) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+    digits
+}
+
+/// The bytes are ASCII by construction, so the fallback never shows.
+fn text(ascii: &[u8]) -> &str {
+    std::str::from_utf8(ascii).unwrap_or_default()
+}
+
+/// Appends a JSON string as Python's `json.dumps` writes it: ASCII only.
+fn push_json_string(json: &mut String, value: &str) {
+    json.push('"');
+    for character in value.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            '\u{8}' => json.push_str("\\b"),
+            '\u{c}' => json.push_str("\\f"),
+            ' '..='~' => json.push(character),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    json.push_str("\\u");
+                    json.push_str(text(&hex::<2, 4>(&unit.to_be_bytes())));
+                }
+            }
+        }
+    }
+    json.push('"');
+}

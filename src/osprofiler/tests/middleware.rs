@@ -1,0 +1,121 @@
+//! The middleware: traces what OSProfiler's traces and changes nothing else.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Request, Response};
+use serde_json::{Value, json};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{MemoryNotifier, identity, vectors};
+use crate::base::secret::Secret;
+use crate::osprofiler::notifier::Notifier;
+use crate::osprofiler::signing::Signer;
+use crate::osprofiler::trace::Trace;
+use crate::osprofiler::verifying::ServerKeys;
+use crate::osprofiler::web::{ProfilerLayer, onward_headers};
+
+/// Answers what a handler sees of the trace: the headers of an onward request.
+#[derive(Clone)]
+struct Handler;
+
+impl Service<Request<()>> for Handler {
+    type Response = Response<Option<(String, String)>>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<()>) -> Self::Future {
+        let trace = request.extensions().get::<Trace>();
+        std::future::ready(Ok(Response::new(trace.and_then(onward_headers))))
+    }
+}
+
+fn layer(keys: &str, notifier: &Arc<MemoryNotifier>) -> ProfilerLayer {
+    let notifier = Arc::clone(notifier) as Arc<dyn Notifier>;
+    ProfilerLayer::new(ServerKeys::parse(keys), identity(), notifier)
+}
+
+#[tokio::test]
+async fn requests_are_traced_as_by_osprofilers_middleware() {
+    let mut traced = 0;
+    for case in vectors()["middleware"].as_array().unwrap() {
+        let notifier = Arc::new(MemoryNotifier::default());
+        let mut builder = Request::get("/a/b?c=d%20e&f");
+        for (name, value) in case["headers"].as_object().unwrap() {
+            // WSGI reads Latin-1.
+            let bytes: Vec<u8> = value.as_str().unwrap().chars().map(|c| u32::from(c) as u8).collect();
+            builder = builder.header(name, HeaderValue::from_bytes(&bytes).unwrap());
+        }
+        // Keys given by `web.enable` replace those of the paste file.
+        let keys = case["web.enable"].as_str().or(case["hmac_keys"].as_str()).unwrap();
+        let layer = if case["enabled"] == true { layer(keys, &notifier) } else { ProfilerLayer::disabled() };
+        let response = layer.layer(Handler).call(builder.body(()).unwrap()).await.unwrap();
+        assert!(response.headers().is_empty() && response.status() == 200);
+        let records = notifier.records();
+        assert_eq!(!records.is_empty(), case["traced"] == true, "{case}");
+        assert_eq!(response.body().is_some(), case["onward_headers"] == true, "{case}");
+        let Some(first) = records.first() else { continue };
+        traced += 1;
+        assert_eq!(json!(notifier.names()), case["records"]);
+        let expected = &case["first_record"];
+        let made_up = case["name"].as_str().unwrap().contains("random base_id");
+        assert!(made_up || json!(first.base_id) == expected["base_id"], "{case}");
+        assert_eq!(json!(first.parent_id), expected["parent_id"], "{case}");
+        assert_eq!(first.info["request"].to_string(), expected["info.request"].to_string());
+        let signer = Signer::new(&Secret::new(case["hmac_key_used"].as_str().unwrap())).unwrap();
+        assert_eq!(response.body(), &Some(signer.sign_text(&first.base_id, &first.trace_id)));
+    }
+    assert_eq!(traced, 7);
+}
+
+fn signed_request() -> Request<()> {
+    let (info, hmac) = Signer::new(&Secret::new("K")).unwrap().sign_text("base", "parent");
+    Request::get("/x").header("X-Trace-Info", info).header("X-Trace-HMAC", hmac).body(()).unwrap()
+}
+
+/// Fails, or never answers.
+#[derive(Clone)]
+struct Broken {
+    answers: bool,
+}
+
+impl Service<Request<()>> for Broken {
+    type Response = ();
+    type Error = std::fmt::Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<(), std::fmt::Error>>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::fmt::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        if self.answers { Box::pin(async { Err(std::fmt::Error) }) } else { Box::pin(std::future::pending()) }
+    }
+}
+
+#[tokio::test]
+async fn failed_and_abandoned_requests_close_their_point() {
+    let notifier = Arc::new(MemoryNotifier::default());
+    let layer = layer("K", &notifier);
+    assert!(layer.layer(Broken { answers: true }).call(signed_request()).await.is_err());
+    let stop: Value = notifier.records()[1].info.clone().into();
+    assert_eq!(stop["etype"], "core::fmt::Error");
+    drop(layer.layer(Broken { answers: false }).call(signed_request()));
+    assert_eq!(notifier.names(), ["wsgi-start", "wsgi-stop", "wsgi-start", "wsgi-stop"]);
+}
+
+#[tokio::test]
+async fn repeated_headers_are_not_traced() {
+    let notifier = Arc::new(MemoryNotifier::default());
+    let mut request = signed_request();
+    let info = request.headers()["X-Trace-Info"].clone();
+    request.headers_mut().append("X-Trace-Info", info);
+    let response = layer("K", &notifier).layer(Handler).call(request).await.unwrap();
+    assert!(response.body().is_none() && notifier.records().is_empty());
+}
