@@ -3,8 +3,10 @@
 pub mod base;
 pub mod client;
 pub mod config;
+pub mod iteration;
 pub mod measure;
 pub mod osprofiler;
 pub mod plan;
 pub mod report;
 pub mod results;
+pub mod runner;

@@ -195,6 +195,11 @@ impl Variables {
         }
     }
 
+    /// Sets one of `bench`'s own variables.
+    pub fn set_built_in(&mut self, name: &'static str, value: Value) {
+        self.set(&Arc::from(name), value);
+    }
+
     /// All that this iteration set.
     #[must_use]
     pub fn own(&self) -> &[(Arc<str>, Value)] {

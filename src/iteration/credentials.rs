@@ -1,0 +1,133 @@
+//! Who makes the requests: the header that proves it, renewed before it expires, off the clock.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use base64::Engine as _;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use minijinja::value::{Object, ObjectRepr};
+
+use crate::base::secret::Secret;
+use crate::base::template::Value;
+use crate::client::keystone;
+use crate::client::plain::{PlainClient, PlainError};
+use crate::plan::deployment::Auth;
+
+const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+/// A token is renewed when this share of its life is left.
+const RENEW_AT_SHARE_LEFT: f64 = 0.2;
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The current proof of who makes the requests.
+#[derive(Debug)]
+pub struct Credentials {
+    current: RwLock<Option<Current>>,
+}
+
+#[derive(Clone, Debug)]
+struct Current {
+    header: (HeaderName, HeaderValue),
+    token: Option<Secret>,
+}
+
+impl Credentials {
+    /// Credentials for `auth`, logged in where that takes a login; with them, for how long they hold.
+    ///
+    /// # Errors
+    /// The login failed, or a secret cannot stand in a header.
+    pub async fn establish(
+        auth: &Auth,
+        client: &PlainClient,
+    ) -> Result<(Self, Option<Duration>), PlainError> {
+        let (current, valid_for) = match auth {
+            Auth::None => (None, None),
+            Auth::Basic { username, password } => {
+                let pair = format!("{username}:{}", password.expose());
+                let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+                (Some(Current { header: sensitive(AUTHORIZATION, &value)?, token: None }), None)
+            }
+            Auth::Bearer { token } => {
+                let header = sensitive(AUTHORIZATION, &format!("Bearer {}", token.expose()))?;
+                (Some(Current { header, token: Some(token.clone()) }), None)
+            }
+            Auth::Keystone(credentials) => {
+                let token = keystone::issue_token(client, credentials).await?;
+                let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
+                (Some(Current { header, token: Some(token.value) }), Some(token.valid_for))
+            }
+        };
+        Ok((Self { current: RwLock::new(current) }, valid_for))
+    }
+
+    /// The header to send, if any.
+    #[must_use]
+    pub fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().map(|current| current.header.clone())
+    }
+
+    /// Renews a Keystone token before it expires, for as long as it is polled. A failure is tried
+    /// again soon: the old token may still hold.
+    pub async fn keep_fresh(&self, auth: &Auth, client: &PlainClient, valid_for: Option<Duration>) {
+        let (Auth::Keystone(credentials), Some(mut valid_for)) = (auth, valid_for) else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT)).await;
+            let renewed = keystone::issue_token(client, credentials).await;
+            let renewed =
+                renewed.and_then(|token| Ok((sensitive(X_AUTH_TOKEN, token.value.expose())?, token)));
+            match renewed {
+                Ok((header, token)) => {
+                    valid_for = token.valid_for;
+                    let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                    *current = Some(Current { header, token: Some(token.value) });
+                }
+                Err(_) => tokio::time::sleep(RETRY_AFTER).await,
+            }
+        }
+    }
+
+    fn token(&self) -> Option<Secret> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().and_then(|current| current.token.clone())
+    }
+}
+
+fn sensitive(name: HeaderName, value: &str) -> Result<(HeaderName, HeaderValue), PlainError> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        PlainError(format!("the secret for the header {name} holds characters that no header may hold"))
+    })?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// The template variable `auth`: what the deployment says, and the current `auth.token`.
+#[derive(Debug)]
+pub struct AuthVariable {
+    /// What the deployment says.
+    pub fixed: Value,
+    /// Where the token comes from.
+    pub credentials: Arc<Credentials>,
+}
+
+impl Object for AuthVariable {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        if key.as_str() == Some("token")
+            && let Some(token) = self.credentials.token()
+        {
+            return Some(Value::from(token.expose()));
+        }
+        self.fixed.get_item(key).ok().filter(|value| !value.is_undefined())
+    }
+}
+
+/// The value of the template variable `auth`.
+#[must_use]
+pub fn auth_variable(fixed: Value, credentials: Arc<Credentials>) -> Value {
+    Value::from_object(AuthVariable { fixed, credentials })
+}

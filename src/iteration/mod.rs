@@ -1,0 +1,51 @@
+//! Rank 5: one pass through a scenario.
+//!
+//! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and gives a
+//! sample for each. It never decides when an iteration starts; that is `runner`'s business.
+
+pub mod credentials;
+pub mod judge;
+pub mod request;
+pub mod user;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use rustls::ClientConfig;
+
+use crate::base::clock::RunClock;
+use crate::base::ids::IdSpace;
+use crate::base::template::{Value, Variables};
+use crate::osprofiler::signing::Signer;
+use credentials::Credentials;
+
+/// What all iterations of a run share. Nothing in it changes while the load runs but the
+/// credentials, which are renewed.
+pub struct Context {
+    /// The run's clock.
+    pub clock: RunClock,
+    /// Where ids come from.
+    pub ids: IdSpace,
+    /// Signs trace headers; `None` when nothing is profiled.
+    pub signer: Option<Signer>,
+    /// Headers of every request.
+    pub headers: HeaderMap,
+    /// Who makes the requests.
+    pub credentials: Arc<Credentials>,
+    /// How to speak TLS.
+    pub tls: Arc<ClientConfig>,
+    /// The scenario's variables and what `setup` extracted.
+    pub variables: Arc<Vec<(Arc<str>, Value)>>,
+}
+
+impl Context {
+    /// The variables with which iteration `number` of `workload` begins.
+    #[must_use]
+    pub fn variables(&self, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) -> Variables {
+        let mut variables = Variables::new(Arc::clone(&self.variables));
+        variables.set_built_in("iteration", Value::from(number));
+        variables.set_built_in("workload", Value::from(Arc::clone(workload)));
+        variables.set_built_in("trace_id", Value::from(trace_id.to_string()));
+        variables
+    }
+}

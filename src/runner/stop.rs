@@ -1,0 +1,60 @@
+//! How a run is stopped: first gracefully, then at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Why a run is stopped before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// SIGINT or SIGTERM.
+    Interrupted,
+    /// The scenario's own time limit.
+    TimedOut,
+    /// The harness cannot go on.
+    Failed(String),
+}
+
+/// A handle to stop a run; clones stop the same run.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    graceful: CancellationToken,
+    cut_off: CancellationToken,
+    reason: Arc<Mutex<Option<StopReason>>>,
+}
+
+impl Stop {
+    /// Starts no further iteration; the first reason counts.
+    pub fn stop(&self, reason: StopReason) {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.graceful.cancel();
+    }
+
+    /// Cuts off the iterations that are under way.
+    pub fn cut_off(&self) {
+        self.cut_off.cancel();
+    }
+
+    /// True once no further iteration may start.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.graceful.is_cancelled()
+    }
+
+    /// Ends when no further iteration may start.
+    pub async fn stopping(&self) {
+        self.graceful.cancelled().await;
+    }
+
+    /// Cancelled when iterations under way must end.
+    #[must_use]
+    pub fn cut_off_token(&self) -> &CancellationToken {
+        &self.cut_off
+    }
+
+    /// Why the run was stopped, if it was.
+    #[must_use]
+    pub fn reason(&self) -> Option<StopReason> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
