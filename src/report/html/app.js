@@ -29,7 +29,7 @@ function time(ms) {
 }
 const count = (number) => Math.round(number).toLocaleString("en-US");
 // Axis labels are round numbers: their zeros say nothing.
-const axisTime = (ms) => time(ms).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
 
 async function unpack(id) {
   const packed = atob($(`#${id}`).textContent.trim());
@@ -186,7 +186,7 @@ function linearTicks(from, to, wanted) {
   const rough = Math.max((to - from) / wanted, 1e-12), power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((s) => s * power >= rough * 0.999) * power;
   const ticks = [];
-  for (let n = Math.ceil(from / step - 1e-9); n * step <= to * (1 + 1e-9); n++) ticks.push(n * step);
+  for (let n = Math.ceil(from / step - 1e-9) + 0; n * step <= to * (1 + 1e-9); n++) ticks.push(n * step);
   return ticks;
 }
 function logTicks(from, to, wanted) {
@@ -275,7 +275,7 @@ function drawHistogram(host, workload) {
   const x = (ms) => f.x0 + (Math.log(Math.max(ms, 1e-6)) - low) / (high - low || 1) * (f.x1 - f.x0);
   const most = Math.max(...buckets.map((b) => b.count));
   const y = (n) => f.y1 - n / (most * 1.04) * (f.y1 - f.y0);
-  axes(f, logTicks(Math.exp(low), Math.exp(high), f.width / 62).map((t) => [x(t), axisTime(t)]), linearTicks(0, most * 1.04, 4).filter((t) => Number.isInteger(t)).map((t) => [y(t), count(t)]), "response time (logarithmic)", "iterations");
+  axes(f, logTicks(Math.exp(low), Math.exp(high), f.width / 62).map((t) => [x(t), axisTime(t)]), linearTicks(0, most * 1.04, 6).filter((t) => Number.isInteger(t)).map((t) => [y(t), count(t)]), "response time (logarithmic)", "iterations");
   const columns = buckets.map((b) => {
     const left = x(b.from_ms), right = x(b.to_ms), top = Math.min(y(b.count), f.y1 - 2);
     const column = shape("rect", { class: "col", x: left, y: top, width: Math.max(right - left - 0.7, 1), height: f.y1 - top });
