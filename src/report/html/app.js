@@ -113,7 +113,7 @@ function waterfall(trace) {
   for (const p of points) { from = Math.min(from, p.start_us); to = Math.max(to, p.start_us + (p.duration_us ?? 0)); }
   const length = Math.max(to - from, 1), scale = 1000 / length;
   const about = make("div", { class: "about" });
-  about.append(make("span", {}, `Trace ${trace.state}, ${count(trace.total)} points over ${time(length / 1e3)}`));
+  about.append(make("span", {}, `Trace ${trace.state.replace("_", " ")}, ${count(trace.total)} points over ${time(length / 1e3)}`));
   if (trace.total > points.length) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
   const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
   about.append(swatch("self", "its own time"), swatch("span", "in its children"));
@@ -126,7 +126,12 @@ function waterfall(trace) {
   }
   const list = make("ol");
   const head = make("div", { class: "line head" }, make("span", {}, "Point"), make("span", { class: "ticks" }), make("span", { class: "time" }, "Duration"));
-  for (const part of [0, 0.25, 0.5, 0.75, 1]) $(".ticks", head).append(make("span", {}, axisTime(length / 1e3 * part)));
+  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+    const tick = make("span", {}, axisTime(length / 1e3 * part));
+    tick.style.left = `${part * 100}%`;
+    tick.style.transform = `translateX(${part * -100}%)`;
+    $(".ticks", head).append(tick);
+  }
   list.append(make("li", {}, head));
   for (const [index, row] of rows.entries()) list.append(pointRow(row, index, from, scale, length));
   list.addEventListener("click", (event) => pointClick(event, list, rows));
@@ -200,7 +205,7 @@ function logTicks(from, to, wanted) {
   for (let e = Math.ceil(Math.log10(from)); e <= Math.log10(to); e += step) ticks.push(10 ** e);
   return ticks;
 }
-function frame(host, left = 56) {
+function frame(host, left = 66) {
   const width = host.clientWidth, height = host.clientHeight;
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   return { svg, x0: left, x1: width - 10, y0: 10, y1: height - 34, width, height };
@@ -334,7 +339,7 @@ function drawThroughput(host, workload, index, columns) {
   });
   const top = Math.max(...all) * 1.06;
   const x = (s) => f.x0 + (s - from) / span * (f.x1 - f.x0), y = (rate) => f.y1 - rate / top * (f.y1 - f.y0);
-  axes(f, linearTicks(from, from + span, f.width / 90).map((t) => [x(t), axisTime(t * 1e3)]), linearTicks(0, top, 3).map((t) => [y(t), t >= 1000 ? count(t) : String(+t.toPrecision(3))]), "time since the run's start", "per second");
+  axes(f, linearTicks(from, from + span, f.width / 90).map((t) => [x(t), axisTime(t * 1e3)]), linearTicks(0, top, 4).map((t) => [y(t), t >= 1000 ? count(t) : String(+t.toPrecision(3))]), "time since the run's start", "per second");
   const width = (f.x1 - f.x0) / bins;
   for (const [values, name] of [[all, "col"], [bad, "fail-col"]]) {
     let d = "";
@@ -426,7 +431,7 @@ function scatter(host, c) {
   }
   function draw() {
     if (!host.clientWidth) return;
-    area = { x0: 60, x1: host.clientWidth - 10, y0: 8, y1: host.clientHeight - 36 };
+    area = { x0: 70, x1: host.clientWidth - 10, y0: 8, y1: host.clientHeight - 36 };
     const g = context(base);
     drawAxes(g);
     colours = [0, 1, 2, 3, 4, 5].map((w) => colour(`--w${w}`));
@@ -438,6 +443,7 @@ function scatter(host, c) {
     g.rect(area.x0 - 2, area.y0 - 4, area.x1 - area.x0 + 6, area.y1 - area.y0 + 6);
     g.clip();
     for (const group of groups) drawGroup(g, group);
+    drawLonely(g);
     g.restore();
     mark(-1);
     $("#reset").disabled = JSON.stringify(view) === JSON.stringify(full());
@@ -446,9 +452,9 @@ function scatter(host, c) {
     g.fillStyle = group.outcome === 1 ? colour("--failed") : group.outcome === 2 ? colour("--soft") : colours[group.w % 6];
     g.strokeStyle = g.fillStyle;
     g.lineWidth = 1.3;
-    const dense = group.rows.length > 3000;
-    g.globalAlpha = group.outcome ? 0.9 : dense ? 0.45 : 0.75;
-    const size = dense ? 2 : 3;
+    const shown = c.rows * Math.min(1, (view.x1 - view.x0) / end);
+    g.globalAlpha = group.outcome ? 0.9 : 0.55;
+    const size = shown > 30000 ? 2 : shown > 5000 ? 2.5 : 3.5;
     g.beginPath();
     for (const n of group.rows) {
       if (hidden.has(c.outcome[n] ? OUTCOMES[c.outcome[n]] : c.workload[n]) || hidden.has(c.workload[n])) continue;
@@ -463,6 +469,14 @@ function scatter(host, c) {
     }
     if (group.outcome) g.stroke();
     g.globalAlpha = 1;
+  }
+  // A point by itself is the one to look at: it must not be the faintest.
+  function drawLonely(g) {
+    for (const n of head) {
+      if (n < 0 || next[n] >= 0 || c.outcome[n]) continue;
+      g.fillStyle = colours[c.workload[n] % 6];
+      g.fillRect(px(c.start[n]) - 1.75, py(c.duration[n]) - 1.75, 3.5, 3.5);
+    }
   }
   function nearest(x, y) {
     let best = -1, distance = 14 * 14;
@@ -562,7 +576,7 @@ function scatter(host, c) {
     const icon = shape("svg", { width: 10, height: 10, "aria-hidden": "true" }), drawn = shape("path", { d: path });
     drawn.style.cssText = fill;
     icon.append(drawn);
-    button.append(icon, text);
+    button.append(icon, make("span", {}, text));
     button.onclick = () => { if (!hidden.delete(name)) hidden.add(name); button.setAttribute("aria-pressed", !hidden.has(name)); draw(); };
     legend.append(button);
   };

@@ -55,6 +55,7 @@ pub(super) fn sample(iterations: usize) -> Sample {
     let mut slowest: Vec<SlowIteration> =
         order.iter().take(10).enumerate().map(|(rank, row)| slow(&columns, *row, rank)).collect();
     slowest.sort_by(|a, b| b.response_ms.total_cmp(&a.response_ms));
+    slowest.iter_mut().enumerate().for_each(|(rank, slow)| learn(slow, rank));
     let sizes = [120, 38, 5].into_iter().zip(&slowest);
     let traces = sizes.map(|(size, slow)| trace(slow, size)).collect();
     let workloads = [0, 1].map(|index| workload(&columns, index)).into();
@@ -93,7 +94,7 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
     let ended: Vec<usize> = rows.filter(|row| columns.outcome[*row] < 2).collect();
     let of = |factor: f64| {
         let rows = ended.iter().enumerate();
-        let late = |n: usize| if n % 9 == 0 { factor } else { 1.0 };
+        let late = |n: usize| if n.is_multiple_of(9) { factor } else { 1.0 };
         rows.map(|(n, row)| {
             (f64::from(columns.duration_ms[*row]) * late(n), Uuid::from_bytes(columns.trace_id[*row]))
         })
@@ -201,23 +202,29 @@ fn slow(columns: &IterationColumns, row: usize, rank: usize) -> SlowIteration {
             timing("delete", 0.87, 0.12, if rank == 4 { None } else { Some(204) }),
             timing("logout", 0.99, 0.01, Some(204)),
         ],
-        trace: match rank {
-            0 | 1 => TraceState::Complete,
-            2 => TraceState::Partial,
-            3 => TraceState::Absent,
-            _ => TraceState::NotFetched,
-        },
-        culprit: (rank < 3).then(|| Culprit {
-            name: "db".to_owned(),
-            detail: "SELECT user.id, user.domain_id FROM user WHERE user.id = %(id)s".to_owned(),
-            service: "keystone".to_owned(),
-            host: "controller-1".to_owned(),
-            calls: 40,
-            self_ms: duration_ms * 0.61,
-            share: 0.61,
-            path: vec!["wsgi".to_owned(), "identity.list_users".to_owned()],
-        }),
+        trace: TraceState::NotFetched,
+        culprit: None,
     }
+}
+
+/// What the collector told of the slowest.
+fn learn(slow: &mut SlowIteration, rank: usize) {
+    slow.trace = match rank {
+        0 | 1 => TraceState::Complete,
+        2 => TraceState::Partial,
+        3 => TraceState::Absent,
+        _ => return,
+    };
+    slow.culprit = (rank < 3).then(|| Culprit {
+        name: "db".to_owned(),
+        detail: "SELECT user.id, user.domain_id FROM user WHERE user.id = %(id)s".to_owned(),
+        service: "keystone".to_owned(),
+        host: "controller-1".to_owned(),
+        calls: 40,
+        self_ms: slow.iteration.duration_ms * 0.61,
+        share: 0.61,
+        path: vec!["wsgi".to_owned(), "identity.list_users".to_owned()],
+    });
 }
 
 /// A request that reads the database once for each user; every tenth read fails, the last has no stop.
@@ -291,41 +298,15 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
                 ),
             ],
         },
-        run: Run {
-            id: Uuid::from_u128(9),
-            id_seed: Uuid::from_u128(42),
-            status: RunStatus::Finished,
-            started_at: "2025-11-20T12:00:00Z".to_owned(),
-            duration_s: 60.4,
-            error: None,
-        },
+        run: run(),
         scenario: ScenarioInfo {
             title: "Keystone under load".to_owned(),
             file: "scenarios/keystone.yaml".to_owned(),
             sha256: "6d2c0b5f".repeat(8),
             set: BTreeMap::from([("limit".to_owned(), "50".to_owned())]),
         },
-        deployment: DeploymentInfo {
-            name: "staging".to_owned(),
-            file: "deployments/staging.yaml".to_owned(),
-            targets: BTreeMap::from([(
-                "keystone".to_owned(),
-                "https://keystone.staging.example:5000".to_owned(),
-            )]),
-            tls_verified: false,
-            auth: "keystone".to_owned(),
-        },
-        profiling: Profiling {
-            enabled: true,
-            reason: None,
-            collector: Some("redis://collector.example:6379/0".to_owned()),
-            fetched: BTreeMap::from([
-                (TraceState::Complete, 2),
-                (TraceState::Partial, 1),
-                (TraceState::Absent, 1),
-            ]),
-            collector_error: None,
-        },
+        deployment: deployment(),
+        profiling: profiling(),
         environment: Environment {
             bench_version: "0.1.0".to_owned(),
             os: "linux x86_64".to_owned(),
@@ -335,6 +316,44 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
         notes: vec!["The load generator was late by more than 1 ms for 3 % of the iterations.".to_owned()],
         workloads,
         slowest,
+    }
+}
+
+fn run() -> Run {
+    Run {
+        id: Uuid::from_u128(9),
+        id_seed: Uuid::from_u128(42),
+        status: RunStatus::Finished,
+        started_at: "2025-11-20T12:00:00Z".to_owned(),
+        duration_s: 60.4,
+        error: None,
+    }
+}
+
+fn deployment() -> DeploymentInfo {
+    DeploymentInfo {
+        name: "staging".to_owned(),
+        file: "deployments/staging.yaml".to_owned(),
+        targets: BTreeMap::from([(
+            "keystone".to_owned(),
+            "https://keystone.staging.example:5000".to_owned(),
+        )]),
+        tls_verified: false,
+        auth: "keystone".to_owned(),
+    }
+}
+
+fn profiling() -> Profiling {
+    Profiling {
+        enabled: true,
+        reason: None,
+        collector: Some("redis://collector.example:6379/0".to_owned()),
+        fetched: BTreeMap::from([
+            (TraceState::Complete, 2),
+            (TraceState::Partial, 1),
+            (TraceState::Absent, 1),
+        ]),
+        collector_error: None,
     }
 }
 

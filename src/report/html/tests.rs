@@ -48,7 +48,7 @@ fn the_page_holds_what_the_results_hold() {
         "TLS not verified",
         "<code>db</code> <q>SELECT user.id",
         "in keystone on controller-1",
-        "61 % of the iteration, 40 calls",
+        "61 % of the iteration</span>, <span class=\"nw\">40 calls</span>",
         "under wsgi › identity.list_users",
         "POST {{ keystone }}&#x2f;v3&#x2f;auth&#x2f;tokens",
         "no answer within 5.00 s",

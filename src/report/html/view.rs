@@ -89,7 +89,7 @@ struct CulpritView {
     name: String,
     detail: String,
     place: String,
-    time: String,
+    times: [String; 3],
     path: String,
 }
 
@@ -149,26 +149,26 @@ fn summary(results: &Results) -> String {
     let total = results.workloads.iter().map(|workload| workload.iterations.total).sum();
     let failed: u64 = results.workloads.iter().map(|workload| workload.iterations.failed).sum();
     let aborted: u64 = results.workloads.iter().map(|workload| workload.iterations.aborted).sum();
-    let mut said =
-        format!("{} in {}", text::counted(total, "iteration"), text::duration(results.run.duration_s * 1e3));
-    if let [only] = results.workloads.as_slice() {
-        said.push_str(&format!(
+    let ran = text::counted(total, "iteration");
+    let lasted = text::duration(results.run.duration_s * 1e3);
+    let by = match results.workloads.as_slice() {
+        [only] => format!(
             " ({} a second), response time p50 {}, p99 {}",
             text::rate(only.rate_per_s),
             value_at(&only.response_time, 50.0),
             value_at(&only.response_time, 99.0)
-        ));
-    } else {
-        said.push_str(&format!(" by {}", text::counted(results.workloads.len() as u64, "workload")));
-    }
-    said.push_str(&match failed {
-        0 => "; none failed".to_owned(),
-        failed => format!("; {} failed", text::count(failed)),
-    });
-    if aborted > 0 {
-        said.push_str(&format!(", {} cut off by the end of the run", text::count(aborted)));
-    }
-    said + "."
+        ),
+        several => format!(" by {}", text::counted(several.len() as u64, "workload")),
+    };
+    let faults = match failed {
+        0 => "none failed".to_owned(),
+        failed => format!("{} failed", text::count(failed)),
+    };
+    let cut = match aborted {
+        0 => String::new(),
+        aborted => format!(", {} cut off by the end of the run", text::count(aborted)),
+    };
+    format!("{ran} in {lasted}{by}; {faults}{cut}.")
 }
 
 fn banners(results: &Results) -> Vec<Banner> {
@@ -295,12 +295,11 @@ fn culprit(culprit: &Culprit) -> CulpritView {
         name: culprit.name.clone(),
         detail: culprit.detail.clone(),
         place,
-        time: format!(
-            "{} of its own, {} of the iteration, {}",
-            text::duration(culprit.self_ms),
-            text::percent(culprit.share),
-            text::counted(culprit.calls, "call")
-        ),
+        times: [
+            format!("{} of its own", text::duration(culprit.self_ms)),
+            format!("{} of the iteration", text::percent(culprit.share)),
+            text::counted(culprit.calls, "call"),
+        ],
         path: culprit.path.join(" › "),
     }
 }
