@@ -143,7 +143,7 @@ function pointRow({ point, children, level }, index, from, scale, length) {
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
   const label = make("div", { class: "label" });
-  label.style.paddingLeft = `${Math.min(level, 24) * 12}px`;
+  label.style.paddingLeft = `min(${level * 12}px, 45%)`;
   label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${point.name}` }) : make("span", { class: "leaf" }));
   const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, make("b", {}, point.name), make("span", { class: "svc" }, ` ${point.service}`), make("span", { class: "dtl" }, point.detail));
   name.title = point.detail;
