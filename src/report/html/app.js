@@ -51,13 +51,13 @@ async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    const field = make("textarea", { readonly: "" });
+    const focused = document.activeElement, field = make("textarea", { readonly: "" });
     field.value = text;
     document.body.append(field);
     field.select();
     done = document.execCommand("copy");
     field.remove();
-    button?.focus();
+    focused?.focus();
   }
   toast(done ? `Copied ${text}` : `Could not copy ${text}`);
   if (!button || !done) return;
@@ -470,12 +470,16 @@ function scatter(host, c) {
     if (group.outcome) g.stroke();
     g.globalAlpha = 1;
   }
-  // A point by itself is the one to look at: it must not be the faintest.
+  // Points by themselves are the ones to look at: they must not be the faintest.
   function drawLonely(g) {
-    for (const n of head) {
-      if (n < 0 || next[n] >= 0 || c.outcome[n]) continue;
-      g.fillStyle = colours[c.workload[n] % 6];
-      g.fillRect(px(c.start[n]) - 1.75, py(c.duration[n]) - 1.75, 3.5, 3.5);
+    for (const first of head) {
+      const few = [];
+      for (let n = first; n >= 0 && few.length < 4; n = next[n]) few.push(n);
+      for (const n of few.length < 4 ? few : []) {
+        if (c.outcome[n]) continue;
+        g.fillStyle = colours[c.workload[n] % 6];
+        g.fillRect(px(c.start[n]) - 1.5, py(c.duration[n]) - 1.5, 3, 3);
+      }
     }
   }
   function nearest(x, y) {
