@@ -311,7 +311,7 @@ function drawHistogram(host, workload) {
   host.onkeydown = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step) { event.preventDefault(); pick(on < 0 ? columns.length - 1 : Math.max(0, Math.min(columns.length - 1, on + step))); }
-    else if (event.key === "Enter" && columns[on]) copy(columns[on].bucket.trace_id);
+    else if (event.key === "Enter" && columns[on]) { const kept = on; copy(columns[kept].bucket.trace_id).then(() => pick(kept)); }
   };
   host.replaceChildren(f.svg, tip);
 }
