@@ -107,7 +107,7 @@ function bar(point, children, from, scale, length) {
 }
 function waterfall(trace) {
   const points = trace.points;
-  const box = make("div", { class: "wf" });
+  const box = make("div", { class: points.length > 400 ? "wf big" : "wf" });
   if (!points.length) return make("p", { class: "hint" }, "The trace has no points.");
   let from = Infinity, to = -Infinity;
   for (const p of points) { from = Math.min(from, p.start_us); to = Math.max(to, p.start_us + (p.duration_us ?? 0)); }
