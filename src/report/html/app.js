@@ -97,12 +97,14 @@ function selfPath(point, children, from, scale) {
   part(at, end);
   return path;
 }
-function bar(point, children, from, scale, length) {
+function bar(point, children, from, scale, length, cut) {
   const svg = shape("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
   const x = (point.start_us - from) * scale;
   const whole = point.duration_us ?? from + length - point.start_us;
-  svg.append(shape("rect", { class: "span", x: Math.min(x, 998.5), y: 3, width: Math.max(whole * scale, 1.5), height: 8 }));
-  if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: selfPath(point, children, from, scale) }));
+  const thin = whole * scale < 1.5 && point.self_us * 2 > point.duration_us && point.duration_us !== null;
+  svg.append(shape("rect", { class: thin ? "self" : "span", x: Math.min(x, 998.5), y: 3, width: Math.max(whole * scale, 1.5), height: 8 }));
+  // Where points were left out the gaps between those shown are not the parent's own time: only its length is known.
+  if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: cut ? `M${x.toFixed(2)} 3h${(Math.min(point.self_us, whole) * scale).toFixed(2)}v8H${x.toFixed(2)}z` : selfPath(point, children, from, scale) }));
   return svg;
 }
 function waterfall(trace) {
@@ -116,7 +118,7 @@ function waterfall(trace) {
   about.append(make("span", {}, `Trace ${trace.state.replace("_", " ")}, ${count(trace.total)} points over ${time(length / 1e3)}`));
   if (trace.total > points.length) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
   const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
-  about.append(swatch("self", "its own time"), swatch("span", "in its children"));
+  about.append(swatch("self", trace.total > points.length ? "its own time (as a length, not when)" : "its own time"), swatch("span", "in its children"));
   const open = [], rows = [];
   for (const [index, point] of points.entries()) {
     while (open.length && rows[open.at(-1)].point.depth >= point.depth) open.pop();
@@ -133,12 +135,12 @@ function waterfall(trace) {
     $(".ticks", head).append(tick);
   }
   list.append(make("li", {}, head));
-  for (const [index, row] of rows.entries()) list.append(pointRow(row, index, from, scale, length));
+  for (const [index, row] of rows.entries()) list.append(pointRow(row, index, from, scale, length, trace.total > points.length));
   list.addEventListener("click", (event) => pointClick(event, list, rows));
   box.append(about, list);
   return box;
 }
-function pointRow({ point, children, level }, index, from, scale, length) {
+function pointRow({ point, children, level }, index, from, scale, length, cut) {
   const item = make("li", { "data-n": index });
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
@@ -150,7 +152,7 @@ function pointRow({ point, children, level }, index, from, scale, length) {
   label.append(name);
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
-  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length)),
+  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length, cut)),
     make("div", { class: "time" }, point.duration_us === null ? "–" : time(point.duration_us / 1e3))));
   return item;
 }
