@@ -2,3 +2,5 @@
 //!
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
+
+pub mod html;

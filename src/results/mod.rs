@@ -2,4 +2,7 @@
 //!
 //! Everything here can be built again from the run log. Nothing here prints.
 
+pub mod columns;
 pub mod model;
+
+pub use columns::IterationColumns;

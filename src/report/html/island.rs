@@ -1,0 +1,242 @@
+//! What the report's script reads: JSON, and packed blocks of numbers and traces.
+//!
+//! Two encodings, both harmless inside a `<script>` element whatever the strings hold: JSON without
+//! `<`, `>`, `&`, U+2028 and U+2029, and gzip in base64. Nothing here may emit markup.
+
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::text;
+use crate::results::IterationColumns;
+use crate::results::model::{
+    Bucket, Distribution, Percentile, Results, StoredPoint, StoredTrace, TraceState,
+};
+
+/// So many points of one trace are embedded; a page with more rows is slow and nobody reads it.
+pub(super) const POINTS_MAX: usize = 2_000;
+/// Info of a point that is longer than this (as JSON) is cut.
+const INFO_BYTES_MAX: usize = 16 * 1024;
+
+/// What the charts need beside the iterations.
+#[derive(Serialize)]
+struct Island<'a> {
+    total: u64,
+    workloads: Vec<WorkloadData<'a>>,
+}
+
+#[derive(Serialize)]
+struct WorkloadData<'a> {
+    name: &'a str,
+    start_s: f64,
+    duration_s: f64,
+    total: u64,
+    response: Shape<'a>,
+    service: Shape<'a>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    count: u64,
+    max_ms: f64,
+    percentiles: &'a [Percentile],
+    buckets: &'a [Bucket],
+}
+
+impl<'a> From<&'a Distribution> for Shape<'a> {
+    fn from(distribution: &'a Distribution) -> Self {
+        Self {
+            count: distribution.count,
+            max_ms: distribution.max_ms,
+            percentiles: &distribution.percentiles,
+            buckets: &distribution.buckets,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TraceData<'a> {
+    id: Uuid,
+    state: TraceState,
+    total: usize,
+    points: Vec<PointData<'a>>,
+}
+
+#[derive(Serialize)]
+struct PointData<'a> {
+    depth: u32,
+    id: &'a str,
+    name: &'a str,
+    detail: &'a str,
+    service: &'a str,
+    project: &'a str,
+    host: &'a str,
+    start_us: i64,
+    duration_us: Option<u64>,
+    self_us: u64,
+    error: Option<&'a str>,
+    info: Value,
+}
+
+/// The distributions of all workloads as JSON.
+pub(super) fn charts(results: &Results, iterations: &IterationColumns) -> io::Result<String> {
+    let workloads = results.workloads.iter().map(|workload| WorkloadData {
+        name: &workload.name,
+        start_s: workload.start_s,
+        duration_s: workload.duration_s,
+        total: workload.iterations.total,
+        response: (&workload.response_time).into(),
+        service: (&workload.service_time).into(),
+    });
+    let island = Island { total: iterations.total, workloads: workloads.collect() };
+    let mut json = Vec::new();
+    write_json(&island, &mut json)?;
+    String::from_utf8(json).map_err(io::Error::other)
+}
+
+/// The iterations: starts in µs (f64), durations in ms (f32), workloads (u16), outcomes (u8) and ids
+/// (16 bytes each), one column after the other, little-endian.
+pub(super) fn iterations(columns: &IterationColumns) -> io::Result<String> {
+    let rows = columns.len();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    // Microseconds are whole in an f64 up to 285 years, and scripts read f64 faster than u64.
+    write_column(&mut gzip, &columns.start_us[..rows], |us| (us as f64).to_le_bytes())?;
+    write_column(&mut gzip, &columns.duration_ms[..rows], f32::to_le_bytes)?;
+    write_column(&mut gzip, &columns.workload[..rows], u16::to_le_bytes)?;
+    gzip.write_all(&columns.outcome[..rows])?;
+    write_column(&mut gzip, &columns.trace_id[..rows], |id| id)?;
+    Ok(STANDARD.encode(gzip.finish()?))
+}
+
+/// The traces, each cut to its [`POINTS_MAX`] longest points.
+pub(super) fn traces(traces: &[StoredTrace]) -> io::Result<String> {
+    let traces = traces.iter().map(|trace| TraceData {
+        id: trace.trace_id,
+        state: trace.state,
+        total: trace.points.len(),
+        points: shown_points(&trace.points).into_iter().map(|index| point(&trace.points[index])).collect(),
+    });
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    write_json(&traces.collect::<Vec<_>>(), &mut gzip)?;
+    Ok(STANDARD.encode(gzip.finish()?))
+}
+
+fn write_column<T: Copy, const N: usize>(
+    out: &mut impl Write,
+    column: &[T],
+    bytes: impl Fn(T) -> [u8; N],
+) -> io::Result<()> {
+    out.write_all(&column.iter().flat_map(|value| bytes(*value)).collect::<Vec<u8>>())
+}
+
+fn point(point: &StoredPoint) -> PointData<'_> {
+    PointData {
+        depth: point.depth,
+        id: &point.trace_id,
+        name: &point.name,
+        detail: &point.detail,
+        service: &point.service,
+        project: &point.project,
+        host: &point.host,
+        start_us: point.start_us,
+        duration_us: point.duration_us,
+        self_us: point.self_us,
+        error: point.error.as_deref(),
+        info: bounded_info(&point.info),
+    }
+}
+
+/// The info itself, or the beginning of its JSON when it is very long.
+fn bounded_info(info: &Value) -> Value {
+    let json = info.to_string();
+    if json.len() <= INFO_BYTES_MAX {
+        return info.clone();
+    }
+    let mut cut = Map::new();
+    cut.insert("cut from a total of bytes".to_owned(), json.len().into());
+    cut.insert("beginning".to_owned(), json[..json.floor_char_boundary(INFO_BYTES_MAX)].into());
+    Value::Object(cut)
+}
+
+/// The indices of the points to show: all, or those with errors and the longest, with everything above.
+pub(super) fn shown_points(points: &[StoredPoint]) -> Vec<usize> {
+    if points.len() <= POINTS_MAX {
+        return (0..points.len()).collect();
+    }
+    let parents = parents(points);
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|index| {
+        let point = &points[*index];
+        (point.error.is_none(), std::cmp::Reverse(point.duration_us.unwrap_or(u64::MAX)))
+    });
+    let mut shown = vec![false; points.len()];
+    let mut room = POINTS_MAX;
+    for index in order {
+        let mut above = Vec::new();
+        let mut next = Some(index);
+        while let Some(current) = next.filter(|current| !shown[*current] && above.len() <= room) {
+            above.push(current);
+            next = parents[current];
+        }
+        if above.len() <= room {
+            room -= above.len();
+            above.into_iter().for_each(|kept| shown[kept] = true);
+        }
+    }
+    (0..points.len()).filter(|index| shown[*index]).collect()
+}
+
+fn parents(points: &[StoredPoint]) -> Vec<Option<usize>> {
+    let mut open: Vec<usize> = Vec::new();
+    let mut parents = Vec::with_capacity(points.len());
+    for (index, point) in points.iter().enumerate() {
+        while open.last().is_some_and(|above| points[*above].depth >= point.depth) {
+            open.pop();
+        }
+        parents.push(open.last().copied());
+        open.push(index);
+    }
+    parents
+}
+
+fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(out, Harmless)).map_err(io::Error::other)
+}
+
+/// JSON that can stand inside `<script>`, with deceptive characters written out.
+struct Harmless;
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(|c| matches!(c, '<' | '>' | '&') || text::is_deceptive(c)) {
+            out.write_all(&rest.as_bytes()[..at])?;
+            let mut tail = rest[at..].chars();
+            match tail.next() {
+                Some(c @ ('<' | '>' | '&')) => write!(out, "\\u{:04x}", u32::from(c))?,
+                Some(c) => out.write_all(text::code_point(c).as_bytes())?,
+                None => {}
+            }
+            rest = tail.as_str();
+        }
+        out.write_all(rest.as_bytes())
+    }
+
+    fn write_char_escape<W: ?Sized + Write>(&mut self, out: &mut W, escape: CharEscape) -> io::Result<()> {
+        let control = match escape {
+            CharEscape::AsciiControl(byte) => byte,
+            CharEscape::Backspace => 8,
+            CharEscape::FormFeed => 12,
+            CharEscape::CarriageReturn => 13,
+            visible => return CompactFormatter.write_char_escape(out, visible),
+        };
+        out.write_all(text::code_point(char::from(control)).as_bytes())
+    }
+}

@@ -1,0 +1,82 @@
+//! The HTML report: one file that needs no network and runs nothing but its own script.
+//!
+//! The verdict and every table are written by the template and can be read without JavaScript; the
+//! script draws charts and waterfalls. All text from scenarios, services and traces is data: the
+//! template escapes it, the islands carry it as JSON or packed, and the script inserts it as text only.
+//! The content security policy admits exactly the embedded style and script, by hash.
+//!
+//! Nothing here may compute a statistic: it draws what the results hold.
+
+mod island;
+mod text;
+mod view;
+mod workloads;
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use minijinja::{Environment, Value, context};
+use sha2::{Digest, Sha256};
+
+use crate::results::IterationColumns;
+use crate::results::model::{Results, StoredTrace};
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("app.js");
+
+/// Writes the report of a run.
+///
+/// `iterations` is what the timeline draws, at most about 100,000; `traces` are embedded with their
+/// waterfalls, usually those of the slowest iterations.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn render(
+    results: &Results,
+    iterations: &IterationColumns,
+    traces: &[StoredTrace],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.set_formatter(|out, state, value| match value.as_str() {
+        Some(text) if !value.is_safe() => {
+            minijinja::escape_formatter(out, state, &Value::from(text::visible(text).as_ref()))
+        }
+        _ => minijinja::escape_formatter(out, state, value),
+    });
+    environment.add_template("page.html", PAGE).map_err(io::Error::other)?;
+    let page = environment.get_template("page.html").map_err(io::Error::other)?;
+    let safe = Value::from_safe_string;
+    let values = context! {
+        policy => safe(content_policy()),
+        style => safe(STYLE.to_owned()),
+        script => safe(SCRIPT.to_owned()),
+        charts => safe(island::charts(results, iterations)?),
+        iterations => safe(island::iterations(iterations)?),
+        traces => safe(island::traces(traces)?),
+        page => view::page(results, iterations, traces),
+    };
+    page.render_captured_to(values, out).map(drop).map_err(io::Error::other)
+}
+
+/// Admits the embedded style and script and nothing else.
+fn content_policy() -> String {
+    format!(
+        "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        source_hash(STYLE),
+        source_hash(SCRIPT)
+    )
+}
+
+fn source_hash(source: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(source)))
+}

@@ -1,0 +1,230 @@
+//! What the report must hold, and what it must never let through.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use super::*;
+use crate::results::model::{Outcome, RunStatus, StoredPoint};
+use sample::{Sample, poison, sample};
+
+fn html(sample: &Sample) -> String {
+    let mut page = Vec::new();
+    render(&sample.results, &sample.iterations, &sample.traces, &mut page).unwrap();
+    String::from_utf8(page).unwrap()
+}
+
+/// The text between a start tag's end and the next end tag of that name.
+fn element<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
+    let from = page.find(start).unwrap_or_else(|| panic!("no {start}")) + start.len();
+    &page[from..from + page[from..].find(end).unwrap()]
+}
+
+fn unpacked(packed: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(STANDARD.decode(packed).unwrap().as_slice()).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// `BENCH_WRITE_SAMPLE_REPORT=report.html cargo test report::html` writes the page to look at;
+/// `BENCH_SAMPLE_ITERATIONS` says with how many iterations.
+#[test]
+fn the_page_holds_what_the_results_hold() {
+    let rows = std::env::var("BENCH_SAMPLE_ITERATIONS").map_or(20_000, |rows| rows.parse().unwrap());
+    let sample = sample(rows);
+    let started = std::time::Instant::now();
+    let page = html(&sample);
+    println!("{rows} iterations: {} bytes in {:?}", page.len(), started.elapsed());
+    if let Ok(path) = std::env::var("BENCH_WRITE_SAMPLE_REPORT") {
+        std::fs::write(path, &page).unwrap();
+    }
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    for expected in [
+        "<strong>FAIL</strong>",
+        "1 of 3 criteria do not hold, 1 could not be judged.",
+        "Keystone under load",
+        "by 2 workloads",
+        "TLS not verified",
+        "<code>db</code> <q>SELECT user.id",
+        "in keystone on controller-1",
+        "61 % of the iteration</span>, <span class=\"nw\">40 calls</span>",
+        "under wsgi › identity.list_users",
+        "POST {{ keystone }}&#x2f;v3&#x2f;auth&#x2f;tokens",
+        "no answer within 5.00 s",
+        "Profiling on: every iteration was traced. Fetched: 2 complete, 1 partial, 1 absent.",
+    ] {
+        assert!(page.contains(expected), "the page lacks {expected}");
+    }
+    for slow in &sample.results.slowest {
+        assert!(page.contains(&format!("data-copy=\"{}\"", slow.iteration.trace_id)));
+    }
+    for trace in &sample.traces {
+        assert!(page.contains(&format!("data-trace=\"{}\"", trace.trace_id)));
+    }
+}
+
+#[test]
+fn the_policy_admits_exactly_the_embedded_style_and_script() {
+    let page = html(&sample(100));
+    let policy = element(&page, "http-equiv=\"Content-Security-Policy\" content=\"", "\"");
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    for (directive, start, end) in
+        [("script-src", "<script>", "</script>"), ("style-src", "<style>", "</style>")]
+    {
+        assert_eq!(page.matches(start).count(), 1);
+        let hash = STANDARD.encode(Sha256::digest(element(&page, start, end)));
+        assert!(policy.contains(&format!("{directive} 'sha256-{hash}'")), "{directive}: {policy}");
+    }
+    assert!(!page.contains(" style=\""), "an inline style is against the policy");
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    for (name, source) in [("page.html", PAGE), ("style.css", STYLE), ("app.js", SCRIPT)] {
+        let own = source.replace("http://www.w3.org/2000/svg", "").replace("href=\"data:,\"", "");
+        for forbidden in
+            ["http://", "https://", "src=", "url(", "@import", "import(", "fetch(", "innerHTML", "eval("]
+        {
+            assert!(!own.contains(forbidden), "{name} holds {forbidden}");
+        }
+        assert!(!own.contains("href=\"/"), "{name}");
+        assert!(!source.contains("</script") || name == "page.html");
+    }
+}
+
+#[test]
+fn iterations_and_traces_survive_packing() {
+    let sample = sample(50);
+    let page = html(&sample);
+    let columns = unpacked(element(&page, "id=\"iterations\">", "</script>"));
+    assert_eq!(columns.len(), 50 * 31);
+    let start = f64::from_le_bytes(columns[8..16].try_into().unwrap());
+    assert_eq!(start, sample.iterations.start_us[1] as f64);
+    assert_eq!(columns[15 * 50..16 * 50 + 16 - 50], sample.iterations.trace_id[0]);
+    let traces: Value =
+        serde_json::from_slice(&unpacked(element(&page, "id=\"traces\">", "</script>"))).unwrap();
+    assert_eq!(traces[0]["points"].as_array().unwrap().len(), 120);
+    assert_eq!(traces[2]["points"][4]["duration_us"], Value::Null);
+    assert_eq!(traces[2]["total"], 5);
+}
+
+#[test]
+fn a_sample_says_of_how_many() {
+    let mut sample = sample(50);
+    sample.iterations.total = 4_200_000;
+    assert!(html(&sample).contains("A sample of 50 of 4,200,000 iterations."));
+}
+
+#[test]
+fn a_run_that_did_not_finish_says_so_first() {
+    let mut sample = sample(50);
+    for (status, title) in [
+        (RunStatus::Interrupted, "Interrupted"),
+        (RunStatus::TimedOut, "Timed out"),
+        (RunStatus::Failed, "The run failed"),
+        (RunStatus::Recovered, "Recovered"),
+    ] {
+        sample.results.run.status = status;
+        sample.results.run.error = Some("disk full".to_owned());
+        let page = html(&sample);
+        let banner = page.find(&format!("<strong>{title}.</strong>")).unwrap();
+        assert!(banner < page.find("id=\"slowest\"").unwrap());
+        assert!(page.contains("disk full"));
+    }
+}
+
+#[test]
+fn a_run_without_iterations_renders() {
+    let mut sample = sample(50);
+    sample.results.workloads.clear();
+    sample.results.slowest.clear();
+    sample.results.verdict.criteria.clear();
+    sample.results.verdict.outcome = Outcome::None;
+    sample.results.profiling.enabled = false;
+    sample.results.profiling.reason = Some("no hmac key".to_owned());
+    let page = html(&Sample { iterations: IterationColumns::default(), traces: vec![], ..sample });
+    for expected in
+        ["NO GATE", "0 iterations in 60.4 s", "Profiling off: no hmac key", "No iteration is here to draw."]
+    {
+        assert!(page.contains(expected), "{expected}");
+    }
+}
+
+/// Strings that break out of one context or another.
+const HOSTILE: [&str; 9] = [
+    "</script><script>alert(1)</script>",
+    "</ScRiPt ><svg/onload=alert(1)>",
+    "<img src=x onerror=alert(1)>",
+    "</style><script>alert(1)</script>",
+    "{{ 7*7 }}{% include 'x' %}",
+    "\" onmouseover=\"alert(1)\" x='",
+    "<!--<script>",
+    "line\u{2028}para\u{2029}nul\0esc\u{1b}[31m rtl\u{202e}gpj.exe bell\u{7} del\u{7f}",
+    "&lt;b&gt; &#60;script&#62; javascript:alert(1)",
+];
+
+#[test]
+fn hostile_strings_stay_text_everywhere() {
+    let harmless = html(&sample(30));
+    let hostile: String = HOSTILE.concat();
+    let Sample { results, iterations, traces } = sample(30);
+    let mut json = serde_json::to_value(&results).unwrap();
+    let keep = ["trace_id", "trace_ids", "id", "id_seed", "outcome", "status", "trace", "verdict", "fetched"];
+    poison(&mut json, &hostile, &keep);
+    let mut results: Results = serde_json::from_value(json).unwrap();
+    results.scenario.set.insert(hostile.clone(), hostile.clone());
+    for criterion in &mut results.verdict.criteria {
+        (criterion.workload, criterion.condition) = (hostile.clone(), hostile.clone());
+        (criterion.observed, criterion.criterion) = (hostile.clone(), hostile.clone());
+    }
+    results.run.error = Some(hostile.clone());
+    results.profiling.collector_error = Some(hostile.clone());
+    let mut points = serde_json::to_value(&traces[0].points).unwrap();
+    poison(&mut points, &hostile, &[]);
+    let mut hurt = traces;
+    hurt[0].points = serde_json::from_value::<Vec<StoredPoint>>(points).unwrap();
+    let page = html(&Sample { results, iterations, traces: hurt });
+    if let Ok(path) = std::env::var("BENCH_WRITE_HOSTILE_REPORT") {
+        std::fs::write(path, &page).unwrap();
+    }
+    for tag in ["<script", "</script", "<style", "</style", "<img", "<svg/", "<!--", "</ScRiPt"] {
+        assert_eq!(page.matches(tag).count(), harmless.matches(tag).count(), "{tag}");
+    }
+    assert!(!page.contains("\" onmouseover=\""), "a quote closed an attribute");
+    assert!(page.contains("{{ 7*7 }}") && !page.contains(">49"));
+    for c in ['\0', '\u{1b}', '\u{7}', '\u{7f}', '\u{2028}', '\u{2029}', '\u{202e}'] {
+        assert!(!page.contains(c), "{c:?} came through");
+    }
+    assert!(page.contains("‹U+202E›gpj.exe") && page.contains("nul‹U+0000›"));
+    let island = element(&page, "id=\"charts\">", "</script>");
+    assert!(!island.contains(['<', '>', '&']));
+    let charts: Value = serde_json::from_str(island).unwrap();
+    assert!(charts["workloads"][0]["name"].as_str().unwrap().starts_with("</script><script>alert(1)"));
+}
+
+#[test]
+fn a_big_trace_keeps_its_longest_points_and_what_is_above_them() {
+    let Sample { results, .. } = sample(30);
+    let mut trace = sample::trace(&results.slowest[0], 6_000);
+    trace.points[5_999].error = Some("late".to_owned());
+    trace.points[5_997].duration_us = Some(50_000_000);
+    let shown = island::shown_points(&trace.points);
+    assert_eq!(shown.len(), island::POINTS_MAX);
+    assert!(shown.is_sorted());
+    for kept in [0, 1, 5_997, 5_999] {
+        assert!(shown.contains(&kept), "{kept}");
+    }
+}
+
+#[test]
+fn a_trace_that_is_one_deep_chain_is_cut_not_walked_forever() {
+    let Sample { results, .. } = sample(30);
+    let mut trace = sample::trace(&results.slowest[0], 20_000);
+    for (depth, point) in (0..).zip(trace.points.iter_mut()) {
+        (point.depth, point.error) = (depth, None);
+        point.duration_us = Some(1);
+    }
+    assert_eq!(island::shown_points(&trace.points).len(), island::POINTS_MAX);
+}

@@ -1,0 +1,130 @@
+//! How values read: durations, counts, shares, and text from elsewhere made harmless to look at.
+//!
+//! Escaping for HTML is the template's business, for JSON the island's: no markup is made here.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use crate::base::units::format_ns;
+
+/// True for characters that change how the text around them looks, or that cannot be seen at all.
+pub(super) fn is_deceptive(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => c.is_control(),
+    }
+}
+
+/// Writes such a character so that it can be seen: `‹U+202E›`.
+pub(super) fn code_point(c: char) -> String {
+    format!("‹U+{:04X}›", u32::from(c))
+}
+
+/// The text with every deceptive character replaced by its code point.
+pub(super) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_deceptive(c) {
+            shown.push_str(&code_point(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Milliseconds in three digits with the unit that fits.
+pub(super) fn duration(ms: f64) -> String {
+    if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// `1 iteration`, `2 iterations`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    let mut shown = count(number);
+    let _ = write!(shown, " {noun}{}", if number == 1 { "" } else { "s" });
+    shown
+}
+
+/// A share of 0 to 1 as `87 %`, `1.2 %`, `0.03 %`.
+pub(super) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    let decimals = match value {
+        v if v == 0.0 || v >= 9.95 => 0,
+        v if v >= 0.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} %")
+}
+
+/// Events a second, in about three digits.
+pub(super) fn rate(per_s: f64) -> String {
+    if per_s >= 999.5 {
+        return count(per_s.round() as u64);
+    }
+    let decimals = match per_s {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{per_s:.decimals$}")
+}
+
+/// Bytes in decimal units.
+pub(super) fn bytes(number: u64) -> String {
+    let mut value = number as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 999.5 {
+            return if unit == "B" { format!("{number} B") } else { format!("{} {unit}", rate(value)) };
+        }
+        value /= 1e3;
+    }
+    format!("{} TB", rate(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_in_three_digits() {
+        for (ms, expected) in [(0.0, "0 ms"), (f64::NAN, "0 ms"), (0.25, "250 µs"), (1234.0, "1.23 s")] {
+            assert_eq!(duration(ms), expected);
+        }
+        for (number, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), expected);
+        }
+        for (share, expected) in [(0.0, "0 %"), (0.872, "87 %"), (0.0123, "1.2 %"), (0.0003, "0.03 %")] {
+            assert_eq!(percent(share), expected);
+        }
+        for (number, expected) in [(0, "0 B"), (999, "999 B"), (1_000, "1.00 kB"), (12_345_678, "12.3 MB")] {
+            assert_eq!(bytes(number), expected);
+        }
+        assert_eq!(counted(1, "call"), "1 call");
+        assert_eq!(rate(1234.4), "1,234");
+    }
+
+    #[test]
+    fn what_deceives_the_eye_is_written_out() {
+        assert_eq!(visible("a\u{202e}b\0\u{200b}"), "a‹U+202E›b‹U+0000›‹U+200B›");
+        assert_eq!(visible("שלום\nzwölf"), "שלום\nzwölf");
+    }
+}

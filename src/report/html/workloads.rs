@@ -1,0 +1,251 @@
+//! One workload's section as the template sees it: counts, percentiles, actions, errors.
+//!
+//! Strings here are plain text; the template escapes them. No statistic may be computed here.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::text;
+use crate::results::model::{Action, Counts, Distribution, ErrorClass, Phases, Workload};
+
+/// The width of a bar of phases, in units of its drawing.
+const PHASES_WIDTH: f64 = 200.0;
+
+#[derive(Serialize)]
+pub(super) struct WorkloadView {
+    name: String,
+    settings: String,
+    counts: CountsView,
+    rate: String,
+    start: String,
+    duration: String,
+    p50: String,
+    p90: String,
+    p99: String,
+    max: String,
+    described: String,
+    percentile_names: Vec<String>,
+    distributions: Vec<DistributionView>,
+    actions: Vec<ActionView>,
+    errors: Vec<ErrorView>,
+}
+
+#[derive(Serialize)]
+struct CountsView {
+    total: String,
+    ok: String,
+    failed: String,
+    aborted: String,
+    any_failed: bool,
+}
+
+#[derive(Serialize)]
+struct DistributionView {
+    name: &'static str,
+    count: String,
+    min: String,
+    mean: String,
+    stddev: String,
+    max: String,
+    percentiles: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ActionView {
+    name: String,
+    request: String,
+    counts: CountsView,
+    p50: String,
+    p90: String,
+    p95: String,
+    p99: String,
+    max: String,
+    phases: Vec<PhaseBar>,
+    described: String,
+    longest: String,
+    statuses: Vec<(u16, String, &'static str)>,
+    connections: String,
+    bytes: String,
+}
+
+/// One phase's part of a stacked bar.
+#[derive(Serialize)]
+struct PhaseBar {
+    name: &'static str,
+    x: String,
+    width: String,
+    time: String,
+}
+
+#[derive(Serialize)]
+struct ErrorView {
+    class: String,
+    action: String,
+    message: String,
+    count: String,
+    trace_ids: Vec<Uuid>,
+}
+
+/// The value at a percentile in words; a dash when the results do not hold it.
+pub(super) fn value_at(distribution: &Distribution, percentile: f64) -> String {
+    let found = distribution.percentiles.iter().find(|known| (known.percentile - percentile).abs() < 1e-6);
+    match found {
+        Some(known) if distribution.count > 0 => text::duration(known.value_ms),
+        _ => "–".to_owned(),
+    }
+}
+
+/// A runner's settings in one line: `constant: times 100, concurrency 4`.
+pub(super) fn settings(runner: &Map<String, Value>) -> String {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let runners = runner.iter().map(|(name, value)| match value {
+        Value::Object(settings) => {
+            let settings = settings.iter().map(|(key, value)| format!("{key} {}", plain(value)));
+            format!("{name}: {}", settings.collect::<Vec<_>>().join(", "))
+        }
+        other => format!("{name}: {}", plain(other)),
+    });
+    runners.collect::<Vec<_>>().join("; ")
+}
+
+/// One workload's section.
+pub(super) fn view(workload: &Workload) -> WorkloadView {
+    let (response, service) = (&workload.response_time, &workload.service_time);
+    let widest_ms = workload.actions.iter().map(|action| sum_ms(&action.phases)).fold(0.0, f64::max);
+    let percentiles = response.percentiles.iter().filter(|known| known.percentile < 100.0);
+    WorkloadView {
+        name: workload.name.clone(),
+        settings: settings(&workload.runner),
+        counts: counts(&workload.iterations),
+        rate: text::rate(workload.rate_per_s),
+        start: text::duration(workload.start_s * 1e3),
+        duration: text::duration(workload.duration_s * 1e3),
+        p50: value_at(response, 50.0),
+        p90: value_at(response, 90.0),
+        p99: value_at(response, 99.0),
+        max: longest(response),
+        described: format!(
+            "p50 {}, p90 {}, p99 {}, maximum {}",
+            value_at(response, 50.0),
+            value_at(response, 90.0),
+            value_at(response, 99.0),
+            longest(response)
+        ),
+        percentile_names: percentiles.map(|known| format!("p{}", known.percentile)).collect(),
+        distributions: vec![
+            distribution("Response time", response, response),
+            distribution("Service time", service, response),
+        ],
+        actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
+        errors: workload.errors.iter().map(error).collect(),
+    }
+}
+
+fn longest(distribution: &Distribution) -> String {
+    if distribution.count == 0 { "–".to_owned() } else { text::duration(distribution.max_ms) }
+}
+
+fn counts(counts: &Counts) -> CountsView {
+    CountsView {
+        total: text::count(counts.total),
+        ok: text::count(counts.ok),
+        failed: text::count(counts.failed),
+        aborted: text::count(counts.aborted),
+        any_failed: counts.failed > 0,
+    }
+}
+
+/// `columns` names the percentiles: both rows of a table show the same ones.
+fn distribution(name: &'static str, shown: &Distribution, columns: &Distribution) -> DistributionView {
+    let time = |ms| if shown.count == 0 { "–".to_owned() } else { text::duration(ms) };
+    let percentiles = columns.percentiles.iter().filter(|known| known.percentile < 100.0);
+    DistributionView {
+        name,
+        count: text::count(shown.count),
+        min: time(shown.min_ms),
+        mean: time(shown.mean_ms),
+        stddev: time(shown.stddev_ms),
+        max: time(shown.max_ms),
+        percentiles: percentiles.map(|known| value_at(shown, known.percentile)).collect(),
+    }
+}
+
+fn phase_list(phases: &Phases) -> [(&'static str, f64); 6] {
+    [
+        ("resolve", phases.resolve_ms),
+        ("connect", phases.connect_ms),
+        ("TLS", phases.tls_ms),
+        ("send", phases.send_ms),
+        ("wait", phases.wait_ms),
+        ("receive", phases.receive_ms),
+    ]
+}
+
+fn sum_ms(phases: &Phases) -> f64 {
+    phase_list(phases).iter().map(|(_, ms)| ms.max(0.0)).sum()
+}
+
+/// `widest_ms`: what fills the whole width, the same for all actions so that their bars compare.
+fn phase_bars(phases: &Phases, widest_ms: f64) -> Vec<PhaseBar> {
+    let mut x = 0.0;
+    let mut bars = Vec::new();
+    for (name, ms) in phase_list(phases) {
+        let width = if widest_ms > 0.0 { ms.max(0.0) / widest_ms * PHASES_WIDTH } else { 0.0 };
+        bars.push(PhaseBar {
+            name,
+            x: format!("{x:.2}"),
+            width: format!("{width:.2}"),
+            time: text::duration(ms),
+        });
+        x += width;
+    }
+    bars
+}
+
+fn action(action: &Action, widest_ms: f64) -> ActionView {
+    let times = &action.service_time;
+    let longest_phase = phase_list(&action.phases).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let phases = phase_bars(&action.phases, widest_ms);
+    let described = phases.iter().map(|phase| format!("{} {}", phase.name, phase.time));
+    ActionView {
+        name: action.name.clone(),
+        request: action.request.clone(),
+        counts: counts(&action.requests),
+        p50: value_at(times, 50.0),
+        p90: value_at(times, 90.0),
+        p95: value_at(times, 95.0),
+        p99: value_at(times, 99.0),
+        max: longest(times),
+        described: described.collect::<Vec<_>>().join(", "),
+        phases,
+        longest: match longest_phase {
+            Some((name, ms)) if ms > 0.0 => format!("{name} {}", text::duration(ms)),
+            _ => "–".to_owned(),
+        },
+        statuses: action
+            .status
+            .iter()
+            .map(|(code, count)| (*code, text::count(*count), status_class(*code)))
+            .collect(),
+        connections: text::count(action.connections_opened),
+        bytes: text::bytes(action.bytes_received),
+    }
+}
+
+fn status_class(code: u16) -> &'static str {
+    if code < 400 { "plain" } else { "bad" }
+}
+
+fn error(error: &ErrorClass) -> ErrorView {
+    ErrorView {
+        class: error.class.clone(),
+        action: error.action.clone().unwrap_or_else(|| "–".to_owned()),
+        message: error.message.clone(),
+        count: text::count(error.count),
+        trace_ids: error.trace_ids.clone(),
+    }
+}
