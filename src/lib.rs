@@ -1,7 +1,9 @@
 //! `bench`: a load-test harness that profiles every iteration.
 
+pub mod analysis;
 pub mod base;
 pub mod client;
+pub mod collect;
 pub mod config;
 pub mod iteration;
 pub mod measure;
@@ -10,3 +12,4 @@ pub mod plan;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod verdict;

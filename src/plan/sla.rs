@@ -1,9 +1,11 @@
 //! A workload's criteria, resolved: Rally's names and meanings.
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::scenario;
 
 /// When a workload counts as good. Rates are percent, durations seconds, as in Rally.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Sla {
     /// The least share of failed iterations, in percent.
     pub failure_rate_min: Option<f64>,
@@ -16,6 +18,12 @@ pub struct Sla {
 }
 
 impl Sla {
+    /// True when nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The criteria that a scenario asks for; none when it has no `sla`.
     ///
     /// # Errors

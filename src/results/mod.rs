@@ -2,7 +2,12 @@
 //!
 //! Everything here can be built again from the run log. Nothing here prints.
 
+pub mod aggregate;
+pub mod build;
 pub mod columns;
+pub mod directory;
+pub mod header;
+pub mod json;
 pub mod model;
 
 pub use columns::IterationColumns;

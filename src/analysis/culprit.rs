@@ -1,0 +1,187 @@
+//! The trace point that took the most time by itself in one iteration.
+//!
+//! Self time: a point's duration without the union of its children's. Points of the same service,
+//! name and detail count together, so that forty short queries can be found guilty as well as one
+//! long one. Time of the iteration in which no trace point was open competes too: the harness and the
+//! network can be guilty.
+
+use std::collections::HashMap;
+
+use crate::results::model::{Culprit, StoredPoint, StoredTrace};
+
+/// The name under which time outside all trace points appears.
+pub const OUTSIDE: &str = "outside the traced services";
+
+/// The guilty point of an iteration that took `iteration_ms`; `None` when the trace is empty.
+#[must_use]
+pub fn find(trace: &StoredTrace, iteration_ms: f64) -> Option<Culprit> {
+    let mut groups: HashMap<(&str, &str, &str), Group> = HashMap::new();
+    for (index, point) in trace.points.iter().enumerate() {
+        let key = (point.service.as_str(), point.name.as_str(), point.detail.as_str());
+        let group = groups.entry(key).or_insert(Group { calls: 0, self_us: 0, longest: index });
+        group.calls += 1;
+        group.self_us += point.self_us;
+        if point.self_us > trace.points[group.longest].self_us {
+            group.longest = index;
+        }
+    }
+    let worst = groups.into_values().max_by_key(|group| (group.self_us, std::cmp::Reverse(group.longest)))?;
+    let outside_ms = iteration_ms - milliseconds(covered_us(&trace.points));
+    let self_ms = milliseconds(worst.self_us);
+    if outside_ms > self_ms {
+        return Some(Culprit {
+            name: OUTSIDE.to_owned(),
+            detail: "network, queues before the service, or this machine".to_owned(),
+            service: String::new(),
+            host: String::new(),
+            calls: 1,
+            self_ms: outside_ms,
+            share: share(outside_ms, iteration_ms),
+            path: Vec::new(),
+        });
+    }
+    let point = &trace.points[worst.longest];
+    Some(Culprit {
+        name: point.name.clone(),
+        detail: point.detail.clone(),
+        service: point.service.clone(),
+        host: point.host.clone(),
+        calls: worst.calls,
+        self_ms,
+        share: share(self_ms, iteration_ms),
+        path: path(&trace.points, worst.longest),
+    })
+}
+
+struct Group {
+    calls: u64,
+    self_us: u64,
+    /// The index of the point with the most self time.
+    longest: usize,
+}
+
+/// The time in which at least one root was open.
+fn covered_us(points: &[StoredPoint]) -> u64 {
+    let mut roots: Vec<(i64, i64)> = points
+        .iter()
+        .filter(|point| point.depth == 0)
+        .filter_map(|point| {
+            let duration = i64::try_from(point.duration_us?).ok()?;
+            Some((point.start_us, point.start_us.saturating_add(duration)))
+        })
+        .collect();
+    roots.sort_unstable();
+    let (mut covered, mut until) = (0, i64::MIN);
+    for (start, end) in roots {
+        let start = start.max(until);
+        if end > start {
+            covered += end.abs_diff(start);
+            until = end;
+        }
+    }
+    covered
+}
+
+/// The names above a point, outermost first; points stand depth first.
+fn path(points: &[StoredPoint], index: usize) -> Vec<String> {
+    let mut depth = points[index].depth;
+    let mut names = Vec::new();
+    for point in points[..index].iter().rev() {
+        if point.depth < depth {
+            depth = point.depth;
+            names.push(if point.detail.is_empty() {
+                point.name.clone()
+            } else {
+                format!("{} {}", point.name, point.detail)
+            });
+        }
+    }
+    names.reverse();
+    names
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a time is shown")]
+fn milliseconds(micros: u64) -> f64 {
+    micros as f64 / 1e3
+}
+
+fn share(part_ms: f64, whole_ms: f64) -> f64 {
+    if whole_ms > 0.0 { (part_ms / whole_ms).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::model::TraceState;
+
+    /// Points as (depth, name, start, duration, self time).
+    fn trace(points: &[(u32, &str, i64, u64, u64)]) -> StoredTrace {
+        let point =
+            |&(depth, name, start_us, duration_us, self_us): &(u32, &str, i64, u64, u64)| StoredPoint {
+                depth,
+                trace_id: String::new(),
+                parent_id: String::new(),
+                name: name.into(),
+                detail: String::new(),
+                service: "s".into(),
+                project: String::new(),
+                host: String::new(),
+                start_us,
+                duration_us: Some(duration_us),
+                self_us,
+                error: None,
+                info: serde_json::Value::Null,
+            };
+        StoredTrace {
+            trace_id: uuid::Uuid::nil(),
+            state: TraceState::Complete,
+            points: points.iter().map(point).collect(),
+        }
+    }
+
+    #[test]
+    fn the_point_with_the_most_time_of_its_own_is_guilty() {
+        for (what, iteration_ms, points, expected) in [
+            (
+                "one slow query",
+                100.0,
+                &[(0, "wsgi", 0, 95_000, 5_000), (1, "db", 1_000, 90_000, 90_000)][..],
+                ("db", 1, 0.9),
+            ),
+            (
+                "many short queries",
+                100.0,
+                &[
+                    (0, "wsgi", 0, 90_000, 40_000),
+                    (1, "db", 0, 25_000, 25_000),
+                    (1, "db", 30_000, 25_000, 25_000),
+                ],
+                ("db", 2, 0.5),
+            ),
+            (
+                "a lock in the parent",
+                100.0,
+                &[(0, "wsgi", 0, 90_000, 85_000), (1, "db", 0, 5_000, 5_000)],
+                ("wsgi", 1, 0.85),
+            ),
+            ("the network", 100.0, &[(0, "wsgi", 0, 10_000, 10_000)], (OUTSIDE, 1, 0.9)),
+            (
+                "two roots at once",
+                20.0,
+                &[(0, "a", 0, 10_000, 10_000), (0, "b", 5_000, 10_000, 9_000)],
+                ("a", 1, 0.5),
+            ),
+        ] {
+            let culprit = find(&trace(points), iteration_ms).unwrap();
+            assert_eq!((culprit.name.as_str(), culprit.calls), (expected.0, expected.1), "{what}");
+            assert!((culprit.share - expected.2).abs() < 1e-9, "{what}: {}", culprit.share);
+        }
+        assert!(find(&trace(&[]), 10.0).is_none());
+    }
+
+    #[test]
+    fn its_path_names_the_points_above_it() {
+        let points = &[(0, "wsgi", 0, 9, 0), (1, "rpc", 0, 3, 0), (1, "rpc2", 3, 6, 0), (2, "db", 3, 6, 6)];
+        assert_eq!(find(&trace(points), 0.009).unwrap().path, ["wsgi", "rpc2"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Rank 8: from trace ids to trace trees, after the load.
+//!
+//! Nothing here may run while the load does. A collector that is down, slow or wrong costs a note,
+//! never the run and never the ids.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::base::secret::Secret;
+use crate::osprofiler::driver::Collector;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::results::model::{StoredPoint, StoredTrace, TraceState};
+
+/// How long services may take to write the last points of a trace.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_millis(250);
+
+/// What the collector gave.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// One entry for each id that was asked for, absent ones included.
+    pub traces: Vec<StoredTrace>,
+    /// The collector's last error.
+    pub error: Option<String>,
+}
+
+/// Asks the collector whether it answers.
+///
+/// # Errors
+/// Why not, with the host but without its password.
+pub async fn probe(connection: &Secret) -> Result<(), String> {
+    let collector = Collector::connect(connection).await.map_err(|error| error.chain())?;
+    collector.probe().await.map_err(|error| error.chain())
+}
+
+/// Fetches the traces of `ids`. A trace is settled when it is complete and two looks in a row find
+/// the same number of points; the others are taken as they are when the time is up.
+pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
+    let mut fetched = Fetched::default();
+    let collector = match Collector::connect(connection).await {
+        Ok(collector) => collector,
+        Err(error) => return Fetched { error: Some(error.chain()), ..fetched },
+    };
+    let started = Instant::now();
+    let mut latest: HashMap<Uuid, StoredTrace> = HashMap::new();
+    let mut waiting: Vec<Uuid> = ids.to_vec();
+    loop {
+        let mut unsettled = Vec::new();
+        for id in waiting {
+            match collector.records(&id.to_string()).await {
+                Ok(records) => {
+                    let trace = stored(id, &TraceTree::build(&records));
+                    let points = trace.points.len();
+                    let before = latest.insert(id, trace);
+                    let stable = before.is_some_and(|before| before.points.len() == points);
+                    if !(stable && latest[&id].state == TraceState::Complete) {
+                        unsettled.push(id);
+                    }
+                }
+                Err(error) => {
+                    let fatal = !error.is_transient();
+                    fetched.error = Some(error.chain());
+                    if !fatal {
+                        unsettled.push(id);
+                    }
+                }
+            }
+        }
+        waiting = unsettled;
+        if waiting.is_empty() || started.elapsed() >= SETTLE_MAX {
+            break;
+        }
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+    fetched.traces = ids.iter().filter_map(|id| latest.remove(id)).collect();
+    fetched
+}
+
+fn stored(trace_id: Uuid, tree: &TraceTree) -> StoredTrace {
+    let incomplete = tree.points.iter().any(|point| point.duration_us.is_none());
+    let state = match (tree.points.is_empty(), incomplete) {
+        (true, _) => TraceState::Absent,
+        (false, true) => TraceState::Partial,
+        (false, false) => TraceState::Complete,
+    };
+    StoredTrace { trace_id, state, points: tree.points.iter().map(stored_point).collect() }
+}
+
+fn stored_point(point: &Point) -> StoredPoint {
+    StoredPoint {
+        depth: u32::try_from(point.depth).unwrap_or(u32::MAX),
+        trace_id: point.trace_id.clone(),
+        parent_id: point.parent_id.clone(),
+        name: point.name.clone(),
+        detail: point.detail(),
+        service: point.service.clone().unwrap_or_default(),
+        project: point.project.clone().unwrap_or_default(),
+        host: point.host.clone().unwrap_or_default(),
+        start_us: i64::try_from(point.start_us).unwrap_or(i64::MAX),
+        duration_us: point.duration_us,
+        self_us: point.self_us.unwrap_or(0),
+        error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
+        info: serde_json::Value::Object(point.info.clone()),
+    }
+}

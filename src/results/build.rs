@@ -1,0 +1,242 @@
+//! From an [`Aggregate`] to the result model.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+
+use crate::base::clock::rfc3339;
+use crate::base::ids::IdSpace;
+use crate::measure::latency::{Latency, SampleId};
+use crate::measure::sample::{Ended, IterationSample};
+
+use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
+use super::model::{
+    Action, ActionTiming, Bucket, Distribution, ErrorClass, FORMAT, IterationOutcome, IterationRow, Outcome,
+    Percentile, Phases, Profiling, Results, Run, RunStatus, SlowIteration, TraceState, VERSION, Verdict,
+    Workload,
+};
+
+/// The percentiles that results hold.
+pub const PERCENTILES: [f64; 12] =
+    [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
+
+const NS_PER_MS: f64 = 1e6;
+const NS_PER_S: f64 = 1e9;
+
+/// The results of a run, still without its traces and its verdict.
+#[must_use]
+pub fn build(aggregate: &Aggregate) -> Results {
+    let header = &aggregate.header;
+    let ids = IdSpace::from_seed(header.id_seed);
+    let mut notes = header.notes.clone();
+    notes.extend(aggregate.end.iter().flat_map(|end| end.notes.clone()));
+    if aggregate.end.is_none() {
+        notes.push(
+            "the harness ended before the run did; everything up to the log's last frame is here".to_owned(),
+        );
+    }
+    let start_ns = aggregate.workloads.iter().map(|workload| workload.first_start_ns).min().unwrap_or(0);
+    let end_ns = aggregate.workloads.iter().map(|workload| workload.last_end_ns).max().unwrap_or(0);
+    Results {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        verdict: Verdict { outcome: Outcome::None, criteria: Vec::new() },
+        run: Run {
+            id: header.run_id,
+            id_seed: header.id_seed,
+            status: aggregate.end.as_ref().map_or(RunStatus::Recovered, |end| end.status),
+            started_at: rfc3339(header.started_unix_ns),
+            duration_s: seconds(end_ns.saturating_sub(start_ns)),
+            error: aggregate.end.as_ref().and_then(|end| end.error.clone()),
+        },
+        scenario: header.scenario.clone(),
+        deployment: header.deployment.clone(),
+        profiling: Profiling {
+            enabled: header.profiling_off.is_none(),
+            reason: header.profiling_off.clone(),
+            collector: header.collector.clone(),
+            fetched: BTreeMap::new(),
+            collector_error: None,
+        },
+        environment: header.environment.clone(),
+        notes,
+        workloads: aggregate
+            .workloads
+            .iter()
+            .zip(&header.workloads)
+            .map(|(stats, names)| workload(aggregate, &ids, stats, names))
+            .collect(),
+        slowest: aggregate.slowest.iter().map(|sample| slow_iteration(aggregate, &ids, sample)).collect(),
+    }
+}
+
+/// One iteration as it stands in `results.json`.
+#[must_use]
+pub fn iteration_row(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample) -> IterationRow {
+    IterationRow {
+        trace_id: ids.base_id(sample.workload, sample.number),
+        workload: sample.workload,
+        number: sample.number,
+        due_s: seconds(sample.due_ns),
+        start_s: seconds(sample.start_ns),
+        duration_ms: milliseconds(sample.duration_ns),
+        outcome: match sample.ended {
+            Ended::Ok => IterationOutcome::Ok,
+            Ended::Failed => IterationOutcome::Failed,
+            Ended::Aborted => IterationOutcome::Aborted,
+        },
+        error: aggregate.failures.get(&sample.error).map(|failure| failure.class.clone()),
+    }
+}
+
+fn workload(
+    aggregate: &Aggregate,
+    ids: &IdSpace,
+    stats: &WorkloadStats,
+    names: &super::header::WorkloadHeader,
+) -> Workload {
+    let start_ns = if stats.iterations.total == 0 { 0 } else { stats.first_start_ns };
+    let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
+    let completed = stats.iterations.ok + stats.iterations.failed;
+    Workload {
+        name: names.name.clone(),
+        runner: names.runner.clone(),
+        start_s: seconds(start_ns),
+        duration_s,
+        iterations: stats.iterations,
+        rate_per_s: if duration_s > 0.0 { count(completed) / duration_s } else { 0.0 },
+        response_time: distribution(&stats.response, ids),
+        service_time: distribution(&stats.service, ids),
+        actions: stats
+            .actions
+            .iter()
+            .zip(&names.actions)
+            .map(|(stats, names)| action(stats, names, ids))
+            .collect(),
+        errors: errors(aggregate, stats, ids),
+    }
+}
+
+fn action(stats: &ActionStats, (name, request): &(String, String), ids: &IdSpace) -> Action {
+    Action {
+        name: name.clone(),
+        request: request.clone(),
+        requests: stats.requests,
+        service_time: distribution(&stats.service, ids),
+        phases: phases(&stats.phases),
+        status: stats.status.clone(),
+        bytes_received: stats.body_bytes,
+        connections_opened: stats.opened,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "means are shown, not counted with")]
+fn phases(sums: &PhaseSums) -> Phases {
+    let mean = |index: usize| {
+        if sums.count == 0 { 0.0 } else { sums.sums_ns[index] as f64 / sums.count as f64 / NS_PER_MS }
+    };
+    Phases {
+        resolve_ms: mean(0),
+        connect_ms: mean(1),
+        tls_ms: mean(2),
+        send_ms: mean(3),
+        wait_ms: mean(4),
+        receive_ms: mean(5),
+    }
+}
+
+fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &IdSpace) -> Vec<ErrorClass> {
+    // Workers number their faults on their own: the same text may stand under several numbers.
+    let mut merged: Vec<ErrorClass> = Vec::new();
+    for (number, (count, examples)) in &stats.errors {
+        let failure = aggregate.failures.get(number);
+        let class = failure.map_or("unknown", |failure| &failure.class);
+        let action = failure.and_then(|failure| failure.action.as_deref());
+        let message = failure.map_or("the text of this fault was not written", |failure| &failure.message);
+        let trace_ids = examples.iter().map(|example| ids.base_id(example.workload, example.number));
+        let known = merged.iter_mut().find(|other| {
+            other.class == class && other.action.as_deref() == action && other.message == message
+        });
+        if let Some(known) = known {
+            known.count += count;
+            known.trace_ids.extend(trace_ids);
+            known.trace_ids.truncate(super::aggregate::EXEMPLARS_MAX);
+        } else {
+            merged.push(ErrorClass {
+                class: class.to_owned(),
+                action: action.map(str::to_owned),
+                message: message.to_owned(),
+                count: *count,
+                trace_ids: trace_ids.collect(),
+            });
+        }
+    }
+    merged.sort_by_key(|error| std::cmp::Reverse(error.count));
+    merged
+}
+
+fn slow_iteration(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample) -> SlowIteration {
+    let names = aggregate.header.workloads.get(usize::from(sample.workload));
+    let timing = |action: &crate::measure::sample::ActionSample| ActionTiming {
+        name: names
+            .and_then(|names| names.actions.get(usize::from(action.action)))
+            .map(|(name, _)| name.clone())
+            .unwrap_or_default(),
+        start_ms: milliseconds(action.offset_ns),
+        duration_ms: milliseconds(action.duration_ns),
+        status: (action.status != 0).then_some(action.status),
+    };
+    SlowIteration {
+        iteration: iteration_row(aggregate, ids, sample),
+        response_ms: milliseconds(sample.response_ns()),
+        actions: sample.actions.iter().map(timing).collect(),
+        trace: TraceState::NotFetched,
+        culprit: None,
+    }
+}
+
+fn distribution(latency: &Latency, ids: &IdSpace) -> Distribution {
+    if latency.count() == 0 {
+        return Distribution::default();
+    }
+    let id = |sample: SampleId| ids.base_id(sample.workload, sample.number);
+    Distribution {
+        count: latency.count(),
+        min_ms: milliseconds(latency.min_ns()),
+        mean_ms: latency.mean_ns() / NS_PER_MS,
+        stddev_ms: latency.stddev_ns() / NS_PER_MS,
+        max_ms: milliseconds(latency.max_ns()),
+        percentiles: PERCENTILES
+            .iter()
+            .map(|&percentile| Percentile {
+                percentile,
+                value_ms: milliseconds(latency.percentile_ns(percentile)),
+            })
+            .collect(),
+        histogram: base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap_or_default()),
+        buckets: latency
+            .buckets()
+            .map(|bucket| Bucket {
+                from_ms: bucket.from_ns / NS_PER_MS,
+                to_ms: bucket.to_ns / NS_PER_MS,
+                count: bucket.count,
+                trace_id: id(bucket.exemplar),
+            })
+            .collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn milliseconds(nanos: u64) -> f64 {
+    nanos as f64 / NS_PER_MS
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / NS_PER_S
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
+fn count(value: u64) -> f64 {
+    value as f64
+}

@@ -1,0 +1,192 @@
+//! The run directory: its name, its files, and how a file appears in it at once or not at all.
+//!
+//! ```text
+//! runs/20261120T225201Z-issue-tokens-1a2b3c4d/
+//!   run.log        every iteration, append-only, written while the load runs
+//!   results.json   report.html   traces/<trace_id>.json
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::base::clock::rfc3339;
+use crate::measure::log;
+
+use super::model::StoredTrace;
+
+const SLUG_CHARS_MAX: usize = 40;
+/// Larger stored traces are not read back.
+const TRACE_BYTES_MAX: u64 = 64 << 20;
+
+/// A run's directory.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+}
+
+impl RunDirectory {
+    /// Makes the directory of a new run below `parent`, for its owner only.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(parent: &Path, title: &str, run_id: Uuid, started_unix_ns: u64) -> io::Result<Self> {
+        fs::create_dir_all(parent)?;
+        let time: String =
+            rfc3339(started_unix_ns).chars().take(19).filter(|c| !matches!(c, '-' | ':')).collect();
+        let id = &run_id.simple().to_string()[..8];
+        let path = parent.join(format!("{time}Z-{}-{id}", slug(title)));
+        let mut builder = fs::DirBuilder::new();
+        owner_only(&mut builder);
+        builder.create(&path)?;
+        Ok(Self { path })
+    }
+
+    /// The directory of a run that is there already.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        Self { path: path.to_path_buf() }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run log.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.path.join(log::FILE_NAME)
+    }
+
+    /// The results for programs.
+    #[must_use]
+    pub fn results(&self) -> PathBuf {
+        self.path.join("results.json")
+    }
+
+    /// The results for people.
+    #[must_use]
+    pub fn report(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    /// The file of a fetched trace.
+    #[must_use]
+    pub fn trace(&self, trace_id: Uuid) -> PathBuf {
+        self.path.join("traces").join(format!("{trace_id}.json"))
+    }
+
+    /// Stores fetched traces.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn store_traces(&self, traces: &[StoredTrace]) -> io::Result<()> {
+        if traces.is_empty() {
+            return Ok(());
+        }
+        fs::create_dir_all(self.path.join("traces"))?;
+        for trace in traces {
+            write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
+        }
+        Ok(())
+    }
+
+    /// A stored trace; `None` when it was not fetched or cannot be read.
+    #[must_use]
+    pub fn stored_trace(&self, trace_id: Uuid) -> Option<StoredTrace> {
+        let path = self.trace(trace_id);
+        if fs::metadata(&path).ok()?.len() > TRACE_BYTES_MAX {
+            return None;
+        }
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+}
+
+/// Writes a file so that it is there whole or not at all: temporary name, fsync, rename.
+///
+/// # Errors
+/// What the system says, or what `write` says; the temporary file is gone then.
+pub fn write_at_once(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let temporary = path.with_extension("part");
+    let written = (|| {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        private(&mut options);
+        let mut output = BufWriter::new(options.open(&temporary)?);
+        write(&mut output)?;
+        output.flush()?;
+        output.get_ref().sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // The first error is the one that matters.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(unix)]
+fn owner_only(builder: &mut fs::DirBuilder) {
+    std::os::unix::fs::DirBuilderExt::mode(builder, 0o700);
+}
+
+#[cfg(unix)]
+fn private(options: &mut fs::OpenOptions) {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+}
+
+#[cfg(not(unix))]
+fn owner_only(_: &mut fs::DirBuilder) {}
+
+#[cfg(not(unix))]
+fn private(_: &mut fs::OpenOptions) {}
+
+/// Letters and digits of a title, the rest as dashes.
+fn slug(title: &str) -> String {
+    let mut slug = String::new();
+    for c in title.chars().take(SLUG_CHARS_MAX * 2) {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(SLUG_CHARS_MAX);
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "run".to_owned() } else { slug.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_of_letters_and_digits_only() {
+        for (title, expected) in [
+            ("Issue & validate: tokens!", "issue-validate-tokens"),
+            ("../../etc", "etc"),
+            ("ü", "run"),
+            ("", "run"),
+        ] {
+            assert_eq!(slug(title), expected);
+        }
+    }
+
+    #[test]
+    fn a_failing_write_leaves_no_file_and_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        write_at_once(&path, |output| output.write_all(b"old")).unwrap();
+        let failed = write_at_once(&path, |output| {
+            output.write_all(b"new, but")?;
+            Err(io::Error::other("disk full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,58 @@
+//! The first and the last frame of the run log: what ran, and how it ended.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::plan::sla::Sla;
+
+use super::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
+
+/// What ran: enough to read the samples without the scenario.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Header {
+    /// A random id of the run.
+    pub run_id: Uuid,
+    /// The seed of all trace ids.
+    pub id_seed: Uuid,
+    /// The zero of every offset, on the wall clock.
+    pub started_unix_ns: u64,
+    /// What was run.
+    pub scenario: ScenarioInfo,
+    /// Where it was run.
+    pub deployment: DeploymentInfo,
+    /// Why nothing was profiled; absent when it was.
+    pub profiling_off: Option<String>,
+    /// The collector without user, password and query.
+    pub collector: Option<String>,
+    /// The machine that made the load.
+    pub environment: Environment,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    /// The workloads, in the scenario's order.
+    pub workloads: Vec<WorkloadHeader>,
+}
+
+/// A workload's names.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct WorkloadHeader {
+    /// Its name.
+    pub name: String,
+    /// Its runner, as in results.
+    pub runner: Map<String, Value>,
+    /// Its criteria.
+    pub sla: Sla,
+    /// Name and request of each action.
+    pub actions: Vec<(String, String)>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct End {
+    /// How it ended.
+    pub status: RunStatus,
+    /// What went wrong with the run itself.
+    pub error: Option<String>,
+    /// What a reader must know, seen during the run.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,87 @@
+//! `results.json`: the results and, as the last key, every iteration, streamed from the log.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::base::ids::IdSpace;
+use crate::measure::log::{Frame, LogReader};
+use crate::measure::sample::{Ended, IterationSample};
+
+use super::aggregate::Aggregate;
+use super::build::iteration_row;
+use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_OK};
+use super::model::Results;
+
+/// How many iterations a report draws at most; beyond it, an even sample and all that is special.
+const DRAWN_MAX: u64 = 90_000;
+const DRAWN_FAILED_MAX: usize = 10_000;
+
+/// Writes `results.json` in memory that does not grow with the number of iterations.
+///
+/// # Errors
+/// What the system says.
+pub fn write(results: &Results, aggregate: &Aggregate, log: &Path, output: &mut dyn Write) -> io::Result<()> {
+    let head = serde_json::to_string_pretty(results)?;
+    let open = head.strip_suffix("\n}").unwrap_or(&head);
+    output.write_all(open.as_bytes())?;
+    output.write_all(b",\n  \"iterations\": [")?;
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let mut separator: &[u8] = b"\n    ";
+    for_each(log, |sample| {
+        output.write_all(separator)?;
+        separator = b",\n    ";
+        serde_json::to_writer(&mut *output, &iteration_row(aggregate, &ids, sample))?;
+        Ok(())
+    })?;
+    output.write_all(b"\n  ]\n}\n")
+}
+
+/// The iterations to draw: all, or an even sample with every failed (up to a bound) and slow one.
+///
+/// # Errors
+/// What the system says.
+pub fn columns(aggregate: &Aggregate, log: &Path) -> io::Result<IterationColumns> {
+    let total = aggregate.total();
+    let stride = total.div_ceil(DRAWN_MAX).max(1);
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let mut columns = IterationColumns { total, ..IterationColumns::default() };
+    let (mut index, mut failed) = (0_u64, 0_usize);
+    for_each(log, |sample| {
+        let special = sample.ended == Ended::Failed && failed < DRAWN_FAILED_MAX
+            || aggregate
+                .slowest
+                .iter()
+                .any(|slow| slow.workload == sample.workload && slow.number == sample.number);
+        if index.is_multiple_of(stride) || special {
+            failed += usize::from(sample.ended == Ended::Failed);
+            columns.workload.push(sample.workload);
+            columns.start_us.push(sample.start_ns / 1_000);
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                reason = "a point on a chart"
+            )]
+            columns.duration_ms.push((sample.duration_ns as f64 / 1e6) as f32);
+            columns.outcome.push(match sample.ended {
+                Ended::Ok => OUTCOME_OK,
+                Ended::Failed => OUTCOME_FAILED,
+                Ended::Aborted => OUTCOME_ABORTED,
+            });
+            columns.trace_id.push(ids.base_id(sample.workload, sample.number).into_bytes());
+        }
+        index += 1;
+        Ok(())
+    })?;
+    Ok(columns)
+}
+
+/// Calls `visit` for every iteration of a log that was aggregated before.
+fn for_each(log: &Path, mut visit: impl FnMut(&IterationSample) -> io::Result<()>) -> io::Result<()> {
+    let reader = LogReader::open(log).map_err(io::Error::other)?;
+    for frame in reader {
+        if let Frame::Samples(samples) = frame {
+            samples.iter().try_for_each(&mut visit)?;
+        }
+    }
+    Ok(())
+}

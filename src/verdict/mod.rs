@@ -1,0 +1,33 @@
+//! Rank 8: whether a run counts as good.
+//!
+//! Criteria are judged by exact counts and sums, never by percentiles of a drawn sample. Without data
+//! nothing passes: a criterion without samples is INVALID. Nothing here prints or exits.
+
+pub mod sla;
+
+use crate::results::aggregate::Aggregate;
+use crate::results::model::{Criterion, Outcome, Verdict};
+
+/// Judges every workload by its own criteria.
+#[must_use]
+pub fn judge(aggregate: &Aggregate) -> Verdict {
+    let mut criteria = Vec::new();
+    for (stats, names) in aggregate.workloads.iter().zip(&aggregate.header.workloads) {
+        criteria.extend(sla::judge(aggregate, &names.name, &names.sla, stats));
+    }
+    Verdict { outcome: worst(&criteria), criteria }
+}
+
+/// The outcome of all: FAIL before INVALID before PASS; none without criteria.
+fn worst(criteria: &[Criterion]) -> Outcome {
+    let any = |outcome: Outcome| criteria.iter().any(|criterion| criterion.outcome == outcome);
+    if any(Outcome::Fail) {
+        Outcome::Fail
+    } else if any(Outcome::Invalid) {
+        Outcome::Invalid
+    } else if criteria.is_empty() {
+        Outcome::None
+    } else {
+        Outcome::Pass
+    }
+}

@@ -1,0 +1,110 @@
+//! Rally's criteria by Rally's names (rally/plugins/task/sla.py): rates in percent, durations in
+//! seconds, of iterations from start to end. Iterations that were cut off do not count. Where Rally
+//! passes without data, these are INVALID.
+
+use crate::measure::latency::SampleId;
+use crate::plan::sla::Sla;
+use crate::results::aggregate::{Aggregate, EXEMPLARS_MAX, WorkloadStats};
+use crate::results::model::{Criterion, Outcome};
+
+/// Judges one workload.
+#[must_use]
+pub fn judge(aggregate: &Aggregate, workload: &str, sla: &Sla, stats: &WorkloadStats) -> Vec<Criterion> {
+    let judge = Judge { aggregate, workload, stats };
+    let mut criteria = Vec::new();
+    if sla.failure_rate_max.is_some() || sla.failure_rate_min.is_some() {
+        criteria.push(judge.failure_rate(sla.failure_rate_min, sla.failure_rate_max));
+    }
+    if let Some(limit_s) = sla.max_seconds_per_iteration {
+        criteria.push(judge.max_seconds(limit_s));
+    }
+    if let Some(limit_s) = sla.max_avg_duration {
+        criteria.push(judge.max_average(limit_s));
+    }
+    criteria
+}
+
+struct Judge<'a> {
+    aggregate: &'a Aggregate,
+    workload: &'a str,
+    stats: &'a WorkloadStats,
+}
+
+impl Judge<'_> {
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    fn failure_rate(&self, min: Option<f64>, max: Option<f64>) -> Criterion {
+        let failed = self.stats.iterations.failed;
+        let samples = self.stats.iterations.ok + failed;
+        let percent = failed as f64 * 100.0 / samples as f64;
+        let condition = match (min, max) {
+            (Some(min), Some(max)) => format!("failure rate from {min} % to {max} %"),
+            (Some(min), None) => format!("failure rate at least {min} %"),
+            (_, max) => format!("failure rate at most {} %", max.unwrap_or(0.0)),
+        };
+        let holds = min.is_none_or(|min| percent >= min) && max.is_none_or(|max| percent <= max);
+        let observed = format!("{percent:.3} % ({failed} of {samples})");
+        let examples = self.stats.errors.values().flat_map(|(_, examples)| examples.iter().copied());
+        self.criterion("failure_rate", condition, observed, holds, samples, examples)
+    }
+
+    fn max_seconds(&self, limit_s: f64) -> Criterion {
+        let samples = self.stats.service.count();
+        let longest_s = seconds(self.stats.service.max_ns());
+        let broke = self.stats.longest.iter().filter(|(ns, _)| seconds(*ns) > limit_s).map(|(_, id)| *id);
+        self.criterion(
+            "max_seconds_per_iteration",
+            format!("no iteration longer than {limit_s} s"),
+            format!("longest {longest_s:.3} s"),
+            longest_s <= limit_s,
+            samples,
+            broke,
+        )
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a mean is compared with a limit")]
+    fn max_average(&self, limit_s: f64) -> Criterion {
+        // As in Rally, the mean is over iterations without fault.
+        let samples = self.stats.iterations.ok;
+        let mean_s = self.stats.ok_service_sum_ns as f64 / samples as f64 / 1e9;
+        let longest = self.stats.longest.iter().map(|(_, id)| *id);
+        self.criterion(
+            "max_avg_duration",
+            format!("mean duration at most {limit_s} s"),
+            format!("mean {mean_s:.3} s"),
+            mean_s <= limit_s,
+            samples,
+            longest,
+        )
+    }
+
+    fn criterion(
+        &self,
+        name: &str,
+        condition: String,
+        observed: String,
+        holds: bool,
+        samples: u64,
+        examples: impl Iterator<Item = SampleId>,
+    ) -> Criterion {
+        let outcome = match (samples, holds) {
+            (0, _) => Outcome::Invalid,
+            (_, true) => Outcome::Pass,
+            (_, false) => Outcome::Fail,
+        };
+        let examples = examples.take(if outcome == Outcome::Fail { EXEMPLARS_MAX } else { 0 });
+        Criterion {
+            workload: self.workload.to_owned(),
+            criterion: name.to_owned(),
+            condition,
+            observed: if samples == 0 { "no samples".to_owned() } else { observed },
+            outcome,
+            samples,
+            trace_ids: examples.map(|id| self.aggregate.trace_id(id)).collect(),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
