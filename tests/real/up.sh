@@ -73,7 +73,9 @@ install() {
 # manager's shim that runs nothing, or a Debian one without ensurepip.
 base_python() {
   local candidate
-  for candidate in "${REAL_PYTHON:-python3}" python3.{11..14} /usr/bin/python3; do
+  local candidates=(python3 python3.{11..14} /usr/bin/python3)
+  if [[ -n ${REAL_PYTHON-} ]]; then candidates=("$REAL_PYTHON"); fi
+  for candidate in "${candidates[@]}"; do
     if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       printf '%s' "$candidate"
       return
@@ -87,8 +89,10 @@ install_software() {
   command -v redis-server >/dev/null || install redis-server
   command -v redis-server >/dev/null || die "no redis-server on the path"
   if cmp -s "$pins" "$venv/installed.txt" && "$python" -c '' 2>/dev/null; then return; fi
-  base=$(base_python) || { install python3 python3-venv; base=$(base_python); } ||
-    die "no Python from 3.11 on with venv and ensurepip; name one in REAL_PYTHON"
+  if ! base=$(base_python); then
+    [[ -n ${REAL_PYTHON-} ]] || install python3 python3-venv
+    base=$(base_python) || die "no Python from 3.11 on with venv and ensurepip; name one in REAL_PYTHON"
+  fi
   say "installing Keystone, Placement and OSProfiler for $("$base" --version) in $venv"
   rm -rf -- "$venv"
   "$base" -m venv "$venv" 9>&-
@@ -135,7 +139,7 @@ choose_port() {
 # (re)starts COMMAND in the directory run/NAME, detached; then waits until it answers at the
 # port in SETTING. The settings are what lies in run/NAME, the command and the versions.
 serve() {
-  local name=$1 setting=$2 dir=$run/$1 wanted deadline
+  local name=$1 setting=$2 dir=$run/$1 wanted tries deadline
   local at=${!setting}
   shift 2
   wanted=$({ printf '%s\n' "$@"; cat "$venv/installed.txt" "$dir"/*.conf*; } | sha256sum | cut -c 1-64)
@@ -144,6 +148,11 @@ serve() {
     return
   fi
   stop "$name"
+  # The workers of a service of ours that was killed take a second to notice and leave.
+  for ((tries = 0; tries < 15; tries++)); do
+    listening "$at" || break
+    sleep 0.2
+  done
   ! listening "$at" || die "port $at is taken by something else; set $setting to a free one"
   (
     exec </dev/null >>"$log/$name.out" 2>&1 9>&-
