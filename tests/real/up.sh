@@ -19,7 +19,7 @@
 #   REAL_KEYSTONE_PORT, REAL_REDIS_PORT, REAL_PLACEMENT_PORT
 #                          default: the first free ones from 25000, 26379, 28778
 #   REAL_HMAC_KEY          default SECRET_KEY; the services accept any of several, comma-separated
-#   REAL_WORKERS           processes per service, default 1
+#   REAL_WORKERS           processes per service, default 3
 #   REAL_PYTHON            a Python from 3.11 on that can make virtual environments
 #   REAL_TIMEOUT           seconds that each service may take to answer, default 60
 
@@ -27,7 +27,7 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 trap '[[ $? == 0 ]] || echo false' EXIT
 
-: "${REAL_PLACEMENT:=0}" "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_WORKERS:=1}" "${REAL_TIMEOUT:=60}"
+: "${REAL_PLACEMENT:=0}" "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_WORKERS:=3}" "${REAL_TIMEOUT:=60}"
 password=adminpw
 
 for setting in REAL_WORKERS REAL_TIMEOUT REAL_KEYSTONE_PORT REAL_REDIS_PORT REAL_PLACEMENT_PORT; do
@@ -179,13 +179,15 @@ profiler_section() {
 }
 
 # gunicorn_settings NAME PORT: in a file, because the services read the command line themselves.
+# One thread for each process: of several that bring the first requests of a process, Keystone
+# answers some with a wrong 403, while its policy is being loaded. The class is for keep-alive.
 gunicorn_settings() {
   cat <<END
 wsgi_app = "$1.wsgi.api:application"
 bind = "127.0.0.1:$2"
 workers = $REAL_WORKERS
 worker_class = "gthread"
-threads = 8
+threads = 1
 keepalive = 30
 graceful_timeout = 2
 errorlog = "$log/$1.gunicorn.log"
