@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+#
+# Stops what up.sh started in the same REAL_DIR (default: .real in the repository).
+# The installed software, databases and keys stay, so the next start is quick; to forget
+# them too, delete the directory. Running this twice, or with nothing started, is fine.
+
+# shellcheck source=tests/real/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+[[ -d $REAL_DIR ]] || exit 0
+open_dir
+for name in placement keystone redis; do   # the collector last: traced services fail without it
+  stop "$name"
+done

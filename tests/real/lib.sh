@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+#
+# Shared by up.sh and down.sh: where things are, and which processes are ours.
+
+set -euo pipefail
+
+me=${0##*/}
+say() { printf '%s: %s\n' "$me" "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+repo=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+: "${REAL_DIR:=$repo/.real}"
+
+# open_dir: makes REAL_DIR absolute and takes its lock, so that one up.sh or down.sh works
+# on it at a time. Descriptor 9 holds the lock: whatever outlives the script must not inherit it.
+open_dir() {
+  mkdir -p -- "$REAL_DIR" || die "cannot create REAL_DIR=$REAL_DIR"
+  REAL_DIR=$(cd -- "$REAL_DIR" && pwd -P)
+  run=$REAL_DIR/run   # NAME.pid holds: pid, start time, port, fingerprint of the settings
+  log=$REAL_DIR/log
+  mkdir -p "$run" "$log"
+  exec 9>"$REAL_DIR/lock"
+  flock -w 900 9 || die "another up.sh or down.sh is busy in $REAL_DIR"
+}
+
+# start_time PID: in ticks since boot. A pid comes back one day, a pid with its start time
+# does not. Fails for a zombie too: nothing of it runs any more.
+start_time() {
+  local stat fields
+  { stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
+  read -r -a fields <<<"${stat##*) }"   # after the program's name, which may hold blanks
+  [[ ${fields[0]} != [ZX] ]] && printf '%s' "${fields[19]}"
+}
+
+# recall NAME: true if the NAME that we started still runs; sets pid, port and fingerprint.
+# shellcheck disable=SC2034 # two of them are for up.sh
+recall() {
+  local started
+  pid='' port='' fingerprint=''
+  [[ -f $run/$1.pid ]] && read -r pid started port fingerprint <"$run/$1.pid" || return 1
+  [[ $pid =~ ^[1-9][0-9]*$ && $(start_time "$pid") == "$started" ]]
+}
+
+# gone NAME: waits up to 10 s for it to end.
+gone() {
+  local tenths
+  for ((tenths = 0; tenths < 100; tenths++)); do
+    recall "$1" || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# stop NAME: asks, then kills with its workers (each service leads a process group).
+stop() {
+  if recall "$1"; then
+    say "stopping $1 (pid $pid)"
+    kill -TERM "$pid" 2>/dev/null || true
+    gone "$1" || kill -KILL -- "-$pid" 2>/dev/null || true
+    gone "$1" || die "$1 (pid $pid) does not end"
+  fi
+  rm -f "$run/$1.pid"
+}
