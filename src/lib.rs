@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod base;
+pub mod cli;
 pub mod client;
 pub mod collect;
 pub mod config;

@@ -54,3 +54,22 @@ impl Pool {
         connection.is_usable().await.then_some(connection)
     }
 }
+
+/// Opens a connection to `origin` and drops it: is anybody there, and does TLS work?
+///
+/// # Errors
+/// See [`ClientError`]; a host that does not answer within `limit` is one that cannot be connected to.
+pub async fn probe(
+    origin: &Origin,
+    tls: &Arc<ClientConfig>,
+    limit: std::time::Duration,
+) -> Result<(), ClientError> {
+    let mut phases = Phases::default();
+    match tokio::time::timeout(limit, connect(origin, tls, &mut phases)).await {
+        Ok(connected) => connected.map(|_| ()),
+        Err(_) => Err(ClientError::Connect {
+            address: origin.authority.clone(),
+            reason: format!("no answer within {} s", limit.as_secs()),
+        }),
+    }
+}

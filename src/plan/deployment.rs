@@ -20,6 +20,7 @@ pub const DEFAULT_TARGET: &str = "default";
 const WELL_KNOWN_KEY: &str = "SECRET_KEY";
 
 /// Where, as whom, with which key.
+#[derive(Clone)]
 pub struct Deployment {
     /// Its name.
     pub name: String,

@@ -4,3 +4,4 @@
 //! itself: the caller hands in the writer.
 
 pub mod html;
+pub mod terminal;

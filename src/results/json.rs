@@ -16,6 +16,25 @@ use super::model::Results;
 const DRAWN_MAX: u64 = 90_000;
 const DRAWN_FAILED_MAX: usize = 10_000;
 
+/// The JSON Schema (draft-07) of `results.json`.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    let mut schema = crate::config::schema::draft07::<Results>();
+    let rows = crate::config::schema::draft07::<Vec<super::model::IterationRow>>();
+    schema["properties"]["iterations"] = serde_json::json!({
+        "description": "Every iteration, in the order in which the log has them.",
+        "type": "array",
+        "items": rows["items"],
+    });
+    if let Some(required) = schema["required"].as_array_mut() {
+        required.push("iterations".into());
+    }
+    for (name, definition) in rows["definitions"].as_object().into_iter().flatten() {
+        schema["definitions"][name] = definition.clone();
+    }
+    schema
+}
+
 /// Writes `results.json` in memory that does not grow with the number of iterations.
 ///
 /// # Errors

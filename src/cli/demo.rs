@@ -1,0 +1,85 @@
+//! The embedded demo: as a run's deployment, and alone.
+
+use std::path::Path;
+
+use crate::base::secret::Secret;
+use crate::client::url::BaseUrl;
+use crate::demo::Demo;
+use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
+
+use super::exit::{Exit, Stopped};
+
+/// Starts the demo if the deployment asks for it, and makes it the deployment's target.
+pub(super) fn start_if_wanted(deployment: &mut Deployment, folder: &Path) -> Result<Option<Demo>, Stopped> {
+    let Some(options) = deployment.demo else { return Ok(None) };
+    let demo = Demo::start(options, folder).map_err(failed)?;
+    let url = BaseUrl::parse(demo.url()).map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+    attach(deployment, url, demo.hmac_key().clone(), demo.connection_string());
+    Ok(Some(demo))
+}
+
+/// Stands in for the demo while a scenario is only checked.
+pub(super) fn stand_in(deployment: &mut Deployment) {
+    if let (Some(_), Ok(url)) = (deployment.demo, BaseUrl::parse("http://127.0.0.1:9")) {
+        attach(deployment, url, Secret::new("unused"), Secret::new("sqlite://unused"));
+    }
+}
+
+fn attach(deployment: &mut Deployment, url: BaseUrl, key: Secret, connection: Secret) {
+    if !deployment.targets.iter().any(|(name, _)| name == DEFAULT_TARGET) {
+        deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
+    }
+    if deployment.hmac_key.is_none() {
+        deployment.hmac_key = Some(key.clone());
+        deployment.hmac_keys = vec![key];
+    }
+    deployment.connection_string.get_or_insert(connection);
+}
+
+/// Serves the demo until it is interrupted.
+pub(super) fn serve(deployment: Option<&Path>, dir: Option<&Path>) -> Result<Exit, Stopped> {
+    let temporary = std::env::temp_dir().join(format!("bench-demo-{}", uuid::Uuid::new_v4()));
+    let folder = dir.unwrap_or(&temporary);
+    std::fs::create_dir_all(folder)?;
+    let mut demo = Demo::start(crate::plan::deployment::Demo::default(), folder).map_err(failed)?;
+    let connection = demo.connection_string();
+    super::print(&format!(
+        "{}\n\nurl        {}\nhmac key   {}\ncollector  {}",
+        demo.describe(),
+        demo.url(),
+        demo.hmac_key().expose(),
+        connection.expose()
+    ))?;
+    if let Some(path) = deployment {
+        write_deployment(path, &demo)?;
+        super::print(&format!("deployment {}", path.display()))?;
+    }
+    super::print("\nCtrl-C ends it.")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(super::housekeeping::interrupted())?;
+    let summary = demo.stop();
+    super::print(&format!(
+        "served {} requests, {} of them traced, {} with a wrong signature; {} records stored, {} dropped",
+        summary.requests, summary.traced, summary.rejected_signatures, summary.records_written, summary.records_dropped
+    ))?;
+    if dir.is_none() {
+        // Best effort: it is a temporary directory.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    Ok(Exit::Ok)
+}
+
+fn write_deployment(path: &Path, demo: &Demo) -> Result<(), Stopped> {
+    let text = format!(
+        "name: demo\ntargets:\n  default: {}\nprofiler:\n  hmac_key: {}\n  connection_string: {}\n",
+        serde_json::Value::from(demo.url()),
+        serde_json::Value::from(demo.hmac_key().expose()),
+        serde_json::Value::from(demo.connection_string().expose()),
+    );
+    crate::results::directory::write_at_once(path, |output| output.write_all(text.as_bytes()))?;
+    Ok(())
+}
+
+fn failed(error: impl std::fmt::Display) -> Stopped {
+    Stopped::new(Exit::Failed, format!("error: the demo cannot start: {error}"))
+}

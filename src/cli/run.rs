@@ -1,0 +1,309 @@
+//! `bench run`: from the files to the report, in the order in which it happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+use crate::base::clock::RunClock;
+use crate::base::ids::IdSpace;
+use crate::base::secret::redacted_url;
+use crate::base::template::Value;
+use crate::client::plain::PlainClient;
+use crate::client::pool;
+use crate::client::tls;
+use crate::collect;
+use crate::demo::Demo;
+use crate::iteration::Context;
+use crate::iteration::credentials::{Credentials, auth_variable};
+use crate::iteration::user::VirtualUser;
+use crate::measure::errors::Failure;
+use crate::measure::log::LogWriter;
+use crate::osprofiler::signing::Signer;
+use crate::plan::action::{Step, actions};
+use crate::plan::deployment::Auth;
+use crate::plan::scenario::{BUILT_IN, Options};
+use crate::plan::{Plan, deployment::Deployment};
+use crate::results::directory::RunDirectory;
+use crate::results::header::{End, Header, WorkloadHeader};
+use crate::results::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
+use crate::runner::stop::{Stop, StopReason};
+use crate::runner::{self, Load};
+
+use super::exit::{Exit, Stopped};
+use super::housekeeping::Housekeeping;
+use super::progress::Shown;
+use super::{RunArguments, files, finish};
+
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
+    let (document, mut deployment) =
+        files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref())?;
+    let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
+    // Every fault of the files is known before anything is made or started.
+    let mut checked = deployment.clone();
+    super::demo::stand_in(&mut checked);
+    let plan = files::plan(&arguments.scenario, &document, checked, &options)?;
+    let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
+    let directory = make_directory(arguments, &plan.title, run_id, &clock)?;
+    let demo = super::demo::start_if_wanted(&mut deployment, directory.path())?;
+    let plan = match &demo {
+        Some(_) => files::plan(&arguments.scenario, &document, deployment, &options)?,
+        None => plan,
+    };
+    files::warn(&plan.warnings);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let workers = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    let run = Run { arguments, plan: Arc::new(plan), clock, ids: IdSpace::random(), run_id, workers, directory, demo, runtime };
+    run.go()
+}
+
+fn make_directory(
+    arguments: &RunArguments,
+    title: &str,
+    run_id: Uuid,
+    clock: &RunClock,
+) -> Result<RunDirectory, Stopped> {
+    RunDirectory::create(&arguments.out, title, run_id, clock.wall_anchor_unix_ns()).map_err(|error| {
+        let out = arguments.out.display();
+        let text = format!("error: cannot make the run's directory in {out}: {error}; choose another with --out");
+        Stopped::new(Exit::Failed, text)
+    })
+}
+
+struct Run<'a> {
+    arguments: &'a RunArguments,
+    plan: Arc<Plan>,
+    clock: RunClock,
+    ids: IdSpace,
+    run_id: Uuid,
+    workers: u32,
+    directory: RunDirectory,
+    demo: Option<Demo>,
+    runtime: Runtime,
+}
+
+/// What the load needs, once everything has answered.
+struct Prepared {
+    context: Context,
+    client: PlainClient,
+    token_valid_for: Option<Duration>,
+}
+
+impl Run<'_> {
+    fn go(self) -> Result<Exit, Stopped> {
+        let prepared = match self.runtime.block_on(self.prepare()) {
+            Ok(prepared) => prepared,
+            Err(stopped) => {
+                // Nothing ran: an empty directory would only be in the way. One with files stays.
+                let _ = std::fs::remove_dir(self.directory.path());
+                return Err(stopped);
+            }
+        };
+        let stop = Stop::default();
+        let housekeeping = Housekeeping {
+            plan: Arc::clone(&self.plan),
+            stop: stop.clone(),
+            credentials: Arc::clone(&prepared.context.credentials),
+            client: prepared.client,
+            token_valid_for: prepared.token_valid_for,
+        };
+        let housekeeping = self.runtime.spawn(housekeeping.keep());
+        let mut log = LogWriter::create(&self.directory.log())?;
+        log.header(&serde_json::to_vec(&self.header()).map_err(std::io::Error::other)?)?;
+        let mut shown = Shown::new(self.ids, self.arguments.quiet);
+        if let Some(reason) = &self.plan.profiling_off {
+            shown.say(&format!("not profiling: {reason}"));
+        }
+        let end = self.load(prepared.context, &stop, &mut log, &mut shown);
+        log.end(&serde_json::to_vec(&end).map_err(std::io::Error::other)?)?;
+        drop(log);
+        let finished = self.finish(&shown);
+        housekeeping.abort();
+        finished
+    }
+
+    /// Everything that must answer before the load may start.
+    async fn prepare(&self) -> Result<Prepared, Stopped> {
+        let unreachable = |text: String| Stopped::new(Exit::Unreachable, format!("error: {text}"));
+        let deployment = &self.plan.deployment;
+        let mut origins = Vec::new();
+        for action in all_steps(&self.plan).flat_map(|steps| actions(steps)) {
+            if !origins.contains(&&action.base.origin) {
+                origins.push(&action.base.origin);
+            }
+        }
+        let login_over_tls = matches!(&deployment.auth, Auth::Keystone(login) if login.auth_url.origin.tls);
+        let wants_tls = login_over_tls || origins.iter().any(|origin| origin.tls);
+        let tls = tls::config(&deployment.tls, wants_tls)
+            .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
+        for origin in origins {
+            pool::probe(origin, &tls, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
+        }
+        if let (None, Some(connection)) = (&self.plan.profiling_off, &deployment.connection_string) {
+            collect::probe(connection).await.map_err(|error| {
+                unreachable(format!(
+                    "the collector does not answer: {error}\nTraced services fail without it: start it, or run with --no-profile."
+                ))
+            })?;
+        }
+        let client = PlainClient::new(&tls).map_err(|error| unreachable(error.to_string()))?;
+        let (credentials, token_valid_for) =
+            Credentials::establish(&deployment.auth, &client).await.map_err(|error| unreachable(error.to_string()))?;
+        let context = self.context(tls, Arc::new(credentials));
+        Ok(Prepared { context, client, token_valid_for })
+    }
+
+    fn context(&self, tls: Arc<rustls::ClientConfig>, credentials: Arc<Credentials>) -> Context {
+        let deployment = &self.plan.deployment;
+        let mut variables = self.plan.variables.clone();
+        for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
+            *value = auth_variable(value.clone(), Arc::clone(&credentials));
+        }
+        let profiled = self.plan.profiling_off.is_none();
+        Context {
+            clock: self.clock,
+            ids: self.ids,
+            signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
+            headers: default_headers(deployment),
+            credentials,
+            tls,
+            variables: Arc::new(variables),
+        }
+    }
+
+    /// Setup, load, teardown.
+    fn load(&self, mut context: Context, stop: &Stop, log: &mut LogWriter, shown: &mut Shown) -> End {
+        let mut notes = Vec::new();
+        match self.once(&context, &self.plan.setup, "setup", stop) {
+            Ok(extracted) => context.variables = Arc::new(extracted),
+            Err(Some(failure)) => stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure)))),
+            Err(None) => {}
+        }
+        let context = Arc::new(context);
+        if !stop.is_stopping() {
+            let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
+            let load = Arc::new(Load { plan, context, stop: stop.clone(), workers: self.workers });
+            match runner::run(&load, log, shown) {
+                Ok(seen) => notes.extend(seen),
+                Err(error) => stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}"))),
+            }
+        }
+        // Whatever happened, what was set up is taken down; a stop does not stop this.
+        if let Err(Some(failure)) = self.once(&context, &self.plan.teardown, "teardown", &Stop::default()) {
+            notes.push(format!("teardown failed: {}", describe(&failure)));
+        }
+        let (status, error) = match stop.reason() {
+            None => (RunStatus::Finished, None),
+            Some(StopReason::Interrupted) => (RunStatus::Interrupted, None),
+            Some(StopReason::TimedOut) => (RunStatus::TimedOut, None),
+            Some(StopReason::Failed(error)) => (RunStatus::Failed, Some(error)),
+        };
+        End { status, error, notes }
+    }
+
+    /// Runs setup or teardown; gives the variables afterwards. `Err(None)` when it was stopped.
+    fn once(
+        &self,
+        context: &Context,
+        steps: &[Step],
+        name: &str,
+        stop: &Stop,
+    ) -> Result<Vec<(Arc<str>, Value)>, Option<Failure>> {
+        let mut variables = (*context.variables).clone();
+        if steps.is_empty() {
+            return Ok(variables);
+        }
+        let name = Arc::from(name);
+        let mut user = VirtualUser::new(context);
+        let extracted = self.runtime.block_on(async {
+            tokio::select! {
+                extracted = user.once(context, steps, &name) => extracted.map_err(Some),
+                () = stop.stopping() => Err(None),
+            }
+        })?;
+        let own = extracted.own().iter().filter(|(name, _)| !BUILT_IN.contains(&&**name));
+        variables.extend(own.cloned());
+        Ok(variables)
+    }
+
+    fn header(&self) -> Header {
+        let (plan, deployment) = (&self.plan, &self.plan.deployment);
+        let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {
+            name: workload.name.clone(),
+            runner: workload.runner.to_json(),
+            sla: workload.sla,
+            actions: workload.actions().map(|action| (action.name.to_string(), action.label.clone())).collect(),
+        });
+        Header {
+            run_id: self.run_id,
+            id_seed: self.ids.seed(),
+            started_unix_ns: self.clock.wall_anchor_unix_ns(),
+            scenario: ScenarioInfo {
+                title: plan.title.clone(),
+                file: plan.file.display().to_string(),
+                sha256: plan.sha256.clone(),
+                set: plan.set.clone(),
+            },
+            deployment: DeploymentInfo {
+                name: deployment.name.clone(),
+                file: deployment.file.display().to_string(),
+                targets: deployment.targets.iter().map(|(name, url)| (name.clone(), url.to_string())).collect(),
+                tls_verified: deployment.tls.verify,
+                auth: deployment.auth.kind().to_owned(),
+            },
+            profiling_off: plan.profiling_off.clone(),
+            collector: deployment.connection_string.as_ref().map(|connection| redacted_url(connection.expose())),
+            environment: Environment {
+                bench_version: env!("CARGO_PKG_VERSION").to_owned(),
+                os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+                cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
+                workers: self.workers,
+            },
+            notes: plan.warnings.clone(),
+            workloads: workloads.collect(),
+        }
+    }
+
+    /// Results, traces, causes, verdict, report.
+    fn finish(&self, shown: &Shown) -> Result<Exit, Stopped> {
+        let (aggregate, mut results) = finish::aggregate(&self.directory)?;
+        let ids = finish::slowest_ids(&results);
+        let connection = self.plan.deployment.connection_string.as_ref();
+        let mut traces = Vec::new();
+        if let (None, Some(connection), false) = (&self.plan.profiling_off, connection, ids.is_empty()) {
+            if let Some(demo) = &self.demo {
+                demo.flush();
+            }
+            shown.say(&format!("fetching the traces of the {} slowest iterations", ids.len()));
+            let fetched = self.runtime.block_on(collect::fetch(connection, &ids));
+            finish::explain(&mut results, &fetched);
+            traces = fetched.traces;
+        }
+        finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)
+    }
+}
+
+fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
+    let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
+    workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
+}
+
+fn default_headers(deployment: &Deployment) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    headers.extend(deployment.headers.iter().cloned());
+    headers
+}
+
+fn describe(failure: &Failure) -> String {
+    match &failure.action {
+        Some(action) => format!("{action}: {}", failure.message),
+        None => failure.message.clone(),
+    }
+}

@@ -1,0 +1,239 @@
+//! The summary that a run ends with, for a person at a terminal.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use crate::base::units::format_ns;
+use crate::results::model::{
+    Counts, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState, Workload,
+};
+
+/// How many of a workload's faults are shown.
+const ERRORS_SHOWN: usize = 8;
+/// How much of a detail is shown, in characters.
+const DETAIL_CHARS: usize = 72;
+
+/// Writes the summary.
+///
+/// # Errors
+/// What the writer says.
+pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut dyn Write) -> io::Result<()> {
+    let paint = Paint { colour };
+    writeln!(output, "\n{}", headline(results, paint))?;
+    for workload in &results.workloads {
+        writeln!(output, "\n{}", workload_line(workload, results))?;
+        writeln!(output, "{}", latency_table(workload))?;
+        errors(workload, output)?;
+    }
+    slowest(results, output)?;
+    criteria(results, paint, output)?;
+    for note in &results.notes {
+        writeln!(output, "\nnote: {}", clean(note))?;
+    }
+    writeln!(output, "\nreport   {}", directory.join("report.html").display())?;
+    writeln!(output, "results  {}", directory.join("results.json").display())
+}
+
+/// The verdict in one line.
+#[must_use]
+pub fn verdict_line(results: &Results, colour: bool) -> String {
+    headline(results, Paint { colour })
+}
+
+fn headline(results: &Results, paint: Paint) -> String {
+    let status = match results.run.status {
+        RunStatus::Finished => String::new(),
+        RunStatus::Interrupted => " · interrupted".to_owned(),
+        RunStatus::TimedOut => " · stopped by its time limit".to_owned(),
+        RunStatus::Recovered => " · recovered from the log".to_owned(),
+        RunStatus::Failed => {
+            format!(" · failed: {}", results.run.error.as_deref().map_or_else(String::new, clean))
+        }
+    };
+    let verdict = match results.verdict.outcome {
+        Outcome::Pass => paint.green("PASS"),
+        Outcome::Fail => paint.red("FAIL"),
+        Outcome::Invalid => paint.red("INVALID"),
+        Outcome::None => "no gate".to_owned(),
+    };
+    let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
+    format!("{verdict} · {} on {}{status}{tls}", clean(&results.scenario.title), clean(&results.deployment.name))
+}
+
+fn workload_line(workload: &Workload, results: &Results) -> String {
+    let Counts { total, failed, aborted, .. } = workload.iterations;
+    let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
+        (true, _) => "every one profiled".to_owned(),
+        (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
+    };
+    let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
+    format!(
+        "{}: {total} iterations in {:.2} s, {:.1}/s, {failed} failed{aborted}; {profiled}",
+        clean(&workload.name),
+        workload.duration_s,
+        workload.rate_per_s
+    )
+}
+
+fn latency_table(workload: &Workload) -> Table {
+    let mut table = table(&["", "count", "failed", "p50", "p90", "p95", "p99", "max"]);
+    table.add_row(latency_row("iteration", workload.iterations, &workload.response_time));
+    for action in &workload.actions {
+        table.add_row(latency_row(&format!("  {}", clean(&action.name)), action.requests, &action.service_time));
+    }
+    right_align(&mut table, 1..8);
+    table
+}
+
+fn latency_row(name: &str, counts: Counts, times: &Distribution) -> Vec<String> {
+    let mut row = vec![name.to_owned(), counts.total.to_string(), counts.failed.to_string()];
+    for wanted in [50.0, 90.0, 95.0, 99.0] {
+        let value = times.percentiles.iter().find(|percentile| percentile.percentile == wanted);
+        row.push(value.map_or_else(|| "-".to_owned(), |percentile| duration(percentile.value_ms)));
+    }
+    row.push(if times.count == 0 { "-".to_owned() } else { duration(times.max_ms) });
+    row
+}
+
+fn errors(workload: &Workload, output: &mut dyn Write) -> io::Result<()> {
+    if workload.errors.is_empty() {
+        return Ok(());
+    }
+    let mut table = table(&["failed", "class", "action", "message", "a trace id"]);
+    for error in workload.errors.iter().take(ERRORS_SHOWN) {
+        table.add_row([
+            error.count.to_string(),
+            error.class.clone(),
+            error.action.as_deref().map_or_else(String::new, clean),
+            shortened(&error.message),
+            error.trace_ids.first().map(ToString::to_string).unwrap_or_default(),
+        ]);
+    }
+    right_align(&mut table, 0..1);
+    writeln!(output, "\n{table}")?;
+    if workload.errors.len() > ERRORS_SHOWN {
+        writeln!(output, "… and {} other kinds of failure", workload.errors.len() - ERRORS_SHOWN)?;
+    }
+    Ok(())
+}
+
+fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
+    if results.slowest.is_empty() {
+        return Ok(());
+    }
+    let mut table = table(&["slowest", "trace id", "where the time went"]);
+    for slow in &results.slowest {
+        let id = slow.iteration.trace_id.to_string();
+        table.add_row([duration(slow.response_ms), id, where_the_time_went(slow, results)]);
+    }
+    right_align(&mut table, 0..1);
+    writeln!(output, "\n{table}")?;
+    if let Some(error) = &results.profiling.collector_error {
+        writeln!(output, "the collector did not give all traces: {}", clean(error))?;
+    }
+    Ok(())
+}
+
+fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
+    match (&slow.culprit, slow.trace) {
+        (Some(culprit), _) => sentence(culprit),
+        (None, TraceState::Absent) => "the collector has no point of this trace".to_owned(),
+        (None, TraceState::Partial | TraceState::Complete) => "the trace holds no time".to_owned(),
+        (None, TraceState::NotFetched) => {
+            let slowest = slow.actions.iter().max_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms));
+            let action = slowest
+                .map(|action| format!("action {}, {}", clean(&action.name), duration(action.duration_ms)))
+                .unwrap_or_default();
+            let why = match (results.profiling.enabled, &results.profiling.collector) {
+                (false, _) => "not profiled",
+                (true, None) => "no collector to ask",
+                (true, Some(_)) => "trace not fetched",
+            };
+            format!("{action} ({why})")
+        }
+    }
+}
+
+/// `80.1 ms (87 %) db SELECT … in identity, 40 calls`.
+fn sentence(culprit: &Culprit) -> String {
+    let calls = if culprit.calls > 1 { format!(", {} calls", culprit.calls) } else { String::new() };
+    let service = if culprit.service.is_empty() { String::new() } else { format!(" in {}", clean(&culprit.service)) };
+    let detail = if culprit.detail.is_empty() { String::new() } else { format!(" {}", shortened(&culprit.detail)) };
+    let share = culprit.share * 100.0;
+    format!("{} ({share:.0} %) {}{detail}{service}{calls}", duration(culprit.self_ms), clean(&culprit.name))
+}
+
+fn criteria(results: &Results, paint: Paint, output: &mut dyn Write) -> io::Result<()> {
+    if results.verdict.criteria.is_empty() {
+        return Ok(());
+    }
+    writeln!(output)?;
+    for criterion in &results.verdict.criteria {
+        let outcome = match criterion.outcome {
+            Outcome::Pass => paint.green("pass"),
+            Outcome::Fail => paint.red("FAIL"),
+            _ => paint.red("INVALID"),
+        };
+        let workload = if results.workloads.len() > 1 { format!("{}: ", clean(&criterion.workload)) } else { String::new() };
+        writeln!(output, "{outcome}  {workload}{}: {}", criterion.condition, criterion.observed)?;
+        for id in &criterion.trace_ids {
+            writeln!(output, "      trace {id}")?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    fn green(self, text: &str) -> String {
+        self.wrap("32;1", text)
+    }
+
+    fn red(self, text: &str) -> String {
+        self.wrap("31;1", text)
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+}
+
+fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
+    for index in columns {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "durations are positive and short")]
+fn duration(ms: f64) -> String {
+    format_ns((ms.max(0.0) * 1e6).round() as u64)
+}
+
+/// Text from outside, without what a terminal could obey: control and bidirectional characters.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    let hidden = |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn shortened(text: &str) -> String {
+    let text = clean(text);
+    if text.chars().count() <= DETAIL_CHARS {
+        return text;
+    }
+    text.chars().take(DETAIL_CHARS).chain(['…']).collect()
+}
