@@ -3,6 +3,7 @@
 pub mod base;
 pub mod client;
 pub mod config;
+pub mod demo;
 pub mod measure;
 pub mod osprofiler;
 pub mod plan;
