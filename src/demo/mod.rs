@@ -207,7 +207,6 @@ impl Demo {
 
     /// Ends open requests, stores what waits, joins the thread and reports. Blocks for about 10 s
     /// at most.
-    #[must_use]
     pub fn stop(mut self) -> Summary {
         self.join()
     }

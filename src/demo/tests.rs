@@ -35,7 +35,7 @@ impl Client {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nHost: demo\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
+            request.extend([*name, ": ", *value, "\r\n"]);
         }
         request += "\r\n";
         request += body;
@@ -94,7 +94,7 @@ fn records(demo: &Demo, base_id: &str) -> Vec<Record> {
     })
 }
 
-/// Each point on a line, indented; siblings that run at once come in either order, so sorted there.
+/// Each point on a line, indented, with the first words of what it did.
 fn shape(tree: &TraceTree) -> Vec<String> {
     let line = |point: &Point| {
         let detail = point.detail();
@@ -348,7 +348,7 @@ fn open_files() -> Vec<String> {
 
 #[test]
 fn two_demos_share_no_port_no_key_and_no_token() {
-    let ((one, _), (other, _)) = (start(quick()), start(quick()));
+    let ((one, _one), (other, _other)) = (start(quick()), start(quick()));
     assert!(one.url() != other.url() && one.hmac_key() != other.hmac_key());
     let token = Client::new(&one).log_in(&[]);
     let answer = Client::new(&other).send("GET", "/v3/users", &[("X-Auth-Token", &token)], "");
