@@ -6,6 +6,7 @@ pub mod cli;
 pub mod client;
 pub mod collect;
 pub mod config;
+pub mod demo;
 pub mod iteration;
 pub mod measure;
 pub mod osprofiler;

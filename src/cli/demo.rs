@@ -13,7 +13,8 @@ use super::exit::{Exit, Stopped};
 pub(super) fn start_if_wanted(deployment: &mut Deployment, folder: &Path) -> Result<Option<Demo>, Stopped> {
     let Some(options) = deployment.demo else { return Ok(None) };
     let demo = Demo::start(options, folder).map_err(failed)?;
-    let url = BaseUrl::parse(demo.url()).map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+    let url =
+        BaseUrl::parse(demo.url()).map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
     attach(deployment, url, demo.hmac_key().clone(), demo.connection_string());
     Ok(Some(demo))
 }
@@ -45,7 +46,7 @@ pub(super) fn serve(deployment: Option<&Path>, dir: Option<&Path>) -> Result<Exi
     let connection = demo.connection_string();
     super::print(&format!(
         "{}\n\nurl        {}\nhmac key   {}\ncollector  {}",
-        demo.describe(),
+        demo.describe().join("\n"),
         demo.url(),
         demo.hmac_key().expose(),
         connection.expose()
@@ -60,7 +61,11 @@ pub(super) fn serve(deployment: Option<&Path>, dir: Option<&Path>) -> Result<Exi
     let summary = demo.stop();
     super::print(&format!(
         "served {} requests, {} of them traced, {} with a wrong signature; {} records stored, {} dropped",
-        summary.requests, summary.traced, summary.rejected_signatures, summary.records_written, summary.records_dropped
+        summary.requests,
+        summary.traced,
+        summary.rejected_signatures,
+        summary.records_written,
+        summary.records_dropped
     ))?;
     if dir.is_none() {
         // Best effort: it is a temporary directory.

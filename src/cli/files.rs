@@ -53,7 +53,8 @@ pub(super) fn scenario_and_deployment(
     match (document, deployment) {
         (Ok(document), Some(Ok(deployment))) => Ok((document, deployment)),
         (Ok(document), None) => {
-            let fault = Fault::file("no deployment is named").help("add `deployment: FILE` to the scenario, or give -d FILE");
+            let fault = Fault::file("no deployment is named")
+                .help("add `deployment: FILE` to the scenario, or give -d FILE");
             Err(rejected(&Rejected { source: document.source, faults: vec![fault] }))
         }
         (Err(first), Some(Err(second))) => {
@@ -104,7 +105,11 @@ fn validate_one(file: &Path) -> Result<String, Stopped> {
     let plan = plan(file, &document, deployment, &scenario::Options::default())?;
     warn(&plan.warnings);
     let actions = plan.workloads.iter().map(|workload| workload.actions().count()).sum();
-    Ok(format!("a valid scenario with {} and {}", counted(plan.workloads.len(), "workload"), counted(actions, "action")))
+    Ok(format!(
+        "a valid scenario with {} and {}",
+        counted(plan.workloads.len(), "workload"),
+        counted(actions, "action")
+    ))
 }
 
 fn counted(count: usize, noun: &str) -> String {

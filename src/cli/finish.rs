@@ -59,7 +59,11 @@ pub(super) fn write(
     let stdout = std::io::stdout();
     let colour = super::colours(&stdout);
     if quiet {
-        super::print(&format!("{}\n{}", terminal::verdict_line(results, colour), directory.path().display()))?;
+        super::print(&format!(
+            "{}\n{}",
+            terminal::verdict_line(results, colour),
+            directory.path().display()
+        ))?;
     } else {
         terminal::summary(results, directory.path(), colour, &mut stdout.lock())?;
     }

@@ -24,7 +24,8 @@ pub(super) struct Housekeeping {
 impl Housekeeping {
     /// Runs until it is aborted.
     pub(super) async fn keep(self) {
-        let tokens = self.credentials.keep_fresh(&self.plan.deployment.auth, &self.client, self.token_valid_for);
+        let tokens =
+            self.credentials.keep_fresh(&self.plan.deployment.auth, &self.client, self.token_valid_for);
         tokio::join!(self.signals(), self.time_limit(), self.grace(), tokens);
     }
 
@@ -36,7 +37,9 @@ impl Housekeeping {
         }
         self.stop.stop(StopReason::Interrupted);
         let grace = format_ns(saturating_nanos(self.plan.graceful_stop));
-        super::say(&format!("\nstopping: iterations under way have {grace}; press Ctrl-C again to end at once"));
+        super::say(&format!(
+            "\nstopping: iterations under way have {grace}; press Ctrl-C again to end at once"
+        ));
         if interrupted().await.is_ok() {
             super::say("ended at once; `bench report RUN_DIR` shows what was recorded");
             std::process::exit(i32::from(Exit::Interrupted as u8));

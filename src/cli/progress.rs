@@ -26,7 +26,8 @@ pub(super) struct Shown {
 
 impl Shown {
     pub(super) fn new(ids: IdSpace, quiet: bool) -> Self {
-        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
+        let target =
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
         let bar = ProgressBar::with_draw_target(None, target);
         Self { ids, quiet, bar, times: None, duration: None, name: String::new(), last_line: Instant::now() }
     }
@@ -77,7 +78,8 @@ impl Observer for Shown {
         self.duration = workload.runner.duration();
         self.name = clean(&workload.name);
         self.last_line = Instant::now();
-        let length = self.times.or_else(|| self.duration.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)));
+        let length =
+            self.times.or_else(|| self.duration.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)));
         self.bar.set_length(length.unwrap_or(0));
         self.bar.set_position(0);
         if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent:>3}%  {msg}") {

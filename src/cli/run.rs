@@ -58,7 +58,17 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     files::warn(&plan.warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let workers = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let run = Run { arguments, plan: Arc::new(plan), clock, ids: IdSpace::random(), run_id, workers, directory, demo, runtime };
+    let run = Run {
+        arguments,
+        plan: Arc::new(plan),
+        clock,
+        ids: IdSpace::random(),
+        run_id,
+        workers,
+        directory,
+        demo,
+        runtime,
+    };
     run.go()
 }
 
@@ -70,7 +80,8 @@ fn make_directory(
 ) -> Result<RunDirectory, Stopped> {
     RunDirectory::create(&arguments.out, title, run_id, clock.wall_anchor_unix_ns()).map_err(|error| {
         let out = arguments.out.display();
-        let text = format!("error: cannot make the run's directory in {out}: {error}; choose another with --out");
+        let text =
+            format!("error: cannot make the run's directory in {out}: {error}; choose another with --out");
         Stopped::new(Exit::Failed, text)
     })
 }
@@ -152,8 +163,9 @@ impl Run<'_> {
             })?;
         }
         let client = PlainClient::new(&tls).map_err(|error| unreachable(error.to_string()))?;
-        let (credentials, token_valid_for) =
-            Credentials::establish(&deployment.auth, &client).await.map_err(|error| unreachable(error.to_string()))?;
+        let (credentials, token_valid_for) = Credentials::establish(&deployment.auth, &client)
+            .await
+            .map_err(|error| unreachable(error.to_string()))?;
         let context = self.context(tls, Arc::new(credentials));
         Ok(Prepared { context, client, token_valid_for })
     }
@@ -181,7 +193,9 @@ impl Run<'_> {
         let mut notes = Vec::new();
         match self.once(&context, &self.plan.setup, "setup", stop) {
             Ok(extracted) => context.variables = Arc::new(extracted),
-            Err(Some(failure)) => stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure)))),
+            Err(Some(failure)) => {
+                stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure))))
+            }
             Err(None) => {}
         }
         let context = Arc::new(context);
@@ -190,7 +204,9 @@ impl Run<'_> {
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers: self.workers });
             match runner::run(&load, log, shown) {
                 Ok(seen) => notes.extend(seen),
-                Err(error) => stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}"))),
+                Err(error) => {
+                    stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")))
+                }
             }
         }
         // Whatever happened, what was set up is taken down; a stop does not stop this.
@@ -237,7 +253,10 @@ impl Run<'_> {
             name: workload.name.clone(),
             runner: workload.runner.to_json(),
             sla: workload.sla,
-            actions: workload.actions().map(|action| (action.name.to_string(), action.label.clone())).collect(),
+            actions: workload
+                .actions()
+                .map(|action| (action.name.to_string(), action.label.clone()))
+                .collect(),
         });
         Header {
             run_id: self.run_id,
@@ -252,12 +271,19 @@ impl Run<'_> {
             deployment: DeploymentInfo {
                 name: deployment.name.clone(),
                 file: deployment.file.display().to_string(),
-                targets: deployment.targets.iter().map(|(name, url)| (name.clone(), url.to_string())).collect(),
+                targets: deployment
+                    .targets
+                    .iter()
+                    .map(|(name, url)| (name.clone(), url.to_string()))
+                    .collect(),
                 tls_verified: deployment.tls.verify,
                 auth: deployment.auth.kind().to_owned(),
             },
             profiling_off: plan.profiling_off.clone(),
-            collector: deployment.connection_string.as_ref().map(|connection| redacted_url(connection.expose())),
+            collector: deployment
+                .connection_string
+                .as_ref()
+                .map(|connection| redacted_url(connection.expose())),
             environment: Environment {
                 bench_version: env!("CARGO_PKG_VERSION").to_owned(),
                 os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),

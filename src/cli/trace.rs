@@ -25,7 +25,12 @@ pub(super) fn trace(command: &TraceCommand) -> Result<Exit, Stopped> {
     }
 }
 
-fn headers(path: &Path, base_id: Option<Uuid>, parent_id: Option<Uuid>, format: HeaderFormat) -> Result<Exit, Stopped> {
+fn headers(
+    path: &Path,
+    base_id: Option<Uuid>,
+    parent_id: Option<Uuid>,
+    format: HeaderFormat,
+) -> Result<Exit, Stopped> {
     let deployment = deployment_with_key(path)?;
     let base_id = base_id.unwrap_or_else(Uuid::new_v4);
     let parent_id = parent_id.unwrap_or(base_id);
@@ -57,10 +62,16 @@ fn verify(path: &Path) -> Result<Exit, Stopped> {
     std::io::stdin().take(STDIN_BYTES_MAX).read_to_string(&mut text)?;
     let headers: BTreeMap<String, String> = serde_json::from_str(&text).map_err(|error| {
         let example = r#"{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}"#;
-        Stopped::new(Exit::Input, format!("error: standard input is no JSON object of headers: {error}; give it {example}"))
+        Stopped::new(
+            Exit::Input,
+            format!("error: standard input is no JSON object of headers: {error}; give it {example}"),
+        )
     })?;
     let find = |wanted: &str| {
-        headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map_or("", |(_, value)| value.as_str())
+        headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+            .map_or("", |(_, value)| value.as_str())
     };
     let keys: Vec<&str> = deployment.hmac_keys.iter().map(crate::base::secret::Secret::expose).collect();
     let keys = ServerKeys::parse(&keys.join(","));

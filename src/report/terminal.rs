@@ -59,7 +59,11 @@ fn headline(results: &Results, paint: Paint) -> String {
         Outcome::None => "no gate".to_owned(),
     };
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
-    format!("{verdict} · {} on {}{status}{tls}", clean(&results.scenario.title), clean(&results.deployment.name))
+    format!(
+        "{verdict} · {} on {}{status}{tls}",
+        clean(&results.scenario.title),
+        clean(&results.deployment.name)
+    )
 }
 
 fn workload_line(workload: &Workload, results: &Results) -> String {
@@ -81,7 +85,11 @@ fn latency_table(workload: &Workload) -> Table {
     let mut table = table(&["", "count", "failed", "p50", "p90", "p95", "p99", "max"]);
     table.add_row(latency_row("iteration", workload.iterations, &workload.response_time));
     for action in &workload.actions {
-        table.add_row(latency_row(&format!("  {}", clean(&action.name)), action.requests, &action.service_time));
+        table.add_row(latency_row(
+            &format!("  {}", clean(&action.name)),
+            action.requests,
+            &action.service_time,
+        ));
     }
     right_align(&mut table, 1..8);
     table
@@ -159,8 +167,10 @@ fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
 /// `80.1 ms (87 %) db SELECT … in identity, 40 calls`.
 fn sentence(culprit: &Culprit) -> String {
     let calls = if culprit.calls > 1 { format!(", {} calls", culprit.calls) } else { String::new() };
-    let service = if culprit.service.is_empty() { String::new() } else { format!(" in {}", clean(&culprit.service)) };
-    let detail = if culprit.detail.is_empty() { String::new() } else { format!(" {}", shortened(&culprit.detail)) };
+    let service =
+        if culprit.service.is_empty() { String::new() } else { format!(" in {}", clean(&culprit.service)) };
+    let detail =
+        if culprit.detail.is_empty() { String::new() } else { format!(" {}", shortened(&culprit.detail)) };
     let share = culprit.share * 100.0;
     format!("{} ({share:.0} %) {}{detail}{service}{calls}", duration(culprit.self_ms), clean(&culprit.name))
 }
@@ -176,7 +186,11 @@ fn criteria(results: &Results, paint: Paint, output: &mut dyn Write) -> io::Resu
             Outcome::Fail => paint.red("FAIL"),
             _ => paint.red("INVALID"),
         };
-        let workload = if results.workloads.len() > 1 { format!("{}: ", clean(&criterion.workload)) } else { String::new() };
+        let workload = if results.workloads.len() > 1 {
+            format!("{}: ", clean(&criterion.workload))
+        } else {
+            String::new()
+        };
         writeln!(output, "{outcome}  {workload}{}: {}", criterion.condition, criterion.observed)?;
         for id in &criterion.trace_ids {
             writeln!(output, "      trace {id}")?;
@@ -206,7 +220,10 @@ impl Paint {
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
     table
 }
 
@@ -218,7 +235,11 @@ fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "durations are positive and short")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "durations are positive and short"
+)]
 fn duration(ms: f64) -> String {
     format_ns((ms.max(0.0) * 1e6).round() as u64)
 }
@@ -226,7 +247,10 @@ fn duration(ms: f64) -> String {
 /// Text from outside, without what a terminal could obey: control and bidirectional characters.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let hidden = |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 

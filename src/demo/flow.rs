@@ -1,0 +1,45 @@
+//! A request's place in its trace, if it has one.
+//!
+//! Handlers do the same work whether or not a request is traced; only here is that told apart.
+
+use serde_json::{Value, json};
+
+use crate::osprofiler::record::Info;
+use crate::osprofiler::trace::{Scope, Trace};
+
+/// The point that further ones are opened under; of no effect for a request that is not traced.
+#[derive(Clone)]
+pub(super) struct Flow(Option<Trace>);
+
+/// An open point, closed when this is dropped.
+pub(super) struct OpenPoint {
+    /// For what happens below it.
+    pub(super) flow: Flow,
+    _scope: Option<Scope>,
+}
+
+impl Flow {
+    pub(super) fn new(trace: Option<Trace>) -> Self {
+        Self(trace)
+    }
+
+    pub(super) fn is_traced(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Opens a point; `info` is asked only if somebody will see it.
+    #[must_use = "the point is closed when this is dropped"]
+    pub(super) fn enter(&self, name: &str, info: impl FnOnce() -> Vec<(&'static str, Value)>) -> OpenPoint {
+        let scope = self.0.as_ref().map(|trace| {
+            let info: Info = info().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            trace.enter(name, Some(info))
+        });
+        OpenPoint { flow: Self(scope.as_ref().map(|scope| scope.trace().clone())), _scope: scope }
+    }
+
+    /// Opens a point for a call of `function`.
+    #[must_use = "the point is closed when this is dropped"]
+    pub(super) fn call(&self, function: &'static str) -> OpenPoint {
+        self.enter("rpc", || vec![("function", json!({ "name": function }))])
+    }
+}

@@ -1,0 +1,163 @@
+//! The demo's thread: accepts connections, serves them, flushes and stops when it is told to.
+//!
+//! Everything that runs here is a task that is joined before the thread ends. Connections are
+//! bounded: further ones wait in the kernel's queue. A client's fault ends its connection only.
+
+use std::net::TcpListener as StdListener;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tower_layer::Layer as _;
+
+use super::recorder::Recorder;
+use super::service::{Handler, Shared};
+use super::{DemoError, Summary};
+use crate::base::secret::Secret;
+use crate::osprofiler::driver::Collector;
+use crate::osprofiler::notifier::{Notifier, NotifierReport};
+use crate::osprofiler::record::Identity;
+use crate::osprofiler::verifying::ServerKeys;
+use crate::osprofiler::web::{ProfilerLayer, ProfilerService};
+
+/// How many connections are served at once.
+pub(super) const CONNECTIONS_MAX: usize = 4_096;
+/// How long open requests may go on after the call to stop.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long to wait when the system has no descriptor for another connection.
+const ACCEPT_RETRY: Duration = Duration::from_millis(10);
+
+type Served = TowerToHyperService<ProfilerService<Handler>>;
+
+/// What the demo's owner may ask for.
+pub(super) enum Command {
+    /// Store what was notified until now, then answer.
+    Flush(std_mpsc::SyncSender<NotifierReport>),
+}
+
+/// What the thread needs.
+pub(super) struct Setup {
+    pub(super) listener: StdListener,
+    pub(super) shared: Arc<Shared>,
+    pub(super) hmac_key: Secret,
+    pub(super) connection_string: Secret,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) stop: CancellationToken,
+    pub(super) ready: std_mpsc::SyncSender<Result<(), DemoError>>,
+}
+
+/// The thread's work, from the bound listener to the summary.
+pub(super) fn run(setup: Setup) -> Summary {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(serve(setup)),
+        Err(source) => {
+            tell(&setup.ready, Err(DemoError::Start { what: "its runtime", source }));
+            Summary::default()
+        }
+    }
+}
+
+async fn serve(setup: Setup) -> Summary {
+    let Setup { listener, shared, hmac_key, connection_string, commands, stop, ready } = setup;
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(source) => {
+            tell(&ready, Err(DemoError::Start { what: "its listener", source }));
+            return Summary::default();
+        }
+    };
+    let recorder = match Collector::connect(&connection_string).await {
+        Ok(collector) => Arc::new(Recorder::start(collector)),
+        Err(error) => {
+            tell(&ready, Err(DemoError::Collector(error)));
+            return Summary::default();
+        }
+    };
+    let keys = ServerKeys::parse(hmac_key.expose());
+    let identity =
+        Identity { project: "demo".to_owned(), service: "identity".to_owned(), host: "localhost".to_owned() };
+    let notifier = Arc::clone(&recorder) as Arc<dyn Notifier>;
+    let layer = ProfilerLayer::new(keys, Arc::new(identity), notifier);
+    let service = TowerToHyperService::new(layer.layer(Handler(Arc::clone(&shared))));
+    tell(&ready, Ok(()));
+    accept(&listener, &service, &recorder, commands, &stop).await;
+    summary(&shared, recorder.shutdown().await)
+}
+
+/// Returns when it was told to stop and every task has ended.
+async fn accept(
+    listener: &TcpListener,
+    service: &Served,
+    recorder: &Arc<Recorder>,
+    mut commands: mpsc::Receiver<Command>,
+    stop: &CancellationToken,
+) {
+    let mut connections = JoinSet::new();
+    let mut flushes = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(command) = commands.recv() => {
+                let Command::Flush(answer) = command;
+                let recorder = Arc::clone(recorder);
+                flushes.spawn(async move {
+                    let report = recorder.flush().await;
+                    // Who asked may have given up waiting.
+                    let _ = answer.try_send(report);
+                });
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = flushes.join_next(), if !flushes.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, service.clone(), stop.clone()));
+                }
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
+            },
+        }
+    }
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, ended).await.is_err() {
+        connections.shutdown().await;
+    }
+    while flushes.join_next().await.is_some() {}
+}
+
+async fn connection(stream: TcpStream, service: Served, stop: CancellationToken) {
+    // Without it answers may wait for the client's acknowledgement; with an error they do just that.
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // An error is the client's to notice.
+        _ = connection.as_mut() => return,
+        () = stop.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+fn summary(shared: &Shared, report: NotifierReport) -> Summary {
+    let counters = &shared.counters;
+    Summary {
+        requests: counters.requests.load(Ordering::Relaxed),
+        traced: counters.traced.load(Ordering::Relaxed),
+        rejected_signatures: counters.rejected.load(Ordering::Relaxed),
+        records_written: report.written,
+        records_dropped: report.dropped,
+        last_error: report.last_error,
+    }
+}
+
+/// Its receiver waits for exactly one message, so there is room for it.
+fn tell(ready: &std_mpsc::SyncSender<Result<(), DemoError>>, result: Result<(), DemoError>) {
+    let _ = ready.try_send(result);
+}
