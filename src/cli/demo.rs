@@ -42,7 +42,7 @@ pub(super) fn serve(deployment: Option<&Path>, dir: Option<&Path>) -> Result<Exi
     let temporary = std::env::temp_dir().join(format!("bench-demo-{}", uuid::Uuid::new_v4()));
     let folder = dir.unwrap_or(&temporary);
     std::fs::create_dir_all(folder)?;
-    let mut demo = Demo::start(crate::plan::deployment::Demo::default(), folder).map_err(failed)?;
+    let demo = Demo::start(crate::plan::deployment::Demo::default(), folder).map_err(failed)?;
     let connection = demo.connection_string();
     super::print(&format!(
         "{}\n\nurl        {}\nhmac key   {}\ncollector  {}",

@@ -302,8 +302,8 @@ impl Run<'_> {
         let connection = self.plan.deployment.connection_string.as_ref();
         let mut traces = Vec::new();
         if let (None, Some(connection), false) = (&self.plan.profiling_off, connection, ids.is_empty()) {
-            if let Some(demo) = &self.demo {
-                demo.flush();
+            if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
+                results.notes.push(format!("the demo's collector: {error}"));
             }
             shown.say(&format!("fetching the traces of the {} slowest iterations", ids.len()));
             let fetched = self.runtime.block_on(collect::fetch(connection, &ids));

@@ -1,0 +1,79 @@
+//! What several tests need: the binary in a folder of its own, and a run's results.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A temporary folder in which the binary runs, with a clean environment.
+pub(crate) struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file into the folder.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The command, not yet started.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+        command.current_dir(self.path()).args(arguments).env("NO_COLOR", "1").env_remove("OS_AUTH_URL");
+        command
+    }
+
+    /// Runs the command to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
+        Ended::from(self.command(arguments).output().unwrap())
+    }
+
+    /// The only run directory below `runs/`.
+    pub(crate) fn run_directory(&self) -> PathBuf {
+        let mut entries: Vec<_> = std::fs::read_dir(self.path().join("runs")).unwrap().collect();
+        assert_eq!(entries.len(), 1);
+        entries.remove(0).unwrap().path()
+    }
+
+    /// The results of the only run.
+    pub(crate) fn results(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.run_directory().join("results.json")).unwrap()).unwrap()
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    /// Asserts the exit code, showing what was printed if it is another.
+    #[track_caller]
+    pub(crate) fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+}
