@@ -4,7 +4,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::analysis::culprit;
+use crate::analysis::{culprit, findings};
 use crate::collect::Fetched;
 use crate::report::{html, terminal};
 use crate::results::aggregate::Aggregate;
@@ -38,6 +38,7 @@ pub(super) fn explain(results: &mut Results, fetched: &Fetched) {
         slow.culprit = culprit::find(trace, slow.iteration.duration_ms);
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
     }
+    results.findings = findings::of_slowest(&results.slowest);
     results.profiling.collector_error.clone_from(&fetched.error);
 }
 

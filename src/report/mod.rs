@@ -5,3 +5,4 @@
 
 pub mod html;
 pub mod terminal;
+pub mod words;

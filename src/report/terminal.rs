@@ -5,7 +5,7 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::base::units::format_ns;
+use super::words::{self, duration};
 use crate::results::model::{
     Counts, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState, Workload,
 };
@@ -137,6 +137,9 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
         table.add_row([duration(slow.response_ms), id, where_the_time_went(slow, results)]);
     }
     right_align(&mut table, 0..1);
+    for finding in &results.findings {
+        writeln!(output, "\n{}", clean(&words::finding(finding)))?;
+    }
     writeln!(output, "\n{table}")?;
     if let Some(error) = &results.profiling.collector_error {
         writeln!(output, "the collector did not give all traces: {}", clean(error))?;
@@ -235,23 +238,10 @@ fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "durations are positive and short"
-)]
-fn duration(ms: f64) -> String {
-    format_ns((ms.max(0.0) * 1e6).round() as u64)
-}
-
-/// Text from outside, without what a terminal could obey: control and bidirectional characters.
+/// Text from outside on one line, without what a terminal could obey.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
+    words::visible(text).replace(['\n', '\t'], " ")
 }
 
 fn shortened(text: &str) -> String {

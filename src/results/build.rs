@@ -59,6 +59,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
             collector_error: None,
         },
         environment: header.environment.clone(),
+        findings: Vec::new(),
         notes,
         workloads: aggregate
             .workloads

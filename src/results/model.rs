@@ -38,6 +38,8 @@ pub struct Results {
     pub profiling: Profiling,
     /// The machine that made the load.
     pub environment: Environment,
+    /// What the slowest iterations have in common, most frequent first.
+    pub findings: Vec<Finding>,
     /// What a reader must know to trust the numbers: warnings, each one sentence.
     pub notes: Vec<String>,
     /// One entry for each workload, in the scenario's order.
@@ -407,6 +409,31 @@ pub struct Culprit {
     pub share: f64,
     /// The names of the points above it, outermost first.
     pub path: Vec<String>,
+}
+
+/// A trace point that took the most time of several of the slowest iterations.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Finding {
+    /// The point's name.
+    pub name: String,
+    /// What it did.
+    pub detail: String,
+    /// The service that reported it; empty for time outside the traced services.
+    pub service: String,
+    /// The names of the points above it, outermost first, in the slowest of these iterations.
+    pub path: Vec<String>,
+    /// In how many of the slowest iterations it took the most time.
+    pub iterations: u64,
+    /// How many of the slowest iterations have a trace.
+    pub of: u64,
+    /// The median of the time that it took by itself.
+    pub median_self_ms: f64,
+    /// The median of its share of the iteration, 0 to 1.
+    pub median_share: f64,
+    /// The median number of its calls in an iteration.
+    pub median_calls: f64,
+    /// Trace ids of these iterations, slowest first.
+    pub trace_ids: Vec<Uuid>,
 }
 
 /// A fetched trace as it is stored in the run directory, `traces/<trace_id>.json`.

@@ -2,3 +2,4 @@
 //! servers and, where a variable names one, real services.
 
 mod support;
+mod tidy;

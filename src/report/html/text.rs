@@ -2,47 +2,9 @@
 //!
 //! Escaping for HTML is the template's business, for JSON the island's: no markup is made here.
 
-use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::Write as _;
 
-use crate::base::units::format_ns;
-
-/// True for characters that change how the text around them looks, or that cannot be seen at all.
-pub(super) fn is_deceptive(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => c.is_control(),
-    }
-}
-
-/// Writes such a character so that it can be seen: `‹U+202E›`.
-pub(super) fn code_point(c: char) -> String {
-    format!("‹U+{:04X}›", u32::from(c))
-}
-
-/// The text with every deceptive character replaced by its code point.
-pub(super) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_deceptive) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_deceptive(c) {
-            shown.push_str(&code_point(c));
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// Milliseconds in three digits with the unit that fits.
-pub(super) fn duration(ms: f64) -> String {
-    if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
-}
+pub(super) use crate::report::words::{code_point, duration, is_deceptive, visible};
 
 /// A count with its thousands apart: `1,234,567`.
 pub(super) fn count(number: u64) -> String {

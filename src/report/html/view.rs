@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
+use crate::report::words;
 use crate::results::IterationColumns;
 use crate::results::model::{
     Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, SlowIteration, StoredTrace, TraceState,
@@ -24,6 +25,7 @@ pub(super) struct Page {
     started_at: String,
     banners: Vec<Banner>,
     profiling: String,
+    findings: Vec<String>,
     notes: Vec<String>,
     criteria: Vec<CriterionView>,
     slowest: Vec<SlowView>,
@@ -110,6 +112,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &[S
         started_at: results.run.started_at.clone(),
         banners: banners(results),
         profiling: profiling(results),
+        findings: results.findings.iter().map(words::finding).collect(),
         notes: results.notes.clone(),
         criteria: results.verdict.criteria.iter().map(criterion).collect(),
         slowest: results.slowest.iter().map(|slow| slow_view(results, slow, &embedded)).collect(),

@@ -1,0 +1,83 @@
+//! Words that more than one report has: sentences, durations, and text from elsewhere made harmless
+//! to look at.
+
+use std::borrow::Cow;
+
+use crate::base::units::format_ns;
+use crate::results::model::Finding;
+
+/// Milliseconds in three significant digits with the unit that fits.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "durations are positive and short"
+)]
+pub fn duration(ms: f64) -> String {
+    if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
+}
+
+/// True for characters that change how the text around them looks, or that cannot be seen at all.
+#[must_use]
+pub fn is_deceptive(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => c.is_control(),
+    }
+}
+
+/// Writes such a character so that it can be seen: `‹U+202E›`.
+#[must_use]
+pub fn code_point(c: char) -> String {
+    format!("‹U+{:04X}›", u32::from(c))
+}
+
+/// The text with every deceptive character replaced by its code point.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_deceptive(c) {
+            shown.push_str(&code_point(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// What the slowest iterations have in common; the text is not yet cleaned for the place where it is
+/// shown.
+#[must_use]
+pub fn finding(finding: &Finding) -> String {
+    let Finding { iterations, of, .. } = finding;
+    let which = match (iterations, of) {
+        (1, 1) => "The slowest iteration".to_owned(),
+        (n, of) if n == of => format!("All of the {of} slowest iterations"),
+        (n, of) => format!("{n} of the {of} slowest iterations"),
+    };
+    let service = if finding.service.is_empty() { String::new() } else { format!(" in {}", finding.service) };
+    let detail = if finding.detail.is_empty() { String::new() } else { format!(" {}", finding.detail) };
+    let under = if finding.path.is_empty() {
+        String::new()
+    } else {
+        format!(" under {}", finding.path.join(" › "))
+    };
+    let calls = if finding.median_calls > 1.0 {
+        format!(" in {} calls", finding.median_calls)
+    } else {
+        String::new()
+    };
+    format!(
+        "{which} spent most time in {}{detail}{service}{under}: {}{calls}, {:.0} % of the iteration (medians).",
+        finding.name,
+        duration(finding.median_self_ms),
+        finding.median_share * 100.0
+    )
+}

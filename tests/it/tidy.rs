@@ -1,0 +1,139 @@
+//! The house rules, as tests: ranks of imports, module docs, sizes of files, one owner a protocol.
+
+use std::path::{Path, PathBuf};
+
+/// The rooms with their ranks, as `src/lib.rs` has them.
+const RANKS: [(&str, u8); 15] = [
+    ("base", 0),
+    ("osprofiler", 1),
+    ("client", 1),
+    ("config", 2),
+    ("plan", 3),
+    ("measure", 4),
+    ("iteration", 5),
+    ("runner", 6),
+    ("results", 7),
+    ("collect", 8),
+    ("analysis", 8),
+    ("verdict", 8),
+    ("report", 9),
+    ("demo", 9),
+    ("cli", 10),
+];
+
+const LINES_MAX: usize = 600;
+
+/// Crates that only one room may name.
+const OWNERS: [(&str, &[&str]); 8] = [
+    ("reqwest::", &["client/plain.rs"]),
+    ("hyper::client", &["client/http1.rs"]),
+    ("hyper::server", &["demo/server.rs"]),
+    ("redis::", &["osprofiler/driver/redis.rs", "osprofiler/driver/mod.rs"]),
+    ("sqlx::", &["osprofiler/driver/sqlite.rs"]),
+    ("saphyr_parser::", &["base/yaml.rs"]),
+    ("annotate_snippets::", &["base/diagnostics.rs"]),
+    ("std::process::exit", &["cli/housekeeping.rs"]),
+];
+
+fn source_files() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut pending = vec![root.clone()];
+    let mut files = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+                files.push((name, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(files.len() > 50, "found {} source files only", files.len());
+    files
+}
+
+/// The text before the file's tests, without comments.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains("/tests") || name.ends_with("sample.rs")
+}
+
+fn rank(room: &str) -> Option<u8> {
+    RANKS.iter().find(|(name, _)| *name == room).map(|(_, rank)| *rank)
+}
+
+/// Every `crate::room` that a text names, also within `crate::{a, b}`.
+fn rooms_named(text: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for (at, _) in text.match_indices("crate::") {
+        let rest = &text[at + "crate::".len()..];
+        let names = if let Some(list) = rest.strip_prefix('{') {
+            list.split('}').next().unwrap_or_default().split(',').collect()
+        } else {
+            vec![rest]
+        };
+        for name in names {
+            let name: String = name.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            rooms.push(name);
+        }
+    }
+    rooms
+}
+
+#[test]
+fn imports_point_to_an_earlier_rank_only() {
+    let mut faults = Vec::new();
+    for (name, text) in source_files() {
+        let Some((room, _)) = name.split_once('/') else { continue };
+        let own =
+            rank(room).unwrap_or_else(|| panic!("{room} has no rank; give it one here and in src/lib.rs"));
+        if is_test(&name) {
+            continue;
+        }
+        for other in rooms_named(&code(&text)) {
+            match rank(&other) {
+                Some(rank) if other == room || rank < own => {}
+                Some(_) => faults.push(format!("src/{name} (rank {own}) imports {other}")),
+                None => faults.push(format!("src/{name} imports {other}, which is no room")),
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_map_in_lib_rs_names_every_room_with_its_rank() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    for (room, rank) in RANKS {
+        assert!(text.contains(&format!("| {rank} | [`{room}`] |")), "{room} is not in the map of src/lib.rs");
+    }
+    assert!(text.lines().count() <= 150);
+}
+
+#[test]
+fn every_file_says_what_it_is_for_and_is_small() {
+    for (name, text) in source_files() {
+        assert!(text.starts_with("//!"), "src/{name} has no module docs");
+        let lines = code(&text).lines().count();
+        assert!(is_test(&name) || lines <= LINES_MAX, "src/{name} has {lines} lines; is it still one room?");
+    }
+}
+
+#[test]
+fn each_protocol_has_one_owner() {
+    for (what, owners) in OWNERS {
+        for (name, text) in source_files() {
+            let names_it = code(&text).contains(what);
+            assert!(
+                !names_it || is_test(&name) || owners.contains(&name.as_str()),
+                "src/{name} names {what}"
+            );
+        }
+    }
+}
