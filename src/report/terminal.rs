@@ -24,7 +24,7 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     writeln!(output, "\n{}", headline(results, paint))?;
     for workload in &results.workloads {
         writeln!(output, "\n{}", workload_line(workload, results))?;
-        writeln!(output, "{}", latency_table(workload))?;
+        writeln!(output, "{}", trimmed(&latency_table(workload)))?;
         errors(workload, output)?;
     }
     slowest(results, output)?;
@@ -120,7 +120,7 @@ fn errors(workload: &Workload, output: &mut dyn Write) -> io::Result<()> {
         ]);
     }
     right_align(&mut table, 0..1);
-    writeln!(output, "\n{table}")?;
+    writeln!(output, "\n{}", trimmed(&table))?;
     if workload.errors.len() > ERRORS_SHOWN {
         writeln!(output, "… and {} other kinds of failure", workload.errors.len() - ERRORS_SHOWN)?;
     }
@@ -140,7 +140,7 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
     for finding in &results.findings {
         writeln!(output, "\n{}", clean(&words::finding(finding)))?;
     }
-    writeln!(output, "\n{table}")?;
+    writeln!(output, "\n{}", trimmed(&table))?;
     if let Some(error) = &results.profiling.collector_error {
         writeln!(output, "the collector did not give all traces: {}", clean(error))?;
     }
@@ -230,6 +230,11 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
+/// A table without blanks at the ends of its lines.
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
 fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
     for index in columns {
         if let Some(column) = table.column_mut(index) {
@@ -244,10 +249,13 @@ pub fn clean(text: &str) -> String {
     words::visible(text).replace(['\n', '\t'], " ")
 }
 
+/// The beginning and the end of a long text: a statement's table and condition stand at its end.
 fn shortened(text: &str) -> String {
     let text = clean(text);
-    if text.chars().count() <= DETAIL_CHARS {
+    let length = text.chars().count();
+    if length <= DETAIL_CHARS {
         return text;
     }
-    text.chars().take(DETAIL_CHARS).chain(['…']).collect()
+    let half = DETAIL_CHARS / 2;
+    text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }

@@ -1,5 +1,6 @@
 //! Tests of the program as a whole: through its binary and its public interface, against in-process
 //! servers and, where a variable names one, real services.
 
+mod demo;
 mod support;
 mod tidy;

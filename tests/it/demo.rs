@@ -1,0 +1,80 @@
+//! The main job on the embedded demo, through the binary.
+
+use std::path::Path;
+
+use crate::support::Bench;
+
+/// The shipped demo scenario with fewer iterations, so that a debug build is quick.
+fn demo() -> Bench {
+    let bench = Bench::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let scenario = std::fs::read_to_string(root.join("scenarios/demo.yaml")).unwrap();
+    let scenario =
+        scenario.replace("times: 2000", "times: 300").replace("../deployments/demo.yaml", "deployment.yaml");
+    assert!(scenario.contains("times: 300") && scenario.contains("deployment: deployment.yaml"));
+    bench.write("demo.yaml", scenario);
+    bench.write("deployment.yaml", std::fs::read_to_string(root.join("deployments/demo.yaml")).unwrap());
+    bench
+}
+
+#[test]
+fn the_first_run_finds_the_slow_query_and_names_it() {
+    let bench = demo();
+    let ended = bench.run(&["run", "demo.yaml"]).expect_code(0);
+    assert!(ended.stdout.starts_with("\nPASS · Log in, then look a user up on demo"), "{}", ended.stdout);
+    let results = bench.results();
+    assert_eq!(results["iterations"].as_array().unwrap().len(), 300);
+    let finding = &results["findings"][0];
+    assert_eq!((finding["name"].as_str(), finding["service"].as_str()), (Some("db"), Some("identity")));
+    assert!(finding["detail"].as_str().unwrap().contains("FROM assignment"), "{finding}");
+    assert!(
+        ended.stdout.contains("slowest iterations spent most time in db SELECT assignment"),
+        "{}",
+        ended.stdout
+    );
+    for slow in results["slowest"].as_array().unwrap() {
+        assert_eq!(slow["trace"], "complete");
+        let id = slow["trace_id"].as_str().unwrap();
+        assert!(ended.stdout.contains(id));
+        assert!(bench.run_directory().join(format!("traces/{id}.json")).is_file());
+    }
+}
+
+#[test]
+fn quiet_prints_the_verdict_and_the_directory_only() {
+    let bench = demo();
+    let ended = bench.run(&["run", "demo.yaml", "--quiet"]).expect_code(0);
+    let directory = bench.run_directory();
+    let directory = directory.strip_prefix(bench.path()).unwrap().display();
+    assert_eq!(ended.stdout, format!("PASS · Log in, then look a user up on demo\n{directory}\n"));
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn a_report_can_be_made_again_from_the_log_with_the_same_results() {
+    let bench = demo();
+    bench.run(&["run", "demo.yaml", "--quiet"]).expect_code(0);
+    let (directory, first) = (bench.run_directory(), bench.results());
+    std::fs::remove_file(directory.join("results.json")).unwrap();
+    std::fs::remove_file(directory.join("report.html")).unwrap();
+    bench.run(&["report", directory.to_str().unwrap(), "--quiet"]).expect_code(0);
+    assert_eq!(bench.results(), first);
+    assert!(directory.join("report.html").is_file());
+}
+
+#[test]
+fn a_gate_that_fails_shows_the_iterations_that_broke_it() {
+    let bench = demo();
+    let strict = std::fs::read_to_string(bench.path().join("demo.yaml"))
+        .unwrap()
+        .replace("max_seconds_per_iteration: 2.0", "max_seconds_per_iteration: 0.01");
+    bench.write("demo.yaml", strict);
+    let ended = bench.run(&["run", "demo.yaml"]).expect_code(2);
+    let results = bench.results();
+    assert_eq!(results["verdict"]["outcome"], "FAIL");
+    let criterion =
+        results["verdict"]["criteria"].as_array().unwrap().iter().find(|c| c["outcome"] == "FAIL").unwrap();
+    let ids = criterion["trace_ids"].as_array().unwrap();
+    assert_eq!(ids.len(), 5);
+    assert!(ended.stdout.contains(ids[0].as_str().unwrap()));
+}
