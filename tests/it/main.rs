@@ -1,5 +1,7 @@
 //! Tests of the program as a whole: through its binary and its public interface, against in-process
 //! servers and, where a variable names one, real services.
 
+mod real_keystone;
+mod real_osprofiler;
 mod support;
 mod tidy;
