@@ -2,5 +2,9 @@
 //! servers and, where a variable names one, real services.
 
 mod demo;
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
+
+mod real_keystone;
+mod real_osprofiler;
 mod support;
 mod tidy;

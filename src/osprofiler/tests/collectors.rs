@@ -124,7 +124,7 @@ async fn rows_of_the_python_driver_are_read_from_sqlite() {
 }
 
 #[tokio::test]
-async fn redis_gives_back_what_was_written() {
+async fn real_redis_gives_back_what_was_written() {
     let Some(url) = redis_url() else { return };
     let collector = Collector::connect(&url).await.unwrap();
     check_round_trip(collector.clone()).await;
@@ -146,14 +146,6 @@ async fn redis_gives_back_what_was_written() {
 }
 
 #[tokio::test]
-async fn what_the_python_driver_wrote_is_read_from_redis() {
-    let (Some(url), Ok(base_id)) = (redis_url(), std::env::var("BENCH_TEST_REDIS_BASE_ID")) else { return };
-    let records = Collector::connect(&url).await.unwrap().records(&base_id).await.unwrap();
-    println!("{}", crate::osprofiler::compat::compat_report(&records));
-    assert!(records.len() >= 2);
-}
-
-#[tokio::test]
 async fn faults_of_connection_strings_are_told_without_passwords() {
     for (url, part) in [
         ("redis://:hunter2@127.0.0.1:1/0", "connect to the collector redis://127.0.0.1:1/0"),
@@ -168,6 +160,7 @@ async fn faults_of_connection_strings_are_told_without_passwords() {
         let shown = format!("{} {error:?}", error.chain());
         assert!(shown.contains(part), "{url}: {shown}");
         assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(error.chain().matches("refused").count() < 2, "{shown}");
     }
 }
 
