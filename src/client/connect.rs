@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use crate::base::clock::saturating_nanos;
 
 use super::Phases;
-use super::error::{ClientError, chain};
+use super::error::ClientError;
 use super::url::Origin;
 
 /// Instants at which bytes went through a connection.
@@ -98,7 +98,8 @@ async fn handshake(
     let failed = |reason: String| ClientError::Tls { address: origin.authority.clone(), reason };
     let name = ServerName::try_from(origin.host.clone()).map_err(|error| failed(error.to_string()))?;
     let connector = tokio_rustls::TlsConnector::from(Arc::clone(tls));
-    connector.connect(name, socket).await.map_err(|error| failed(chain(&error)))
+    let connected = connector.connect(name, socket).await;
+    connected.map_err(|error| ClientError::handshaking(&origin.authority, &error))
 }
 
 impl AsyncRead for MarkedStream {
