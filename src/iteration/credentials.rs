@@ -73,7 +73,9 @@ impl Credentials {
             return std::future::pending().await;
         };
         loop {
-            tokio::time::sleep(valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT)).await;
+            // A token that is born expired, or without a readable time, must not be asked for in a loop.
+            let renew_in = valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT).max(RETRY_AFTER);
+            tokio::time::sleep(renew_in).await;
             let renewed = keystone::issue_token(client, credentials).await;
             let renewed =
                 renewed.and_then(|token| Ok((sensitive(X_AUTH_TOKEN, token.value.expose())?, token)));
