@@ -44,14 +44,17 @@ impl Http1 {
 
     /// True when another request can be sent; notices a connection that the server has closed.
     pub(super) async fn is_usable(&mut self) -> bool {
-        let Self { sender, driver, ended, .. } = self;
-        poll_fn(|cx| {
+        let Self { sender, driver, marks, ended, .. } = self;
+        marks.idle.set(true);
+        let usable = poll_fn(|cx| {
             if !*ended && driver.as_mut().poll(cx).is_ready() {
                 *ended = true;
             }
             Poll::Ready(!*ended && sender.is_ready())
-        })
-        .await
+        });
+        let usable = usable.await;
+        marks.idle.set(false);
+        usable
     }
 
     /// Sends a request and reads its answer, noting send, wait and receive.
