@@ -608,6 +608,95 @@ fn a_machine_out_of_descriptors_is_not_the_services_fault() {
     assert_eq!(results["workloads"][0]["iterations"]["total"], 200);
 }
 
+/// The client asks the system, not only its own runtime, which may not have heard yet.
+#[test]
+fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
+    use bench::client::pool::{BODY_BYTES_MAX, Pool};
+    use bench::client::{Phases, Request, tls, url::BaseUrl};
+
+    let folder = tempfile::tempdir().unwrap();
+    let closes = |farewell: &'static str| {
+        move |_: &Seen, wire: &mut Wire<'_>| {
+            wire.answer("200 OK", "text/plain", "ok");
+            wire.send(farewell);
+            After::Close
+        }
+    };
+    let ca = folder.path().join("ca.pem");
+    for server in [
+        Server::start(closes("")),
+        Server::start(closes("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")),
+        Server::tls(&ca, closes("")),
+    ] {
+        let options = tls::TlsOptions { verify: false, ca: None, identity: None };
+        let mut pool = Pool::new(tls::config(&options, false).unwrap(), BODY_BYTES_MAX);
+        let base = BaseUrl::parse(&server.url()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            for path in ["/1", "/2", "/3"] {
+                let mut phases = Phases::default();
+                let request = Request {
+                    method: &http::Method::GET,
+                    origin: &base.origin,
+                    path,
+                    headers: http::HeaderMap::new(),
+                    body: bytes::Bytes::new(),
+                    keep_body: true,
+                };
+                let answer = pool.send(request, &mut phases).await.unwrap();
+                assert_eq!(answer.body, b"ok");
+                assert!(phases.opened, "{path} needs a connection of its own");
+                // Keeps the runtime from hearing of the end.
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        assert_eq!(server.seen().len(), 3);
+    }
+}
+
+/// A limit on the size of files stands in for a full disk.
+#[test]
+fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
+    let server = answering("application/json", b"{}");
+    let bench = Bench::new();
+    let runner = "runner: { constant: { times: 1000000, concurrency: 4 } }";
+    bench.load(&server.url(), "", &format!("{runner}\n{GET}\nteardown: [ {{ action: t, get: /t }} ]"));
+    let binary = env!("CARGO_BIN_EXE_bench");
+    let mut limited = std::process::Command::new("sh");
+    let script = format!("trap '' XFSZ; ulimit -f 64; exec '{binary}' run scenario.yaml");
+    limited.current_dir(bench.path()).arg("-c").arg(script);
+    let ended = Ended::from(limited.output().unwrap()).expect_code(1);
+    assert!(ended.stderr.contains("cannot be written"), "{}", ended.stderr);
+    assert_eq!(server.count("/t"), 1, "teardown ran");
+    let run = bench.run_directory();
+    for name in ["results.json", "results.part", "report.html", "report.part"] {
+        assert!(!run.join(name).exists() || name == "results.json", "{name} is there");
+    }
+    bench.run(&["report", run.to_str().unwrap()]).expect_code(0);
+    let results = bench.results();
+    let recovered = results["workloads"][0]["iterations"]["total"].as_u64().unwrap();
+    assert!(recovered > 100, "what was written before is there: {recovered}");
+}
+
+#[test]
+fn exit_codes_tell_gates_usage_and_bad_files_apart() {
+    let server = answering("application/json", b"{}");
+    let bench = Bench::new();
+    let scenario = |sla: &str| format!("runner: {{ serial: {{ times: 3 }} }}\n{GET}\n{sla}");
+    for (sla, code) in [
+        ("sla: { failure_rate: { max: 0 } }", 0),
+        ("sla: { max_seconds_per_iteration: 0.0000001 }", 2),
+        ("sla: { failure_rate: { min: 50 } }", 2),
+        ("sla: { failure_rate: { max: many } }", 65),
+    ] {
+        bench.load(&server.url(), "", &scenario(sla));
+        bench.run(&["run", "scenario.yaml"]).expect_code(code);
+    }
+    bench.run(&["run", "absent.yaml"]).expect_code(65);
+    bench.run(&["run", "scenario.yaml", "--no-such-flag"]).expect_code(64);
+    bench.run(&["report", "absent"]).expect_code(65);
+}
+
 /// The certificate of somebody else.
 fn stranger() -> String {
     let mut made = rcgen::CertificateParams::new(vec!["other.example".to_owned()]).unwrap();
