@@ -23,27 +23,24 @@ pub(super) struct Housekeeping {
 
 impl Housekeeping {
     /// Runs until it is aborted.
-    pub(super) async fn keep(self) {
+    pub(super) async fn keep(self, mut signals: Signals) {
         let tokens =
             self.credentials.keep_fresh(&self.plan.deployment.auth, &self.client, self.token_valid_for);
-        tokio::join!(self.signals(), self.time_limit(), self.grace(), tokens);
+        tokio::join!(self.signals(&mut signals), self.time_limit(), self.grace(), tokens);
     }
 
     /// The first signal stops the run gracefully, the second ends the process at once; the run log
     /// keeps what was recorded until then.
-    async fn signals(&self) {
-        if interrupted().await.is_err() {
-            return;
-        }
+    async fn signals(&self, signals: &mut Signals) {
+        signals.next().await;
         self.stop.stop(StopReason::Interrupted);
         let grace = format_ns(saturating_nanos(self.plan.graceful_stop));
         super::say(&format!(
             "\nstopping: iterations under way have {grace}; press Ctrl-C again to end at once"
         ));
-        if interrupted().await.is_ok() {
-            super::say("ended at once; `bench report RUN_DIR` shows what was recorded");
-            std::process::exit(i32::from(Exit::Interrupted as u8));
-        }
+        signals.next().await;
+        super::say("ended at once; `bench report RUN_DIR` shows what was recorded");
+        std::process::exit(i32::from(Exit::Interrupted as u8));
     }
 
     async fn time_limit(&self) {
@@ -61,19 +58,51 @@ impl Housekeeping {
     }
 }
 
-/// Ends with the next SIGINT or SIGTERM.
+/// The signals that ask for an end. One that arrives while nobody waits is kept for who waits next.
 #[cfg(unix)]
-pub(super) async fn interrupted() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupt = tokio::signal::ctrl_c() => interrupt,
-        _ = terminate.recv() => Ok(()),
+pub(super) struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// Listens to SIGINT and SIGTERM, which no longer end the process on their own.
+    pub(super) fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Ends with the next signal.
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
-/// Ends with the next Ctrl-C.
+/// Ctrl-C.
 #[cfg(not(unix))]
+pub(super) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Nothing has to be prepared.
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Ends with the next Ctrl-C.
+    pub(super) async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// Ends with the next SIGINT or SIGTERM.
 pub(super) async fn interrupted() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
+    Signals::listen()?.next().await;
+    Ok(())
 }

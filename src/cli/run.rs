@@ -11,7 +11,6 @@ use uuid::Uuid;
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
 use crate::base::secret::redacted_url;
-use crate::base::template::Value;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
@@ -19,7 +18,7 @@ use crate::collect;
 use crate::demo::Demo;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
-use crate::iteration::user::VirtualUser;
+use crate::iteration::user::{ONCE, VirtualUser};
 use crate::measure::errors::Failure;
 use crate::measure::log::LogWriter;
 use crate::osprofiler::signing::Signer;
@@ -34,7 +33,7 @@ use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load};
 
 use super::exit::{Exit, Stopped};
-use super::housekeeping::Housekeeping;
+use super::housekeeping::{Housekeeping, Signals};
 use super::progress::Shown;
 use super::{RunArguments, files, finish};
 
@@ -107,11 +106,23 @@ struct Prepared {
 
 impl Run<'_> {
     fn go(self) -> Result<Exit, Stopped> {
-        let prepared = match self.runtime.block_on(self.prepare()) {
+        // From here on, a signal is never lost and never ends the process on its own.
+        let mut signals = self.runtime.block_on(async { Signals::listen() })?;
+        let prepared = self.runtime.block_on(async {
+            tokio::select! {
+                prepared = self.prepare() => prepared,
+                () = signals.next() => {
+                    Err(Stopped::new(Exit::Interrupted, "interrupted before the load began: nothing ran"))
+                }
+            }
+        });
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(stopped) => {
                 // Nothing ran: an empty directory would only be in the way. One with files stays.
                 let _ = std::fs::remove_dir(self.directory.path());
+                // A resolver that hangs must not hold up the end.
+                self.runtime.shutdown_background();
                 return Err(stopped);
             }
         };
@@ -123,19 +134,31 @@ impl Run<'_> {
             client: prepared.client,
             token_valid_for: prepared.token_valid_for,
         };
-        let housekeeping = self.runtime.spawn(housekeeping.keep());
-        let mut log = LogWriter::create(&self.directory.log())?;
-        log.header(&serde_json::to_vec(&self.header()).map_err(std::io::Error::other)?)?;
+        let housekeeping = self.runtime.spawn(housekeeping.keep(signals));
+        let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
         let mut shown = Shown::new(self.ids, self.arguments.quiet);
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
         }
         let end = self.load(prepared.context, &stop, &mut log, &mut shown);
-        log.end(&serde_json::to_vec(&end).map_err(std::io::Error::other)?)?;
+        let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
         drop(log);
         let finished = self.finish(&shown);
         housekeeping.abort();
+        // What the log holds is reported all the same, but such a run did not go well.
+        ended.map_err(|error| self.log_failed(&error))?;
         finished
+    }
+
+    fn start_log(&self) -> std::io::Result<LogWriter> {
+        let mut log = LogWriter::create(&self.directory.log())?;
+        log.header(&serde_json::to_vec(&self.header()).map_err(std::io::Error::other)?)?;
+        Ok(log)
+    }
+
+    fn log_failed(&self, error: &std::io::Error) -> Stopped {
+        let text = format!("error: {} cannot be written: {error}", self.directory.log().display());
+        Stopped::new(Exit::Failed, text)
     }
 
     /// Everything that must answer before the load may start.
@@ -143,7 +166,7 @@ impl Run<'_> {
         let unreachable = |text: String| Stopped::new(Exit::Unreachable, format!("error: {text}"));
         let deployment = &self.plan.deployment;
         let mut origins = Vec::new();
-        for action in all_steps(&self.plan).flat_map(|steps| actions(steps)) {
+        for action in all_steps(&self.plan).flat_map(actions) {
             if !origins.contains(&&action.base.origin) {
                 origins.push(&action.base.origin);
             }
@@ -181,7 +204,8 @@ impl Run<'_> {
             clock: self.clock,
             ids: self.ids,
             signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
-            headers: default_headers(deployment),
+            headers: default_headers(Some(deployment)),
+            foreign_headers: default_headers(None),
             credentials,
             tls,
             variables: Arc::new(variables),
@@ -191,12 +215,8 @@ impl Run<'_> {
     /// Setup, load, teardown.
     fn load(&self, mut context: Context, stop: &Stop, log: &mut LogWriter, shown: &mut Shown) -> End {
         let mut notes = Vec::new();
-        match self.once(&context, &self.plan.setup, "setup", stop) {
-            Ok(extracted) => context.variables = Arc::new(extracted),
-            Err(Some(failure)) => {
-                stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure))))
-            }
-            Err(None) => {}
+        if let Err(failure) = self.setup(&mut context, stop) {
+            stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure))));
         }
         let context = Arc::new(context);
         if !stop.is_stopping() {
@@ -210,9 +230,8 @@ impl Run<'_> {
             }
         }
         // Whatever happened, what was set up is taken down; a stop does not stop this.
-        if let Err(Some(failure)) = self.once(&context, &self.plan.teardown, "teardown", &Stop::default()) {
-            notes.push(format!("teardown failed: {}", describe(&failure)));
-        }
+        let failures = self.teardown(&context);
+        notes.extend(failures.iter().map(|failure| format!("teardown failed: {}", describe(failure))));
         let (status, error) = match stop.reason() {
             None => (RunStatus::Finished, None),
             Some(StopReason::Interrupted) => (RunStatus::Interrupted, None),
@@ -222,29 +241,41 @@ impl Run<'_> {
         End { status, error, notes }
     }
 
-    /// Runs setup or teardown; gives the variables afterwards. `Err(None)` when it was stopped.
-    fn once(
-        &self,
-        context: &Context,
-        steps: &[Step],
-        name: &str,
-        stop: &Stop,
-    ) -> Result<Vec<(Arc<str>, Value)>, Option<Failure>> {
-        let mut variables = (*context.variables).clone();
-        if steps.is_empty() {
-            return Ok(variables);
-        }
-        let name = Arc::from(name);
+    /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted
+    /// until then is visible to all iterations and to teardown.
+    fn setup(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
+        let name = Arc::from("setup");
+        let mut variables = context.variables(&name, 0, context.ids.base_id(ONCE, 0));
         let mut user = VirtualUser::new(context);
-        let extracted = self.runtime.block_on(async {
+        let ended = self.runtime.block_on(async {
             tokio::select! {
-                extracted = user.once(context, steps, &name) => extracted.map_err(Some),
-                () = stop.stopping() => Err(None),
+                ended = user.once(context, &self.plan.setup, &name, &mut variables) => ended,
+                () = stop.stopping() => Ok(()),
             }
-        })?;
-        let own = extracted.own().iter().filter(|(name, _)| !BUILT_IN.contains(&&**name));
-        variables.extend(own.cloned());
-        Ok(variables)
+        });
+        let mut shared = (*context.variables).clone();
+        for (name, value) in variables.own().iter().filter(|(name, _)| !BUILT_IN.contains(&&**name)) {
+            match shared.iter_mut().find(|(other, _)| other == name) {
+                Some((_, declared)) => declared.clone_from(value),
+                None => shared.push((Arc::clone(name), value.clone())),
+            }
+        }
+        context.variables = Arc::new(shared);
+        ended
+    }
+
+    /// Runs every step of teardown, also after one that failed; gives the failures.
+    fn teardown(&self, context: &Context) -> Vec<Failure> {
+        let name = Arc::from("teardown");
+        let mut variables = context.variables(&name, 0, context.ids.base_id(ONCE, 0));
+        let mut user = VirtualUser::new(context);
+        let steps = self.plan.teardown.iter();
+        steps
+            .filter_map(|step| {
+                let step = std::slice::from_ref(step);
+                self.runtime.block_on(user.once(context, step, &name, &mut variables)).err()
+            })
+            .collect()
     }
 
     fn header(&self) -> Header {
@@ -319,11 +350,12 @@ fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
     workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
 }
 
-fn default_headers(deployment: &Deployment) -> HeaderMap {
+/// The harness's own headers and, for its targets, the deployment's.
+fn default_headers(deployment: Option<&Deployment>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    headers.extend(deployment.headers.iter().cloned());
+    headers.extend(deployment.into_iter().flat_map(|deployment| deployment.headers.iter().cloned()));
     headers
 }
 

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use crate::base::clock::saturating_nanos;
 
 use super::Phases;
-use super::error::{ClientError, chain};
+use super::error::ClientError;
 use super::url::Origin;
 
 /// Instants at which bytes went through a connection.
@@ -28,6 +28,8 @@ pub(super) struct Marks {
     pub(super) last_write: Cell<Option<Instant>>,
     /// When bytes were read first since this was cleared.
     pub(super) first_read: Cell<Option<Instant>>,
+    /// Set while nothing is awaited: a read then asks the socket itself whether the peer is gone.
+    pub(super) idle: Cell<bool>,
 }
 
 /// A connection that notes when bytes go through it.
@@ -98,7 +100,8 @@ async fn handshake(
     let failed = |reason: String| ClientError::Tls { address: origin.authority.clone(), reason };
     let name = ServerName::try_from(origin.host.clone()).map_err(|error| failed(error.to_string()))?;
     let connector = tokio_rustls::TlsConnector::from(Arc::clone(tls));
-    connector.connect(name, socket).await.map_err(|error| failed(chain(&error)))
+    let connected = connector.connect(name, socket).await;
+    connected.map_err(|error| ClientError::handshaking(&origin.authority, &error))
 }
 
 impl AsyncRead for MarkedStream {
@@ -112,6 +115,11 @@ impl AsyncRead for MarkedStream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
         };
+        // The runtime may not have heard yet of an end that the system knows of already. A request
+        // that is sent into it fails through no fault of the service.
+        if poll.is_pending() && self.marks.idle.get() && self.is_closed_by_peer() {
+            return Poll::Ready(Ok(()));
+        }
         if buffer.filled().len() > before && self.marks.first_read.get().is_none() {
             self.marks.first_read.set(Some(Instant::now()));
         }
@@ -165,6 +173,18 @@ impl AsyncWrite for MarkedStream {
 }
 
 impl MarkedStream {
+    fn is_closed_by_peer(&self) -> bool {
+        let socket = match &self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+        };
+        let mut byte = [std::mem::MaybeUninit::uninit()];
+        match socket2::SockRef::from(socket).peek(&mut byte) {
+            Ok(length) => length == 0,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        }
+    }
+
     fn mark_write(&self, poll: &Poll<io::Result<usize>>) {
         if matches!(poll, Poll::Ready(Ok(written)) if *written > 0) {
             self.marks.last_write.set(Some(Instant::now()));

@@ -85,10 +85,25 @@ impl ClientError {
         }
     }
 
+    /// An error of the TLS handshake with `address`.
+    pub(super) fn handshaking(address: &str, error: &io::Error) -> Self {
+        let reason = chain(error);
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        let help = match cause {
+            Some(rustls::Error::InvalidCertificate(_)) => {
+                "; name the certificate that signed it under `tls.ca` of the deployment, \
+                 or switch verification off with `tls: { verify: false }`"
+            }
+            Some(rustls::Error::InvalidMessage(_)) => "; does that port speak TLS?",
+            _ => "",
+        };
+        Self::Tls { address: address.to_owned(), reason: format!("{reason}{help}") }
+    }
+
     /// An error of hyper's; `answered` tells whether the answer had begun, `reused` whether the
     /// connection had served a request before.
     pub(super) fn exchanging(error: &hyper::Error, answered: bool, reused: bool) -> Self {
-        if error.is_parse() || error.is_parse_too_large() || error.is_parse_status() {
+        if error.is_parse() || error.is_parse_too_large() || error.is_parse_status() || is_malformed(error) {
             return Self::Protocol(chain(error));
         }
         if error.is_user() {
@@ -101,6 +116,16 @@ impl ClientError {
         };
         Self::Closed { when: format!("{when} ({})", chain(error)) }
     }
+}
+
+/// True when the body's framing is wrong: hyper wraps that as an I/O error of these kinds.
+fn is_malformed(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| {
+        matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
+            && cause.raw_os_error().is_none()
+            && !cause.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
+    })
 }
 
 fn plain_words(error: &io::Error) -> String {

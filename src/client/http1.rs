@@ -44,14 +44,17 @@ impl Http1 {
 
     /// True when another request can be sent; notices a connection that the server has closed.
     pub(super) async fn is_usable(&mut self) -> bool {
-        let Self { sender, driver, ended, .. } = self;
-        poll_fn(|cx| {
+        let Self { sender, driver, marks, ended, .. } = self;
+        marks.idle.set(true);
+        let usable = poll_fn(|cx| {
             if !*ended && driver.as_mut().poll(cx).is_ready() {
                 *ended = true;
             }
             Poll::Ready(!*ended && sender.is_ready())
-        })
-        .await
+        });
+        let usable = usable.await;
+        marks.idle.set(false);
+        usable
     }
 
     /// Sends a request and reads its answer, noting send, wait and receive.
@@ -74,7 +77,8 @@ impl Http1 {
         let first_at = self.marks.first_read.get().unwrap_or_else(Instant::now).max(sent_at);
         phases.send_ns = saturating_nanos(sent_at.saturating_duration_since(started));
         phases.wait_ns = saturating_nanos(first_at - sent_at);
-        let answer = answer.map_err(|error| ClientError::exchanging(&error, false, reused))?;
+        let begun = self.marks.first_read.get().is_some();
+        let answer = answer.map_err(|error| ClientError::exchanging(&error, begun, reused))?;
         let (head, incoming) = answer.into_parts();
         let body = self.read_body(incoming, body_bytes_max, keep_body).await;
         phases.receive_ns = saturating_nanos(first_at.elapsed());
@@ -144,8 +148,12 @@ async fn drive<T>(
 
 fn message(request: Request<'_>) -> Result<http::Request<Full<Bytes>>, ClientError> {
     let mut headers = request.headers;
-    let authority = http::HeaderValue::from_str(&request.origin.authority);
-    headers.insert(http::header::HOST, authority.map_err(|error| ClientError::Request(error.to_string()))?);
+    // A scenario may name a virtual host of its own.
+    if !headers.contains_key(http::header::HOST) {
+        let authority = http::HeaderValue::from_str(&request.origin.authority);
+        let authority = authority.map_err(|error| ClientError::Request(error.to_string()))?;
+        headers.insert(http::header::HOST, authority);
+    }
     let uri = request
         .path
         .parse::<http::Uri>()

@@ -27,7 +27,7 @@ pub struct Request<'a> {
     pub origin: &'a url::Origin,
     /// Path and query, escaped.
     pub path: &'a str,
-    /// All headers but `Host` and the body's length.
+    /// All headers but the body's length; `Host` only where it is not the origin's.
     pub headers: HeaderMap,
     /// The body; empty sends none.
     pub body: Bytes,

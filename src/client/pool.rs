@@ -67,6 +67,10 @@ pub async fn probe(
     let mut phases = Phases::default();
     match tokio::time::timeout(limit, connect(origin, tls, &mut phases)).await {
         Ok(connected) => connected.map(|_| ()),
+        Err(_) if phases.connect_ns > 0 => Err(ClientError::Tls {
+            address: origin.authority.clone(),
+            reason: format!("no answer within {} s; does that port speak TLS?", limit.as_secs()),
+        }),
         Err(_) => Err(ClientError::Connect {
             address: origin.authority.clone(),
             reason: format!("no answer within {} s", limit.as_secs()),

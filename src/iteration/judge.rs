@@ -152,10 +152,14 @@ impl<'a> Judged<'a> {
     fn json(&self) -> Result<&Json, String> {
         let parsed = self.json.get_or_init(|| {
             serde_json::from_slice(&self.answer.body).map_err(|error| {
-                let content_type = self.answer.headers.get(http::header::CONTENT_TYPE);
-                let content_type =
-                    content_type.map_or("none".into(), |value| String::from_utf8_lossy(value.as_bytes()));
-                format!("the body is not JSON (content type: {content_type}): {error}")
+                let header = |name| {
+                    self.answer.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+                };
+                let content_type = header(http::header::CONTENT_TYPE).unwrap_or("none".into());
+                // Nothing asks for compression, but some servers compress all the same.
+                let encoding = header(http::header::CONTENT_ENCODING)
+                    .map_or_else(String::new, |encoding| format!(", content encoding: {encoding}"));
+                format!("the body is not JSON (content type: {content_type}{encoding}): {error}")
             })
         });
         parsed.as_ref().map_err(Clone::clone)

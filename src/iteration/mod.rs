@@ -28,8 +28,10 @@ pub struct Context {
     pub ids: IdSpace,
     /// Signs trace headers; `None` when nothing is profiled.
     pub signer: Option<Signer>,
-    /// Headers of every request.
+    /// Headers of every request to a target of the deployment.
     pub headers: HeaderMap,
+    /// Headers of every request to another host: nothing of the deployment's, which may be secret.
+    pub foreign_headers: HeaderMap,
     /// Who makes the requests.
     pub credentials: Arc<Credentials>,
     /// How to speak TLS.

@@ -84,7 +84,7 @@ pub(super) fn render_body(
     Ok((Bytes::from(text), content_type))
 }
 
-/// The headers of `action`: the deployment's, the credentials, the content type, the action's own,
+/// The headers of `action`: the deployment's (to its own targets), the credentials, the content type, the action's own,
 /// the trace's; a later one wins.
 pub(super) fn render_headers(
     context: &Context,
@@ -92,7 +92,7 @@ pub(super) fn render_headers(
     variables: &Variables,
     content_type: Option<HeaderValue>,
 ) -> Result<HeaderMap, TemplateError> {
-    let mut headers = context.headers.clone();
+    let mut headers = if action.signed { context.headers.clone() } else { context.foreign_headers.clone() };
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, content_type);
     }

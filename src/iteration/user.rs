@@ -22,6 +22,9 @@ use super::Context;
 use super::judge::Judged;
 use super::request::{add_trace_headers, render_body, render_headers, render_path};
 
+/// Setup and teardown are no workload; there are fewer of those than this.
+pub const ONCE: u16 = u16::MAX;
+
 /// Which iteration to run.
 #[derive(Clone)]
 pub struct Assignment {
@@ -41,6 +44,8 @@ pub struct VirtualUser {
     sample: IterationSample,
     /// The request that is under way: what is known of it if it is cut off.
     under_way: Option<(ActionSample, Arc<str>, Instant)>,
+    /// How far the last request got.
+    phases: Phases,
     path: String,
 }
 
@@ -58,6 +63,7 @@ impl VirtualUser {
             pool: Pool::new(Arc::clone(&context.tls), BODY_BYTES_MAX),
             sample: IterationSample::default(),
             under_way: None,
+            phases: Phases::default(),
             path: String::new(),
         }
     }
@@ -94,7 +100,8 @@ impl VirtualUser {
         self.finish(ended, started)
     }
 
-    /// Runs steps once, outside the load and unprofiled: setup and teardown.
+    /// Runs steps once, outside the load and unprofiled: setup and teardown. What they extract is
+    /// in `variables` even when a later step fails.
     ///
     /// # Errors
     /// The first failure.
@@ -103,16 +110,14 @@ impl VirtualUser {
         context: &Context,
         steps: &[Step],
         name: &Arc<str>,
-    ) -> Result<Variables, Failure> {
-        let base_id = uuid::Uuid::new_v4();
-        let mut variables = context.variables(name, 0, base_id);
-        let points = DerivedPoints::new(context.ids, u16::MAX, 0);
+        variables: &mut Variables,
+    ) -> Result<(), Failure> {
+        let base_id = context.ids.base_id(ONCE, 0);
+        let points = DerivedPoints::new(context.ids, ONCE, 0);
         let mut profiling = Profiling { profiler: Profiler::init(base_id, None, points), signer: None };
-        self.begin(&Assignment { workload: u16::MAX, name: Arc::clone(name), number: 0, due_ns: 0 }, 0);
-        match self.steps(context, steps, &mut variables, &mut profiling, Instant::now()).await {
-            Ok(()) => Ok(variables),
-            Err(failure) => Err(failure.unwrap_or_else(|| unknown_failure())),
-        }
+        self.begin(&Assignment { workload: ONCE, name: Arc::clone(name), number: 0, due_ns: 0 }, 0);
+        let ended = self.steps(context, steps, variables, &mut profiling, Instant::now()).await;
+        ended.map_err(|failure| failure.unwrap_or_else(unknown_failure))
     }
 
     fn begin(&mut self, assignment: &Assignment, start_ns: Nanos) {
@@ -144,6 +149,7 @@ impl VirtualUser {
         // A request that was cut off keeps its place among the samples.
         if let Some((mut action, name, sent)) = self.under_way.take() {
             action.duration_ns = saturating_nanos(sent.elapsed());
+            action.phases = self.phases;
             action.ended = outcome;
             self.sample.actions.push(action);
             if let Some(failure) = &mut failure {
@@ -205,7 +211,7 @@ impl VirtualUser {
         let sample =
             ActionSample { action: action.index, offset_ns, ended: Ended::Failed, ..ActionSample::default() };
         self.under_way = Some((sample, Arc::clone(&action.name), sent));
-        let mut phases = Phases::default();
+        self.phases = Phases::default();
         let request = Request {
             method: &action.method,
             origin: &action.base.origin,
@@ -214,19 +220,19 @@ impl VirtualUser {
             body,
             keep_body: action.needs_body(),
         };
-        let sending = self.pool.send(request, &mut phases);
+        let sending = self.pool.send(request, &mut self.phases);
         let answer = tokio::time::timeout_at((sent + action.timeout).into(), sending).await;
         let duration = sent.elapsed();
         self.under_way = None;
         let verdict = match &answer {
             Ok(Ok(answer)) => judge(answer, action, duration, variables),
             Ok(Err(error)) => Err((error.class(), error.to_string())),
-            Err(_) => Err(("timeout", action_timeout(action, &phases))),
+            Err(_) => Err(("timeout", action_timeout(action, &self.phases))),
         };
         let answered = answer.ok().and_then(Result::<Answer, ClientError>::ok);
         self.sample.actions.push(ActionSample {
             duration_ns: saturating_nanos(duration),
-            phases,
+            phases: self.phases,
             status: answered.as_ref().map_or(0, |answer| answer.status.as_u16()),
             body_bytes: answered.as_ref().map_or(0, |answer| answer.body_bytes),
             ended: if verdict.is_ok() { Ended::Ok } else { Ended::Failed },
@@ -251,6 +257,7 @@ fn action_timeout(action: &Action, phases: &Phases) -> String {
     let limit = format_ns(saturating_nanos(action.timeout));
     let reached = match phases {
         Phases { opened: true, connect_ns: 0, .. } => "while connecting",
+        Phases { opened: true, tls_ns: 0, .. } if action.base.origin.tls => "in the TLS handshake",
         _ => "without a whole answer",
     };
     format!("timed out after {limit} {reached}")

@@ -306,7 +306,7 @@ mod tests {
     fn numbers(bytes: &[u8]) -> (Vec<u64>, bool) {
         let Ok(mut reader) = LogReader::new(bytes, "t") else { return (Vec::new(), true) };
         let mut numbers = Vec::new();
-        while let Some(frame) = reader.next() {
+        for frame in reader.by_ref() {
             if let Frame::Samples(samples) = frame {
                 numbers.extend(samples.iter().map(|sample| sample.number));
             }

@@ -111,6 +111,9 @@ pub struct Recorder {
     live: Live,
     sender: SyncSender<Batch>,
     flushed: Instant,
+    /// A batch of this size is sent. Larger than usual while the coordinator is busy, so that it is
+    /// not tried again with every sample.
+    flush_at_bytes: usize,
 }
 
 impl Recorder {
@@ -125,6 +128,7 @@ impl Recorder {
             live: Live::new(),
             sender,
             flushed: Instant::now(),
+            flush_at_bytes: BATCH_BYTES,
         }
     }
 
@@ -141,7 +145,7 @@ impl Recorder {
         } else {
             self.live.dropped += 1;
         }
-        if self.samples.len() >= BATCH_BYTES {
+        if self.samples.len() >= self.flush_at_bytes {
             self.flush(false);
         }
     }
@@ -175,8 +179,12 @@ impl Recorder {
         };
         match refused {
             // The disk is slow: the load goes on, the batch waits here.
-            Some(batch) => (self.fresh, self.samples) = (batch.failures, batch.samples),
+            Some(batch) => {
+                (self.fresh, self.samples) = (batch.failures, batch.samples);
+                self.flush_at_bytes = self.samples.len() + BATCH_BYTES;
+            }
             None => {
+                self.flush_at_bytes = BATCH_BYTES;
                 self.previous = Previous::default();
                 self.live.clear();
             }

@@ -5,16 +5,21 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::task::Poll;
 use std::thread::JoinHandle;
 
 use tokio::task::{JoinSet, LocalSet};
 
+use crate::base::clock::Nanos;
 use crate::iteration::user::{Assignment, VirtualUser};
+use crate::measure::errors::Failure;
 use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
+use crate::measure::sample::{Ended, IterationSample};
 
 use super::Running;
 
@@ -22,7 +27,7 @@ use super::Running;
 type Worker = JoinHandle<io::Result<usize>>;
 
 /// Starts the workers of a workload, its virtual users spread evenly over them.
-pub(super) fn start(running: &Arc<Running>, sender: &SyncSender<Batch>) -> io::Result<Vec<Worker>> {
+pub(super) fn start(running: &Arc<Running>, sender: &SyncSender<Batch>) -> Vec<io::Result<Worker>> {
     let users = running.load.plan.workloads[running.workload].runner.concurrency();
     let workers = running.load.workers.clamp(1, users.max(1));
     (0..workers)
@@ -58,6 +63,8 @@ fn work(
         ticker.abort();
         panics
     });
+    // A resolver that hangs must not hold up the end of the run.
+    runtime.shutdown_background();
     recorder.borrow_mut().flush(true);
     Ok(panics)
 }
@@ -97,10 +104,68 @@ async fn user(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>) {
             &workload.runner,
             load.stop.cut_off_token(),
         );
-        let (sample, failure) = iteration.await;
+        let ended = caught(iteration).await;
         let mut recorder = recorder.borrow_mut();
-        sample.error = failure.map_or(0, |failure| recorder.failure(failure));
-        recorder.record(sample);
+        if let Ok((sample, failure)) = ended {
+            sample.error = failure.map_or(0, |failure| recorder.failure(failure));
+            recorder.record(sample);
+        } else {
+            // The iteration is lost, but neither its place in the results nor the run is.
+            user = VirtualUser::new(&load.context);
+            let mut sample = lost(&assignment, load.context.clock.now_ns());
+            sample.error = recorder.failure(fault_of_bench());
+            recorder.record(&sample);
+        }
         running.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Ends with `Err` when `iteration` panics; the panic's message is on standard error then.
+async fn caught<T>(iteration: impl Future<Output = T>) -> Result<T, ()> {
+    let mut iteration = std::pin::pin!(iteration);
+    std::future::poll_fn(|cx| {
+        // Nothing that the iteration used is looked at after a panic.
+        match catch_unwind(AssertUnwindSafe(|| iteration.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(())),
+        }
+    })
+    .await
+}
+
+/// What is kept of an iteration that panicked.
+fn lost(assignment: &Assignment, now_ns: Nanos) -> IterationSample {
+    IterationSample {
+        workload: assignment.workload,
+        number: assignment.number,
+        due_ns: assignment.due_ns,
+        start_ns: assignment.due_ns,
+        duration_ns: now_ns.saturating_sub(assignment.due_ns),
+        ended: Ended::Failed,
+        ..IterationSample::default()
+    }
+}
+
+fn fault_of_bench() -> Failure {
+    let message = "a fault of bench itself, described on standard error; please report it".to_owned();
+    Failure { class: "bench".to_owned(), action: None, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_iteration_that_panics_is_caught_at_whatever_step() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let panicking = |steps: u32| async move {
+            for step in 0..4 {
+                assert_ne!(step, steps, "expected by this test");
+                tokio::task::yield_now().await;
+            }
+            steps
+        };
+        let ended = (0..6).map(|steps| runtime.block_on(caught(panicking(steps))));
+        assert_eq!(ended.collect::<Vec<_>>(), [Err(()), Err(()), Err(()), Err(()), Ok(4), Ok(5)]);
     }
 }

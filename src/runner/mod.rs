@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::iteration::Context;
@@ -22,7 +23,6 @@ use stop::{Stop, StopReason};
 /// Batches that may wait for the disk.
 const BATCHES_MAX: usize = 64;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// How a load is doing.
 pub struct Progress<'a> {
@@ -102,17 +102,23 @@ fn run_workload(
     let (sender, batches) = sync_channel(BATCHES_MAX);
     let threads = closed::start(&running, &sender);
     drop(sender);
-    let mut coordinator =
-        Coordinator { running: &running, log, total: Live::new(), failed: None, flushed: Instant::now() };
+    let mut coordinator = Coordinator { running: &running, log, total: Live::new(), failed: None };
     coordinator.collect(&batches, observer);
     let Coordinator { failed, total, .. } = coordinator;
-    for thread in threads? {
-        match thread.join() {
-            Ok(Ok(0)) => {}
-            Ok(Ok(panics)) => notes
-                .push(format!("{panics} virtual users ended by a fault of bench itself; please report it")),
-            Ok(Err(error)) => notes.push(format!("a worker could not start: {error}")),
-            Err(_) => notes.push("a worker ended by a fault of bench itself; please report it".to_owned()),
+    // Less load than was asked for is no valid run.
+    let short_of_load = |reason: String| load.stop.stop(StopReason::Failed(reason));
+    for thread in threads {
+        match thread.map(JoinHandle::join) {
+            Ok(Ok(Ok(0))) => {}
+            Ok(Ok(Ok(panics))) => {
+                short_of_load(format!(
+                    "{panics} virtual users ended by a fault of bench itself; please report it"
+                ));
+            }
+            Err(error) | Ok(Ok(Err(error))) => short_of_load(format!("a worker could not start: {error}")),
+            Ok(Err(_)) => {
+                short_of_load("a worker ended by a fault of bench itself; please report it".to_owned());
+            }
         }
     }
     if total.dropped > 0 {
@@ -137,7 +143,6 @@ struct Coordinator<'a> {
     log: &'a mut LogWriter,
     total: Live,
     failed: Option<io::Error>,
-    flushed: Instant,
 }
 
 impl Coordinator<'_> {
@@ -153,9 +158,6 @@ impl Coordinator<'_> {
                 shown = Instant::now();
                 observer.progress(&self.running.progress(&self.total));
             }
-        }
-        if let Err(error) = self.log.flush() {
-            self.fail(error);
         }
     }
 
@@ -173,11 +175,8 @@ impl Coordinator<'_> {
             self.log.failures(&batch.failures)?;
         }
         self.log.samples(&batch.samples)?;
-        if self.flushed.elapsed() >= FLUSH_EVERY {
-            self.flushed = Instant::now();
-            self.log.flush()?;
-        }
-        Ok(())
+        // A batch that waits in this process dies with it, and there may be none to follow it soon.
+        self.log.flush()
     }
 
     fn fail(&mut self, error: io::Error) {

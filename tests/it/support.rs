@@ -39,6 +39,13 @@ impl Bench {
         Ended::from(self.command(arguments).output().unwrap())
     }
 
+    /// Writes `scenario.yaml`, which has these keys, and a deployment whose default target is `url`
+    /// and which has these further keys.
+    pub(crate) fn load(&self, url: &str, deployment: &str, scenario: &str) {
+        self.write("deployment.yaml", format!("targets: {{ default: \"{url}\" }}\n{deployment}\n"));
+        self.write("scenario.yaml", format!("title: t\ndeployment: deployment.yaml\n{scenario}\n"));
+    }
+
     /// The only run directory below `runs/`.
     pub(crate) fn run_directory(&self) -> PathBuf {
         let mut entries: Vec<_> = std::fs::read_dir(self.path().join("runs")).unwrap().collect();
