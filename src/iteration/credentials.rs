@@ -16,6 +16,7 @@ use crate::plan::deployment::Auth;
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 /// A token is renewed when this share of its life is left.
 const RENEW_AT_SHARE_LEFT: f64 = 0.2;
+/// How long after a failure renewal is tried again, and the shortest time between two logins.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The current proof of who makes the requests.
@@ -69,22 +70,23 @@ impl Credentials {
     /// Renews a Keystone token before it expires, for as long as it is polled. A failure is tried
     /// again soon: the old token may still hold.
     pub async fn keep_fresh(&self, auth: &Auth, client: &PlainClient, valid_for: Option<Duration>) {
-        let (Auth::Keystone(credentials), Some(mut valid_for)) = (auth, valid_for) else {
+        let (Auth::Keystone(credentials), Some(valid_for)) = (auth, valid_for) else {
             return std::future::pending().await;
         };
+        let mut wait = renew_after(valid_for);
         loop {
-            tokio::time::sleep(valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT)).await;
+            tokio::time::sleep(wait).await;
             let renewed = keystone::issue_token(client, credentials).await;
             let renewed =
                 renewed.and_then(|token| Ok((sensitive(X_AUTH_TOKEN, token.value.expose())?, token)));
-            match renewed {
+            wait = match renewed {
                 Ok((header, token)) => {
-                    valid_for = token.valid_for;
                     let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                     *current = Some(Current { header, token: Some(token.value) });
+                    renew_after(token.valid_for)
                 }
-                Err(_) => tokio::time::sleep(RETRY_AFTER).await,
-            }
+                Err(_) => RETRY_AFTER,
+            };
         }
     }
 
@@ -92,6 +94,10 @@ impl Credentials {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.as_ref().and_then(|current| current.token.clone())
     }
+}
+
+fn renew_after(valid_for: Duration) -> Duration {
+    valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT).max(RETRY_AFTER)
 }
 
 fn sensitive(name: HeaderName, value: &str) -> Result<(HeaderName, HeaderValue), PlainError> {
