@@ -2,8 +2,8 @@
 //!
 //! Self time: a point's duration without the union of its children's. Points of the same service,
 //! name and detail count together, so that forty short queries can be found guilty as well as one
-//! long one. Time of the iteration in which no trace point was open competes too: the harness and the
-//! network can be guilty.
+//! long one. Time of the requests in which no trace point was open competes too: the network, a queue
+//! before the service and this machine can be guilty. Pauses between requests cannot.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,10 @@ use crate::results::model::{Culprit, StoredPoint, StoredTrace};
 /// The name under which time outside all trace points appears.
 pub const OUTSIDE: &str = "outside the traced services";
 
-/// The guilty point of an iteration that took `iteration_ms`; `None` when the trace is empty.
+/// The guilty point of an iteration that took `iteration_ms`, of which its requests took
+/// `requests_ms`; `None` when the trace is empty.
 #[must_use]
-pub fn find(trace: &StoredTrace, iteration_ms: f64) -> Option<Culprit> {
+pub fn find(trace: &StoredTrace, iteration_ms: f64, requests_ms: f64) -> Option<Culprit> {
     let mut groups: HashMap<(&str, &str, &str), Group> = HashMap::new();
     for (index, point) in trace.points.iter().enumerate() {
         let key = (point.service.as_str(), point.name.as_str(), point.detail.as_str());
@@ -26,12 +27,12 @@ pub fn find(trace: &StoredTrace, iteration_ms: f64) -> Option<Culprit> {
         }
     }
     let worst = groups.into_values().max_by_key(|group| (group.self_us, std::cmp::Reverse(group.longest)))?;
-    let outside_ms = iteration_ms - milliseconds(covered_us(&trace.points));
+    let outside_ms = requests_ms - milliseconds(covered_us(&trace.points));
     let self_ms = milliseconds(worst.self_us);
     if outside_ms > self_ms {
         return Some(Culprit {
             name: OUTSIDE.to_owned(),
-            detail: "network, queues before the service, or this machine".to_owned(),
+            detail: "(network, a queue before the service, or this machine)".to_owned(),
             service: String::new(),
             host: String::new(),
             calls: 1,
@@ -44,7 +45,7 @@ pub fn find(trace: &StoredTrace, iteration_ms: f64) -> Option<Culprit> {
     Some(Culprit {
         name: point.name.clone(),
         detail: point.detail.clone(),
-        service: point.service.clone(),
+        service: service(point),
         host: point.host.clone(),
         calls: worst.calls,
         self_ms,
@@ -60,19 +61,35 @@ struct Group {
     longest: usize,
 }
 
-/// The time in which at least one root was open.
+/// `keystone/public`: a service's own name says little without its project's.
+fn service(point: &StoredPoint) -> String {
+    match (point.project.as_str(), point.service.as_str()) {
+        (project, "") => project.to_owned(),
+        ("", service) => service.to_owned(),
+        (project, service) if project == service => service.to_owned(),
+        (project, service) => format!("{project}/{service}"),
+    }
+}
+
+/// The time in which at least one root was open. What lies below a root without a stop counts in
+/// its place.
 fn covered_us(points: &[StoredPoint]) -> u64 {
-    let mut roots: Vec<(i64, i64)> = points
-        .iter()
-        .filter(|point| point.depth == 0)
-        .filter_map(|point| {
-            let duration = i64::try_from(point.duration_us?).ok()?;
-            Some((point.start_us, point.start_us.saturating_add(duration)))
-        })
-        .collect();
-    roots.sort_unstable();
+    let mut open: Vec<(i64, i64)> = Vec::new();
+    let mut counted_depth = u32::MAX;
+    for point in points {
+        if point.depth > counted_depth {
+            continue;
+        }
+        counted_depth = u32::MAX;
+        if let Some(duration) = point.duration_us {
+            counted_depth = point.depth;
+            let end = point.start_us.saturating_add_unsigned(duration);
+            open.push((point.start_us, end));
+        }
+    }
+    open.sort_unstable();
     let (mut covered, mut until) = (0, i64::MIN);
-    for (start, end) in roots {
+    for (start, end) in open {
         let start = start.max(until);
         if end > start {
             covered += end.abs_diff(start);
@@ -172,16 +189,36 @@ mod tests {
                 ("a", 1, 0.5),
             ),
         ] {
-            let culprit = find(&trace(points), iteration_ms).unwrap();
+            let culprit = find(&trace(points), iteration_ms, iteration_ms).unwrap();
             assert_eq!((culprit.name.as_str(), culprit.calls), (expected.0, expected.1), "{what}");
             assert!((culprit.share - expected.2).abs() < 1e-9, "{what}: {}", culprit.share);
         }
-        assert!(find(&trace(&[]), 10.0).is_none());
+        assert!(find(&trace(&[]), 10.0, 10.0).is_none());
+    }
+
+    #[test]
+    fn neither_pauses_nor_a_lost_stop_are_time_outside() {
+        let mut trace =
+            trace(&[(0, "wsgi", 0, 0, 0), (1, "rpc", 0, 60_000, 50_000), (2, "db", 0, 10_000, 10_000)]);
+        trace.points[0].duration_us = None;
+        let culprit = find(&trace, 1_000.0, 80.0).unwrap();
+        assert_eq!((culprit.name.as_str(), culprit.share), ("rpc", 0.05));
+    }
+
+    #[test]
+    fn a_service_is_named_with_its_project() {
+        let mut trace = trace(&[(0, "wsgi", 0, 9, 9)]);
+        for (project, service, expected) in
+            [("keystone", "public", "keystone/public"), ("", "api", "api"), ("p", "", "p"), ("p", "p", "p")]
+        {
+            (trace.points[0].project, trace.points[0].service) = (project.into(), service.into());
+            assert_eq!(find(&trace, 0.009, 0.009).unwrap().service, expected);
+        }
     }
 
     #[test]
     fn its_path_names_the_points_above_it() {
         let points = &[(0, "wsgi", 0, 9, 0), (1, "rpc", 0, 3, 0), (1, "rpc2", 3, 6, 0), (2, "db", 3, 6, 6)];
-        assert_eq!(find(&trace(points), 0.009).unwrap().path, ["wsgi", "rpc2"]);
+        assert_eq!(find(&trace(points), 0.009, 0.009).unwrap().path, ["wsgi", "rpc2"]);
     }
 }

@@ -397,7 +397,7 @@ pub struct Culprit {
     pub name: String,
     /// What it did: a statement, a path, a method; empty when its info does not say.
     pub detail: String,
-    /// The service that reported it.
+    /// The service that reported it, after its project: `keystone/public`.
     pub service: String,
     /// The host that reported it.
     pub host: String,
