@@ -15,6 +15,10 @@ use crate::verdict;
 
 use super::exit::{Exit, Stopped};
 
+/// A wrong key shows nowhere else: services answer as if nothing had been asked.
+const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
+    accept this HMAC key and report to this collector";
+
 /// Reads the log of a run and makes its results, still without traces.
 pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results), Stopped> {
     let aggregate = Aggregate::read(&directory.log())
@@ -35,11 +39,15 @@ pub(super) fn explain(results: &mut Results, fetched: &Fetched) {
         let trace = fetched.traces.iter().find(|trace| trace.trace_id == slow.iteration.trace_id);
         let Some(trace) = trace else { continue };
         slow.trace = trace.state;
-        slow.culprit = culprit::find(trace, slow.iteration.duration_ms);
+        let requests_ms = slow.actions.iter().map(|action| action.duration_ms).sum();
+        slow.culprit = culprit::find(trace, slow.iteration.duration_ms, requests_ms);
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
     }
     results.findings = findings::of_slowest(&results.slowest);
     results.profiling.collector_error.clone_from(&fetched.error);
+    if !fetched.traces.is_empty() && fetched.traces.iter().all(|trace| trace.state == TraceState::Absent) {
+        results.notes.push(NO_POINTS.to_owned());
+    }
 }
 
 /// Writes results.json and report.html, and prints what a person wants to know.

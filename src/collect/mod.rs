@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::base::secret::Secret;
-use crate::osprofiler::driver::Collector;
+use crate::osprofiler::driver::{Collector, DriverError};
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::model::{StoredPoint, StoredTrace, TraceState};
 
@@ -22,7 +22,7 @@ const POLL_EVERY: Duration = Duration::from_millis(250);
 pub struct Fetched {
     /// One entry for each id that was asked for, absent ones included.
     pub traces: Vec<StoredTrace>,
-    /// The collector's last error.
+    /// The collector's last error, if it cost a trace.
     pub error: Option<String>,
 }
 
@@ -48,7 +48,8 @@ pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
     let mut waiting: Vec<Uuid> = ids.to_vec();
     loop {
         let mut unsettled = Vec::new();
-        for id in waiting {
+        let mut asking = waiting.into_iter();
+        while let Some(id) = asking.next() {
             match collector.records(&id.to_string()).await {
                 Ok(records) => {
                     let trace = stored(id, &TraceTree::build(&records));
@@ -60,11 +61,14 @@ pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
                     }
                 }
                 Err(error) => {
-                    let fatal = !error.is_transient();
-                    fetched.error = Some(error.chain());
-                    if !fatal {
+                    if error.is_transient() {
                         unsettled.push(id);
                     }
+                    // What does not answer at all would cost the same wait for each of the others.
+                    if matches!(error, DriverError::Connect { .. } | DriverError::Timeout { .. }) {
+                        unsettled.extend(asking.by_ref());
+                    }
+                    fetched.error = Some(error.chain());
                 }
             }
         }
@@ -75,6 +79,9 @@ pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
         tokio::time::sleep(POLL_EVERY).await;
     }
     fetched.traces = ids.iter().filter_map(|id| latest.remove(id)).collect();
+    if fetched.traces.len() == ids.len() {
+        fetched.error = None;
+    }
     fetched
 }
 
