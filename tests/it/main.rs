@@ -2,5 +2,7 @@
 //! servers and, where a variable names one, real services.
 
 mod demo;
+mod real_keystone;
+mod real_osprofiler;
 mod support;
 mod tidy;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -76,4 +77,19 @@ impl Ended {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
+}
+
+/// The value of a variable that names a real service; says that the test is skipped if it is not set.
+pub(crate) fn service(variable: &str, what: &str) -> Option<String> {
+    let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+    if value.is_none() {
+        println!("skipped: set {variable} to {what}, or run eval \"$(tests/real/up.sh)\" first");
+    }
+    value
+}
+
+/// Held by tests that count what is in the real redis, or write to it.
+pub(crate) fn redis_to_oneself() -> MutexGuard<'static, ()> {
+    static REDIS: Mutex<()> = Mutex::new(());
+    REDIS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -124,7 +124,7 @@ async fn rows_of_the_python_driver_are_read_from_sqlite() {
 }
 
 #[tokio::test]
-async fn redis_gives_back_what_was_written() {
+async fn real_redis_gives_back_what_was_written() {
     let Some(url) = redis_url() else { return };
     let collector = Collector::connect(&url).await.unwrap();
     check_round_trip(collector.clone()).await;
@@ -143,14 +143,6 @@ async fn redis_gives_back_what_was_written() {
         collector.write(batch).await.unwrap();
     }
     assert!(matches!(collector.records(&huge[0].base_id).await, Err(DriverError::TooLarge { .. })));
-}
-
-#[tokio::test]
-async fn what_the_python_driver_wrote_is_read_from_redis() {
-    let (Some(url), Ok(base_id)) = (redis_url(), std::env::var("BENCH_TEST_REDIS_BASE_ID")) else { return };
-    let records = Collector::connect(&url).await.unwrap().records(&base_id).await.unwrap();
-    println!("{}", crate::osprofiler::compat::compat_report(&records));
-    assert!(records.len() >= 2);
 }
 
 #[tokio::test]
