@@ -181,14 +181,17 @@ impl DriverError {
         matches!(self, Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. })
     }
 
-    /// The error and its causes on one line.
+    /// The error and its causes on one line, each once.
     #[must_use]
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();
         while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
+            let words = error.to_string();
+            if !text.contains(&words) {
+                text.push_str(": ");
+                text.push_str(&words);
+            }
             cause = error.source();
         }
         text
