@@ -52,9 +52,15 @@ pub async fn issue_token(client: &PlainClient, credentials: &Credentials) -> Res
     if answer.status != 201 {
         let words =
             json.pointer("/error/message").and_then(|message| message.as_str()).unwrap_or("no message");
+        let check = match answer.status {
+            401 | 403 => "user, password, project and domains under `auth.keystone`",
+            500.. => "the service's log",
+            _ => "that the `auth_url` under `auth.keystone` is Keystone's, such as http://127.0.0.1:5000/v3",
+        };
         return Err(PlainError(format!(
-            "{url} answered {}: {words}; check user, password, project and domains under `auth.keystone`",
-            answer.status
+            "{url} answered {}: {}; check {check}",
+            answer.status,
+            words.trim_end_matches('.')
         )));
     }
     let value = answer.headers.get("x-subject-token").and_then(|value| value.to_str().ok());
