@@ -179,5 +179,9 @@ fn real_keystone_refuses_a_wrong_password_before_the_load() {
         assert!(ended.stderr.contains(part), "{}", ended.stderr);
     }
     assert!(!ended.stderr.contains("not-the-password"));
+    let wrong_url = [("OS_AUTH_URL", &*format!("{}/nowhere/v3", keystone.auth_url))];
+    let ended = keystone.run(&bench, &short_scenario(&bench), &[], &wrong_url).expect_code(69);
+    assert!(ended.stderr.contains("answered 404: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("check that the `auth_url`"), "{}", ended.stderr);
     assert_eq!(std::fs::read_dir(bench.path().join("runs")).unwrap().count(), 0, "an empty run stays");
 }

@@ -85,8 +85,13 @@ fn text<'a>(headers: &'a Value, name: &str) -> &'a str {
     headers[name].as_str().unwrap_or_else(|| panic!("no {name} in {headers}"))
 }
 
-async fn collector(url: &str) -> Collector {
-    Collector::connect(&Secret::new(url)).await.unwrap()
+/// Runs a check that writes to redis, unless there is none.
+fn with_redis<Check: Future<Output = ()>>(check: impl FnOnce(Peer, String) -> Check) {
+    let Some(peer) = Peer::start() else { return };
+    let Some(url) = service("BENCH_TEST_REDIS_URL", "a redis") else { return };
+    let _redis = redis_to_oneself();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(check(peer, url));
 }
 
 #[test]
@@ -177,11 +182,13 @@ fn real_headers_of_the_library_are_accepted_here() {
     }
 }
 
-#[tokio::test]
-async fn real_traces_of_the_library_are_read_from_redis() {
-    let Some(mut peer) = Peer::start() else { return };
-    let Some(url) = service("BENCH_TEST_REDIS_URL", "a redis") else { return };
-    let collector = collector(&url).await;
+#[test]
+fn real_traces_of_the_library_are_read_from_redis() {
+    with_redis(check_traces_of_the_library);
+}
+
+async fn check_traces_of_the_library(mut peer: Peer, url: String) {
+    let collector = Collector::connect(&Secret::new(&url)).await.unwrap();
     let mut write = json!({
         "op": "write", "connection_string": url, "hmac_key": "k",
         "project": "keystone", "service": "public", "host": "vm",
@@ -193,10 +200,7 @@ async fn real_traces_of_the_library_are_read_from_redis() {
                 {"name": "my-op", "children": [{"name": "rpc", "open": true}]}]},
             {"name": "wsgi", "sleep_ms": 2}],
     });
-    let written = {
-        let _redis = redis_to_oneself();
-        peer.ask(&write)
-    };
+    let written = peer.ask(&write);
     let base_id = text(&written, "base_id").to_owned();
     let records = collector.records(&base_id).await.unwrap();
     let tree = TraceTree::build(&records);
@@ -225,20 +229,19 @@ async fn real_traces_of_the_library_are_read_from_redis() {
     // A wide one, and another request of the same trace: all roots are told.
     write["base_id"] = base_id.clone().into();
     write["points"] = json!([{"name": "wsgi", "children": vec![json!({"name": "db"}); 150]}]);
-    {
-        let _redis = redis_to_oneself();
-        peer.ask(&write);
-    }
+    peer.ask(&write);
     let records = collector.records(&base_id).await.unwrap();
     assert_eq!(TraceTree::build(&records).points.len(), 6 + 151);
     assert_same_report(&mut peer, &url, &base_id, &compat_report(&records));
 }
 
-#[tokio::test]
-async fn real_library_reads_what_we_wrote_to_redis() {
-    let Some(mut peer) = Peer::start() else { return };
-    let Some(url) = service("BENCH_TEST_REDIS_URL", "a redis") else { return };
-    let collector = collector(&url).await;
+#[test]
+fn real_library_reads_what_we_wrote_to_redis() {
+    with_redis(check_our_traces);
+}
+
+async fn check_our_traces(mut peer: Peer, url: String) {
+    let collector = Collector::connect(&Secret::new(&url)).await.unwrap();
     let notifier = Arc::new(QueueNotifier::start(collector.clone(), 1_000));
     let identity = Identity { project: "demo".into(), service: "api".into(), host: "vm".into() };
     let sink: Arc<dyn Notifier> = Arc::clone(&notifier) as Arc<dyn Notifier>;
@@ -261,10 +264,7 @@ async fn real_library_reads_what_we_wrote_to_redis() {
         drop(first);
         drop(second);
     }
-    let written = {
-        let _redis = redis_to_oneself();
-        notifier.shutdown().await
-    };
+    let written = notifier.shutdown().await;
     assert_eq!((written.written, written.dropped, written.last_error), (12, 0, None));
 
     let theirs = peer.ask(&json!({"op": "report", "connection_string": url, "base_id": trace.base_id()}));
