@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 use crate::results::model::Finding;
 
@@ -75,9 +76,51 @@ pub fn finding(finding: &Finding) -> String {
         String::new()
     };
     format!(
-        "{which} spent most time in {}{detail}{service}{under}: {}{calls}, {:.0} % of the iteration (medians).",
+        "{which} spent most time {}{}{detail}{service}{under}: {}{calls}, {:.0} % of the iteration (medians).",
+        if finding.name == OUTSIDE { "" } else { "in " },
         finding.name,
         duration(finding.median_self_ms),
         finding.median_share * 100.0
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_a_sentence() {
+        let mut point = Finding {
+            name: "db".into(),
+            detail: "SELECT 1".into(),
+            service: "keystone/public".into(),
+            path: vec!["wsgi GET /".into()],
+            iterations: 3,
+            of: 10,
+            median_self_ms: 80.0,
+            median_share: 0.87,
+            median_calls: 40.0,
+            trace_ids: Vec::new(),
+        };
+        assert_eq!(
+            finding(&point),
+            "3 of the 10 slowest iterations spent most time in db SELECT 1 in keystone/public under \
+             wsgi GET /: 80.0 ms in 40 calls, 87 % of the iteration (medians)."
+        );
+        point = Finding {
+            name: OUTSIDE.into(),
+            detail: "(network)".into(),
+            service: String::new(),
+            path: Vec::new(),
+            iterations: 1,
+            of: 1,
+            median_calls: 1.0,
+            ..point
+        };
+        assert_eq!(
+            finding(&point),
+            "The slowest iteration spent most time outside the traced services (network): 80.0 ms, \
+             87 % of the iteration (medians)."
+        );
+    }
 }
