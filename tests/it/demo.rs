@@ -35,7 +35,7 @@ fn the_first_run_finds_the_slow_query_and_names_it() {
     let results = bench.results();
     assert_eq!(results["iterations"].as_array().unwrap().len(), 200);
     let finding = &results["findings"][0];
-    assert_eq!((finding["name"].as_str(), finding["service"].as_str()), (Some("db"), Some("identity")));
+    assert_eq!((finding["name"].as_str(), finding["service"].as_str()), (Some("db"), Some("demo/identity")));
     assert!(finding["detail"].as_str().unwrap().contains("FROM assignment"), "{finding}");
     assert!(
         ended.stdout.contains("slowest iterations spent most time in db SELECT assignment"),
