@@ -30,6 +30,8 @@ pub(super) struct Marks {
     pub(super) first_read: Cell<Option<Instant>>,
     /// Set while nothing is awaited: a read then asks the socket itself whether the peer is gone.
     pub(super) idle: Cell<bool>,
+    /// Set by such a read when there are bytes that the runtime has not heard of.
+    pub(super) unheard: Cell<bool>,
 }
 
 /// A connection that notes when bytes go through it.
@@ -173,6 +175,7 @@ impl AsyncWrite for MarkedStream {
 }
 
 impl MarkedStream {
+    /// True when the peer has ended the connection; notes whether there is something to read.
     fn is_closed_by_peer(&self) -> bool {
         let socket = match &self.stream {
             Stream::Plain(stream) => stream,
@@ -180,7 +183,10 @@ impl MarkedStream {
         };
         let mut byte = [std::mem::MaybeUninit::uninit()];
         match socket2::SockRef::from(socket).peek(&mut byte) {
-            Ok(length) => length == 0,
+            Ok(length) => {
+                self.marks.unheard.set(length > 0);
+                length == 0
+            }
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         }
     }

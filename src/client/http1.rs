@@ -23,6 +23,8 @@ use super::error::ClientError;
 use super::{Answer, Phases, Request};
 
 const HEADERS_MAX: usize = 256;
+/// How often what came unasked is read before the connection is given up.
+const IDLE_READS_MAX: usize = 3;
 
 /// An open connection.
 pub(super) struct Http1 {
@@ -44,17 +46,26 @@ impl Http1 {
 
     /// True when another request can be sent; notices a connection that the server has closed.
     pub(super) async fn is_usable(&mut self) -> bool {
-        let Self { sender, driver, marks, ended, .. } = self;
-        marks.idle.set(true);
-        let usable = poll_fn(|cx| {
-            if !*ended && driver.as_mut().poll(cx).is_ready() {
-                *ended = true;
+        for _ in 0..IDLE_READS_MAX {
+            self.marks.unheard.set(false);
+            self.marks.idle.set(true);
+            let Self { sender, driver, ended, .. } = self;
+            let usable = poll_fn(|cx| {
+                if !*ended && driver.as_mut().poll(cx).is_ready() {
+                    *ended = true;
+                }
+                Poll::Ready(!*ended && sender.is_ready())
+            });
+            let usable = usable.await;
+            self.marks.idle.set(false);
+            if !usable || !self.marks.unheard.get() {
+                return usable;
             }
-            Poll::Ready(!*ended && sender.is_ready())
-        });
-        let usable = usable.await;
-        marks.idle.set(false);
-        usable
+            // A farewell, or a TLS record that means nothing: once the runtime has looked at its
+            // sockets, it can be read.
+            tokio::task::yield_now().await;
+        }
+        false
     }
 
     /// Sends a request and reads its answer, noting send, wait and receive.

@@ -516,6 +516,7 @@ fn tls_is_verified_unless_told_otherwise() {
         let results = bench.results();
         assert_eq!(results["workloads"][0]["iterations"]["ok"], 2);
         assert_eq!(results["deployment"]["tls_verified"], verified);
+        assert_eq!(results["workloads"][0]["actions"][0]["connections_opened"], 1, "TLS is kept alive too");
         assert!(results["workloads"][0]["actions"][0]["phases"]["tls_ms"].as_f64().unwrap() > 0.0);
     }
 }
