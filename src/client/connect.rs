@@ -1,10 +1,8 @@
 //! Opening a connection: resolve, TCP, TLS, each timed.
 
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -21,27 +19,11 @@ use super::Phases;
 use super::error::ClientError;
 use super::url::Origin;
 
-/// Instants at which bytes went through a connection.
-#[derive(Default)]
-pub(super) struct Marks {
-    /// When bytes were written last.
-    pub(super) last_write: Cell<Option<Instant>>,
-    /// When bytes were read first since this was cleared.
-    pub(super) first_read: Cell<Option<Instant>>,
-    /// Set while nothing is awaited: a read then asks the socket itself whether the peer is gone.
-    pub(super) idle: Cell<bool>,
-    /// Set by such a read when there are bytes that the runtime has not heard of.
-    pub(super) unheard: Cell<bool>,
-}
-
-/// A connection that notes when bytes go through it.
-pub(super) struct MarkedStream {
-    stream: Stream,
-    marks: Rc<Marks>,
-}
-
-enum Stream {
+/// An open connection, encrypted or not.
+pub(super) enum Stream {
+    /// TCP alone.
     Plain(TcpStream),
+    /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -50,7 +32,7 @@ pub(super) async fn connect(
     origin: &Origin,
     tls: &Arc<ClientConfig>,
     phases: &mut Phases,
-) -> Result<(MarkedStream, Rc<Marks>), ClientError> {
+) -> Result<Stream, ClientError> {
     phases.opened = true;
     let started = Instant::now();
     let addresses = resolve(origin).await?;
@@ -61,15 +43,13 @@ pub(super) async fn connect(
     phases.connect_ns = saturating_nanos(connected - resolved);
     // Small requests must leave at once; a socket that refuses the option works all the same.
     let _ = socket.set_nodelay(true);
-    let stream = if origin.tls {
+    if origin.tls {
         let stream = handshake(origin, tls, socket).await?;
         phases.tls_ns = saturating_nanos(connected.elapsed());
-        Stream::Tls(Box::new(stream))
+        Ok(Stream::Tls(Box::new(stream)))
     } else {
-        Stream::Plain(socket)
-    };
-    let marks = Rc::new(Marks::default());
-    Ok((MarkedStream { stream, marks: Rc::clone(&marks) }, marks))
+        Ok(Stream::Plain(socket))
+    }
 }
 
 async fn resolve(origin: &Origin) -> Result<Vec<SocketAddr>, ClientError> {
@@ -106,94 +86,69 @@ async fn handshake(
     connected.map_err(|error| ClientError::handshaking(&origin.authority, &error))
 }
 
-impl AsyncRead for MarkedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let poll = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        };
-        // The runtime may not have heard yet of an end that the system knows of already. A request
-        // that is sent into it fails through no fault of the service.
-        if poll.is_pending() && self.marks.idle.get() && self.is_closed_by_peer() {
-            return Poll::Ready(Ok(()));
-        }
-        if buffer.filled().len() > before && self.marks.first_read.get().is_none() {
-            self.marks.first_read.set(Some(Instant::now()));
-        }
-        poll
-    }
-}
-
-impl AsyncWrite for MarkedStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let poll = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        };
-        self.mark_write(&poll);
-        poll
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let poll = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        };
-        self.mark_write(&poll);
-        poll
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(stream) => stream.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
-
-impl MarkedStream {
-    /// True when the peer has ended the connection; notes whether there is something to read.
-    fn is_closed_by_peer(&self) -> bool {
-        let socket = match &self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.get_ref().0,
+impl Stream {
+    /// What the socket itself says, which may know more than the runtime: closed, quiet, or bytes that
+    /// nobody asked for.
+    pub(super) fn look(&self) -> Look {
+        let socket = match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
         };
         let mut byte = [std::mem::MaybeUninit::uninit()];
         match socket2::SockRef::from(socket).peek(&mut byte) {
-            Ok(length) => {
-                self.marks.unheard.set(length > 0);
-                length == 0
+            Ok(0) => Look::Closed,
+            Ok(_) => Look::Bytes,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Look::Quiet
             }
-            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            Err(_) => Look::Closed,
+        }
+    }
+}
+
+/// What an idle socket says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing to read.
+    Quiet,
+    /// Something to read.
+    Bytes,
+    /// The peer has ended the connection.
+    Closed,
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
-    fn mark_write(&self, poll: &Poll<io::Result<usize>>) {
-        if matches!(poll, Poll::Ready(Ok(written)) if *written > 0) {
-            self.marks.last_write.set(Some(Instant::now()));
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

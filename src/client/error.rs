@@ -100,14 +100,12 @@ impl ClientError {
         Self::Tls { address: address.to_owned(), reason: format!("{reason}{help}") }
     }
 
-    /// An error of hyper's; `answered` tells whether the answer had begun, `reused` whether the
+    /// A connection that ended; `answered` tells whether the answer had begun, `reused` whether the
     /// connection had served a request before.
-    pub(super) fn exchanging(error: &hyper::Error, answered: bool, reused: bool) -> Self {
-        if error.is_parse() || error.is_parse_too_large() || error.is_parse_status() || is_malformed(error) {
+    pub(super) fn closed(error: &io::Error, answered: bool, reused: bool) -> Self {
+        // rustls hands on what came and was no TLS as invalid data.
+        if error.kind() == io::ErrorKind::InvalidData {
             return Self::Protocol(chain(error));
-        }
-        if error.is_user() {
-            return Self::Request(chain(error));
         }
         let when = match (answered, reused) {
             (true, _) => "in the middle of the answer",
@@ -116,16 +114,6 @@ impl ClientError {
         };
         Self::Closed { when: format!("{when} ({})", chain(error)) }
     }
-}
-
-/// True when the body's framing is wrong: hyper wraps that as an I/O error of these kinds.
-fn is_malformed(error: &hyper::Error) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
-    cause.is_some_and(|cause| {
-        matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
-            && cause.raw_os_error().is_none()
-            && !cause.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
-    })
 }
 
 fn plain_words(error: &io::Error) -> String {

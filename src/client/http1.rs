@@ -1,177 +1,283 @@
-//! One HTTP/1.1 connection, on hyper's connection-level client.
+//! One HTTP/1.1 connection of the load path: a request written at once, an answer read into one
+//! reused buffer.
 //!
-//! The connection is driven by the task that waits for the answer, not by a task of its own: no
-//! wake-up between tasks, and a connection that is dropped is gone.
+//! Complete where a load test meets it: interim answers, chunks and trailers, HEAD, 204 and 304,
+//! bodies that end with the connection, keep-alive rules, bounded heads and bodies. What stands
+//! behind an answer without having been asked for makes the connection unusable. Nothing is retried.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::Poll;
-use std::time::Instant;
+use std::io;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body::Body as _;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{Connection, SendRequest};
-use hyper_util::rt::TokioIo;
+use http::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::base::clock::saturating_nanos;
 
-use super::connect::{MarkedStream, Marks};
+use super::connect::{Look, Stream};
 use super::error::ClientError;
+use super::framing::{Chunks, Framing, Head, head};
 use super::{Answer, Phases, Request};
 
-const HEADERS_MAX: usize = 256;
-/// How often what came unasked is read before the connection is given up.
-const IDLE_READS_MAX: usize = 3;
+const BUFFER_BYTES: usize = 16 * 1024;
+/// A buffer that a large head or body has grown is given back.
+const BUFFER_BYTES_KEPT: usize = 64 * 1024;
+/// Bodies up to this size leave in the same write as their head.
+const BODY_BYTES_INLINE: usize = 64 * 1024;
+/// Interim answers (100, 103) before the final one.
+const INTERIM_MAX: usize = 16;
 
 /// An open connection.
 pub(super) struct Http1 {
-    sender: SendRequest<Full<Bytes>>,
-    driver: Pin<Box<Connection<TokioIo<MarkedStream>, Full<Bytes>>>>,
-    marks: Rc<Marks>,
-    ended: bool,
+    stream: Stream,
+    output: Vec<u8>,
+    input: Vec<u8>,
     requests: u64,
+    /// False once the connection must not be used again.
+    usable: bool,
 }
 
 impl Http1 {
-    pub(super) async fn new(stream: MarkedStream, marks: Rc<Marks>) -> Result<Self, ClientError> {
-        let mut builder = hyper::client::conn::http1::Builder::new();
-        builder.max_headers(HEADERS_MAX);
-        let opened = builder.handshake(TokioIo::new(stream)).await;
-        let (sender, driver) = opened.map_err(|error| ClientError::exchanging(&error, false, false))?;
-        Ok(Self { sender, driver: Box::pin(driver), marks, ended: false, requests: 0 })
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            output: Vec::new(),
+            input: Vec::with_capacity(BUFFER_BYTES),
+            requests: 0,
+            usable: true,
+        }
     }
 
-    /// True when another request can be sent; notices a connection that the server has closed.
+    /// True when another request can be sent; notices a connection that the server has closed, or on
+    /// which it sent what nobody asked for.
     pub(super) async fn is_usable(&mut self) -> bool {
-        for _ in 0..IDLE_READS_MAX {
-            self.marks.unheard.set(false);
-            self.marks.idle.set(true);
-            let Self { sender, driver, ended, .. } = self;
-            let usable = poll_fn(|cx| {
-                if !*ended && driver.as_mut().poll(cx).is_ready() {
-                    *ended = true;
-                }
-                Poll::Ready(!*ended && sender.is_ready())
-            });
-            let usable = usable.await;
-            self.marks.idle.set(false);
-            if !usable || !self.marks.unheard.get() {
-                return usable;
+        self.usable
+            && match (self.stream.look(), &self.stream) {
+                (Look::Quiet, _) => true,
+                // TLS sends records of its own now and then, such as session tickets: only what comes
+                // out of it counts.
+                (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
+                _ => false,
             }
-            // A farewell, or a TLS record that means nothing: once the runtime has looked at its
-            // sockets, it can be read.
-            tokio::task::yield_now().await;
-        }
-        false
+    }
+
+    /// True when reading finds neither bytes nor the end.
+    async fn is_quiet(&mut self) -> bool {
+        // The runtime may not have heard of bytes that the socket has; a moment later it has.
+        let mut byte = [0; 1];
+        let read = tokio::time::timeout(Duration::from_millis(1), self.stream.read(&mut byte));
+        read.await.is_err()
     }
 
     /// Sends a request and reads its answer, noting send, wait and receive.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<'_>,
+        request: &Request<'_>,
         body_bytes_max: u64,
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         let reused = self.requests > 0;
         self.requests += 1;
-        let keep_body = request.keep_body;
-        let message = message(request)?;
+        // Until the answer was read to its end, nobody may use the connection.
+        self.usable = false;
+        self.write_head(request);
         let started = Instant::now();
-        self.marks.first_read.set(None);
-        self.marks.last_write.set(None);
-        let sent = self.sender.send_request(message);
-        let answer = drive(&mut self.driver, &mut self.ended, sent).await;
-        let sent_at = self.marks.last_write.get().unwrap_or(started);
-        let first_at = self.marks.first_read.get().unwrap_or_else(Instant::now).max(sent_at);
-        phases.send_ns = saturating_nanos(sent_at.saturating_duration_since(started));
-        phases.wait_ns = saturating_nanos(first_at - sent_at);
-        let begun = self.marks.first_read.get().is_some();
-        let answer = answer.map_err(|error| ClientError::exchanging(&error, begun, reused))?;
-        let (head, incoming) = answer.into_parts();
-        let body = self.read_body(incoming, body_bytes_max, keep_body).await;
-        phases.receive_ns = saturating_nanos(first_at.elapsed());
-        let (body, body_bytes) = body?;
-        Ok(Answer { status: head.status, headers: head.headers, body, body_bytes })
-    }
-
-    async fn read_body(
-        &mut self,
-        mut incoming: Incoming,
-        limit: u64,
-        keep: bool,
-    ) -> Result<(Vec<u8>, u64), ClientError> {
-        let mut body = Vec::new();
-        let mut length = 0;
-        if incoming.is_end_stream() {
-            return Ok((body, length));
-        }
-        if incoming.size_hint().lower() > limit {
-            return Err(ClientError::BodyTooLarge { limit });
-        }
-        loop {
-            let frame = drive(
-                &mut self.driver,
-                &mut self.ended,
-                poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)),
-            );
-            match frame.await {
-                None => return Ok((body, length)),
-                Some(Err(error)) => return Err(ClientError::exchanging(&error, true, false)),
-                Some(Ok(frame)) => {
-                    let Ok(data) = frame.into_data() else { continue };
-                    length += data.len() as u64;
-                    if length > limit {
-                        return Err(ClientError::BodyTooLarge { limit });
-                    }
-                    if keep {
-                        body.extend_from_slice(&data);
-                    }
-                }
+        let written = self.send(request).await;
+        let sent_at = Instant::now();
+        phases.send_ns = saturating_nanos(sent_at - started);
+        // A server may answer and close before it has read all of the request: the answer counts.
+        let mut first_at = None;
+        let answer = self.read_answer(request, body_bytes_max, &mut first_at).await;
+        let ended_at = Instant::now();
+        phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
+        phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
+        match answer {
+            Ok((answer, keep_alive)) => {
+                // Bytes behind the answer belong to no request.
+                self.usable = keep_alive && written.is_ok() && self.input.is_empty();
+                self.input.shrink_to(BUFFER_BYTES_KEPT);
+                Ok(answer)
+            }
+            Err(Broken::Answer(error)) => Err(error),
+            Err(Broken::Connection(error)) => {
+                let error = written.err().unwrap_or(error);
+                Err(ClientError::closed(&error, first_at.is_some(), reused))
             }
         }
     }
-}
 
-/// Polls the connection together with what waits for it.
-async fn drive<T>(
-    driver: &mut Pin<Box<Connection<TokioIo<MarkedStream>, Full<Bytes>>>>,
-    ended: &mut bool,
-    waiting: impl Future<Output = T>,
-) -> T {
-    let mut waiting = std::pin::pin!(waiting);
-    poll_fn(|cx| {
-        if let Poll::Ready(value) = waiting.as_mut().poll(cx) {
-            return Poll::Ready(value);
+    fn write_head(&mut self, request: &Request<'_>) {
+        let output = &mut self.output;
+        output.clear();
+        output.extend_from_slice(request.method.as_str().as_bytes());
+        output.push(b' ');
+        output.extend_from_slice(request.path.as_bytes());
+        output.extend_from_slice(b" HTTP/1.1\r\nhost: ");
+        output.extend_from_slice(request.origin.authority.as_bytes());
+        for (name, value) in &request.headers {
+            output.extend_from_slice(b"\r\n");
+            output.extend_from_slice(name.as_str().as_bytes());
+            output.extend_from_slice(b": ");
+            output.extend_from_slice(value.as_bytes());
         }
-        if *ended {
-            return Poll::Pending;
+        // A request that may have a body says how long it is, even when that is nothing.
+        let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
+        if may_have_body || !request.body.is_empty() {
+            // Writing into a vector cannot fail.
+            let _ =
+                std::io::Write::write_fmt(output, format_args!("\r\ncontent-length: {}", request.body.len()));
         }
-        // An error of the connection reaches the waiting side as its own.
-        *ended = driver.as_mut().poll(cx).is_ready();
-        // What the connection has just brought must not wait for another wake-up.
-        waiting.as_mut().poll(cx)
-    })
-    .await
-}
-
-fn message(request: Request<'_>) -> Result<http::Request<Full<Bytes>>, ClientError> {
-    let mut headers = request.headers;
-    // A scenario may name a virtual host of its own.
-    if !headers.contains_key(http::header::HOST) {
-        let authority = http::HeaderValue::from_str(&request.origin.authority);
-        let authority = authority.map_err(|error| ClientError::Request(error.to_string()))?;
-        headers.insert(http::header::HOST, authority);
+        output.extend_from_slice(b"\r\n\r\n");
     }
-    let uri = request
-        .path
-        .parse::<http::Uri>()
-        .map_err(|error| ClientError::Request(format!("{}: {error}", request.path)))?;
-    let mut message = http::Request::new(Full::new(request.body));
-    *message.method_mut() = request.method.clone();
-    *message.uri_mut() = uri;
-    *message.headers_mut() = headers;
-    Ok(message)
+
+    async fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
+        if request.body.len() <= BODY_BYTES_INLINE {
+            self.output.extend_from_slice(&request.body);
+            self.stream.write_all(&self.output).await?;
+        } else {
+            self.stream.write_all(&self.output).await?;
+            self.stream.write_all(&request.body).await?;
+        }
+        self.output.shrink_to(BUFFER_BYTES_KEPT);
+        self.stream.flush().await
+    }
+
+    async fn read_answer(
+        &mut self,
+        request: &Request<'_>,
+        body_bytes_max: u64,
+        first_at: &mut Option<Instant>,
+    ) -> Result<(Answer, bool), Broken> {
+        self.input.clear();
+        let head = self.read_head(request, first_at).await?;
+        let mut body = Body { kept: Vec::new(), length: 0, keep: request.keep_body, limit: body_bytes_max };
+        match head.framing {
+            Framing::None => {}
+            Framing::Length(length) => self.read_length(length, &mut body).await?,
+            Framing::Chunked => self.read_chunks(&mut body).await?,
+            Framing::Close => self.read_to_end(&mut body).await?,
+        }
+        let answer =
+            Answer { status: head.status, headers: head.headers, body: body.kept, body_bytes: body.length };
+        Ok((answer, head.keep_alive))
+    }
+
+    /// The final head; interim ones are passed over.
+    async fn read_head(
+        &mut self,
+        request: &Request<'_>,
+        first_at: &mut Option<Instant>,
+    ) -> Result<Head, Broken> {
+        let to_head = *request.method == Method::HEAD;
+        let mut interim = 0;
+        loop {
+            if !self.input.is_empty()
+                && let Some(head) = head(&self.input, to_head, request.keep_headers)?
+            {
+                self.input.drain(..head.length);
+                if !head.status.is_informational() {
+                    return Ok(head);
+                }
+                interim += 1;
+                if head.status == http::StatusCode::SWITCHING_PROTOCOLS || interim > INTERIM_MAX {
+                    let reason = format!("an answer {} that nobody asked for", head.status.as_u16());
+                    return Err(Broken::Answer(ClientError::Protocol(reason)));
+                }
+                continue;
+            }
+            self.read().await?;
+            first_at.get_or_insert_with(Instant::now);
+        }
+    }
+
+    async fn read_length(&mut self, length: u64, body: &mut Body) -> Result<(), Broken> {
+        if length > body.limit {
+            return Err(Broken::Answer(ClientError::BodyTooLarge { limit: body.limit }));
+        }
+        let mut left = length;
+        loop {
+            let here = usize::try_from(left).unwrap_or(usize::MAX).min(self.input.len());
+            body.take(&self.input[..here])?;
+            self.input.drain(..here);
+            left -= here as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            self.read().await?;
+        }
+    }
+
+    async fn read_chunks(&mut self, body: &mut Body) -> Result<(), Broken> {
+        let mut chunks = Chunks::new();
+        loop {
+            let taken = chunks.take(&self.input, |data| body.take(data))?;
+            self.input.drain(..taken);
+            if chunks.is_done() {
+                return Ok(());
+            }
+            self.read().await?;
+        }
+    }
+
+    async fn read_to_end(&mut self, body: &mut Body) -> Result<(), Broken> {
+        loop {
+            body.take(&self.input)?;
+            self.input.clear();
+            match self.read().await {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// More bytes into the buffer; the end of the connection is an error.
+    async fn read(&mut self) -> io::Result<()> {
+        self.input.reserve(BUFFER_BYTES);
+        match self.stream.read_buf(&mut self.input).await {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Why there is no answer.
+enum Broken {
+    /// The connection ended or failed.
+    Connection(io::Error),
+    /// The answer is at fault.
+    Answer(ClientError),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl From<ClientError> for Broken {
+    fn from(error: ClientError) -> Self {
+        Self::Answer(error)
+    }
+}
+
+/// A body as it comes in.
+struct Body {
+    kept: Vec<u8>,
+    length: u64,
+    keep: bool,
+    limit: u64,
+}
+
+impl Body {
+    fn take(&mut self, data: &[u8]) -> Result<(), ClientError> {
+        self.length += data.len() as u64;
+        if self.length > self.limit {
+            return Err(ClientError::BodyTooLarge { limit: self.limit });
+        }
+        if self.keep {
+            self.kept.extend_from_slice(data);
+        }
+        Ok(())
+    }
 }

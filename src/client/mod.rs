@@ -2,11 +2,11 @@
 //!
 //! The load path ([`pool`], [`connect`], [`http1`]) times every phase of every request, reuses
 //! connections visibly, follows no redirect and retries nothing in silence. Whatever is not load
-//! goes through [`plain`]. This is the only room that names hyper and reqwest; it knows nothing of
-//! scenarios.
+//! goes through [`plain`]. This is the only room that names reqwest; it knows nothing of scenarios.
 
 pub mod connect;
 pub mod error;
+mod framing;
 pub mod http1;
 pub mod keystone;
 pub mod plain;
@@ -31,6 +31,8 @@ pub struct Request<'a> {
     pub headers: HeaderMap,
     /// The body; empty sends none.
     pub body: Bytes,
+    /// Whether the answer's headers must be kept.
+    pub keep_headers: bool,
     /// Whether the answer's body must be kept (it is counted in any case).
     pub keep_body: bool,
 }
@@ -40,7 +42,7 @@ pub struct Request<'a> {
 pub struct Answer {
     /// The status.
     pub status: http::StatusCode,
-    /// The headers.
+    /// The headers, if they were to be kept.
     pub headers: HeaderMap,
     /// The body, if it was to be kept.
     pub body: Vec<u8>,

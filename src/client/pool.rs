@@ -36,13 +36,10 @@ impl Pool {
         let origin = request.origin;
         let mut connection = match self.take_usable(origin).await {
             Some(connection) => connection,
-            None => {
-                let (stream, marks) = connect(origin, &self.tls, phases).await?;
-                Http1::new(stream, marks).await?
-            }
+            None => Http1::new(connect(origin, &self.tls, phases).await?),
         };
         let origin = origin.clone();
-        let answer = connection.exchange(request, self.body_bytes_max, phases).await?;
+        let answer = connection.exchange(&request, self.body_bytes_max, phases).await?;
         // Only a connection whose answer was read to its end may serve again.
         self.connections.push((origin, connection));
         Ok(answer)

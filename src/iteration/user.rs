@@ -218,6 +218,7 @@ impl VirtualUser {
             path: &self.path,
             headers,
             body,
+            keep_headers: action.needs_headers(),
             keep_body: action.needs_body(),
         };
         let sending = self.pool.send(request, &mut self.phases);

@@ -61,6 +61,12 @@ pub struct Action {
 }
 
 impl Action {
+    /// True when the answer's headers must be kept; messages about a body quote its content type.
+    #[must_use]
+    pub fn needs_headers(&self) -> bool {
+        self.needs_body() || !self.expect.headers.is_empty() || !self.extracts.is_empty()
+    }
+
     /// True when the answer's body must be kept until the action is judged.
     #[must_use]
     pub fn needs_body(&self) -> bool {

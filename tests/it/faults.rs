@@ -642,6 +642,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     path,
                     headers: http::HeaderMap::new(),
                     body: bytes::Bytes::new(),
+                    keep_headers: false,
                     keep_body: true,
                 };
                 let answer = pool.send(request, &mut phases).await.unwrap();

@@ -26,7 +26,7 @@ const LINES_MAX: usize = 600;
 /// Crates that only one room may name.
 const OWNERS: [(&str, &[&str]); 8] = [
     ("reqwest::", &["client/plain.rs"]),
-    ("hyper::client", &["client/http1.rs"]),
+    ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs"]),
     ("redis::", &["osprofiler/driver/redis.rs", "osprofiler/driver/mod.rs"]),
     ("sqlx::", &["osprofiler/driver/sqlite.rs"]),

@@ -1,0 +1,380 @@
+//! How an HTTP/1.1 answer is framed (RFC 9112): its head, and where its body ends.
+//!
+//! Pure functions over bytes; reading and waiting is [`super::lean`]'s business. Everything is
+//! bounded: the head, the number of headers, a chunk's size line, the trailers.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::error::ClientError;
+
+/// The largest head of an answer, in bytes.
+pub(super) const HEAD_BYTES_MAX: usize = 256 * 1024;
+const HEADERS_MAX: usize = 256;
+/// The longest size line of a chunk, and the most bytes of trailers.
+const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+const TRAILER_BYTES_MAX: usize = 64 * 1024;
+
+/// An answer's head.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    /// Only if they were asked for.
+    pub(super) headers: HeaderMap,
+    pub(super) framing: Framing,
+    /// Whether the connection may serve another request.
+    pub(super) keep_alive: bool,
+    /// How many bytes of the buffer it took.
+    pub(super) length: usize,
+}
+
+/// Where the body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// There is none.
+    None,
+    /// After so many bytes.
+    Length(u64),
+    /// After the last chunk and its trailers.
+    Chunked,
+    /// Where the server closes the connection.
+    Close,
+}
+
+/// Reads a head off the front of `bytes`; `None` when it is not whole yet.
+pub(super) fn head(bytes: &[u8], to_head: bool, keep_headers: bool) -> Result<Option<Head>, ClientError> {
+    let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut slots);
+    let length = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => {
+            return Err(protocol(format!("its head is larger than {HEAD_BYTES_MAX} bytes")));
+        }
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(protocol(error.to_string())),
+    };
+    let status =
+        StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|error| protocol(error.to_string()))?;
+    let fields = Fields::read(response.headers)?;
+    let framing = fields.framing(status, to_head)?;
+    let persistent =
+        if response.version == Some(1) { !fields.close } else { fields.keep_alive && !fields.close };
+    let headers = if keep_headers { header_map(response.headers) } else { HeaderMap::new() };
+    // An answer that lasts until the connection ends leaves none to use again; one with two framings
+    // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
+    let two_framings = fields.length.is_some() && fields.chunked.is_some();
+    let keep_alive = persistent && framing != Framing::Close && !two_framings;
+    Ok(Some(Head { status, headers, framing, keep_alive, length }))
+}
+
+/// The fields that decide about framing.
+#[derive(Default)]
+struct Fields {
+    length: Option<u64>,
+    /// `Some(true)` when the last coding is chunked.
+    chunked: Option<bool>,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl Fields {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<Self, ClientError> {
+        let mut fields = Self::default();
+        for header in headers {
+            match header.name.len() {
+                14 if header.name.eq_ignore_ascii_case("content-length") => {
+                    fields.content_length(header.value)?
+                }
+                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
+                    let last = header.value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+                    fields.chunked = Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
+                }
+                10 if header.name.eq_ignore_ascii_case("connection") => {
+                    for token in header.value.split(|byte| *byte == b',') {
+                        fields.close |= token.trim_ascii().eq_ignore_ascii_case(b"close");
+                        fields.keep_alive |= token.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Several lengths are one if they agree, and an attack or a fault if they do not.
+    fn content_length(&mut self, value: &[u8]) -> Result<(), ClientError> {
+        for part in value.split(|byte| *byte == b',') {
+            let part = part.trim_ascii();
+            let digits = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+            let length = std::str::from_utf8(part).ok().filter(|_| digits).and_then(|text| text.parse().ok());
+            match (length, self.length) {
+                (None, _) => return Err(protocol("its content length is no number".to_owned())),
+                (Some(length), Some(other)) if length != other => {
+                    return Err(protocol("it has two content lengths".to_owned()));
+                }
+                (Some(length), _) => self.length = Some(length),
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 9112, section 6.3.
+    fn framing(&self, status: StatusCode, to_head: bool) -> Result<Framing, ClientError> {
+        if to_head || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
+            return Ok(Framing::None);
+        }
+        match (self.chunked, self.length) {
+            // The transfer encoding overrides a length that comes with it.
+            (Some(true), _) => Ok(Framing::Chunked),
+            (Some(false), _) | (None, None) => Ok(Framing::Close),
+            (None, Some(0)) => Ok(Framing::None),
+            (None, Some(length)) => Ok(Framing::Length(length)),
+        }
+    }
+}
+
+fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for header in headers {
+        // httparse lets only valid names and values pass.
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+/// Takes a chunked body apart.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    state: ChunkState,
+    /// Bytes of the size line or of the trailers seen so far.
+    seen: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChunkState {
+    /// In the size, with the digits so far.
+    Size { value: u64, digits: u8 },
+    /// In what follows the size on its line.
+    Extension { size: u64 },
+    /// At the line feed after the size.
+    SizeEnd { size: u64 },
+    /// In the data.
+    Data { left: u64 },
+    /// At the carriage return after the data.
+    DataEnd,
+    /// At the line feed after the data.
+    DataFeed,
+    /// At the start of a trailer's line.
+    Trailer,
+    /// In a trailer's line.
+    TrailerLine,
+    /// At the line feed after the last, empty line.
+    End,
+    /// Behind the last byte.
+    Done,
+}
+
+impl Chunks {
+    pub(super) fn new() -> Self {
+        Self { state: ChunkState::Size { value: 0, digits: 0 }, seen: 0 }
+    }
+
+    /// True behind the last byte of the body.
+    pub(super) fn is_done(&self) -> bool {
+        self.state == ChunkState::Done
+    }
+
+    /// Takes bytes off the front of `input` and hands the data to `data`; gives how many it took,
+    /// which is all of them unless the body ended before.
+    pub(super) fn take(
+        &mut self,
+        input: &[u8],
+        mut data: impl FnMut(&[u8]) -> Result<(), ClientError>,
+    ) -> Result<usize, ClientError> {
+        let mut at = 0;
+        while at < input.len() && self.state != ChunkState::Done {
+            if let ChunkState::Data { left } = self.state {
+                let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len() - at);
+                data(&input[at..at + length])?;
+                at += length;
+                let left = left - length as u64;
+                self.state = if left == 0 { ChunkState::DataEnd } else { ChunkState::Data { left } };
+            } else {
+                self.state = self.step(input[at])?;
+                at += 1;
+            }
+        }
+        Ok(at)
+    }
+
+    /// The state behind one byte that is no data.
+    fn step(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
+        use ChunkState::{
+            Data, DataEnd, DataFeed, Done, End, Extension, Size, SizeEnd, Trailer, TrailerLine,
+        };
+        let state = self.state;
+        self.seen += 1;
+        let limit = if matches!(state, Trailer | TrailerLine | End) {
+            TRAILER_BYTES_MAX
+        } else {
+            CHUNK_LINE_BYTES_MAX
+        };
+        if self.seen > limit {
+            return Err(protocol("a chunk's size line or the trailers are too long".to_owned()));
+        }
+        Ok(match (state, byte) {
+            (Size { value, digits }, byte) if byte.is_ascii_hexdigit() => {
+                if digits >= 15 {
+                    return Err(protocol("a chunk's size is too large".to_owned()));
+                }
+                let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
+                Size { value: value * 16 + digit, digits: digits + 1 }
+            }
+            (Size { digits: 0, .. }, _) => return Err(protocol("a chunk has no size".to_owned())),
+            (Size { value, .. }, b'\r') => SizeEnd { size: value },
+            (Size { value, .. }, b';' | b' ' | b'\t') => Extension { size: value },
+            (Extension { size }, b'\r') => SizeEnd { size },
+            (Extension { .. }, b'\n') => return Err(protocol("a chunk's size line is malformed".to_owned())),
+            (Extension { size }, _) => Extension { size },
+            (SizeEnd { size }, b'\n') => {
+                self.seen = 0;
+                if size == 0 { Trailer } else { Data { left: size } }
+            }
+            (DataEnd, b'\r') => DataFeed,
+            (DataFeed, b'\n') => {
+                self.seen = 0;
+                Size { value: 0, digits: 0 }
+            }
+            (Trailer, b'\r') => End,
+            (Trailer | TrailerLine, b'\n') => Trailer,
+            (Trailer | TrailerLine, _) => TrailerLine,
+            (End, b'\n') => Done,
+            _ => return Err(protocol("a chunk is malformed".to_owned())),
+        })
+    }
+}
+
+fn protocol(reason: String) -> ClientError {
+    ClientError::Protocol(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Option<Head>, String> {
+        head(text.as_bytes(), false, true).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn framing_follows_the_rfc() {
+        for (fields, framing, keep_alive) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5", Framing::Length(5), true),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0", Framing::None, true),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\nContent-Length: 5", Framing::Length(5), true),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked", Framing::Chunked, true),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip", Framing::Close, false),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", Framing::Chunked, false),
+            ("HTTP/1.1 200 OK", Framing::Close, false),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 5", Framing::None, true),
+            ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5", Framing::None, true),
+            ("HTTP/1.1 103 Early Hints\r\nLink: x", Framing::None, true),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: Keep-Alive, Close",
+                Framing::Length(5),
+                false,
+            ),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 5", Framing::Length(5), false),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive", Framing::Length(5), true),
+        ] {
+            let head = parse(&format!("{fields}\r\n\r\n")).unwrap().unwrap();
+            assert_eq!((head.framing, head.keep_alive), (framing, keep_alive), "{fields}");
+        }
+        let to_head = head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, false).unwrap().unwrap();
+        assert_eq!((to_head.framing, to_head.keep_alive), (Framing::None, true));
+    }
+
+    #[test]
+    fn ambiguous_and_malformed_heads_are_refused() {
+        for (text, part) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", "two content lengths"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n", "no number"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", "no number"),
+            ("ICY 200 OK\r\n\r\n", "not valid HTTP"),
+            ("HTTP/1.1 20 OK\r\n\r\n", "not valid HTTP"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert!(parse("HTTP/1.1 200 OK\r\nA: b\r\n").unwrap().is_none());
+        let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(HEAD_BYTES_MAX));
+        assert!(parse(&endless).unwrap_err().contains("larger than"));
+    }
+
+    fn unchunk(input: &[u8], step: usize) -> Result<(Vec<u8>, bool, usize), String> {
+        let (mut chunks, mut body, mut taken) = (Chunks::new(), Vec::new(), 0);
+        for piece in input.chunks(step.max(1)) {
+            let took = chunks.take(piece, |data| {
+                body.extend_from_slice(data);
+                Ok(())
+            });
+            taken += took.map_err(|error| error.to_string())?;
+        }
+        Ok((body, chunks.is_done(), taken))
+    }
+
+    #[test]
+    fn chunks_are_joined_wherever_they_are_cut() {
+        let input =
+            b"5;ext=\"x\"\r\nhello\r\n00a \r\n, world!!!\r\n0\r\nTrailer: x\r\nOther: y\r\n\r\nGARBAGE";
+        for step in 1..=input.len() {
+            let (body, done, taken) = unchunk(input, step).unwrap();
+            assert_eq!((body.as_slice(), done), (&b"hello, world!!!"[..], true), "step {step}");
+            assert_eq!(&input[taken..], b"GARBAGE");
+        }
+    }
+
+    #[test]
+    fn malformed_chunks_are_refused() {
+        for input in [
+            &b"x\r\n"[..],
+            b"\r\n",
+            b"5\nhello",
+            b"5\r\nhelloX",
+            b"5\r\nhello\rX",
+            b"fffffffffffffffff\r\n",
+            b"-1\r\n",
+        ] {
+            assert!(unchunk(input, 1).is_err(), "{}", String::from_utf8_lossy(input));
+        }
+        assert!(unchunk(format!("1;{}", "x".repeat(CHUNK_LINE_BYTES_MAX)).as_bytes(), 100).is_err());
+        assert!(
+            unchunk(format!("0\r\n{}", "a: b\r\n".repeat(TRAILER_BYTES_MAX / 4)).as_bytes(), 100).is_err()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1..50_usize) {
+            let _ = head(&bytes, false, true);
+            let _ = unchunk(&bytes, step);
+        }
+
+        #[test]
+        fn any_body_in_any_chunks_is_read(sizes in proptest::collection::vec(1..40_usize, 0..10), step in 1..50_usize) {
+            let (mut wire, mut body) = (Vec::new(), Vec::new());
+            for (index, size) in sizes.iter().enumerate() {
+                let data = vec![b'a' + index as u8; *size];
+                wire.extend_from_slice(format!("{size:X}\r\n").as_bytes());
+                wire.extend_from_slice(&data);
+                wire.extend_from_slice(b"\r\n");
+                body.extend_from_slice(&data);
+            }
+            wire.extend_from_slice(b"0\r\n\r\n");
+            prop_assert_eq!(unchunk(&wire, step).unwrap(), (body, true, wire.len()));
+        }
+    }
+}
