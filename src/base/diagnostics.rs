@@ -115,6 +115,7 @@ fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
         // A fault that spans lines is shown at its first one only.
         let line_start = shown[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = shown[start..].find('\n').map_or(shown.len(), |length| start + length);
+        let line_end = (line_start + shown[line_start..line_end].trim_end().len()).max(start);
         let number = 1 + shown[..line_start].matches('\n').count();
         group = group.element(
             Snippet::source(&shown[line_start..line_end])
@@ -257,7 +258,7 @@ fn hide_values(line: &str, indent: usize, hidden: &mut [bool]) -> Option<Below> 
                 hide_flow(line, start, hidden);
                 goes_on = Some(Below { indent, text: false, first: false });
             }
-        } else if !is_template(plain) {
+        } else if !(is_template(plain) || parent && is_switch(plain)) {
             let end = end_of_value(line, start);
             hidden[start..end].fill(true);
             goes_on = Some(Below { indent, text: end == line.len(), first: false });
@@ -342,6 +343,13 @@ fn keys(line: &str) -> impl Iterator<Item = (&str, usize)> {
         let is_key = quoted || after.is_none_or(char::is_whitespace);
         (is_key && !name.is_empty()).then_some((name, colon + 1))
     })
+}
+
+/// `true` or a word like it: `auth: false` switches something off.
+#[must_use]
+pub fn is_switch(value: &str) -> bool {
+    let word = value.split([',', '}', ' ']).next().unwrap_or_default();
+    matches!(word, "true" | "false" | "yes" | "no" | "on" | "off")
 }
 
 /// `{{ … }}` alone, perhaps in quotes: it only refers to a value.

@@ -238,7 +238,7 @@ impl<'t> Builder<'t> {
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
-                let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema());
+                let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
                 let kind = scalar(&text, style, tag.is_some());
                 if !core {
                     self.reject_tag(span.clone());
@@ -252,8 +252,10 @@ impl<'t> Builder<'t> {
     }
 
     fn reject_tag(&mut self, span: Range<usize>) {
-        self.faults
-            .push(Fault::error(span, "tags such as `!name` have no meaning here").help("remove the tag"));
+        self.faults.push(
+            Fault::error(span, "tags such as `!name` have no meaning here")
+                .help("remove the tag; only `!!str` is read"),
+        );
     }
 
     fn open(&mut self, kind: Kind, span: Range<usize>, anchor: usize, tagged: bool) -> bool {
@@ -504,6 +506,7 @@ mod tests {
             ("a: 12:30\nb: 1_000\nc: .inf\nd: 0x1f", r#"{"a":"12:30","b":"1_000","c":".inf","d":"0x1f"}"#),
             ("x: &x {a: 1, b: 2}\ny:\n  b: 3\n  <<: *x\n", r#"{"x":{"a":1,"b":2},"y":{"b":3,"a":1}}"#),
             ("x: &x {a: 1}\ny:\n  <<: [*x, {c: 5}]\n  a: 9\n", r#"{"x":{"a":1},"y":{"a":9,"c":5}}"#),
+            ("a: !!str 5", r#"{"a":"5"}"#),
             ("a: |\n  two\n  lines\n", r#"{"a":"two\nlines\n"}"#),
             ("{\n\t\"a\": [\n\t\t1\n\t]\n}", r#"{"a":[1]}"#),
             ("a: 1\r\nb: ü\r\n", r#"{"a":1,"b":"ü"}"#),
@@ -523,6 +526,7 @@ mod tests {
             ("true: 1", "1: the key `true` is a boolean"),
             ("a:\n\tb: 1", "2: a tab as indentation"),
             ("a: &x [*x]", "1: an alias to the value that it stands in"),
+            ("a: !!int 5", "1: tags such as `!name` have no meaning here"),
             ("a: !thing 5", "1: tags such as `!name` have no meaning here"),
             ("? [a]\n: b", "1: a key must be text"),
             ("a: {<<: 5}", "1: `<<` merges a map or a list of maps only"),

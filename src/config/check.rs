@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-use crate::base::diagnostics::{Fault, is_secret_key};
+use crate::base::diagnostics::{Fault, is_secret_key, is_switch};
 use crate::base::units::parse_duration;
 use crate::base::yaml::{Key, Kind, Node};
 
@@ -207,41 +207,12 @@ impl<'s> Checker<'s> {
         let found = if secret { described_as_secret(node) } else { node.describe() };
         self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
-        let number_wanted = types.iter().any(|t| matches!(*t, "integer" | "number"));
-        let help = match &node.kind {
-            Kind::Text { text, quoted: true } if number_wanted && text.parse::<f64>().is_ok() => {
-                Some(format!("remove the quotes: {text}"))
-            }
-            Kind::Text { text, .. } if number_wanted && parse_duration(text).is_ok() => {
-                Some("write the plain number of seconds, as in Rally".to_owned())
-            }
-            Kind::Text { text, .. } if types.contains(&"boolean") => match text.to_lowercase().as_str() {
-                "yes" | "on" | "true" | "y" => Some("write true".to_owned()),
-                "no" | "off" | "false" | "n" => Some("write false".to_owned()),
-                _ => None,
-            },
-            Kind::Int(value) if duration => {
-                Some(format!("write it with its unit: {value}s, {value}ms or {value}m"))
-            }
-            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if types.contains(&"string") => {
-                Some("put it in quotes if the text is meant".to_owned())
-            }
-            Kind::Text { text, .. } if types.contains(&"object") && !known.is_empty() => {
-                let key = did_you_mean(text, known.iter().copied()).filter(|_| !secret);
-                let key = key.unwrap_or_else(|| known[0]);
-                let all = known.join(", ");
-                Some(format!(
-                    "write it on lines of its own below the key, such as `{key}: …`; known keys: {all}"
-                ))
-            }
-            Kind::Map(_) if types.contains(&"array") => Some("begin each item with a dash: `- `".to_owned()),
-            Kind::Null => Some("give it a value, or remove the key".to_owned()),
-            _ => None,
+        let help = if duration && let Kind::Int(value) = node.kind {
+            format!("write it with its unit: {value}s, {value}ms or {value}m")
+        } else {
+            remedy(node, types, &known, secret)
         };
-        self.faults.push(match help {
-            Some(help) => fault.help(help),
-            None => fault,
-        });
+        self.faults.push(fault.help(help));
     }
 
     fn map(&mut self, node: &Node, entries: &[(Key, Node)], schema: &'s Value, name: &str) {
@@ -392,11 +363,55 @@ impl<'s> Checker<'s> {
     }
 }
 
+/// What to write instead of a value of the wrong type; `known` are the keys of the map that it could
+/// be.
+fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
+    let wanted = |kind: &str| types.contains(&kind);
+    let number = wanted("integer") || wanted("number");
+    match &node.kind {
+        Kind::Text { text, quoted: true } if number && text.parse::<f64>().is_ok() => {
+            format!("remove the quotes: {text}")
+        }
+        Kind::Text { text, .. } if number && parse_duration(text).is_ok() => {
+            "write the plain number of seconds, as in Rally".to_owned()
+        }
+        Kind::Float(value) if wanted("integer") && value.abs() >= 1e15 => "write a smaller number".to_owned(),
+        Kind::Float(value) if wanted("integer") => format!("write {value:.0}"),
+        Kind::Text { text, .. } if wanted("boolean") => match text.to_lowercase().as_str() {
+            "yes" | "on" | "true" | "y" => "write true".to_owned(),
+            "no" | "off" | "false" | "n" => "write false".to_owned(),
+            _ => "write true or false".to_owned(),
+        },
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if wanted("string") => {
+            "put it in quotes if the text is meant".to_owned()
+        }
+        Kind::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
+        Kind::Null => "give it a value, or remove the key".to_owned(),
+        _ if wanted("object") && !known.is_empty() => {
+            let meant = if let Kind::Text { text, .. } = &node.kind
+                && !secret
+            {
+                let first = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                did_you_mean(first, known.iter().copied())
+            } else {
+                None
+            };
+            format!(
+                "write keys below it, such as `{}: …`; known keys: {}",
+                meant.unwrap_or(known[0]),
+                known.join(", ")
+            )
+        }
+        _ if number => "write a number without quotes and unit, such as 10".to_owned(),
+        _ => format!("write {} here", expected_words(types)),
+    }
+}
+
 /// What stands at a key whose value must not be shown.
 fn described_as_secret(node: &Node) -> String {
     match node.kind {
         Kind::Int(_) | Kind::Float(_) => "a number".to_owned(),
-        Kind::Text { .. } => "a text".to_owned(),
+        Kind::Text { ref text, .. } if !is_switch(text) => "a text".to_owned(),
         _ => node.describe(),
     }
 }

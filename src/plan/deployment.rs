@@ -130,6 +130,7 @@ fn resolve<'a, T: serde::de::DeserializeOwned>(
         },
         Err(mut rejected) => {
             if let Some(rest) = crate::config::salvage(&rejected, schema) {
+                resolver.partial = true;
                 read(resolver, &rest);
                 let further = std::mem::take(&mut resolver.faults);
                 crate::config::add_independent(&mut rejected.faults, further);
@@ -163,12 +164,14 @@ struct Resolver<'a> {
     env: Env<'a>,
     faults: Vec<Fault>,
     inline_secret: bool,
+    /// Parts of the document could not be read, so what is missing may only seem to be.
+    partial: bool,
 }
 
 impl<'a> Resolver<'a> {
     fn new(path: &'a Path, env: Env<'a>) -> Self {
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Self { path, folder, env, faults: Vec::new(), inline_secret: false }
+        Self { path, folder, env, faults: Vec::new(), inline_secret: false, partial: false }
     }
 
     fn ours(&mut self, document: &Document<config::Deployment>) -> Option<Deployment> {
@@ -221,6 +224,7 @@ impl<'a> Resolver<'a> {
         let (user, user_node) = match (&cloud.admin, cloud.users.as_ref().and_then(|users| users.first())) {
             (Some(admin), _) => (admin, at(node, &["admin"])),
             (None, Some(user)) => (user, item(at(node, &["users"]), 0)),
+            (None, None) if self.partial => return None,
             (None, None) => {
                 let fault = Fault::error(first_key(node), "neither `admin` nor `users` is given");
                 self.faults.push(fault.help("add `admin:` with username, password and project_name"));
@@ -234,6 +238,7 @@ impl<'a> Resolver<'a> {
         let project_name = match (&user.project_name, &user.tenant_name) {
             (Some(name), _) => self.text(name, at(user_node, &["project_name"])),
             (None, Some(name)) => self.text(name, at(user_node, &["tenant_name"])),
+            (None, None) if self.partial => None,
             (None, None) => {
                 let fault = Fault::error(first_key(user_node), "the user lacks the key `project_name`");
                 self.faults.push(fault.help("add `project_name:`"));
@@ -334,7 +339,7 @@ impl<'a> Resolver<'a> {
         if let (true, Some(Auth::Keystone(keystone))) = (value.targets.is_none(), auth) {
             targets.push((DEFAULT_TARGET.to_owned(), keystone.auth_url.root()));
         }
-        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() {
+        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() && !self.partial {
             let fault = Fault::error(first_key(root), "the deployment has no target");
             self.faults.push(fault.help("add `targets: { default: http://host:port }`"));
         }

@@ -252,6 +252,7 @@ impl Compiler<'_> {
                 .filter(|(key, there)| !there && !written(key))
                 .map(|(key, _)| *key)
                 .collect();
+            self.or_fault(Sla::from_config(value.sla.as_ref()), at(root, &["sla", "failure_rate"]));
             if let Some(sole) = &value.runner {
                 self.runner(sole, at(root, &["runner"]));
             }
