@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 /// A file's name and text.
 #[derive(Clone, Debug)]
@@ -75,6 +75,8 @@ impl Fault {
     }
 }
 
+/// Lines longer than this are not shown with their faults, only where those are.
+const LONG_LINE: usize = 4096;
 /// How many faults of one file are shown; a file with more is broken in one way, many times.
 const SHOWN_MAX: usize = 200;
 
@@ -117,12 +119,16 @@ fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
         let line_end = shown[start..].find('\n').map_or(shown.len(), |length| start + length);
         let line_end = (line_start + shown[line_start..line_end].trim_end().len()).max(start);
         let number = 1 + shown[..line_start].matches('\n').count();
-        group = group.element(
-            Snippet::source(&shown[line_start..line_end])
-                .line_start(number)
-                .path(name)
-                .annotation(AnnotationKind::Primary.span(start - line_start..end.min(line_end) - line_start)),
-        );
+        let line = &shown[line_start..line_end];
+        group = if line.len() > LONG_LINE {
+            // Nobody reads such a line, and laying it out takes long.
+            let column = 1 + shown[line_start..start].chars().count();
+            group.element(Origin::path(name).line(number).char_column(column))
+        } else {
+            let span = start - line_start..end.min(line_end) - line_start;
+            let primary = AnnotationKind::Primary.span(span);
+            group.element(Snippet::source(line).line_start(number).path(name).annotation(primary))
+        };
     }
     if let Some(help) = &fault.help {
         group = group.element(Level::HELP.message(printable(help)));
@@ -179,8 +185,10 @@ pub fn is_secret_key(key: &str) -> bool {
     }
     let key = key.to_lowercase();
     let like = |secret: &str| {
-        let headers = key.strip_suffix(secret).is_some_and(|before| before.ends_with('-'));
-        headers || strsim::damerau_levenshtein(&key, secret) <= secret.len() / 4
+        let header = key.strip_suffix(secret).is_some_and(|before| before.ends_with('-'));
+        let slips = secret.len() / 4;
+        header
+            || key.len().abs_diff(secret.len()) <= slips && strsim::damerau_levenshtein(&key, secret) <= slips
     };
     SECRET_KEYS.iter().any(|secret| like(secret)) || SECRET_PARENTS.contains(&key.as_str())
 }
@@ -229,9 +237,6 @@ fn masked(text: &str) -> String {
     }
     output
 }
-
-/// A line longer than this is hidden from its first secret on, whatever follows.
-const LONG_LINE: usize = 4096;
 
 /// Hides the value of every secret key on a line; says what follows when a value may go on below.
 fn hide_values(line: &str, indent: usize, hidden: &mut [bool]) -> Option<Below> {

@@ -11,6 +11,9 @@ pub mod reference;
 pub mod scenario;
 pub mod schema;
 
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+
 use serde::de::DeserializeOwned;
 
 use crate::base::diagnostics::{Fault, Source};
@@ -85,26 +88,34 @@ pub fn salvage<T: DeserializeOwned>(rejected: &Rejected, schema: &serde_json::Va
 /// Adds those of `further` that are no consequence of a fault that is known already: those that
 /// neither hold one nor lie in one, and that have a place.
 pub fn add_independent(faults: &mut Vec<Fault>, further: Vec<Fault>) {
-    let spans: Vec<_> = faults.iter().filter_map(|fault| fault.span.clone()).collect();
-    let independent = |fault: &Fault| {
-        fault.span.as_ref().is_some_and(|span| {
-            !spans.iter().any(|known| {
-                let overlap = known.start < span.end && span.start < known.end;
-                overlap || known == span
-            })
-        })
-    };
-    if spans.is_empty() && faults.is_empty() {
+    if faults.is_empty() {
         faults.extend(further);
-    } else {
-        faults.extend(further.into_iter().filter(independent));
+        return;
     }
+    let mut known: Vec<_> = faults.iter().filter_map(|fault| fault.span.clone()).collect();
+    known.sort_by_key(|span| span.start);
+    let same: HashSet<_> = known.iter().cloned().collect();
+    // The largest end of all spans up to each one, so that a binary search finds an overlap.
+    let ends: Vec<usize> = known
+        .iter()
+        .scan(0, |most, span| {
+            *most = span.end.max(*most);
+            Some(*most)
+        })
+        .collect();
+    let overlaps = |span: &Range<usize>| {
+        let before = known.partition_point(|other| other.start < span.end);
+        before > 0 && ends[before - 1] > span.start
+    };
+    let independent =
+        |fault: &Fault| fault.span.as_ref().is_some_and(|span| !same.contains(span) && !overlaps(span));
+    faults.extend(further.into_iter().filter(independent));
 }
 
 /// All names and short texts of a document: what it may declare somewhere that could not be read.
 #[must_use]
-pub fn words(root: &Node) -> std::collections::BTreeSet<String> {
-    fn collect(node: &Node, words: &mut std::collections::BTreeSet<String>) {
+pub fn words(root: &Node) -> BTreeSet<String> {
+    fn collect(node: &Node, words: &mut BTreeSet<String>) {
         match &node.kind {
             yaml::Kind::Text { text, .. } => drop(words.insert(text.clone())),
             yaml::Kind::List(items) => items.iter().for_each(|item| collect(item, words)),
@@ -117,7 +128,7 @@ pub fn words(root: &Node) -> std::collections::BTreeSet<String> {
             _ => {}
         }
     }
-    let mut words = std::collections::BTreeSet::new();
+    let mut words = BTreeSet::new();
     collect(root, &mut words);
     words
 }

@@ -256,7 +256,7 @@ impl Compiler<'_> {
             if let Some(sole) = &value.runner {
                 self.runner(sole, at(root, &["runner"]));
             }
-            if let Some(steps) = &value.iteration {
+            if let Some(steps) = value.iteration.as_ref().filter(|steps| steps.len() <= ACTIONS_MAX) {
                 self.steps(steps, at(root, &["iteration"]));
             }
             for key in missing {

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
 
 mod bad_input;
+mod schema;
 mod support;
