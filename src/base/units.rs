@@ -41,7 +41,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         rest = tail.trim_start();
     }
     if total_s > DURATION_MAX.as_secs_f64() {
-        return Err(format!("`{text}` is longer than 30 days"));
+        return Err(format!("`{text}` is longer than 30 days: write a shorter duration"));
     }
     Ok(Duration::from_secs_f64(total_s))
 }

@@ -18,6 +18,8 @@ pub const BYTES_MAX: usize = 1 << 20;
 pub const DEPTH_MAX: usize = 64;
 /// The most nodes of a document, after aliases are expanded.
 pub const NODES_MAX: usize = 100_000;
+/// The most keys of one map; they are searched one after another.
+pub const KEYS_MAX: usize = 2000;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
@@ -117,22 +119,23 @@ impl Node {
 ///
 /// # Errors
 /// Too large, or not UTF-8 (with the place).
-pub fn source(name: &str, bytes: &[u8]) -> Result<Source, (Source, Fault)> {
-    let nameless = Source { name: name.to_owned(), text: String::new() };
+pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> {
+    let empty = Source { name: name.to_owned(), text: String::new() };
     if bytes.len() > BYTES_MAX {
-        let fault = Fault::file(format!("{} bytes are too many for a YAML file", bytes.len()))
-            .help("the limit is 1 MiB; move data out of the file");
-        return Err((nameless, fault));
+        let fault = Fault::file("the file is larger than 1 MiB, the limit for YAML")
+            .help("is it the right file? a scenario has a few kilobytes; move data out of it");
+        return Err(Box::new((empty, fault)));
     }
     match std::str::from_utf8(bytes) {
         Ok(text) => {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-            Ok(Source { text: text.to_owned(), ..nameless })
+            Ok(Source { text: text.to_owned(), ..empty })
         }
         Err(error) => {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
-            let fault = Fault::file(format!("line {line} is not valid UTF-8")).help("save the file as UTF-8");
-            Err((nameless, fault))
+            let fault = Fault::file(format!("line {line} is not valid UTF-8"))
+                .help("is it a text file? save it as UTF-8");
+            Err(Box::new((empty, fault)))
         }
     }
 }
@@ -142,18 +145,24 @@ pub fn source(name: &str, bytes: &[u8]) -> Result<Source, (Source, Fault)> {
 /// # Errors
 /// Every fault found; a syntax error ends the reading.
 pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
+    match parse_all(source) {
+        (Some(node), faults) if faults.is_empty() => Ok(node),
+        (_, faults) => Err(faults),
+    }
+}
+
+/// The one document of a source and every fault of it. There is no document when a syntax error
+/// ended the reading; there is one beside faults such as a key that is written twice.
+#[must_use]
+pub fn parse_all(source: &Source) -> (Option<Node>, Vec<Fault>) {
     let mut builder = Builder::new(&source.text);
     let mut parser = Parser::new_from_str(&source.text);
     builder.read(&mut parser);
     let Builder { root, mut faults, .. } = builder;
-    match root {
-        Some(node) if faults.is_empty() => Ok(node),
-        None if faults.is_empty() => {
-            faults.push(Fault::file("the file is empty"));
-            Err(faults)
-        }
-        _ => Err(faults),
+    if root.is_none() && faults.is_empty() {
+        faults.push(Fault::file("the file is empty").help("see the examples in scenarios/ and deployments/"));
     }
+    (root, faults)
 }
 
 /// A list or map that is still open.
@@ -217,6 +226,7 @@ impl<'t> Builder<'t> {
                 if self.documents > 1 {
                     let fault = Fault::error(span, "a second document in one file");
                     self.faults.push(fault.help("put it into a file of its own"));
+                    // The first one is whole and can be judged.
                     return false;
                 }
             }
@@ -228,7 +238,7 @@ impl<'t> Builder<'t> {
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(span.end),
             Event::Scalar(text, style, anchor, tag) => {
-                let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema());
+                let core = tag.as_ref().is_none_or(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
                 let kind = scalar(&text, style, tag.is_some());
                 if !core {
                     self.reject_tag(span.clone());
@@ -242,13 +252,15 @@ impl<'t> Builder<'t> {
     }
 
     fn reject_tag(&mut self, span: Range<usize>) {
-        self.faults
-            .push(Fault::error(span, "tags such as `!name` have no meaning here").help("remove the tag"));
+        self.faults.push(
+            Fault::error(span, "tags such as `!name` have no meaning here")
+                .help("remove the tag; only `!!str` is read"),
+        );
     }
 
     fn open(&mut self, kind: Kind, span: Range<usize>, anchor: usize, tagged: bool) -> bool {
         if self.stack.len() >= DEPTH_MAX {
-            self.faults.push(Fault::error(span, format!("nested deeper than {DEPTH_MAX} levels")));
+            self.faults.push(too_deep(span));
             return false;
         }
         if tagged {
@@ -268,11 +280,14 @@ impl<'t> Builder<'t> {
 
     fn alias(&mut self, anchor: usize, span: Range<usize>) -> bool {
         if self.stack.iter().any(|open| open.anchor == anchor) {
-            self.faults.push(Fault::error(span, "an alias to the value that it stands in"));
-            return false;
+            let fault = Fault::error(span.clone(), "an alias to the value that it stands in");
+            self.faults
+                .push(fault.help("write the value out, or anchor another one; no value can hold itself"));
+            return self.value(Node { kind: Kind::Null, span }, 0);
         }
         let Some(node) = self.anchors.get(&anchor).cloned() else {
-            self.faults.push(Fault::error(span, "an alias without its anchor"));
+            let fault = Fault::error(span, "an alias without its anchor");
+            self.faults.push(fault.help("set the anchor, `&name`, above it"));
             return false;
         };
         self.nodes += count(&node);
@@ -300,7 +315,17 @@ impl<'t> Builder<'t> {
             Kind::List(items) => items.push(node),
             Kind::Map(entries) => match open.key.take() {
                 None => open.key = key_of(node, &mut self.faults),
-                Some(key) => insert(entries, key, node, &mut self.faults),
+                Some(key) => {
+                    insert(entries, key, node, &mut self.faults);
+                    if entries.len() > KEYS_MAX {
+                        let fault = Fault::error(
+                            entries[KEYS_MAX].0.span.clone(),
+                            format!("more than {KEYS_MAX} keys in one map"),
+                        );
+                        self.faults.push(fault.help("write data into a file of its own"));
+                        return false;
+                    }
+                }
             },
             _ => {}
         }
@@ -333,11 +358,16 @@ fn syntax_fault(text: &str, at: usize, info: &str) -> Fault {
         return Fault::error(tab..tab + 1, "a tab as indentation").help("indent with spaces");
     }
     if info.contains("recursion limit") {
-        return Fault::error(at..at, format!("nested deeper than {DEPTH_MAX} levels"));
+        return too_deep(at..at);
     }
     let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
     Fault::error(at..end, format!("not valid YAML: {info}"))
         .help("look at the indentation, quotes, brackets and colons on this line and the one above")
+}
+
+fn too_deep(span: Range<usize>) -> Fault {
+    Fault::error(span, format!("nested deeper than {DEPTH_MAX} levels"))
+        .help("no key of these files needs so many brackets or levels of indentation")
 }
 
 /// Keys that YAML 1.1 readers take for booleans, so that they would not be found.
@@ -400,12 +430,16 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
         _ => Vec::new(),
     };
     if maps.is_empty() || maps.iter().any(|map| !matches!(map.kind, Kind::Map(_))) {
-        faults.push(Fault::error(key.span, "`<<` merges a map or a list of maps only"));
+        let fault = Fault::error(key.span, "`<<` merges a map or a list of maps only");
+        faults.push(fault.help("give it an alias of a map, such as `<<: *name`"));
         return;
     }
     for map in maps {
         let Kind::Map(merged) = map.kind else { continue };
         for (merged_key, value) in merged {
+            if entries.len() > KEYS_MAX {
+                return; // The caller says so.
+            }
             if !entries.iter().any(|(other, _)| other.name == merged_key.name) {
                 // An empty span marks what was merged in; faults below it point at the source.
                 let at = merged_key.span.start;
@@ -472,6 +506,7 @@ mod tests {
             ("a: 12:30\nb: 1_000\nc: .inf\nd: 0x1f", r#"{"a":"12:30","b":"1_000","c":".inf","d":"0x1f"}"#),
             ("x: &x {a: 1, b: 2}\ny:\n  b: 3\n  <<: *x\n", r#"{"x":{"a":1,"b":2},"y":{"b":3,"a":1}}"#),
             ("x: &x {a: 1}\ny:\n  <<: [*x, {c: 5}]\n  a: 9\n", r#"{"x":{"a":1},"y":{"a":9,"c":5}}"#),
+            ("a: !!str 5", r#"{"a":"5"}"#),
             ("a: |\n  two\n  lines\n", r#"{"a":"two\nlines\n"}"#),
             ("{\n\t\"a\": [\n\t\t1\n\t]\n}", r#"{"a":[1]}"#),
             ("a: 1\r\nb: ü\r\n", r#"{"a":1,"b":"ü"}"#),
@@ -491,6 +526,7 @@ mod tests {
             ("true: 1", "1: the key `true` is a boolean"),
             ("a:\n\tb: 1", "2: a tab as indentation"),
             ("a: &x [*x]", "1: an alias to the value that it stands in"),
+            ("a: !!int 5", "1: tags such as `!name` have no meaning here"),
             ("a: !thing 5", "1: tags such as `!name` have no meaning here"),
             ("? [a]\n: b", "1: a key must be text"),
             ("a: {<<: 5}", "1: `<<` merges a map or a list of maps only"),
@@ -511,12 +547,14 @@ mod tests {
         assert!(source("latin", b"a: 1\nb: \xe4").unwrap_err().1.message.contains("line 2"));
         let deep = read(&"[".repeat(100_000)).unwrap_err();
         assert!(deep.contains("nested deeper"), "{deep}");
-        let mut bomb = "a0: &a0 [x, x]\n".to_owned();
-        for level in 1..40 {
+        let levels = (1..40).map(|level| {
             let below = level - 1;
-            bomb.push_str(&format!("a{level}: &a{level} [*a{below}, *a{below}, *a{below}]\n"));
-        }
-        assert!(read(&bomb).unwrap_err().contains("more than"));
+            format!("a{level}: &a{level} [*a{below}, *a{below}, *a{below}]\n")
+        });
+        let bomb: String = std::iter::once("a0: &a0 [x, x]\n".to_owned()).chain(levels).collect();
+        assert!(read(&bomb).unwrap_err().contains("more than 100000 values"));
+        let wide: String = (0..=KEYS_MAX).map(|n| format!("k{n}: 1\n")).collect();
+        assert!(read(&wide).unwrap_err().contains("more than 2000 keys"));
     }
 
     proptest! {

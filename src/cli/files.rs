@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::diagnostics::{Fault, Source, render};
 use crate::base::yaml;
-use crate::config::{Document, Rejected, scenario::Scenario};
+use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
 use crate::plan::deployment::{self, Deployment};
 use crate::plan::{self, Plan, scenario};
 
@@ -21,7 +21,10 @@ pub(super) fn source(path: &Path) -> Result<Source, Stopped> {
     if let Err(error) = read {
         return Err(Stopped::new(Exit::Input, format!("error: cannot read {name}: {error}; check the path")));
     }
-    yaml::source(&name, &bytes).map_err(|(source, fault)| rejected(&Rejected { source, faults: vec![fault] }))
+    yaml::source(&name, &bytes).map_err(|faulty| {
+        let (source, fault) = *faulty;
+        rejected(&Rejected { source, faults: vec![fault] })
+    })
 }
 
 /// All faults of a file, rendered.
@@ -42,26 +45,79 @@ pub(super) fn deployment(path: &Path) -> Result<Deployment, Stopped> {
     deployment::load(path, source(path)?, &env).map_err(|faults| rejected(&faults))
 }
 
-/// A scenario with its deployment; faults of both are shown together.
+/// A scenario with its deployment; all faults of both are shown together. Those that only a
+/// scenario without any other has are found by [`plan`].
 pub(super) fn scenario_and_deployment(
     path: &Path,
     given: Option<&Path>,
+    options: &scenario::Options,
 ) -> Result<(Document<Scenario>, Deployment), Stopped> {
-    let document = source(path).and_then(|source| scenario::read(source).map_err(|faults| rejected(&faults)));
-    let named = document.as_ref().ok().and_then(|document| scenario::deployment_path(path, document));
-    let deployment = given.map(Path::to_path_buf).or(named).map(|path| deployment(&path));
-    match (document, deployment) {
-        (Ok(document), Some(Ok(deployment))) => Ok((document, deployment)),
-        (Ok(document), None) => {
-            let fault = Fault::file("no deployment is named")
-                .help("add `deployment: FILE` to the scenario, or give -d FILE");
-            Err(rejected(&Rejected { source: document.source, faults: vec![fault] }))
+    let scenario = match source(path) {
+        Ok(source) => scenario::read(source),
+        Err(stopped) => {
+            let deployment = given.and_then(|given| deployment(given).err());
+            return Err(together(Some(stopped), deployment));
         }
-        (Err(first), Some(Err(second))) => {
-            Err(Stopped::new(Exit::Input, format!("{}\n\n{}", first.text, second.text)))
-        }
-        (Err(stopped), _) | (_, Some(Err(stopped))) => Err(stopped),
+    };
+    let root = match &scenario {
+        Ok(document) => Some(document.root.clone()),
+        Err(rejected) => yaml::parse_all(&rejected.source).0,
+    };
+    let named = root.as_ref().and_then(|root| scenario::named_deployment(path, root));
+    let (mut own_faults, mut deployment_read) = (Vec::new(), None);
+    match (given, named) {
+        (Some(given), _) => deployment_read = Some(deployment(given)),
+        (None, Some((named, span))) => match readable(&named) {
+            Ok(()) => deployment_read = Some(deployment(&named)),
+            Err(error) => {
+                let message = format!("cannot read the deployment {}: {error}", named.display());
+                let help = "name a file relative to this one, or give another with -d FILE";
+                own_faults.push(Fault::error(span, message).help(help));
+            }
+        },
+        (None, None) if root.as_ref().is_some_and(|root| root.get("deployment").is_none()) => own_faults
+            .push(
+                Fault::file("no deployment is named")
+                    .help("add `deployment: FILE` to the scenario, or give -d FILE"),
+            ),
+        (None, None) => {}
     }
+    let (deployment, broken) = match deployment_read {
+        Some(Ok(deployment)) => (Some(deployment), None),
+        Some(Err(stopped)) => (None, Some(stopped)),
+        None => (None, None),
+    };
+    let rejected_scenario = match (scenario, deployment) {
+        (Ok(document), Some(deployment)) => return Ok((document, deployment)),
+        (Ok(document), None) => {
+            own_faults.extend(scenario::faults_without_deployment(path, &document, options, &env));
+            Rejected { source: document.source, faults: own_faults }
+        }
+        (Err(mut faulty), deployment) => {
+            let stood_in = deployment.map(|mut deployment| {
+                super::demo::stand_in(&mut deployment);
+                deployment
+            });
+            scenario::find_further(path, &mut faulty, stood_in.as_ref(), options, &env);
+            faulty.faults.extend(own_faults);
+            faulty
+        }
+    };
+    let own = (!rejected_scenario.faults.is_empty()).then(|| rejected(&rejected_scenario));
+    Err(together(own, broken))
+}
+
+fn readable(path: &Path) -> std::io::Result<()> {
+    match std::fs::File::open(path)?.metadata()?.is_dir() {
+        true => Err(std::io::ErrorKind::IsADirectory.into()),
+        false => Ok(()),
+    }
+}
+
+/// The faults of several files.
+fn together(first: Option<Stopped>, second: Option<Stopped>) -> Stopped {
+    let texts: Vec<String> = [first, second].into_iter().flatten().map(|stopped| stopped.text).collect();
+    Stopped::new(Exit::Input, texts.join("\n\n"))
 }
 
 /// The plan of a scenario, or all its faults.
@@ -75,14 +131,14 @@ pub(super) fn plan(
         .map_err(|faults| rejected(&Rejected { source: document.source.clone(), faults }))
 }
 
-/// Checks files one by one; a scenario together with the deployment that it names.
-pub(super) fn validate(files: &[PathBuf]) -> Result<Exit, Stopped> {
+/// Checks files one by one; a scenario together with its deployment.
+pub(super) fn validate(files: &[PathBuf], given: Option<&Path>) -> Result<Exit, Stopped> {
     let mut exit = Exit::Ok;
     for file in files {
-        match validate_one(file) {
+        match validate_one(file, given) {
             Ok(what) => super::print(&format!("{}: {what}", file.display()))?,
             Err(stopped) => {
-                super::say(&format!("{}\n", stopped.text));
+                super::say(&stopped.text);
                 exit = Exit::Input;
             }
         }
@@ -90,19 +146,22 @@ pub(super) fn validate(files: &[PathBuf]) -> Result<Exit, Stopped> {
     Ok(exit)
 }
 
-fn validate_one(file: &Path) -> Result<String, Stopped> {
+fn validate_one(file: &Path, given: Option<&Path>) -> Result<String, Stopped> {
     let text = source(file)?;
-    let is_scenario = yaml::parse(&text).is_ok_and(|root| {
-        ["title", "runner", "iteration", "workloads"].iter().any(|key| root.get(key).is_some())
-    });
-    if !is_scenario {
+    let (root, faults) = yaml::parse_all(&text);
+    let Some(root) = root else { return Err(rejected(&Rejected { source: text, faults })) };
+    if !looks_like_a_scenario(&root) {
         let deployment = deployment(file)?;
         warn(&deployment.warnings);
-        return Ok(format!("a valid deployment with {}", counted(deployment.targets.len(), "target")));
+        return Ok(match deployment.demo {
+            Some(_) => "a valid deployment: the embedded demo".to_owned(),
+            None => format!("a valid deployment with {}", counted(deployment.targets.len(), "target")),
+        });
     }
-    let (document, mut deployment) = scenario_and_deployment(file, None)?;
+    let options = scenario::Options::default();
+    let (document, mut deployment) = scenario_and_deployment(file, given, &options)?;
     super::demo::stand_in(&mut deployment);
-    let plan = plan(file, &document, deployment, &scenario::Options::default())?;
+    let plan = plan(file, &document, deployment, &options)?;
     warn(&plan.warnings);
     let actions = plan.workloads.iter().map(|workload| workload.actions().count()).sum();
     Ok(format!(
@@ -110,6 +169,20 @@ fn validate_one(file: &Path) -> Result<String, Stopped> {
         counted(plan.workloads.len(), "workload"),
         counted(actions, "action")
     ))
+}
+
+/// Whether the author had a scenario in mind, be the keys misspelt.
+fn looks_like_a_scenario(root: &yaml::Node) -> bool {
+    const SCENARIO: [&str; 8] =
+        ["title", "deployment", "variables", "workloads", "runner", "iteration", "teardown", "sla"];
+    const DEPLOYMENT: [&str; 5] = ["targets", "auth", "headers", "profiler", "demo"];
+    let like = |known: &[&'static str]| {
+        root.entries()
+            .iter()
+            .filter(|(key, _)| did_you_mean(&key.name, known.iter().copied()).is_some())
+            .count()
+    };
+    like(&SCENARIO) > like(&DEPLOYMENT)
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -42,6 +42,9 @@ enum Command {
         /// Scenario and deployment files; a scenario is checked together with its deployment.
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// The deployment file for the scenarios, instead of the ones that they name.
+        #[arg(short, long, value_name = "FILE")]
+        deployment: Option<PathBuf>,
     },
     /// Print the JSON Schema (draft-07) of a kind of file, for editors and programs.
     Schema {
@@ -172,7 +175,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ended = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Validate { files } => files::validate(&files),
+        Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet } => finish::report(&run_dir, quiet),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),

@@ -40,9 +40,9 @@ use super::{RunArguments, files, finish};
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
-    let (document, mut deployment) =
-        files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref())?;
     let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
+    let (document, mut deployment) =
+        files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref(), &options)?;
     // Every fault of the files is known before anything is made or started.
     let mut checked = deployment.clone();
     super::demo::stand_in(&mut checked);

@@ -3,21 +3,52 @@
 //! Knows the part of draft-07 that schemars makes of the types in this room. It judges shape only:
 //! whether names exist and fit together is the business of `plan`.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-use crate::base::diagnostics::Fault;
+use crate::base::diagnostics::{Fault, is_secret_key, is_switch};
 use crate::base::units::parse_duration;
 use crate::base::yaml::{Key, Kind, Node};
 
 /// Every fault of shape.
 #[must_use]
 pub fn check(root: &Node, schema: &Value) -> Vec<Fault> {
-    let mut checker = Checker { schema, faults: Vec::new() };
+    checked(root, schema).faults
+}
+
+/// The document without the parts that have faults of shape, so that the rest can be judged;
+/// `None` when nothing is left of it.
+#[must_use]
+pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
+    let unusable = checked(&root, schema).unusable;
+    if unusable.contains(&root.span) {
+        return None;
+    }
+    prune(&mut root, &unusable);
+    Some(root)
+}
+
+fn checked<'s>(root: &Node, schema: &'s Value) -> Checker<'s> {
+    let mut checker = Checker { schema, faults: Vec::new(), unusable: HashSet::new() };
     checker.node(root, schema, "the document");
-    checker.faults
+    checker
+}
+
+fn prune(node: &mut Node, unusable: &HashSet<Range<usize>>) {
+    match &mut node.kind {
+        Kind::List(items) => {
+            items.retain(|item| !unusable.contains(&item.span));
+            items.iter_mut().for_each(|item| prune(item, unusable));
+        }
+        Kind::Map(entries) => {
+            entries.retain(|(key, value)| !unusable.contains(&key.span) && !unusable.contains(&value.span));
+            entries.iter_mut().for_each(|(_, value)| prune(value, unusable));
+        }
+        _ => {}
+    }
 }
 
 /// The span of the value at `path`, or of the nearest value above it.
@@ -41,8 +72,14 @@ pub fn span_at(root: &Node, path: &Path) -> Range<usize> {
 /// The names of `known` that `name` may have been meant to be.
 #[must_use]
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A name as long as a book is no slip of the finger, and comparing takes its length squared.
+    const LENGTH_MAX: usize = 80;
+    if name.len() > LENGTH_MAX {
+        return None;
+    }
     known
         .into_iter()
+        .filter(|candidate| candidate.len() <= LENGTH_MAX)
         .map(|candidate| {
             (strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate)
         })
@@ -51,9 +88,23 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Keys that the files' format has and this version does not: the map's name, the key, and what to
+/// write instead.
+const NOT_YET: [(&str, &str, &str); 4] = [
+    ("`runner`", "rps", "use serial, constant or constant_for_duration"),
+    ("`runner`", "ramping", "use serial, constant or constant_for_duration"),
+    ("the document", "parallel", "remove it: workloads run one after another"),
+    ("`sla`", "thresholds", "use failure_rate, max_seconds_per_iteration or max_avg_duration"),
+];
+
+/// The `format` of a duration with its unit.
+const DURATION_FORMAT: &str = "bench-duration";
+
 struct Checker<'s> {
     schema: &'s Value,
     faults: Vec<Fault>,
+    /// What cannot be read on account of its faults.
+    unusable: HashSet<Range<usize>>,
 }
 
 impl<'s> Checker<'s> {
@@ -91,7 +142,7 @@ impl<'s> Checker<'s> {
                 return;
             }
             if !types.iter().any(|expected| fits(node, expected)) {
-                self.wrong_type(node, &types, name);
+                self.wrong_type(node, schema, &types, name);
                 return;
             }
         }
@@ -130,43 +181,38 @@ impl<'s> Checker<'s> {
             None => {
                 let types: Vec<&str> =
                     branches.iter().filter_map(|branch| branch.get("type")?.as_str()).collect();
-                self.wrong_type(node, &types, name);
+                let mut meant = branches.iter().copied().filter(|branch| branch["type"] != "null");
+                let meant = meant.next().filter(|_| meant.next().is_none());
+                self.wrong_type(node, meant.unwrap_or(&Value::Null), &types, name);
             }
         }
     }
 
     fn no_value(&mut self, node: &Node, name: &str) {
         let fault = Fault::error(node.span.clone(), format!("{name} has no value"));
+        self.unusable.insert(node.span.clone());
         self.faults.push(fault.help("give it a value, or remove the key"));
     }
 
-    fn wrong_type(&mut self, node: &Node, types: &[&str], name: &str) {
+    fn wrong_type(&mut self, node: &Node, schema: &Value, types: &[&str], name: &str) {
+        let known: Vec<&str> = schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(|properties| properties.keys().map(String::as_str))
+            .collect();
+        let duration = schema.get("format").and_then(Value::as_str) == Some(DURATION_FORMAT);
         let expected = expected_words(types);
-        let found = node.describe();
+        let secret = is_secret_key(name.trim_start_matches("an item of ").trim_matches('`'));
+        let found = if secret { described_as_secret(node) } else { node.describe() };
+        self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
-        let number_wanted = types.iter().any(|t| matches!(*t, "integer" | "number"));
-        let help = match &node.kind {
-            Kind::Text { text, quoted: true } if number_wanted && text.parse::<f64>().is_ok() => {
-                Some(format!("remove the quotes: {text}"))
-            }
-            Kind::Text { text, .. } if number_wanted && parse_duration(text).is_ok() => {
-                Some("write the plain number of seconds, as in Rally".to_owned())
-            }
-            Kind::Text { text, .. } if types.contains(&"boolean") => match text.to_lowercase().as_str() {
-                "yes" | "on" | "true" | "y" => Some("write true".to_owned()),
-                "no" | "off" | "false" | "n" => Some("write false".to_owned()),
-                _ => None,
-            },
-            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if types.contains(&"string") => Some(
-                "put it in quotes if the text is meant; a duration needs its unit, such as 5s".to_owned(),
-            ),
-            Kind::Null => Some("give it a value, or remove the key".to_owned()),
-            _ => None,
+        let help = if duration && let Kind::Int(value) = node.kind {
+            format!("write it with its unit: {value}s, {value}ms or {value}m")
+        } else {
+            remedy(node, types, &known, secret)
         };
-        self.faults.push(match help {
-            Some(help) => fault.help(help),
-            None => fault,
-        });
+        self.faults.push(fault.help(help));
     }
 
     fn map(&mut self, node: &Node, entries: &[(Key, Node)], schema: &'s Value, name: &str) {
@@ -187,6 +233,13 @@ impl<'s> Checker<'s> {
     }
 
     fn unknown_key<'k>(&mut self, key: &Key, known: impl Iterator<Item = &'k str> + Clone, name: &str) {
+        self.unusable.insert(key.span.clone());
+        if let Some((_, missing, instead)) = NOT_YET.iter().find(|(map, k, _)| *map == name && *k == key.name)
+        {
+            let message = format!("`{missing}` is not in this version of bench yet");
+            self.faults.push(Fault::error(key.span.clone(), message).help(*instead));
+            return;
+        }
         let fault = Fault::error(key.span.clone(), format!("unknown key `{}` in {name}", key.name));
         let help = match did_you_mean(&key.name, known.clone()) {
             Some(candidate) => format!("did you mean `{candidate}`?"),
@@ -205,8 +258,18 @@ impl<'s> Checker<'s> {
     ) {
         let at = entries.first().map_or(node.span.clone(), |(key, _)| key.span.clone());
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        // A misspelt key has been reported with the right one.
+        let misspelt: Vec<&str> = entries
+            .iter()
+            .filter(|(key, _)| !known.iter().any(|(k, _)| *k == key.name))
+            .filter_map(|(key, _)| did_you_mean(&key.name, known.iter().map(|(k, _)| *k)))
+            .collect();
         for required in required.filter_map(Value::as_str) {
             if !entries.iter().any(|(key, _)| key.name == required) {
+                self.unusable.insert(node.span.clone());
+                if misspelt.contains(&required) {
+                    continue;
+                }
                 let fault = Fault::error(at.clone(), format!("{name} lacks the key `{required}`"));
                 self.faults.push(fault.help(format!("add `{required}:`")));
             }
@@ -215,8 +278,9 @@ impl<'s> Checker<'s> {
         let names = || known.iter().map(|(k, _)| *k).collect::<Vec<_>>().join(", ");
         let known_only = entries.iter().all(|(key, _)| known.iter().any(|(k, _)| *k == key.name));
         if schema.get("minProperties").and_then(Value::as_u64).is_some_and(|least| count < least) {
+            self.unusable.insert(node.span.clone());
             self.faults
-                .push(Fault::error(at, format!("{name} is empty")).help(format!("one of: {}", names())));
+                .push(Fault::error(at, format!("{name} is empty")).help(format!("add one of: {}", names())));
         } else if known_only
             && schema.get("maxProperties").and_then(Value::as_u64).is_some_and(|most| count > most)
         {
@@ -231,6 +295,7 @@ impl<'s> Checker<'s> {
     fn list(&mut self, node: &Node, items: &[Node], schema: &'s Value, name: &str) {
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         if (items.len() as u64) < least {
+            self.unusable.insert(node.span.clone());
             self.faults.push(Fault::error(node.span.clone(), format!("{name} is empty")).help("add an item"));
         }
         if let Some(item_schema) = schema.get("items") {
@@ -241,7 +306,15 @@ impl<'s> Checker<'s> {
     }
 
     fn text(&mut self, node: &Node, text: &str, schema: &Value, name: &str) {
-        if schema.get("format").and_then(Value::as_str) == Some("bench-duration")
+        let before = self.faults.len();
+        self.text_content(node, text, schema, name);
+        if self.faults.len() > before {
+            self.unusable.insert(node.span.clone());
+        }
+    }
+
+    fn text_content(&mut self, node: &Node, text: &str, schema: &Value, name: &str) {
+        if schema.get("format").and_then(Value::as_str) == Some(DURATION_FORMAT)
             && let Err(message) = parse_duration(text)
         {
             let (message, help) =
@@ -265,21 +338,81 @@ impl<'s> Checker<'s> {
                 .push(Fault::error(node.span.clone(), format!("{name} is empty")).help("give it a value"));
         }
         if let Some(most) = schema.get("maxLength").and_then(Value::as_u64).filter(|most| length > *most) {
-            self.faults.push(Fault::error(
-                node.span.clone(),
-                format!("{name} is {length} characters long; the limit is {most}"),
-            ));
+            let message = format!("{name} is {length} characters long");
+            self.faults.push(
+                Fault::error(node.span.clone(), message).help(format!("the limit is {most}; shorten it")),
+            );
         }
     }
 
     fn number(&mut self, node: &Node, value: f64, schema: &Value, name: &str) {
         let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
-        let message = match (bound("minimum"), bound("maximum")) {
-            (Some(least), _) if value < least => format!("{name} must be at least {least}, but is {value}"),
-            (_, Some(most)) if value > most => format!("{name} must be at most {most}, but is {value}"),
+        let (message, help) = match (bound("minimum"), bound("maximum")) {
+            (Some(least), most) if value < least => (
+                format!("{name} must be at least {least}, but is {value}"),
+                most.map_or(format!("write {least} or more"), |most| format!("write {least} to {most}")),
+            ),
+            (least, Some(most)) if value > most => (
+                format!("{name} must be at most {most}, but is {value}"),
+                least.map_or(format!("write {most} or less"), |least| format!("write {least} to {most}")),
+            ),
             _ => return,
         };
-        self.faults.push(Fault::error(node.span.clone(), message).help("write a number within the bounds"));
+        self.unusable.insert(node.span.clone());
+        self.faults.push(Fault::error(node.span.clone(), message).help(help));
+    }
+}
+
+/// What to write instead of a value of the wrong type; `known` are the keys of the map that it could
+/// be.
+fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
+    let wanted = |kind: &str| types.contains(&kind);
+    let number = wanted("integer") || wanted("number");
+    match &node.kind {
+        Kind::Text { text, quoted: true } if number && text.parse::<f64>().is_ok() => {
+            format!("remove the quotes: {text}")
+        }
+        Kind::Text { text, .. } if number && parse_duration(text).is_ok() => {
+            "write the plain number of seconds, as in Rally".to_owned()
+        }
+        Kind::Float(value) if wanted("integer") && value.abs() >= 1e15 => "write a smaller number".to_owned(),
+        Kind::Float(value) if wanted("integer") => format!("write {value:.0}"),
+        Kind::Text { text, .. } if wanted("boolean") => match text.to_lowercase().as_str() {
+            "yes" | "on" | "true" | "y" => "write true".to_owned(),
+            "no" | "off" | "false" | "n" => "write false".to_owned(),
+            _ => "write true or false".to_owned(),
+        },
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if wanted("string") => {
+            "put it in quotes if the text is meant".to_owned()
+        }
+        Kind::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
+        Kind::Null => "give it a value, or remove the key".to_owned(),
+        _ if wanted("object") && !known.is_empty() => {
+            let meant = if let Kind::Text { text, .. } = &node.kind
+                && !secret
+            {
+                let first = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                did_you_mean(first, known.iter().copied())
+            } else {
+                None
+            };
+            format!(
+                "write keys below it, such as `{}: …`; known keys: {}",
+                meant.unwrap_or(known[0]),
+                known.join(", ")
+            )
+        }
+        _ if number => "write a number without quotes and unit, such as 10".to_owned(),
+        _ => format!("write {} here", expected_words(types)),
+    }
+}
+
+/// What stands at a key whose value must not be shown.
+fn described_as_secret(node: &Node) -> String {
+    match node.kind {
+        Kind::Int(_) | Kind::Float(_) => "a number".to_owned(),
+        Kind::Text { ref text, .. } if !is_switch(text) => "a text".to_owned(),
+        _ => node.describe(),
     }
 }
 

@@ -11,6 +11,9 @@ pub mod reference;
 pub mod scenario;
 pub mod schema;
 
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+
 use serde::de::DeserializeOwned;
 
 use crate::base::diagnostics::{Fault, Source};
@@ -42,23 +45,24 @@ pub fn read<T: DeserializeOwned>(
     source: Source,
     schema: &serde_json::Value,
 ) -> Result<Document<T>, Rejected> {
-    let root = match yaml::parse(&source) {
-        Ok(root) => root,
-        Err(faults) => return Err(Rejected { source, faults }),
-    };
-    from_node(source, root, schema)
+    let (root, faults) = yaml::parse_all(&source);
+    match root {
+        Some(root) => from_node(source, root, faults, schema),
+        None => Err(Rejected { source, faults }),
+    }
 }
 
-/// Reads a document that is parsed already.
+/// Reads a document that is parsed already, with the faults that the parser found.
 ///
 /// # Errors
-/// Every fault of shape at once.
+/// Those, and every fault of shape at once.
 pub fn from_node<T: DeserializeOwned>(
     source: Source,
     root: Node,
+    mut faults: Vec<Fault>,
     schema: &serde_json::Value,
 ) -> Result<Document<T>, Rejected> {
-    let faults = check::check(&root, schema);
+    add_independent(&mut faults, check::check(&root, schema));
     if !faults.is_empty() {
         return Err(Rejected { source, faults });
     }
@@ -70,4 +74,61 @@ pub fn from_node<T: DeserializeOwned>(
             Err(Rejected { source, faults: vec![fault] })
         }
     }
+}
+
+/// What can still be read of a rejected document: all but the parts at fault. It is for finding
+/// further faults, never for use.
+#[must_use]
+pub fn salvage<T: DeserializeOwned>(rejected: &Rejected, schema: &serde_json::Value) -> Option<Document<T>> {
+    let root = check::without_faults(yaml::parse_all(&rejected.source).0?, schema)?;
+    let value = serde_path_to_error::deserialize(root.to_value()).ok()?;
+    Some(Document { source: rejected.source.clone(), root, value })
+}
+
+/// Adds those of `further` that are no consequence of a fault that is known already: those that
+/// neither hold one nor lie in one, and that have a place.
+pub fn add_independent(faults: &mut Vec<Fault>, further: Vec<Fault>) {
+    if faults.is_empty() {
+        faults.extend(further);
+        return;
+    }
+    let mut known: Vec<_> = faults.iter().filter_map(|fault| fault.span.clone()).collect();
+    known.sort_by_key(|span| span.start);
+    let same: HashSet<_> = known.iter().cloned().collect();
+    // The largest end of all spans up to each one, so that a binary search finds an overlap.
+    let ends: Vec<usize> = known
+        .iter()
+        .scan(0, |most, span| {
+            *most = span.end.max(*most);
+            Some(*most)
+        })
+        .collect();
+    let overlaps = |span: &Range<usize>| {
+        let before = known.partition_point(|other| other.start < span.end);
+        before > 0 && ends[before - 1] > span.start
+    };
+    let independent =
+        |fault: &Fault| fault.span.as_ref().is_some_and(|span| !same.contains(span) && !overlaps(span));
+    faults.extend(further.into_iter().filter(independent));
+}
+
+/// All names and short texts of a document: what it may declare somewhere that could not be read.
+#[must_use]
+pub fn words(root: &Node) -> BTreeSet<String> {
+    fn collect(node: &Node, words: &mut BTreeSet<String>) {
+        match &node.kind {
+            yaml::Kind::Text { text, .. } => drop(words.insert(text.clone())),
+            yaml::Kind::List(items) => items.iter().for_each(|item| collect(item, words)),
+            yaml::Kind::Map(entries) => {
+                for (key, value) in entries {
+                    words.insert(key.name.clone());
+                    collect(value, words);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut words = BTreeSet::new();
+    collect(root, &mut words);
+    words
 }

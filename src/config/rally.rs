@@ -1,30 +1,47 @@
-//! Rally's own deployment documents: `{"openstack": {…}}`, read as they are.
+//! Rally's own documents, read as they are: a deployment (`{"openstack": {…}}`) and an environment's
+//! spec (`{"existing@openstack": {…}}`).
 //!
-//! Keys that Rally knows and `bench` has no use for are passed over, as Rally's users expect.
+//! Keys that Rally knows and `bench` has no use for are passed over, as Rally's users expect; keys
+//! that Rally does not know are errors, as they are in Rally.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::reference::Reference;
 
-/// A Rally environment spec with the platform `openstack` (rally-openstack 4.1).
+/// The top-level keys that make a document one of Rally's.
+pub const KEYS: [&str; 2] = ["openstack", "existing@openstack"];
+
+/// A Rally deployment or environment spec with the platform `openstack` (rally-openstack). Beside
+/// the platform there may be others, and Rally's own settings.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RallyDocument {
-    /// The cloud.
-    pub openstack: OpenStack,
+    /// The cloud, in a deployment.
+    pub openstack: Option<OpenStack>,
+    /// The cloud, in an environment's spec.
+    #[serde(rename = "existing@openstack")]
+    pub existing: Option<OpenStack>,
 }
 
 /// The cloud, its administrator and its profiler.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct OpenStack {
     /// Keystone's URL.
     pub auth_url: Reference,
     /// The region whose endpoints are looked up.
     pub region_name: Option<Reference>,
+    /// Deprecated in Rally and without effect.
+    pub endpoint: Option<String>,
     /// `public`, `internal` or `admin`.
     pub endpoint_type: Option<String>,
     /// Who makes the requests.
-    pub admin: Admin,
+    pub admin: Option<User>,
+    /// Without an `admin`, the first of these makes the requests.
+    #[schemars(length(min = 1))]
+    pub users: Option<Vec<User>>,
+    /// Versions of the services' interfaces, of no use here.
+    pub api_info: Option<serde_json::Map<String, serde_json::Value>>,
     /// Do not verify certificates.
     pub https_insecure: Option<bool>,
     /// A file of PEM certificates to trust.
@@ -39,9 +56,10 @@ pub struct OpenStack {
     pub profiler_conn_str: Option<Reference>,
 }
 
-/// The administrator's credentials.
+/// A user's credentials.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Admin {
+#[serde(deny_unknown_fields)]
+pub struct User {
     /// The user.
     pub username: Reference,
     /// The password.
@@ -50,6 +68,8 @@ pub struct Admin {
     pub project_name: Option<Reference>,
     /// The project, by its old name.
     pub tenant_name: Option<Reference>,
+    /// A domain to scope to, of no use here.
+    pub domain_name: Option<Reference>,
     /// The user's domain.
     pub user_domain_name: Option<Reference>,
     /// The project's domain.

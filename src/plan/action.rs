@@ -13,9 +13,11 @@ use crate::config::check::did_you_mean;
 use crate::config::scenario;
 
 use super::condition::{Expect, Extract};
-use super::deployment::{DEFAULT_TARGET, Deployment, at, header};
+use super::deployment::{DEFAULT_TARGET, Deployment, at, header, key_span};
 use super::json::JsonTemplate;
 use crate::client::url::{self, BaseUrl};
+
+const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
 
 /// How long a request may take when its action names no timeout.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -97,7 +99,11 @@ pub fn actions(steps: &[Step]) -> impl Iterator<Item = &Action> {
 /// Compiles steps and collects their faults.
 pub(super) struct Compiler<'a> {
     pub(super) engine: Engine,
-    pub(super) deployment: &'a Deployment,
+    /// Where to run; `None` when that cannot be read, and no target is a fault then.
+    pub(super) deployment: Option<&'a Deployment>,
+    /// The whole document and its words, when only a part of it could be read: what it declares in
+    /// the other part is not known to be missing.
+    pub(super) whole: Option<(&'a Node, BTreeSet<String>)>,
     /// Variables that are known at this place.
     pub(super) known: BTreeSet<String>,
     pub(super) faults: Vec<Fault>,
@@ -116,10 +122,8 @@ impl Compiler<'_> {
             if let Step::Action(action) = &step {
                 index = index.saturating_add(1);
                 if !names.insert(Arc::clone(&action.name)) {
-                    let fault = Fault::error(
-                        at(node, &["action"]).span.clone(),
-                        format!("a second action named `{}`", action.name),
-                    );
+                    let fault =
+                        Fault::error(place_of_name(node), format!("a second action named `{}`", action.name));
                     self.faults
                         .push(fault.help("give each action its own name: it is the key in every table"));
                 }
@@ -138,8 +142,8 @@ impl Compiler<'_> {
             ([], Some(think)) => {
                 if node.entries().len() > 1 {
                     self.faults.push(
-                        Fault::error(node.span.clone(), "a think time stands alone")
-                            .help("make it a step of its own"),
+                        Fault::error(key_span(node, "think"), "a think time stands alone")
+                            .help("make it a step of its own: `- think: …`"),
                     );
                 }
                 Some(Step::Think(think.0))
@@ -150,8 +154,16 @@ impl Compiler<'_> {
                     .push(fault.help("add one of get, head, post, put, patch, delete, options, or think"));
                 None
             }
-            _ => {
-                let fault = Fault::error(node.span.clone(), "a step with more than one request");
+            (_, Some(_)) => {
+                let fault = Fault::error(key_span(node, "think"), "a think time beside a request");
+                self.faults.push(fault.help("make it a step of its own: `- think: …`"));
+                None
+            }
+            ([first, second, ..], None) => {
+                let message = format!("a step with two requests, `{}` and `{}`", first.0, second.0);
+                let span = key_span(node, first.0).start.max(key_span(node, second.0).start);
+                let later = if key_span(node, first.0).start == span { first.0 } else { second.0 };
+                let fault = Fault::error(key_span(node, later), message);
                 self.faults.push(fault.help("make one step of each"));
                 None
             }
@@ -175,17 +187,21 @@ impl Compiler<'_> {
             let literal = if value.contains("{{") { "" } else { value };
             match header(name, literal) {
                 Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
-                Err(message) => self.faults.push(Fault::error(place.span.clone(), message)),
+                Err(message) => {
+                    let span = key_span(at(node, &["headers"]), name);
+                    self.faults.push(Fault::with_remedy(span, &message));
+                }
             }
         }
         let body = self.body(step, node);
         let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
+        self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
         // What is extracted is known afterwards only.
         let expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
         let mut extracts = Vec::new();
         for (name, config) in step.extract.iter().flatten() {
             let place = at(node, &["extract", name]);
-            self.variable_name(name, place);
+            self.variable_name(name, key_span(at(node, &["extract"]), name));
             extracts.extend(self.extract(name, config, place));
         }
         self.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
@@ -217,16 +233,17 @@ impl Compiler<'_> {
     ) -> Option<(BaseUrl, &'t str, bool)> {
         match url::split_absolute(written) {
             Err(message) => {
-                self.faults.push(Fault::error(place.span.clone(), message));
+                self.faults.push(Fault::with_remedy(place.span.clone(), &message));
                 None
             }
             Ok(Some((base, path))) => {
                 if step.target.is_some() {
-                    let fault =
-                        Fault::error(at(node, &["target"]).span.clone(), "`target` beside a whole URL");
+                    let fault = Fault::error(key_span(node, "target"), "`target` beside a whole URL");
                     self.faults.push(fault.help("write the path only, or remove `target`"));
                 }
-                let foreign = !self.deployment.targets.iter().any(|(_, target)| target.origin == base.origin);
+                let targets =
+                    self.deployment.map(|deployment| deployment.targets.as_slice()).unwrap_or_default();
+                let foreign = !targets.iter().any(|(_, target)| target.origin == base.origin);
                 if foreign {
                     self.warnings.push(format!(
                         "{base} is no target of the deployment: neither credentials nor trace headers are sent there"
@@ -247,25 +264,31 @@ impl Compiler<'_> {
 
     fn named_target(&mut self, step: &scenario::Step, node: &Node, place: &Node) -> Option<BaseUrl> {
         let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
-        if let Some((_, base)) = self.deployment.targets.iter().find(|(target, _)| target == name) {
+        let Some(deployment) = self.deployment else { return BaseUrl::parse("http://127.0.0.1").ok() };
+        if let Some((_, base)) = deployment.targets.iter().find(|(target, _)| target == name) {
             return Some(base.clone());
         }
-        let known: Vec<&str> = self.deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
+        let known: Vec<&str> = deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
         let span = node.get("target").unwrap_or(place).span.clone();
         let fault =
-            Fault::error(span, format!("the deployment `{}` has no target `{name}`", self.deployment.name));
+            Fault::error(span, format!("the deployment `{}` has no target `{name}`", deployment.name));
         let help = did_you_mean(name, known.iter().copied()).map_or_else(
-            || format!("its targets: {}", known.join(", ")),
+            || format!("name one of its targets: {}", known.join(", ")),
             |known| format!("did you mean `{known}`?"),
         );
         self.faults.push(fault.help(help));
-        None
+        // Any will do to find the action's other faults.
+        BaseUrl::parse("http://127.0.0.1").ok()
     }
 
     fn body(&mut self, step: &scenario::Step, node: &Node) -> Body {
-        let bodies = [step.json.is_some(), step.form.is_some(), step.body.is_some()];
-        if bodies.iter().filter(|there| **there).count() > 1 {
-            let fault = Fault::error(node.span.clone(), "more than one body");
+        let bodies =
+            [("json", step.json.is_some()), ("form", step.form.is_some()), ("body", step.body.is_some())];
+        let mut places: Vec<_> =
+            bodies.iter().filter(|(_, there)| *there).map(|(key, _)| key_span(node, key)).collect();
+        places.sort_by_key(|span| span.start);
+        if let Some(second) = places.get(1) {
+            let fault = Fault::error(second.clone(), "more than one body");
             self.faults.push(fault.help("keep one of json, form, body"));
         }
         if let Some(json) = &step.json {
@@ -300,7 +323,7 @@ impl Compiler<'_> {
             Err(error) => {
                 let fault =
                     Fault::error(node.span.clone(), format!("the template does not compile: {error}"));
-                self.faults.push(fault.help("templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}"));
+                self.faults.push(fault.help(TEMPLATE_HELP));
                 None
             }
         }
@@ -315,8 +338,8 @@ impl Compiler<'_> {
                 Some(compiled)
             }
             Err(error) => {
-                self.faults
-                    .push(Fault::error(node.span.clone(), format!("a template does not compile: {error}")));
+                let fault = Fault::error(node.span.clone(), format!("a template does not compile: {error}"));
+                self.faults.push(fault.help(TEMPLATE_HELP));
                 None
             }
         }
@@ -324,7 +347,9 @@ impl Compiler<'_> {
 
     fn known_variables(&mut self, text: &Text, node: &Node) {
         for name in text.variables() {
-            if self.known.contains(&name) {
+            if self.known.contains(&name)
+                || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name))
+            {
                 continue;
             }
             let span = find_in_node(node, &name);
@@ -343,18 +368,23 @@ impl Compiler<'_> {
     }
 
     /// A variable's name must be one that templates can write.
-    pub(super) fn variable_name(&mut self, name: &str, node: &Node) {
+    pub(super) fn variable_name(&mut self, name: &str, span: std::ops::Range<usize>) {
         let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !valid {
-            let fault =
-                Fault::error(node.span.clone(), format!("`{name}` is not a name that templates can use"));
+            let fault = Fault::error(span, format!("`{name}` is not a name that templates can use"));
             self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
         } else if super::scenario::BUILT_IN.contains(&name) {
-            let fault = Fault::error(node.span.clone(), format!("`{name}` is a variable of bench itself"));
+            let fault = Fault::error(span, format!("`{name}` is a variable of bench itself"));
             self.faults.push(fault.help("choose another name"));
         }
     }
+}
+
+/// An action's name, or the request that names it.
+fn place_of_name(node: &Node) -> std::ops::Range<usize> {
+    let name = node.get("action").or_else(|| node.entries().first().map(|(_, value)| value));
+    name.unwrap_or(node).span.clone()
 }
 
 /// The scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.

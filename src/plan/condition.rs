@@ -12,7 +12,7 @@ use crate::base::yaml::Node;
 use crate::config::scenario::{self, StatusRange};
 
 use super::action::Compiler;
-use super::deployment::{at, header};
+use super::deployment::{at, header, key_span};
 use super::json::JsonTemplate;
 
 /// What an answer must be.
@@ -103,7 +103,10 @@ impl Compiler<'_> {
                     let checks = self.text_checks(condition, true, place);
                     expect.headers.extend(checks.into_iter().map(|check| (name.clone(), check)));
                 }
-                Err(message) => self.faults.push(Fault::error(place.span.clone(), message)),
+                Err(message) => {
+                    let span = key_span(at(node, &["headers"]), name);
+                    self.faults.push(Fault::with_remedy(span, &message));
+                }
             }
         }
         if let Some(condition) = &config.body {
@@ -111,7 +114,8 @@ impl Compiler<'_> {
         }
         for (path, value) in config.json.iter().flatten() {
             let place = at(node, &["json", path]);
-            let (path, check) = (self.json_path(path, place), self.json_check(value, place));
+            let span = key_span(at(node, &["json"]), path);
+            let (path, check) = (self.json_path(path, span), self.json_check(value, place));
             expect.json.extend(path.zip(check));
         }
         expect
@@ -153,7 +157,7 @@ impl Compiler<'_> {
             return None;
         }
         let place = if let Some(path) = &config.json {
-            Place::Json(self.json_path(path, at(node, &["json"]))?)
+            Place::Json(self.json_path(path, at(node, &["json"]).span.clone())?)
         } else if let Some(pointer) = &config.pointer {
             if !pointer.is_empty() && !pointer.starts_with('/') {
                 let fault =
@@ -165,7 +169,7 @@ impl Compiler<'_> {
             match header(name, "") {
                 Ok((name, _)) => Place::Header(name),
                 Err(message) => {
-                    self.faults.push(Fault::error(at(node, &["header"]).span.clone(), message));
+                    self.faults.push(Fault::with_remedy(at(node, &["header"]).span.clone(), &message));
                     return None;
                 }
             }
@@ -176,14 +180,11 @@ impl Compiler<'_> {
         Some(Extract { variable: Arc::from(name), place, default })
     }
 
-    fn json_path(&mut self, text: &str, node: &Node) -> Option<JsonPath> {
+    fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<JsonPath> {
         let parsed = JsonPath::parse(text);
         parsed
             .map_err(|error| {
-                let fault = Fault::error(
-                    node.span.clone(),
-                    format!("`{text}` is not a JSONPath: {}", error.message()),
-                );
+                let fault = Fault::error(span, format!("`{text}` is not a JSONPath: {}", error.message()));
                 self.faults
                     .push(fault.help("write it as in RFC 9535, such as $.token.user.id or $.users[0].name"));
             })
@@ -195,9 +196,17 @@ impl Compiler<'_> {
         built
             .map_err(|error| {
                 let message = error.to_string();
-                let last = message.lines().last().unwrap_or_default().trim().to_owned();
-                self.faults
-                    .push(Fault::error(node.span.clone(), format!("not a regular expression: {last}")));
+                let last = message
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim()
+                    .trim_start_matches("error: ")
+                    .to_owned();
+                let fault = Fault::error(node.span.clone(), format!("not a regular expression: {last}"));
+                self.faults.push(
+                    fault.help("put a backslash before . * + ? ( ) [ ] { } | that are meant as themselves"),
+                );
             })
             .ok()
     }

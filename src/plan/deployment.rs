@@ -102,26 +102,60 @@ impl Default for Demo {
 /// # Errors
 /// Every fault found.
 pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rejected> {
-    let root = match yaml::parse(&source) {
-        Ok(root) => root,
-        Err(faults) => return Err(Rejected { source, faults }),
-    };
+    let (root, faults) = yaml::parse_all(&source);
+    let Some(root) = root else { return Err(Rejected { source, faults }) };
     let mut resolver = Resolver::new(path, env);
-    let (source, deployment) = if root.get("openstack").is_some() {
-        let document: Document<rally::RallyDocument> =
-            crate::config::from_node(source, root, &schema::RALLY)?;
-        let deployment = resolver.rally(&document);
-        (document.source, deployment)
+    if rally_cloud(&root).is_some() {
+        let root = without_nulls(root);
+        let document = crate::config::from_node::<rally::RallyDocument>(source, root, faults, &schema::RALLY);
+        resolve(document, &schema::RALLY, &mut resolver, Resolver::rally)
     } else {
-        let document: Document<config::Deployment> =
-            crate::config::from_node(source, root, &schema::DEPLOYMENT)?;
-        let deployment = resolver.ours(&document);
-        (document.source, deployment)
-    };
-    match deployment {
-        Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
-        _ => Err(Rejected { source, faults: resolver.faults }),
+        let document =
+            crate::config::from_node::<config::Deployment>(source, root, faults, &schema::DEPLOYMENT);
+        resolve(document, &schema::DEPLOYMENT, &mut resolver, Resolver::ours)
     }
+}
+
+/// Resolves a document, or finds what further faults a rejected one has.
+fn resolve<'a, T: serde::de::DeserializeOwned>(
+    document: Result<Document<T>, Rejected>,
+    schema: &serde_json::Value,
+    resolver: &mut Resolver<'a>,
+    read: fn(&mut Resolver<'a>, &Document<T>) -> Option<Deployment>,
+) -> Result<Deployment, Rejected> {
+    match document {
+        Ok(document) => match read(resolver, &document) {
+            Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
+            _ => Err(Rejected { source: document.source, faults: std::mem::take(&mut resolver.faults) }),
+        },
+        Err(mut rejected) => {
+            if let Some(rest) = crate::config::salvage(&rejected, schema) {
+                resolver.partial = true;
+                read(resolver, &rest);
+                let further = std::mem::take(&mut resolver.faults);
+                crate::config::add_independent(&mut rejected.faults, further);
+            }
+            Err(rejected)
+        }
+    }
+}
+
+/// The cloud of a Rally document: of a deployment (`openstack`), or of an environment's spec, which
+/// names the platform plugin as well (`existing@openstack`).
+fn rally_cloud(root: &Node) -> Option<&Node> {
+    rally::KEYS.iter().find_map(|key| root.get(key))
+}
+
+/// Rally writes `null` where nothing is set.
+fn without_nulls(mut node: Node) -> Node {
+    if let yaml::Kind::Map(entries) = &mut node.kind {
+        entries.retain(|(_, value)| !matches!(value.kind, yaml::Kind::Null));
+        for (_, value) in entries.iter_mut() {
+            let nothing = Node { kind: yaml::Kind::Null, span: value.span.clone() };
+            *value = without_nulls(std::mem::replace(value, nothing));
+        }
+    }
+    node
 }
 
 struct Resolver<'a> {
@@ -130,12 +164,14 @@ struct Resolver<'a> {
     env: Env<'a>,
     faults: Vec<Fault>,
     inline_secret: bool,
+    /// Parts of the document could not be read, so what is missing may only seem to be.
+    partial: bool,
 }
 
 impl<'a> Resolver<'a> {
     fn new(path: &'a Path, env: Env<'a>) -> Self {
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Self { path, folder, env, faults: Vec::new(), inline_secret: false }
+        Self { path, folder, env, faults: Vec::new(), inline_secret: false, partial: false }
     }
 
     fn ours(&mut self, document: &Document<config::Deployment>) -> Option<Deployment> {
@@ -166,9 +202,9 @@ impl<'a> Resolver<'a> {
             targets,
             tls: self.tls(
                 tls.and_then(|tls| tls.verify).unwrap_or(true),
-                tls.and_then(|tls| tls.ca.as_deref()),
-                (tls.and_then(|tls| tls.cert.as_deref()), tls.and_then(|tls| tls.key.as_deref())),
-                at(root, &["tls"]),
+                (tls.and_then(|tls| tls.ca.as_deref()), at(root, &["tls", "ca"])),
+                (tls.and_then(|tls| tls.cert.as_deref()), at(root, &["tls", "cert"])),
+                (tls.and_then(|tls| tls.key.as_deref()), at(root, &["tls", "key"])),
             ),
             headers,
             auth: auth?,
@@ -182,51 +218,69 @@ impl<'a> Resolver<'a> {
     }
 
     fn rally(&mut self, document: &Document<rally::RallyDocument>) -> Option<Deployment> {
-        let cloud = &document.value.openstack;
-        let node = at(&document.root, &["openstack"]);
-        let admin = at(node, &["admin"]);
-        let auth_url = self
-            .text(&cloud.auth_url, at(node, &["auth_url"]))
-            .and_then(|text| self.url(&text, at(node, &["auth_url"])))?;
-        let project = cloud.admin.project_name.as_ref().or(cloud.admin.tenant_name.as_ref());
-        let keystone = Credentials {
-            auth_url: v3_url(auth_url.clone()),
-            username: self.text(&cloud.admin.username, at(admin, &["username"]))?,
-            password: self.secret(&cloud.admin.password, at(admin, &["password"]))?,
-            project_name: match project {
-                Some(project) => self.text(project, at(admin, &["project_name"]))?,
-                None => {
-                    self.faults.push(
-                        Fault::error(admin.span.clone(), "`admin` lacks the key `project_name`")
-                            .help("add `project_name:`"),
-                    );
-                    return None;
-                }
-            },
-            user_domain_name: self.domain(cloud.admin.user_domain_name.as_ref(), admin),
-            project_domain_name: self.domain(cloud.admin.project_domain_name.as_ref(), admin),
+        let (root, clouds) = (&document.root, [&document.value.openstack, &document.value.existing]);
+        let cloud = clouds.into_iter().flatten().next()?;
+        let node = rally_cloud(root).unwrap_or(root);
+        let (user, user_node) = match (&cloud.admin, cloud.users.as_ref().and_then(|users| users.first())) {
+            (Some(admin), _) => (admin, at(node, &["admin"])),
+            (None, Some(user)) => (user, item(at(node, &["users"]), 0)),
+            (None, None) if self.partial => return None,
+            (None, None) => {
+                let fault = Fault::error(first_key(node), "neither `admin` nor `users` is given");
+                self.faults.push(fault.help("add `admin:` with username, password and project_name"));
+                return None;
+            }
         };
+        let auth_url = self.text(&cloud.auth_url, at(node, &["auth_url"]));
+        let auth_url = auth_url.and_then(|text| self.url(&text, at(node, &["auth_url"])));
+        let username = self.text(&user.username, at(user_node, &["username"]));
+        let password = self.secret(&user.password, at(user_node, &["password"]));
+        let project_name = match (&user.project_name, &user.tenant_name) {
+            (Some(name), _) => self.text(name, at(user_node, &["project_name"])),
+            (None, Some(name)) => self.text(name, at(user_node, &["tenant_name"])),
+            (None, None) if self.partial => None,
+            (None, None) => {
+                let fault = Fault::error(first_key(user_node), "the user lacks the key `project_name`");
+                self.faults.push(fault.help("add `project_name:`"));
+                None
+            }
+        };
+        let user_domain_name = self.domain(user.user_domain_name.as_ref(), user_node, "user_domain_name");
+        let project_domain_name =
+            self.domain(user.project_domain_name.as_ref(), user_node, "project_domain_name");
         let key = cloud.profiler_hmac_key.as_ref();
         let keys: Vec<Secret> = key
             .and_then(|key| self.optional_secret(key, at(node, &["profiler_hmac_key"])))
             .into_iter()
             .collect();
         let connection = cloud.profiler_conn_str.as_ref();
+        let connection_string =
+            connection.and_then(|c| self.optional_secret(c, at(node, &["profiler_conn_str"])));
+        let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
+        let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
+        let tls = self.tls(
+            !cloud.https_insecure.unwrap_or(false),
+            (ca.as_deref(), at(node, &["https_cacert"])),
+            (cert.as_deref(), at(node, &["https_cert"])),
+            (key.as_deref(), at(node, &["https_key"])),
+        );
+        let auth_url = auth_url?;
         Some(Deployment {
             name: self.stem(),
             file: self.path.to_path_buf(),
             targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.root())],
-            tls: self.tls(
-                !cloud.https_insecure.unwrap_or(false),
-                cloud.https_cacert.as_deref().filter(|path| !path.is_empty()),
-                (cloud.https_cert.as_deref(), cloud.https_key.as_deref()),
-                node,
-            ),
+            tls,
             headers: Vec::new(),
-            auth: Auth::Keystone(keystone),
+            auth: Auth::Keystone(Credentials {
+                auth_url: v3_url(auth_url),
+                username: username?,
+                password: password?,
+                project_name: project_name?,
+                user_domain_name,
+                project_domain_name,
+            }),
             profiler_enabled: true,
-            connection_string: connection
-                .and_then(|c| self.optional_secret(c, at(node, &["profiler_conn_str"]))),
+            connection_string,
             warnings: self.warnings(&keys),
             hmac_key: keys.first().cloned(),
             hmac_keys: keys,
@@ -255,8 +309,12 @@ impl<'a> Resolver<'a> {
         let password = self.secret(&keystone.password, at(node, &["password"]));
         let project_name = self.text(&keystone.project_name, at(node, &["project_name"]));
         Some(Auth::Keystone(Credentials {
-            user_domain_name: self.domain(keystone.user_domain_name.as_ref(), node),
-            project_domain_name: self.domain(keystone.project_domain_name.as_ref(), node),
+            user_domain_name: self.domain(keystone.user_domain_name.as_ref(), node, "user_domain_name"),
+            project_domain_name: self.domain(
+                keystone.project_domain_name.as_ref(),
+                node,
+                "project_domain_name",
+            ),
             auth_url: v3_url(auth_url?),
             username: username?,
             password: password?,
@@ -281,8 +339,8 @@ impl<'a> Resolver<'a> {
         if let (true, Some(Auth::Keystone(keystone))) = (value.targets.is_none(), auth) {
             targets.push((DEFAULT_TARGET.to_owned(), keystone.auth_url.root()));
         }
-        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() {
-            let fault = Fault::file("the deployment has no target");
+        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() && !self.partial {
+            let fault = Fault::error(first_key(root), "the deployment has no target");
             self.faults.push(fault.help("add `targets: { default: http://host:port }`"));
         }
         targets
@@ -299,7 +357,10 @@ impl<'a> Resolver<'a> {
             let Some(text) = self.text(reference, node) else { continue };
             match header(name, &text) {
                 Ok(header) => headers.push(header),
-                Err(message) => self.faults.push(Fault::error(node.span.clone(), message)),
+                Err(message) => {
+                    let span = key_span(at(root, &["headers"]), name);
+                    self.faults.push(Fault::with_remedy(span, &message));
+                }
             }
         }
         headers
@@ -308,29 +369,45 @@ impl<'a> Resolver<'a> {
     fn tls(
         &mut self,
         verify: bool,
-        ca: Option<&str>,
-        identity: (Option<&str>, Option<&str>),
-        node: &Node,
+        ca: (Option<&str>, &Node),
+        cert: (Option<&str>, &Node),
+        key: (Option<&str>, &Node),
     ) -> TlsOptions {
-        let identity = match identity {
-            (Some(cert), Some(key)) => Some((self.folder.join(cert), self.folder.join(key))),
-            (None, None) => None,
-            _ => {
-                let fault = Fault::error(node.span.clone(), "`cert` and `key` belong together");
-                self.faults.push(fault.help("give both, or none"));
-                None
-            }
-        };
-        TlsOptions { verify, ca: ca.map(|path| self.folder.join(path)), identity }
+        if cert.0.is_some() != key.0.is_some() {
+            let there = if cert.0.is_some() { cert.1 } else { key.1 };
+            let fault =
+                Fault::error(there.span.clone(), "a client's certificate and its key belong together");
+            self.faults.push(fault.help("give both, or none"));
+        }
+        let [ca, cert, key] = [ca, cert, key].map(|(path, node)| path.map(|path| self.pem_file(path, node)));
+        TlsOptions { verify, ca, identity: cert.zip(key) }
     }
 
-    fn domain(&mut self, reference: Option<&Reference>, node: &Node) -> String {
-        reference.and_then(|reference| self.text(reference, node)).unwrap_or_else(|| "Default".to_owned())
+    /// A file that must be there before the load; what is in it is read with the others then.
+    fn pem_file(&mut self, path: &str, node: &Node) -> PathBuf {
+        let path = self.folder.join(path);
+        let problem = match std::fs::File::open(&path).and_then(|file| file.metadata()) {
+            Ok(metadata) if metadata.is_dir() => Some("it is a directory".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(problem) = problem {
+            let message = format!("cannot read {}: {problem}", path.display());
+            let fault = Fault::error(node.span.clone(), message);
+            self.faults.push(fault.help("name a PEM file, relative to the deployment file"));
+        }
+        path
+    }
+
+    fn domain(&mut self, reference: Option<&Reference>, node: &Node, key: &str) -> String {
+        reference
+            .and_then(|reference| self.text(reference, at(node, &[key])))
+            .unwrap_or_else(|| "Default".to_owned())
     }
 
     fn url(&mut self, text: &str, node: &Node) -> Option<BaseUrl> {
         BaseUrl::parse(text)
-            .map_err(|message| self.faults.push(Fault::error(node.span.clone(), message)))
+            .map_err(|message| self.faults.push(Fault::with_remedy(node.span.clone(), &message)))
             .ok()
     }
 
@@ -338,8 +415,7 @@ impl<'a> Resolver<'a> {
         match references::resolve(reference, &self.folder, self.env) {
             Ok(secret) => Some(secret.expose().to_owned()),
             Err(message) => {
-                let (message, help) = message.split_once("; ").unwrap_or((&message, "see the message"));
-                self.faults.push(Fault::error(node.span.clone(), message).help(help));
+                self.faults.push(Fault::with_remedy(node.span.clone(), &message));
                 None
             }
         }
@@ -381,11 +457,12 @@ impl<'a> Resolver<'a> {
 /// # Errors
 /// What may not stand in a header.
 pub fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
-    let parsed =
-        name.parse().map_err(|_| format!("`{name}` is not a header name; use letters, digits and dashes"))?;
+    let parsed = name
+        .parse()
+        .map_err(|_| format!("`{name}` is not a header name; use letters, digits and dashes only"))?;
     let value = value
         .parse()
-        .map_err(|_| format!("the value of `{name}` holds characters that no header may hold"))?;
+        .map_err(|_| format!("the value of `{name}` holds characters that no header may hold; remove line breaks and control characters"))?;
     Ok((parsed, value))
 }
 
@@ -419,6 +496,17 @@ pub(super) fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Node {
         }
     }
     node
+}
+
+/// Where `key` stands in a map, or the map.
+pub(super) fn key_span(node: &Node, key: &str) -> std::ops::Range<usize> {
+    let found = node.entries().iter().find(|(k, _)| k.name == key);
+    found.map_or_else(|| node.span.clone(), |(key, _)| key.span.clone())
+}
+
+/// The first key of a map, where a fault of the whole map is shown.
+pub(super) fn first_key(node: &Node) -> std::ops::Range<usize> {
+    node.entries().first().map_or(node.span.clone(), |(key, _)| key.span.clone())
 }
 
 /// The item of a list, or the list itself.

@@ -1,5 +1,6 @@
 //! References to the environment and to files, resolved.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use crate::base::secret::Secret;
@@ -33,15 +34,20 @@ pub fn resolve(reference: &Reference, folder: &Path, env: Env<'_>) -> Result<Sec
 
 /// The first line of a file.
 fn read_secret(path: &Path) -> Result<Secret, String> {
-    let problem =
-        |what: &str| format!("{what} {}; name a readable file whose first line is the value", path.display());
-    let length = std::fs::metadata(path).map_err(|error| problem(&format!("{error}:")))?.len();
-    if length > SECRET_FILE_BYTES_MAX {
-        return Err(problem("more than 64 KiB in"));
+    let problem = |what: &str| {
+        format!("cannot read {}: {what}; name a readable file whose first line is the value", path.display())
+    };
+    let file = std::fs::File::open(path).map_err(|error| problem(&error.to_string()))?;
+    // One byte more than the limit tells that it is over it, even of a device without an end.
+    let mut text = String::new();
+    file.take(SECRET_FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| problem(&error.to_string()))?;
+    if text.len() as u64 > SECRET_FILE_BYTES_MAX {
+        return Err(problem("it is larger than 64 KiB"));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| problem(&format!("{error}:")))?;
     match text.lines().next().map(str::trim_end) {
         Some(line) if !line.is_empty() => Ok(Secret::new(line)),
-        _ => Err(problem("nothing in")),
+        _ => Err(problem("its first line is empty")),
     }
 }

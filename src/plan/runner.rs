@@ -66,7 +66,12 @@ impl Runner {
                 Kind::ConstantForDuration { duration: timed.duration.0, concurrency: timed.concurrency },
                 timed.timeout,
             ),
-            _ => return Err("a runner is exactly one of serial, constant, constant_for_duration".to_owned()),
+            _ => {
+                return Err(
+                    "more than one runner, or none; write one of serial, constant, constant_for_duration"
+                        .to_owned(),
+                );
+            }
         };
         Ok(Self { kind, timeout: timeout.map_or(ITERATION_TIMEOUT, |timeout| timeout.0) })
     }

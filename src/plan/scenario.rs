@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::template::{Engine, Value};
-use crate::base::yaml::Node;
+use crate::base::yaml::{self, Node};
 use crate::config::scenario::{self as config, Scenario};
 use crate::config::{Document, Rejected, check::did_you_mean, schema};
 
 use super::action::{Compiler, Step};
-use super::deployment::{Auth, Deployment, at, item};
+use super::deployment::{Auth, Deployment, at, first_key, item, key_span};
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
@@ -36,11 +36,13 @@ pub fn read(source: Source) -> Result<Document<Scenario>, Rejected> {
     crate::config::read(source, &schema::SCENARIO)
 }
 
-/// The deployment file that a scenario names, relative to the scenario.
+/// The deployment file that a scenario names, relative to the scenario, and where it names it.
 #[must_use]
-pub fn deployment_path(file: &Path, document: &Document<Scenario>) -> Option<PathBuf> {
+pub fn named_deployment(file: &Path, root: &Node) -> Option<(PathBuf, std::ops::Range<usize>)> {
+    let node = root.get("deployment")?;
+    let yaml::Kind::Text { text, .. } = &node.kind else { return None };
     let folder = file.parent().unwrap_or(Path::new(""));
-    document.value.deployment.as_ref().map(|path| folder.join(path))
+    Some((folder.join(text), node.span.clone()))
 }
 
 /// What the command line adds.
@@ -63,26 +65,13 @@ pub fn build(
     options: &Options,
     env: Env<'_>,
 ) -> Result<Plan, Vec<Fault>> {
-    let (value, root) = (&document.value, &document.root);
-    let mut compiler = Compiler {
-        engine: Engine::new(),
-        deployment: &deployment,
-        known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
-        faults: Vec::new(),
-        warnings: Vec::new(),
-    };
-    let mut variables = compiler.variables(file, value, root, options, env);
-    variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
-    let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
-    let after_setup = compiler.known.clone();
-    let workloads = compiler.workloads(value, root, &after_setup);
-    compiler.known = after_setup;
-    let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
-    let Compiler { faults, mut warnings, .. } = compiler;
+    let value = &document.value;
+    let (parts, faults, mut warnings) = compile(file, document, Some(&deployment), None, options, env);
     if !faults.is_empty() {
         return Err(faults);
     }
-    warnings.dedup();
+    let Parts { mut variables, setup, workloads, teardown } = parts;
+    variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
     Ok(Plan {
         title: value.title.clone(),
@@ -99,6 +88,71 @@ pub fn build(
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
         warnings,
     })
+}
+
+/// The faults that can be found in a scenario although its deployment cannot be read: all but those
+/// of its targets.
+#[must_use]
+pub fn faults_without_deployment(
+    file: &Path,
+    document: &Document<Scenario>,
+    options: &Options,
+    env: Env<'_>,
+) -> Vec<Fault> {
+    compile(file, document, None, None, options, env).1
+}
+
+/// Adds to the faults of a scenario's shape those that can be found in the rest of it, so that all
+/// are reported at once.
+pub fn find_further(
+    file: &Path,
+    rejected: &mut Rejected,
+    deployment: Option<&Deployment>,
+    options: &Options,
+    env: Env<'_>,
+) {
+    let Some(rest) = crate::config::salvage::<Scenario>(rejected, &schema::SCENARIO) else { return };
+    let whole = yaml::parse_all(&rejected.source).0;
+    let (_, faults, _) = compile(file, &rest, deployment, whole.as_ref(), options, env);
+    crate::config::add_independent(&mut rejected.faults, faults);
+}
+
+/// The parts of a plan that are compiled.
+struct Parts {
+    variables: Vec<(Arc<str>, Value)>,
+    setup: Vec<Step>,
+    workloads: Vec<Workload>,
+    teardown: Vec<Step>,
+}
+
+/// Compiles a scenario, or what is left of the one whose `whole` document has faults of shape.
+fn compile(
+    file: &Path,
+    document: &Document<Scenario>,
+    deployment: Option<&Deployment>,
+    whole: Option<&Node>,
+    options: &Options,
+    env: Env<'_>,
+) -> (Parts, Vec<Fault>, Vec<String>) {
+    let (value, root) = (&document.value, &document.root);
+    let mut compiler = Compiler {
+        engine: Engine::new(),
+        deployment,
+        whole: whole.map(|whole| (whole, crate::config::words(whole))),
+        known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
+        faults: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let variables = compiler.variables(file, value, root, options, env);
+    let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
+    let after_setup = compiler.known.clone();
+    let workloads = compiler.workloads(value, root, &after_setup);
+    compiler.known = after_setup;
+    let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
+    compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
+    let Compiler { faults, mut warnings, .. } = compiler;
+    warnings.dedup();
+    (Parts { variables, setup, workloads, teardown }, faults, warnings)
 }
 
 /// Why nothing is profiled, in the order in which a user would look.
@@ -152,7 +206,7 @@ impl Compiler<'_> {
         let mut variables = Vec::new();
         for (name, variable) in declared.into_iter().flatten() {
             let node = at(root, &["variables", name]);
-            self.variable_name(name, node);
+            self.variable_name(name, key_span(at(root, &["variables"]), name));
             let resolved = match (options.set.get(name), config::variable_reference(variable)) {
                 (Some(set), _) => Ok(Value::from(set.as_str())),
                 (None, Some(reference)) => {
@@ -163,8 +217,7 @@ impl Compiler<'_> {
             match resolved {
                 Ok(resolved) => variables.push((Arc::from(name.as_str()), resolved)),
                 Err(message) => {
-                    let (message, help) = message.split_once("; ").unwrap_or((&message, "see the message"));
-                    self.faults.push(Fault::error(node.span.clone(), message).help(help));
+                    self.faults.push(Fault::with_remedy(node.span.clone(), &message));
                 }
             }
             self.known.insert(name.clone());
@@ -174,6 +227,7 @@ impl Compiler<'_> {
             let fault = Fault::file(format!("--set {name}=… names no variable of the scenario"));
             self.faults.push(fault.help(match did_you_mean(name, names.iter().copied()) {
                 Some(known) => format!("did you mean `{known}`?"),
+                None if names.is_empty() => "declare it under `variables:`; none is declared yet".to_owned(),
                 None => format!("declare it under `variables:`; declared are: {}", names.join(", ")),
             }));
         }
@@ -191,7 +245,21 @@ impl Compiler<'_> {
                 let workload = self.workload(&value.title, runner, steps, value.sla.as_ref(), root);
                 return workload.into_iter().collect();
             }
-            for (key, _) in single[..2].iter().filter(|(_, there)| !there) {
+            // One that is there with a fault has been reported.
+            let written = |key: &str| self.whole.as_ref().is_some_and(|(whole, _)| whole.get(key).is_some());
+            let missing: Vec<&str> = single[..2]
+                .iter()
+                .filter(|(key, there)| !there && !written(key))
+                .map(|(key, _)| *key)
+                .collect();
+            self.or_fault(Sla::from_config(value.sla.as_ref()), at(root, &["sla", "failure_rate"]));
+            if let Some(sole) = &value.runner {
+                self.runner(sole, at(root, &["runner"]));
+            }
+            if let Some(steps) = value.iteration.as_ref().filter(|steps| steps.len() <= ACTIONS_MAX) {
+                self.steps(steps, at(root, &["iteration"]));
+            }
+            for key in missing {
                 let fault = Fault::error(first_key(root), format!("the scenario lacks the key `{key}`"));
                 self.faults.push(fault.help(format!("add `{key}:`, or a list of `workloads:` that have it")));
             }
@@ -203,8 +271,8 @@ impl Compiler<'_> {
         }
         let nodes = at(root, &["workloads"]);
         if list.len() > WORKLOADS_MAX {
-            self.faults
-                .push(Fault::error(nodes.span.clone(), format!("more than {WORKLOADS_MAX} workloads")));
+            let fault = Fault::error(nodes.span.clone(), format!("more than {WORKLOADS_MAX} workloads"));
+            self.faults.push(fault.help("split the file"));
             return Vec::new();
         }
         let mut names = BTreeSet::new();
@@ -240,7 +308,8 @@ impl Compiler<'_> {
     ) -> Option<Workload> {
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
-            self.faults.push(Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps")));
+            let fault = Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps"));
+            self.faults.push(fault.help("split the iteration, or repeat it by `times`"));
             return None;
         }
         let steps = self.steps(steps, steps_node);
@@ -248,16 +317,28 @@ impl Compiler<'_> {
             let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
             self.faults.push(fault.help("add an action with get, post, …"));
         }
-        let runner = self.or_fault(Runner::from_config(runner), at(node, &["runner"]));
-        let sla = self.or_fault(Sla::from_config(sla), at(node, &["sla"]));
+        let runner = self.runner(runner, at(node, &["runner"]));
+        let sla = self.or_fault(Sla::from_config(sla), at(node, &["sla", "failure_rate"]));
         Some(Workload { name: name.to_owned(), runner: runner?, steps, sla: sla? })
     }
 
-    fn or_fault<T>(&mut self, result: Result<T, String>, node: &Node) -> Option<T> {
-        result.map_err(|message| self.faults.push(Fault::error(node.span.clone(), message))).ok()
+    fn runner(&mut self, config: &config::Runner, node: &Node) -> Option<Runner> {
+        let runner = self.or_fault(Runner::from_config(config), node)?;
+        let kind = node.entries().first().map_or(node, |(_, kind)| kind);
+        self.above_zero(Some(runner.timeout), at(kind, &["timeout"]), "timeout");
+        self.above_zero(runner.duration(), at(kind, &["duration"]), "duration");
+        Some(runner)
     }
-}
 
-fn first_key(root: &Node) -> std::ops::Range<usize> {
-    root.entries().first().map_or(root.span.clone(), |(key, _)| key.span.clone())
+    /// What lasts no time at all is a slip: every request would fail, or none be made.
+    pub(super) fn above_zero(&mut self, duration: Option<Duration>, node: &Node, name: &str) {
+        if duration.is_some_and(|duration| duration.is_zero()) {
+            let fault = Fault::error(node.span.clone(), format!("`{name}` is zero"));
+            self.faults.push(fault.help(format!("give it a length, such as 5s, or remove `{name}`")));
+        }
+    }
+
+    fn or_fault<T>(&mut self, result: Result<T, String>, node: &Node) -> Option<T> {
+        result.map_err(|message| self.faults.push(Fault::with_remedy(node.span.clone(), &message))).ok()
+    }
 }

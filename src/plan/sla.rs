@@ -35,7 +35,9 @@ impl Sla {
         if let (Some(min), Some(max)) = (min, max)
             && min > max
         {
-            return Err(format!("failure_rate asks for at least {min} % and at most {max} %"));
+            return Err(format!(
+                "failure_rate asks for at least {min} % and at most {max} %, which nothing can meet; make min the smaller one, or remove it"
+            ));
         }
         Ok(Self {
             failure_rate_min: min,

@@ -3,11 +3,13 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
+mod bad_input;
 mod demo;
 mod faults;
 mod profiling;
 mod real_keystone;
 mod real_osprofiler;
+mod schema;
 mod server;
 mod signals;
 mod support;

@@ -46,6 +46,11 @@ impl Bench {
         self.write("scenario.yaml", format!("title: t\ndeployment: deployment.yaml\n{scenario}\n"));
     }
 
+    /// Runs a command that [`Bench::command`] made to its end.
+    pub(crate) fn end(command: &mut Command) -> Ended {
+        Ended::from(command.output().unwrap())
+    }
+
     /// The only run directory below `runs/`.
     pub(crate) fn run_directory(&self) -> PathBuf {
         let mut entries: Vec<_> = std::fs::read_dir(self.path().join("runs")).unwrap().collect();

@@ -1,0 +1,846 @@
+//! Files as hostile or clumsy people write them: each is refused with exit code 65, all its faults
+//! are listed with their places, and each says what to do.
+
+use crate::support::Bench;
+
+/// A deployment without faults.
+const DEPLOYMENT: &str =
+    "name: dev\ntargets:\n  default: http://127.0.0.1:1\n  placement: http://127.0.0.1:2\n";
+
+/// A folder with a good deployment.
+fn folder() -> Bench {
+    let bench = Bench::new();
+    bench.write("d.yaml", DEPLOYMENT);
+    bench
+}
+
+/// What `validate` says about a file beside a good deployment.
+fn validate(name: &str, content: impl AsRef<[u8]>) -> (Option<i32>, String) {
+    let bench = folder();
+    bench.write(name, content);
+    let ended = bench.run(&["validate", name]);
+    (ended.code, ended.stderr)
+}
+
+/// The same for a file that must be refused.
+#[track_caller]
+fn refused(name: &str, content: impl AsRef<[u8]>) -> String {
+    let (code, said) = validate(name, content);
+    assert_eq!(code, Some(65), "{said}");
+    said
+}
+
+/// A scenario with `runner` and `steps` in place of good ones.
+fn scenario(runner: &str, steps: &str, rest: &str) -> String {
+    format!("title: t\ndeployment: d.yaml\nrunner: {runner}\niteration:\n{steps}\n{rest}")
+}
+
+const RUNNER: &str = "{ constant: { times: 1 } }";
+const STEPS: &str = "  - get: /";
+
+#[test]
+fn runners() {
+    let rows = [
+        ("constant", "3:9|`runner` must be a map, but is the text `constant`", "such as `constant: …`"),
+        ("{ constant: 5 }", "3:21|`constant` must be a map, but is the number 5", "times"),
+        ("{ constant: { times: \"10\" } }", "3:30|`times` must be a whole number", "remove the quotes: 10"),
+        ("{ constant: { times: 0 } }", "3:30|`times` must be at least 1, but is 0", "write 1 or more"),
+        ("{ constant: { times: 1.5 } }", "3:30|whole number, but is the number 1.5", "write 2"),
+        ("{ constant: { times: ten } }", "3:30|whole number, but is the text `ten`", "such as 10"),
+        ("{ constant: { times: 99999999999999999999 } }", "3:30|`times` must be a whole number", "smaller"),
+        ("{ constant: { concurrency: -1 } }", "3:36|at least 1, but is -1", "write 1 to 100000"),
+        ("{ constant: { concurrency: 1000000 } }", "3:36|at most 100000", "write 1 to 100000"),
+        ("{ constant: { time: 1 } }", "3:23|unknown key `time` in `constant`", "did you mean `times`?"),
+        ("{ constnt: { times: 1 } }", "3:11|unknown key `constnt` in `runner`", "did you mean `constant`?"),
+        ("{ constant: { times: 1, timeout: 0 } }", "3:42|`timeout` is zero", "such as 5s"),
+        ("{ constant: { times: 1, timeout: \"5\" } }", "3:42|`5` has no unit", "number with a unit"),
+        ("{ constant: {}, serial: { times: 1 } }", "3:25|takes one key only, but has 2", "keep one of"),
+        ("{}", "3:9|`runner` is empty", "add one of: serial, constant, constant_for_duration"),
+        ("", "3:7|`runner` has no value", "give it a value"),
+        ("{ serial: {} }", "3:19|`serial` lacks the key `times`", "add `times:`"),
+        ("{ constant_for_duration: { duration: 0s, concurrency: 1 } }", "3:46|`duration` is zero", "5s"),
+        (
+            "{ constant_for_duration: { duration: -5, concurrency: 1 } }",
+            "3:46|at least 0",
+            "write 0 to 2592000",
+        ),
+        (
+            "{ constant_for_duration: { duration: 31d, concurrency: 1 } }",
+            "3:46|`d` is not a unit of time",
+            "use ns, us, ms, s, m or h",
+        ),
+        (
+            "{ rps: { times: 1, rps: 5 } }",
+            "3:11|`rps` is not in this version of bench yet",
+            "use serial, constant",
+        ),
+        ("{ ramping: {} }", "3:11|`ramping` is not in this version of bench yet", "use serial, constant"),
+    ];
+    check_all(rows.map(|(runner, message, help)| (scenario(runner, STEPS, ""), message, help)));
+}
+
+/// Checks scenarios that have one fault each: `line:column|message`, and a part of the remedy.
+#[track_caller]
+fn check_all<const N: usize>(rows: [(String, &str, &str); N]) {
+    let mut wrong = String::new();
+    for (text, message, help) in rows {
+        let (place, message) = message.split_once('|').unwrap();
+        let (code, said) = validate("s.yaml", &text);
+        let one_fault = said.ends_with("s.yaml: 1 fault\n") && said.matches("= help: ").count() == 1;
+        let placed = said.contains(&format!("s.yaml:{place}\n"));
+        if code != Some(65) || !one_fault || !placed || !said.contains(message) || !said.contains(help) {
+            wrong += &format!("== {text}\n-- not {place}, {message}, {help}:\n{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn steps() {
+    let rows = [
+        (
+            "  - { get: /, timeout: 5 }",
+            "5:24|`timeout` must be text, but is the number 5",
+            "write it with its unit: 5s",
+        ),
+        ("  - { get: /, timeout: 0s }", "5:24|`timeout` is zero", "such as 5s"),
+        ("  - { get: /, timeout: 5 parsecs }", "5:24|`parsecs` is not a unit of time", "use ns"),
+        ("  - { get: /a, post: /b }", "5:16|a step with two requests, `get` and `post`", "one step of each"),
+        ("  - { get: /a, think: 1s }", "5:16|a think time beside a request", "a step of its own"),
+        ("  - get: /\n  - { think: 1s, headers: {} }", "6:7|a think time stands alone", "a step of its own"),
+        ("  - think: 1s", "5:3|the iteration has no request", "add an action"),
+        ("  - action: a", "5:5|a step without a request", "add one of get"),
+        ("  - get /", "5:5|must be a map, but is the text `get /`", "`get: …`"),
+        ("  []", "5:3|`iteration` is empty", "add an item"),
+        ("  get: /", "5:3|`iteration` must be a list, but is a map", "begin each item with a dash"),
+        ("  - get: users", "5:10|`users` is neither a path nor a URL", "write /users"),
+        ("  - get: ftp://h/", "5:10|the scheme `ftp` cannot be loaded", "use http or https"),
+        ("  - get: http://u:p@h/", "5:10|must not hold credentials", "put them under `auth`"),
+        ("  - get: 5", "5:10|`get` must be text, but is the number 5", "put it in quotes"),
+        (
+            "  - { get: /, target: placment }",
+            "5:23|the deployment `dev` has no target `placment`",
+            "did you mean `placement`?",
+        ),
+        (
+            "  - { get: /, target: nova }",
+            "5:23|no target `nova`",
+            "name one of its targets: default, placement",
+        ),
+        ("  - { get: 'http://h/', target: default }", "5:25|`target` beside a whole URL", "remove `target`"),
+        ("  - { get: '/{{ usr }}' }", "5:12|no variable `usr` is known here", "did you mean `user`?"),
+        ("  - { get: '/{{ thing }}' }", "5:12|no variable `thing` is known here", "set it under `variables`"),
+        ("  - { get: '/{{ user' }", "5:12|the template does not compile", "templates are Jinja2"),
+        ("  - { get: '/{% bad %}' }", "5:12|the template does not compile", "templates are Jinja2"),
+        (
+            "  - { post: /, json: { a: [{ b: '{{ usr }}' }] } }",
+            "5:33|no variable `usr`",
+            "did you mean `user`?",
+        ),
+        ("  - { post: /, json: {}, body: x }", "5:26|more than one body", "keep one of json, form, body"),
+        (
+            "  - { post: /, form: { a: [1] } }",
+            "5:27|must be text or a number or true or false, but is a list",
+            "text",
+        ),
+        (
+            "  - { get: /, headers: { 'a b': x } }",
+            "5:26|`a b` is not a header name",
+            "letters, digits and dashes",
+        ),
+        (
+            "  - { get: /, headers: { a: \"x\\ny\" } }",
+            "5:26|holds characters that no header may hold",
+            "remove line breaks",
+        ),
+        (
+            "  - { get: /, headers: { a: 5 } }",
+            "5:29|`a` must be text, but is the number 5",
+            "put it in quotes",
+        ),
+        ("  - { get: /, expect: { status: 99 } }", "5:33|`status` must be at least 100", "write 100 to 599"),
+        ("  - { get: /, expect: { status: 6xx } }", "5:33|`status` cannot be `6xx`", "one of: 1xx"),
+        ("  - { get: /, expect: { status: '200' } }", "5:33|`status` cannot be `200`", "one of: 1xx"),
+        ("  - { get: /, expect: { json: { '$.[': 1 } } }", "5:33|is not a JSONPath", "RFC 9535"),
+        (
+            "  - { get: /, expect: { body: { matches: '(' } } }",
+            "5:42|not a regular expression: unclosed group",
+            "backslash",
+        ),
+        (
+            "  - { get: /, expect: { body: { matches: '(a{1000}){1000}' } } }",
+            "5:42|not a regular expression",
+            "backslash",
+        ),
+        (
+            "  - { get: /, expect: { body: {} } }",
+            "5:31|`body` is empty",
+            "add one of: equals, contains, matches",
+        ),
+        ("  - { get: /, expect: { headers: { 'a b': x } } }", "5:36|is not a header name", "letters"),
+        ("  - { get: /, extract: { id: { json: id } } }", "5:38|`id` is not a JSONPath", "RFC 9535"),
+        (
+            "  - { get: /, extract: { id: { pointer: a.b } } }",
+            "5:41|a JSON pointer starts with a slash",
+            "write /a/b",
+        ),
+        ("  - { get: /, extract: { id: { header: 'a b' } } }", "5:40|is not a header name", "letters"),
+        (
+            "  - { get: /, extract: { id: { regex: '[' } } }",
+            "5:39|not a regular expression: unclosed character class",
+            "backslash",
+        ),
+        (
+            "  - { get: /, extract: { id: { json: $.a, header: b } } }",
+            "5:30|exactly one place",
+            "write one of",
+        ),
+        ("  - { get: /, extract: { id: {} } }", "5:30|exactly one place", "write one of"),
+        (
+            "  - { get: /, extract: { auth: { json: $.a } } }",
+            "5:26|`auth` is a variable of bench itself",
+            "another name",
+        ),
+        (
+            "  - { get: /, extract: { a-b: { json: $.a } } }",
+            "5:26|`a-b` is not a name that templates can use",
+            "underscores",
+        ),
+        (
+            "  - { action: a, get: / }\n  - { action: a, get: /b }",
+            "6:15|a second action named `a`",
+            "its own name",
+        ),
+        ("  - get: /\n  - get: /", "6:10|a second action named `GET /`", "its own name"),
+        ("  - { action: '', get: / }", "5:15|`action` is empty", "give it a value"),
+        ("  - { get: /, retries: 3 }", "5:15|unknown key `retries`", "known keys: action, get"),
+        ("  - { get: /, auth: no }", "5:21|must be true or false, but is the text `no`", "write false"),
+    ];
+    let rest = "variables: { user: admin }";
+    check_all(rows.map(|(steps, message, help)| (scenario(RUNNER, steps, rest), message, help)));
+}
+
+#[test]
+fn documents() {
+    let good = scenario(RUNNER, STEPS, "");
+    let rows = [
+        (
+            format!("{good}sla: {{ failure_rate: {{ min: 5, max: 1 }} }}"),
+            "6:22|at least 5 % and at most 1 %",
+            "make min the smaller one",
+        ),
+        (
+            format!("{good}sla: {{ failure_rate: {{ max: 101 }} }}"),
+            "6:29|at most 100, but is 101",
+            "write 0 to 100",
+        ),
+        (
+            format!("{good}sla: {{ max_seconds_per_iteration: 4s }}"),
+            "6:35|must be a number, but is the text `4s`",
+            "seconds, as in Rally",
+        ),
+        (
+            format!("{good}sla: {{ thresholds: [] }}"),
+            "6:8|`thresholds` is not in this version of bench yet",
+            "use failure_rate",
+        ),
+        (format!("{good}parallel: true"), "6:1|`parallel` is not in this version of bench yet", "remove it"),
+        (format!("{good}runnr: {{}}"), "6:1|unknown key `runnr` in the document", "did you mean `runner`?"),
+        (format!("{good}title: again"), "6:1|the key `title` stands here twice", "remove one"),
+        (format!("{good}variables: {{ a: 1, 'a': 2 }}"), "6:20|the key `a` stands here twice", "remove one"),
+        (format!("{good}on: 1"), "6:1|YAML 1.1 reads the key `on` as a boolean", "quote it: \"on\""),
+        (
+            format!("{good}variables: {{ no: 1 }}"),
+            "6:14|YAML 1.1 reads the key `no` as a boolean",
+            "quote it",
+        ),
+        (format!("{good}variables: {{ true: 1 }}"), "6:14|the key `true` is a boolean", "quote it"),
+        (
+            format!("{good}profile: no"),
+            "6:10|`profile` must be true or false, but is the text `no`",
+            "write false",
+        ),
+        (format!("{good}variables:\n\ta: 1"), "7:1|a tab as indentation", "indent with spaces"),
+        (format!("{good}---\ntitle: other"), "6:1|a second document in one file", "a file of its own"),
+        (format!("{good}variables: {{ a: *nobody }}"), "6:17|not valid YAML", "look at the indentation"),
+        (
+            format!("{good}variables: &v {{ a: [*v] }}"),
+            "6:21|an alias to the value that it stands in",
+            "no value can hold itself",
+        ),
+        (
+            format!("{good}variables: {{ a: !!python/object:os.system x }}"),
+            "6:17|tags such as",
+            "remove the tag",
+        ),
+        (
+            format!("{good}variables: {{ <<: 5 }}"),
+            "6:14|`<<` merges a map or a list of maps only",
+            "an alias of a map",
+        ),
+        (format!("{good}variables: {{ [a]: 5 }}"), "6:14|a key must be text", "in quotes"),
+        (
+            format!("{good}variables: {{ iteration: 5 }}"),
+            "6:14|`iteration` is a variable of bench itself",
+            "another name",
+        ),
+        (
+            format!("{good}variables: {{ a: {{ env: NOT_SET_ANYWHERE }} }}"),
+            "6:17|the environment variable NOT_SET_ANYWHERE is not set",
+            "export NOT_SET_ANYWHERE=",
+        ),
+        (
+            format!("{good}variables: {{ a: {{ file: none.txt }} }}"),
+            "6:17|cannot read none.txt: No such file",
+            "name a readable file",
+        ),
+        (
+            format!("{good}variables: {{ a: {{ file: . }} }}"),
+            "6:17|cannot read .: Is a directory",
+            "name a readable file",
+        ),
+        (
+            format!("{good}variables: {{ a: {{ file: /dev/zero }} }}"),
+            "6:17|cannot read /dev/zero: it is larger than 64 KiB",
+            "name a readable file",
+        ),
+        (
+            format!("{good}variables: {{ a: {{ file: /dev/null }} }}"),
+            "6:17|cannot read /dev/null: its first line is empty",
+            "name a readable file",
+        ),
+        (format!("{good}timeout: 0s"), "6:10|`timeout` is zero", "such as 5s"),
+        (format!("{good}timeout: 1000h"), "6:10|`1000h` is longer than 30 days", "shorter"),
+        (format!("{good}workloads: []"), "6:12|`workloads` is empty", "add an item"),
+        (format!("{good}variables: {{ a: \u{0} }}"), "6:17|not valid YAML", "look at"),
+        (
+            "title: t\ndeployment: d.yaml\niteration:\n  - get: /\n".to_owned(),
+            "1:1|the scenario lacks the key `runner`",
+            "add `runner:`",
+        ),
+        (
+            "title: ''\ndeployment: d.yaml\nrunner: { serial: { times: 1 } }\niteration:\n  - get: /\n"
+                .to_owned(),
+            "1:8|`title` is empty",
+            "give it a value",
+        ),
+        (
+            "deployment: d.yaml\nrunner: { serial: { times: 1 } }\niteration:\n  - get: /\n".to_owned(),
+            "1:1|the document lacks the key `title`",
+            "add `title:`",
+        ),
+        (
+            good.replace("d.yaml", "none.yaml"),
+            "2:13|cannot read the deployment none.yaml: No such file",
+            "give another with -d FILE",
+        ),
+        (
+            good.replace("d.yaml", "."),
+            "2:13|cannot read the deployment .: is a directory",
+            "give another with -d FILE",
+        ),
+        (good.replace("d.yaml", "[a]"), "2:13|`deployment` must be text, but is a list", "write text here"),
+        (
+            good.replace("title: t", "title: ütf 日本語 \u{1f600}\nbad: 1"),
+            "2:1|unknown key `bad`",
+            "known keys",
+        ),
+    ];
+    check_all(rows);
+}
+
+/// A column counts characters, whatever their bytes and width; CRLF and a byte order mark change
+/// nothing.
+#[test]
+fn places_are_right_beside_wide_characters_crlf_and_byte_order_mark() {
+    let text = scenario(RUNNER, "  - { action: \"日本語 ü\", gett: / }", "").replace('\n', "\r\n");
+    insta::assert_snapshot!(refused("s.yaml", format!("\u{feff}{text}")), @r#"
+    error: unknown key `gett` in an item of `iteration`
+     --> s.yaml:5:24
+      |
+    5 |   - { action: "日本語 ü", gett: / }
+      |                           ^^^^
+      |
+      = help: did you mean `get`?
+
+    s.yaml: 1 fault
+    "#);
+}
+
+#[test]
+fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
+    let bench = Bench::new();
+    bench.write("deployment.yaml", MANY_FAULTS_DEPLOYMENT);
+    bench.write("scenario.yaml", MANY_FAULTS);
+    let ended = bench.run(&["validate", "scenario.yaml"]).expect_code(65);
+    assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+    insta::assert_snapshot!(ended.stderr, @r#"
+    error: the key `title` stands here twice
+     --> scenario.yaml:2:1
+      |
+    2 | title: once more
+      | ^^^^^
+      |
+      = help: remove one of the two; only one could count
+
+    error: YAML 1.1 reads the key `no` as a boolean
+     --> scenario.yaml:4:27
+      |
+    4 | variables: { user: admin, no: x }
+      |                           ^^
+      |
+      = help: quote it: "no"
+
+    error: `runner` must be a map, but is the text `constant`
+     --> scenario.yaml:5:9
+      |
+    5 | runner: constant
+      |         ^^^^^^^^
+      |
+      = help: write keys below it, such as `constant: …`; known keys: serial, constant, constant_for_duration
+
+    error: no variable `usr` is known here
+     --> scenario.yaml:8:10
+      |
+    8 |     get: /a/{{ usr }}
+      |          ^^^^^^^^^^^^
+      |
+      = help: did you mean `user`?
+
+    error: `timeout` must be text, but is the number 5
+     --> scenario.yaml:9:14
+      |
+    9 |     timeout: 5
+      |              ^
+      |
+      = help: write it with its unit: 5s, 5ms or 5m
+
+    error: `b c` is not a header name
+      --> scenario.yaml:10:39
+       |
+    10 |     headers: { X-Auth-Token: ******** ** *** * *
+       |                                       ^^^^^
+       |
+       = help: use letters, digits and dashes only
+
+    error: `$.[` is not a JSONPath: in dot member name, must start with lowercase alpha or '_'
+      --> scenario.yaml:11:28
+       |
+    11 |     extract: { id: { json: "$.[" }, auth: { header: X-Id } }
+       |                            ^^^^^^
+       |
+       = help: write it as in RFC 9535, such as $.token.user.id or $.users[0].name
+
+    error: `auth` is a variable of bench itself
+      --> scenario.yaml:11:37
+       |
+    11 |     extract: { id: { json: "$.[" }, auth: { header: X-Id } }
+       |                                     ^^^^
+       |
+       = help: choose another name
+
+    error: a step with two requests, `get` and `post`
+      --> scenario.yaml:13:5
+       |
+    13 |     post: /c
+       |     ^^^^
+       |
+       = help: make one step of each
+
+    error: a second action named `one`
+      --> scenario.yaml:14:13
+       |
+    14 |   - action: one
+       |             ^^^
+       |
+       = help: give each action its own name: it is the key in every table
+
+    error: a template does not compile: syntax error: unexpected end of input, expected end of variable block
+      --> scenario.yaml:16:11
+       |
+    16 |     json: { a: "{{ user" }
+       |           ^^^^^^^^^^^^^^^^
+       |
+       = help: templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}
+
+    error: more than one body
+      --> scenario.yaml:17:5
+       |
+    17 |     body: x
+       |     ^^^^
+       |
+       = help: keep one of json, form, body
+
+    error: `status` must be at least 100, but is 99
+      --> scenario.yaml:18:23
+       |
+    18 |     expect: { status: 99, body: { matches: "(" } }
+       |                       ^^
+       |
+       = help: write 100 to 599
+
+    error: not a regular expression: unclosed group
+      --> scenario.yaml:18:44
+       |
+    18 |     expect: { status: 99, body: { matches: "(" } }
+       |                                            ^^^^
+       |
+       = help: put a backslash before . * + ? ( ) [ ] { } | that are meant as themselves
+
+    error: failure_rate asks for at least 5 % and at most 1 %, which nothing can meet
+      --> scenario.yaml:19:22
+       |
+    19 | sla: { failure_rate: { min: 5, max: 1 } }
+       |                      ^^^^^^^^^^^^^^^^^^
+       |
+       = help: make min the smaller one, or remove it
+
+    error: unknown key `paralel` in the document
+      --> scenario.yaml:20:1
+       |
+    20 | paralel: true
+       | ^^^^^^^
+       |
+       = help: known keys: title, deployment, variables, profile, timeout, graceful_stop, setup, teardown, workloads, runner, iteration, sla
+
+    scenario.yaml: 16 faults
+
+    error: a URL must not hold credentials
+     --> deployment.yaml:2:12
+      |
+    2 |   default: http://**********@host/
+      |            ^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: put them under `auth`
+
+    error: not a URL: relative URL without a base
+     --> deployment.yaml:3:10
+      |
+    3 |   other: not a url
+      |          ^^^^^^^^^
+      |
+      = help: write it as http://host:port
+
+    error: cannot read none.pem: No such file or directory (os error 2)
+     --> deployment.yaml:4:12
+      |
+    4 | tls: { ca: none.pem, verify: yes }
+      |            ^^^^^^^^
+      |
+      = help: name a PEM file, relative to the deployment file
+
+    error: `verify` must be true or false, but is the text `yes`
+     --> deployment.yaml:4:30
+      |
+    4 | tls: { ca: none.pem, verify: yes }
+      |                              ^^^
+      |
+      = help: write true
+
+    error: unknown key `pasword` in `basic`
+     --> deployment.yaml:8:5
+      |
+    8 |     pasword: *******
+      |     ^^^^^^^
+      |
+      = help: did you mean `password`?
+
+    error: cannot read none.key: No such file or directory (os error 2)
+      --> deployment.yaml:10:13
+       |
+    10 |   hmac_key: { file: none.key }
+       |             ^^^^^^^^^^^^^^^^^^
+       |
+       = help: name a readable file whose first line is the value
+
+    error: unknown key `conection_string` in `profiler`
+      --> deployment.yaml:11:3
+       |
+    11 |   conection_string: *********************
+       |   ^^^^^^^^^^^^^^^^
+       |
+       = help: did you mean `connection_string`?
+
+    deployment.yaml: 7 faults
+    "#);
+    let run = bench.run(&["run", "scenario.yaml"]).expect_code(65);
+    assert_eq!(run.stderr, ended.stderr);
+    assert!(!bench.path().join("runs").exists(), "nothing is made before the files are good");
+}
+
+const MANY_FAULTS: &str = r#"title: everything at once
+title: once more
+deployment: deployment.yaml
+variables: { user: admin, no: x }
+runner: constant
+iteration:
+  - action: one
+    get: /a/{{ usr }}
+    timeout: 5
+    headers: { X-Auth-Token: hunter2, "b c": d }
+    extract: { id: { json: "$.[" }, auth: { header: X-Id } }
+  - get: /b
+    post: /c
+  - action: one
+    post: /d
+    json: { a: "{{ user" }
+    body: x
+    expect: { status: 99, body: { matches: "(" } }
+sla: { failure_rate: { min: 5, max: 1 } }
+paralel: true
+"#;
+
+const MANY_FAULTS_DEPLOYMENT: &str = "targets:
+  default: http://me:hunter2@host/
+  other: not a url
+tls: { ca: none.pem, verify: yes }
+auth:
+  basic:
+    username: u
+    pasword: hunter2
+profiler:
+  hmac_key: { file: none.key }
+  conection_string: redis://:hunter2@host
+";
+
+/// A fault that only follows from another is left out: what `extract` would have set is not unknown.
+#[test]
+fn consequences_of_a_fault_are_not_reported() {
+    let steps = "  - { get: /, extract: { id: { jsn: $.id } } }\n  - { get: '/{{ id }}' }";
+    check_all([(scenario(RUNNER, steps, ""), "5:32|unknown key `jsn`", "did you mean `json`?")]);
+    let steps = "  - { get: /, extract: id }\n  - { get: '/{{ id }}' }";
+    check_all([(scenario(RUNNER, steps, ""), "5:24|`extract` must be a map", "write")]);
+}
+
+#[test]
+fn files_that_are_no_yaml_text() {
+    let big = format!("title: {}", "x".repeat(10_000_000));
+    for (content, part) in [
+        (&b""[..], "the file is empty"),
+        (b"\n# only a comment\n", "the file is empty"),
+        (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "is not valid UTF-8"),
+        (b"\xff\xfet\0i\0t\0l\0e\0", "is not valid UTF-8"),
+        (b"title: a\nrunner: \xe4", "line 2 is not valid UTF-8"),
+        (b"\0\0\0\0", "error: "),
+        (b"title: \"open", "not valid YAML"),
+        (b"just some text", "must be a map"),
+        (b"- a\n- b", "must be a map"),
+        (b"~", "must be a map"),
+        (b"{}", "the deployment has no target"),
+        (b"<html><body>502</body></html>", "must be a map"),
+        (big.as_bytes(), "larger than 1 MiB"),
+    ] {
+        let said = refused("s.yaml", content);
+        let shown = String::from_utf8_lossy(&content[..content.len().min(40)]);
+        assert!(said.contains(part) && said.contains("= help: "), "{shown}: {said}");
+        assert!(!said.contains('\0'), "{shown}: {said}");
+    }
+}
+
+#[test]
+fn bombs_are_defused_at_once() {
+    let good = scenario(RUNNER, STEPS, "");
+    let mut bomb = format!("{good}variables:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..60 {
+        bomb += &format!("  a{level}: &a{level} [{}]\n", format!("*a{},", level - 1).repeat(9));
+    }
+    let deep_map: String = (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+    let same = |what: &str, times: usize| format!("variables: [{}]", what.repeat(times));
+    let keys: String = (0..90_000).map(|n| format!("k{n}: 1\n")).collect();
+    let merges =
+        format!("{good}variables:\n  a: &a {{ b: 1 }}\n  c: {{ <<: [{}] }}\n", "*a, ".repeat(60_000));
+    let started = std::time::Instant::now();
+    for (text, part) in [
+        (bomb.as_str(), "more than 100000 values once aliases are expanded"),
+        (&"[".repeat(200_000), "nested deeper than 64 levels"),
+        (&format!("a: {}", "{a: ".repeat(200_000)), "nested deeper than 64 levels"),
+        (&deep_map, "nested deeper than 64 levels"),
+        (&format!("{good}variables: {{ a: {} }}", "[".repeat(1000)), "nested deeper than 64 levels"),
+        (&keys, "more than 2000 keys in one map"),
+        (&merges, "more than 100000 values"),
+        (&same("{password: a}, ", 30_000), "`variables` must be a map"),
+        (&same("://a", 200_000), "`variables` must be a map"),
+        (&format!("title: t\niteration: [{}]", "{gte: x}, ".repeat(30_000)), "… and "),
+        (&format!("{good}{}: 1", "x".repeat(1000)), "unknown key"),
+        (&format!("{good}{}: 1", "x".repeat(900_000)), "error: "),
+    ] {
+        let said = refused("s.yaml", text);
+        assert!(said.contains(part), "{part}: {}", said.chars().take(3000).collect::<String>());
+        assert!(said.len() < 400_000, "{part}: {} bytes are said", said.len());
+    }
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
+#[test]
+fn files_that_are_not_there_or_no_files() {
+    let bench = folder();
+    std::fs::create_dir(bench.path().join("dir")).unwrap();
+    let good = scenario(RUNNER, STEPS, "");
+    bench.write("good.yaml", &good);
+    bench.write("lonely.yaml", good.replace("deployment: d.yaml\n", ""));
+    for (arguments, part) in [
+        (
+            &["validate", "none.yaml"][..],
+            "cannot read none.yaml: No such file or directory (os error 2); check the path",
+        ),
+        (&["validate", "dir"], "cannot read dir: Is a directory"),
+        (&["run", "none.yaml"], "cannot read none.yaml"),
+        (&["run", "good.yaml", "-d", "none.yaml"], "cannot read none.yaml"),
+        (&["run", "none.yaml", "-d", "nothing.yaml"], "cannot read nothing.yaml"),
+        (&["run", "good.yaml", "-d", "dir"], "cannot read dir: Is a directory"),
+        (&["run", "good.yaml", "-d", "good.yaml"], "unknown key `title`"),
+        (&["run", "d.yaml"], "unknown key `targets`"),
+        (&["run", "lonely.yaml"], "lonely.yaml: no deployment is named"),
+        (&["validate", "lonely.yaml"], "or give -d FILE"),
+        (&["validate", "good.yaml", "none.yaml"], "cannot read none.yaml"),
+        (&["run", "good.yaml", "--set", "usr=x"], "--set usr=… names no variable of the scenario"),
+        (&["trace", "headers", "-d", "none.yaml"], "cannot read none.yaml"),
+        (&["trace", "headers", "-d", "d.yaml"], "d.yaml has no HMAC key"),
+        (&["report", "dir"], "dir holds no run.log"),
+    ] {
+        let ended = bench.run(arguments).expect_code(65);
+        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
+    }
+    bench.run(&["validate", "lonely.yaml", "-d", "d.yaml"]).expect_code(0);
+    for arguments in [
+        &["run"][..],
+        &["validate"],
+        &["runn", "x"],
+        &["run", "good.yaml", "--set", "x"],
+        &["validate", ""],
+        &[],
+    ] {
+        bench.run(arguments).expect_code(64);
+    }
+}
+
+#[test]
+fn set_names_the_variable_that_was_meant() {
+    let bench = folder();
+    bench.write("s.yaml", scenario(RUNNER, STEPS, "variables: { user: a }"));
+    let ended = bench.run(&["run", "s.yaml", "--set", "usr=x"]).expect_code(65);
+    assert!(ended.stderr.contains("did you mean `user`?"), "{}", ended.stderr);
+}
+
+#[test]
+fn deployments() {
+    let mut wrong = String::new();
+    for (text, place, message, help) in [
+        (
+            "targets: {}",
+            "1:1",
+            "the deployment has no target",
+            "add `targets: { default: http://host:port }`",
+        ),
+        ("name: x", "1:1", "the deployment has no target", "add `targets:"),
+        ("targets: http://h", "1:10", "`targets` must be a map", "write a map"),
+        ("targets: { default: h:80 }", "1:21", "the scheme `h` cannot be loaded", "use http or https"),
+        ("targets: { default: 'http://h/?a=1' }", "1:21", "a base URL has no query", "into the action"),
+        ("targets: { default: 'http://' }", "1:21", "not a URL", "write it as http://host:port"),
+        ("targets: { default: { evn: X } }", "1:23", "unknown key `evn`", "did you mean `env`?"),
+        ("targets: { default: { env: X, file: y } }", "1:31", "unknown key `file`", "known keys: "),
+        ("targets: { default: { default: x } }", "1:23", "lacks the key `env`", "add `env:`"),
+        (
+            "targets: { default: { env: EMPTY } }",
+            "1:21",
+            "the environment variable EMPTY is empty",
+            "export EMPTY=",
+        ),
+        ("targets: { default: { env: '' } }", "1:28", "`env` is empty", "give it a value"),
+        (
+            "targets: { default: { file: none } }",
+            "1:21",
+            "cannot read none: No such file",
+            "name a readable file",
+        ),
+        (
+            "targets: { default: { file: locked } }",
+            "1:21",
+            "cannot read locked: Permission denied",
+            "name a readable file",
+        ),
+        ("auth: { basic: { username: u } }", "1:18", "`basic` lacks the key `password`", "add `password:`"),
+        ("auth: { basic: { username: u, password: 5 } }", "1:41", "but is a number", "in quotes"),
+        ("auth: { bearer: hunter2 }", "1:17", "`bearer` must be a map, but is a text", "token: …"),
+        ("auth: { none: {}, bearer: { token: x } }", "1:19", "`auth` takes one key only", "keep one of"),
+        ("auth: keystone", "1:7", "`auth` must be a map", "known keys: none, basic, bearer, keystone"),
+        ("auth: {}", "1:7", "`auth` is empty", "add one of"),
+        (
+            "auth: { kerberos: {} }",
+            "1:9",
+            "unknown key `kerberos`",
+            "known keys: none, basic, bearer, keystone",
+        ),
+        (
+            "profiler: { hmac_key: 12345 }",
+            "1:23",
+            "`hmac_key` must be text or a map, but is a number",
+            "in quotes",
+        ),
+        ("profiler: { hmac_key: [hunter2] }", "1:23", "but is a list", "write"),
+        ("profiler: { enabled: on }", "1:22", "but is the text `on`", "write true"),
+        (
+            "profiler: hunter2",
+            "1:11",
+            "`profiler` must be a map, but is a text",
+            "known keys: enabled, hmac_key",
+        ),
+        ("tls: { cert: d.yaml }", "1:14", "certificate and its key belong together", "give both, or none"),
+        ("tls: { ca: none.pem }", "1:12", "cannot read none.pem: No such file", "name a PEM file"),
+        ("headers: { 'a b': c }", "1:12", "`a b` is not a header name", "letters, digits and dashes"),
+        ("demo: { slow_percent: 101 }", "1:23", "at most 100", "write 0 to 100"),
+        (
+            "demo: { slow_query: 80 }",
+            "1:21",
+            "but is the number 80",
+            "write it with its unit: 80s, 80ms or 80m",
+        ),
+        ("openstack: { auth_url: 'http://h/v3' }", "1:14", "neither `admin` nor `users`", "add `admin:`"),
+        (
+            "openstack: { auth_url: 'http://h/v3', admin: { username: a, password: hunter2 } }",
+            "1:48",
+            "lacks the key `project_name`",
+            "add `project_name:`",
+        ),
+        (
+            "openstack: { auth_url: 'http://h/v3', admn: {} }",
+            "1:39",
+            "unknown key `admn`",
+            "did you mean `admin`?",
+        ),
+        ("openstack: [1]", "1:12", "`openstack` must be a map", "auth_url"),
+    ] {
+        // Each row has one fault: what it leaves out is there.
+        let needs_target =
+            !text.starts_with("targets") && !text.starts_with("name") && !text.starts_with("openstack");
+        let text = if needs_target {
+            format!("{text}\ntargets: {{ default: 'http://h' }}\n")
+        } else {
+            text.to_owned()
+        };
+        let bench = folder();
+        lock(&bench.write("locked", "hunter2"));
+        bench.write("bad.yaml", &text);
+        let ended = Bench::end(bench.command(&["validate", "bad.yaml"]).env("EMPTY", ""));
+        let said = &ended.stderr;
+        if can_read(&bench.path().join("locked")) && text.contains("locked") {
+            continue; // A superuser reads what nobody may.
+        }
+        let placed = said.contains(&format!("bad.yaml:{place}\n")) && said.ends_with("bad.yaml: 1 fault\n");
+        let leaks = said.contains("hunter2") || said.contains("12345");
+        if ended.code != Some(65) || !placed || leaks || !said.contains(message) || !said.contains(help) {
+            wrong += &format!("== {text}\n-- not {place} {message}, {help}\n{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[cfg(unix)]
+fn lock(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+}
+
+fn can_read(path: &std::path::Path) -> bool {
+    std::fs::read(path).is_ok()
+}

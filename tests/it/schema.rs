@@ -1,0 +1,230 @@
+//! The schemas that editors use and the examples that people start from: always as the program has
+//! them.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::Bench;
+
+/// A file of the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+#[test]
+fn shipped_schemas_are_the_generated_ones() {
+    for (kind, path) in [
+        ("scenario", "scenarios/scenario.schema.json"),
+        ("deployment", "deployments/deployment.schema.json"),
+        ("results", "src/results/results.schema.json"),
+    ] {
+        let generated = Bench::new().run(&["schema", kind]).expect_code(0).stdout;
+        let shipped = std::fs::read_to_string(repository(path)).unwrap_or_default();
+        assert!(shipped == generated, "{path} is out of date; write it anew: bench schema {kind} > {path}");
+        let schema: serde_json::Value = serde_json::from_str(&generated).unwrap();
+        assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+        assert_undescribed_properties_are_none(kind, &schema);
+    }
+}
+
+/// Editors show the descriptions while somebody writes.
+#[track_caller]
+fn assert_undescribed_properties_are_none(kind: &str, schema: &serde_json::Value) {
+    let definitions = schema["definitions"].as_object().into_iter().flatten().map(|(_, value)| value);
+    for object in definitions.chain([schema]) {
+        for (name, property) in object["properties"].as_object().into_iter().flatten() {
+            let described = property.get("description").is_some() || property.get("$ref").is_some();
+            assert!(described, "{kind}: `{name}` has no description");
+        }
+    }
+}
+
+/// The YAML files that are shipped, each with the schema that its first line has to name.
+fn shipped() -> Vec<(PathBuf, &'static str)> {
+    let mut files = Vec::new();
+    for (folder, schema) in [("scenarios", "scenario.schema.json"), ("deployments", "deployment.schema.json")]
+    {
+        for entry in std::fs::read_dir(repository(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                files.push((path, schema));
+            }
+        }
+    }
+    assert!(files.len() >= 4, "{files:?}");
+    files
+}
+
+#[test]
+fn shipped_files_name_their_schema_and_are_valid() {
+    for (path, schema) in shipped() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let modeline = format!("# yaml-language-server: $schema={schema}\n");
+        assert!(text.starts_with(&modeline), "{}: the first line must be {modeline}", path.display());
+        let bench = Bench::new();
+        let mut command = bench.command(&["validate", path.to_str().unwrap()]);
+        for (name, value) in OPENRC {
+            command.env(name, value);
+        }
+        let ended = Bench::end(&mut command).expect_code(0);
+        assert_eq!(ended.stderr, "", "{}", path.display());
+    }
+}
+
+const OPENRC: [(&str, &str); 6] = [
+    ("OS_AUTH_URL", "http://127.0.0.1:5000"),
+    ("OS_USERNAME", "admin"),
+    ("OS_PASSWORD", "pw"),
+    ("OS_PROJECT_NAME", "admin"),
+    ("OSPROFILER_HMAC_KEY", "a key"),
+    ("OSPROFILER_CONNECTION_STRING", "redis://127.0.0.1:6379"),
+];
+
+/// Without its variables the Keystone deployment says which ones it needs, all at once.
+#[test]
+fn the_keystone_deployment_says_what_it_needs() {
+    let bench = Bench::new();
+    let path = repository("deployments/keystone.yaml");
+    let mut command = bench.command(&["validate", path.to_str().unwrap()]);
+    for (name, _) in OPENRC {
+        command.env_remove(name);
+    }
+    let ended = Bench::end(&mut command).expect_code(65);
+    for name in ["OS_AUTH_URL", "OS_PASSWORD", "OSPROFILER_HMAC_KEY", "OSPROFILER_CONNECTION_STRING"] {
+        assert!(ended.stderr.contains(&format!("set it: export {name}=…")), "{name}: {}", ended.stderr);
+    }
+    assert!(ended.stderr.ends_with(": 4 faults\n"), "{}", ended.stderr);
+}
+
+/// Every key that the two formats have, in one file each.
+const DEPLOYMENT: &str = r#"
+name: everything
+targets:
+  default: http://127.0.0.1:8080/base
+  other: { env: OTHER_URL, default: "https://[::1]:8443" }
+tls: { verify: false, ca: ca.pem, cert: client.pem, key: client.key }
+headers: { User-Agent: somebody, X-Secret: { file: secret.txt } }
+auth:
+  keystone:
+    auth_url: http://127.0.0.1:5000/v3
+    username: admin
+    password: { env: PASSWORD_OF_EVERYTHING }
+    project_name: admin
+    user_domain_name: Default
+    project_domain_name: Default
+    region_name: RegionOne
+profiler:
+  enabled: true
+  hmac_key: { file: secret.txt }
+  hmac_keys: [{ file: secret.txt }, { env: NO_SUCH_KEY, default: "" }]
+  connection_string: { env: NO_SUCH_COLLECTOR, default: "redis://127.0.0.1:6379" }
+"#;
+
+const SCENARIO: &str = r#"
+title: Everything that a scenario can say
+deployment: everything.yaml
+variables:
+  user: admin
+  count: 3
+  list: [1, 2]
+  secret: { file: secret.txt }
+profile: true
+timeout: 1h30m
+graceful_stop: 5s
+setup:
+  - action: prepare
+    post: /v3/things
+    form: { name: "{{ user }}", size: 5, public: true }
+    extract: { thing: { pointer: /thing/id, default: none } }
+teardown:
+  - action: tidy up
+    delete: /v3/things/{{ thing }}
+    expect: { status: [2xx, 404] }
+workloads:
+  - name: first
+    runner: { serial: { times: 5, timeout: 10 } }
+    iteration: &iteration
+      - action: log in
+        post: /v3/auth/tokens
+        target: other
+        auth: false
+        headers: { X-Trace: "{{ trace_id }}" }
+        query: { n: "{{ iteration }}", exact: true, limit: 10 }
+        json: { user: "{{ auth.username }}", count: "{{ count + 1 }}", list: [1, { a: ~ }] }
+        timeout: 5s
+        expect:
+          status: 201
+          headers: { Content-Type: { contains: json }, Server: { matches: "^x" } }
+          body: { equals: "{}" }
+          json: { $.ok: true, "$.a[0]": { exists: false } }
+          latency: 250ms
+        extract:
+          token: { header: X-Subject-Token }
+          id: { json: $.token.user.id }
+          number: { regex: "n=([0-9]+)" }
+      - think: 100ms
+      - { action: get, get: "/{{ id }}/{{ number }}" }
+      - { action: head, head: /, headers: { X-Auth-Token: "{{ token }}" } }
+      - { action: put, put: /, body: "{{ user }}" }
+      - { action: patch, patch: / }
+      - { action: options, options: "http://127.0.0.1:8080/x" }
+  - name: second
+    runner: { constant: { times: 100, concurrency: 10, timeout: 1m } }
+    iteration: *iteration
+    sla: &sla
+      failure_rate: { min: 0, max: 0.5 }
+      max_seconds_per_iteration: 4.0
+      max_avg_duration: 1
+  - name: third
+    runner: { constant_for_duration: { duration: 30s, concurrency: 2 } }
+    iteration: [{ get: / }]
+    sla: { <<: *sla, max_avg_duration: 2 }
+"#;
+
+#[test]
+fn a_file_with_every_key_is_valid() {
+    let bench = Bench::new();
+    for name in ["ca.pem", "client.pem", "client.key"] {
+        bench.write(name, "not read before the load");
+    }
+    bench.write("secret.txt", "hunter2\nsecond line\n");
+    bench.write("everything.yaml", DEPLOYMENT);
+    bench.write("scenario.yaml", SCENARIO);
+    let mut command = bench.command(&["validate", "everything.yaml", "scenario.yaml"]);
+    let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
+    insta::assert_snapshot!(ended.stdout, @r"
+    everything.yaml: a valid deployment with 2 targets
+    scenario.yaml: a valid scenario with 3 workloads and 13 actions
+    ");
+    assert_eq!(ended.stderr, "");
+}
+
+/// The example has every key that the schema knows, so that none is left untested.
+#[test]
+fn the_example_with_every_key_misses_none() {
+    for (kind, text) in [("scenario", SCENARIO), ("deployment", DEPLOYMENT)] {
+        let printed = Bench::new().run(&["schema", kind]).expect_code(0).stdout;
+        let schema: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let definitions = schema["definitions"].as_object().into_iter().flatten().map(|(_, value)| value);
+        for object in definitions.chain([&schema]) {
+            for name in object["properties"].as_object().into_iter().flatten().map(|(name, _)| name) {
+                let elsewhere = [
+                    "none",
+                    "basic",
+                    "bearer",
+                    "demo",
+                    "slow_percent",
+                    "slow_query",
+                    "token",
+                    "iteration",
+                    "runner",
+                    "sla",
+                ];
+                let there = text.contains(&format!("{name}:"));
+                assert!(
+                    there || elsewhere.contains(&name.as_str()),
+                    "{kind}: `{name}` is not in the example"
+                );
+            }
+        }
+    }
+}
