@@ -95,8 +95,6 @@ pub struct Keystone {
     pub user_domain_name: Option<Reference>,
     /// The project's domain (default `Default`).
     pub project_domain_name: Option<Reference>,
-    /// The region whose endpoints are looked up.
-    pub region_name: Option<Reference>,
 }
 
 /// The deployment's OSProfiler.

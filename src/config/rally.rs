@@ -29,11 +29,11 @@ pub struct RallyDocument {
 pub struct OpenStack {
     /// Keystone's URL.
     pub auth_url: Reference,
-    /// The region whose endpoints are looked up.
+    /// A region; passed over: paths go to the auth URL's origin.
     pub region_name: Option<Reference>,
     /// Deprecated in Rally and without effect.
     pub endpoint: Option<String>,
-    /// `public`, `internal` or `admin`.
+    /// `public`, `internal` or `admin`; passed over.
     pub endpoint_type: Option<String>,
     /// Who makes the requests.
     pub admin: Option<User>,
