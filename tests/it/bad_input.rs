@@ -838,7 +838,7 @@ fn deployments() {
 #[cfg(unix)]
 fn lock(path: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).unwrap();
 }
 
 fn can_read(path: &std::path::Path) -> bool {

@@ -111,7 +111,6 @@ auth:
     project_name: admin
     user_domain_name: Default
     project_domain_name: Default
-    region_name: RegionOne
 profiler:
   enabled: true
   hmac_key: { file: secret.txt }
