@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
 
 mod bad_input;
+mod deployments;
 mod schema;
 mod support;
