@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on is to fail where it stands")]
 
 mod bad_input;
+mod canary;
+mod command_line;
 mod deployments;
 mod schema;
 mod support;
