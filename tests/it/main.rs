@@ -6,5 +6,6 @@ mod bad_input;
 mod canary;
 mod command_line;
 mod deployments;
+mod mutations;
 mod schema;
 mod support;
