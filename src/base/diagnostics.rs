@@ -179,6 +179,12 @@ const PLACES: [&str; 6] = ["env", "file", "header", "json", "pointer", "regex"];
 /// True for a key whose value must not be shown, be the key misspelt.
 #[must_use]
 pub fn is_secret_key(key: &str) -> bool {
+    holds_secret(key) || SECRET_PARENTS.contains(&key.to_lowercase().as_str())
+}
+
+/// True for a key that holds a secret itself, be the key misspelt.
+#[must_use]
+pub fn holds_secret(key: &str) -> bool {
     const LENGTH_MAX: usize = 80;
     if key.len() > LENGTH_MAX {
         return false;
@@ -190,7 +196,7 @@ pub fn is_secret_key(key: &str) -> bool {
         header
             || key.len().abs_diff(secret.len()) <= slips && strsim::damerau_levenshtein(&key, secret) <= slips
     };
-    SECRET_KEYS.iter().any(|secret| like(secret)) || SECRET_PARENTS.contains(&key.as_str())
+    SECRET_KEYS.iter().any(|secret| like(secret))
 }
 
 /// What the lines below a secret key are.
@@ -232,6 +238,7 @@ fn masked(text: &str) -> String {
         {
             below = Some(found);
         }
+        hide_assignment(line, &mut hidden);
         hide_credentials(line, &mut hidden);
         push_shown(&mut output, line, &hidden);
     }
@@ -390,6 +397,15 @@ fn end_of_flow_value(line: &str, start: usize) -> usize {
     line[start..].find([',', '}', ']']).map_or(line.len(), |length| start + length)
 }
 
+/// Hides the value of `export OS_PASSWORD=…`: files of settings are given by mistake.
+fn hide_assignment(line: &str, hidden: &mut [bool]) {
+    let Some((name, value)) = line.split_once('=') else { return };
+    let name = name.trim_end().to_lowercase();
+    if SECRET_KEYS.iter().any(|secret| name.ends_with(secret)) {
+        hidden[line.len() - value.len()..].fill(true);
+    }
+}
+
 /// Hides `user:password` of `scheme://user:password@host`.
 fn hide_credentials(line: &str, hidden: &mut [bool]) {
     let mut seen = 0;
@@ -475,6 +491,7 @@ mod tests {
                 "password: { user: { name: *, password: ** * *",
             ),
             ("default: http://me:pw@host/", "default: http://*****@host/"),
+            ("export OS_PASSWORD=pw", "export OS_PASSWORD=**"),
             ("url: redis://:p@w@host/?db=1", "url: redis://****@host/?db=1"),
             ("password: \"{{ auth.password }}\"", "password: \"{{ auth.password }}\""),
             ("user_password_hint: x", "user_password_hint: x"),

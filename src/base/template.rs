@@ -80,6 +80,7 @@ impl Engine {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Ok(Text::Literal(text.into()));
         }
+        bounded(text)?;
         if let Some(expression) = sole_expression(text) {
             return Ok(Text::Expression(self.environment.compile_expression_owned(expression.to_owned())?));
         }
@@ -87,6 +88,56 @@ impl Engine {
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
         Ok(Text::Template(self.environment.template_from_str(source)?))
     }
+}
+
+/// The longest expression or statement, in bytes, and the most of them in one text. The compiler
+/// goes down a level of its stack for every operator of some kinds, and for every `elif`.
+const TAG_BYTES_MAX: usize = 1000;
+const TAGS_MAX: usize = 500;
+
+/// Refuses texts whose compilation could overflow the stack.
+fn bounded(text: &str) -> Result<(), TemplateError> {
+    let (mut rest, mut count) = (text, 0);
+    while let Some(open) = rest.find("{{").into_iter().chain(rest.find("{%")).chain(rest.find("{#")).min() {
+        rest = &rest[open..];
+        if rest.starts_with("{#") {
+            rest = rest.split_once("#}").map_or("", |(_, after)| after);
+            continue;
+        }
+        let close = if rest.starts_with("{{") { "}}" } else { "%}" };
+        let length = 2 + tag_length(&rest[2..], close);
+        count += 1;
+        if length > TAG_BYTES_MAX || count > TAGS_MAX {
+            return Err(TemplateError(format!(
+                "more than {TAGS_MAX} expressions, or one longer than {TAG_BYTES_MAX} bytes"
+            )));
+        }
+        let word = rest[2..length].trim_start_matches(['-', '+']).trim_start();
+        let raw = close == "%}" && word.starts_with("raw");
+        rest = &rest[length..];
+        if raw {
+            // What follows is text, up to the statement that ends it.
+            rest = rest.find("endraw").map_or("", |at| &rest[at..]);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes up to and with `close`, outside of quotes; all when it is missing.
+fn tag_length(text: &str, close: &str) -> usize {
+    let (mut quote, mut escaped) = (None, false);
+    for (at, c) in text.char_indices() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if text[at..].starts_with(close) => return at + close.len(),
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            None => {}
+        }
+    }
+    text.len()
 }
 
 fn random_int(low: i64, high: i64) -> Result<i64, minijinja::Error> {
@@ -260,6 +311,36 @@ mod tests {
                 (Err(error), Err(part)) => assert!(error.0.contains(part), "{text}: {error}"),
                 (result, _) => panic!("{text}: {result:?} {output}"),
             }
+        }
+    }
+
+    #[test]
+    fn expressions_that_would_overflow_the_stack_are_refused() {
+        let many = |what: &str| what.repeat(30_000);
+        for text in [
+            format!("{{{{ {}1 }}}}", many("-")),
+            format!("x{{{{ '}}}}' {} }}}}", many("- ")),
+            format!("{{{{ {}1 }}}}", many("not ")),
+            format!("{{{{ a{} }}}}", many(".b")),
+            format!("{{{{ a{} }}}}", many(" + a")),
+            format!("{{{{ a{} }}}}", many(" if a")),
+            format!("{{{{ a{} }}}}", many("|lower")),
+            format!("{{% if a %}}{}{{% endif %}}", many("{% elif a %}")),
+            format!("{{% raw %}}{{{{ '{{% endraw %}}{{{{ {} }}}}", many("-")),
+            format!("{{# {{{{ ' #}}{{{{ {} }}}}", many("-")),
+            many("{{ a }}"),
+        ] {
+            assert!(Engine::new().compile(&text).is_err(), "{}", &text[..40]);
+        }
+        for text in [
+            format!("{{{{ a }}}}{}{{{{ \"{{{{\" }}}}", many("x")),
+            format!("{{% raw %}}{{{{{}{{% endraw %}}", many("-")),
+            format!("{{# {} #}}", many("-")),
+            "{{ a }}".repeat(500),
+            format!("{{{{ {}1 }}}}", "-".repeat(980)),
+            format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(490)),
+        ] {
+            assert!(Engine::new().compile(&text).is_ok(), "{}", &text[..40]);
         }
     }
 

@@ -28,8 +28,13 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, Stopped> 
 }
 
 pub(super) fn man(dir: &Path) -> Result<Exit, Stopped> {
-    std::fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(Arguments::command(), dir)?;
+    let written =
+        std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Arguments::command(), dir));
+    written.map_err(|error| {
+        let dir = dir.display();
+        let text = format!("error: cannot write manual pages to {dir}: {error}; name another directory");
+        Stopped::new(Exit::Failed, text)
+    })?;
     super::print(&format!("manual pages written to {}", dir.display()))?;
     Ok(Exit::Ok)
 }

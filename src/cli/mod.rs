@@ -21,6 +21,13 @@ use uuid::Uuid;
 
 use exit::{Exit, Stopped};
 
+const EXAMPLES: &str = "\
+Examples:
+  bench run scenarios/demo.yaml                      a first run: needs no server and no settings
+  bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
+  bench validate scenarios/*.yaml deployments/*.yaml all faults of all files, before the load
+  bench report runs/DIRECTORY                        the report of a run again, also after a crash";
+
 /// Load tests that profile every iteration.
 ///
 /// bench makes load as a scenario says, starts a fresh OSProfiler profiler for each iteration, and
@@ -28,6 +35,7 @@ use exit::{Exit, Stopped};
 /// iterations and says which trace point took the time.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -35,9 +43,12 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a scenario and report what it found.
     Run(RunArguments),
     /// Check scenario and deployment files; list every fault with its place.
+    ///
+    /// Reads the files as a run does, Rally's deployment documents included, and sends nothing. The
+    /// environment variables and the files that they refer to must be there. Exits with 0 when all
+    /// files are good, with 65 when one is not.
     Validate {
         /// Scenario and deployment files; a scenario is checked together with its deployment.
         #[arg(required = true)]
@@ -47,6 +58,10 @@ enum Command {
         deployment: Option<PathBuf>,
     },
     /// Print the JSON Schema (draft-07) of a kind of file, for editors and programs.
+    ///
+    /// Editors that speak the YAML language server's protocol complete and check a file whose first
+    /// line is `# yaml-language-server: $schema=scenario.schema.json`, once that file is beside it:
+    /// `bench schema scenario > scenario.schema.json`
     Schema {
         /// The kind of file.
         kind: SchemaKind,
@@ -63,31 +78,46 @@ enum Command {
         quiet: bool,
     },
     /// Serve the embedded demo alone, for other tools to load.
+    ///
+    /// A small identity service on a free port of 127.0.0.1 that reports its trace points to a
+    /// collector in a file. Prints its URL, key and collector; Ctrl-C ends it.
     Demo {
-        /// Write a deployment file for it, with its URL, key and collector.
+        /// Write a deployment file for it, with its URL, key and collector, for `bench run -d FILE`.
         #[arg(long, value_name = "FILE")]
         deployment: Option<PathBuf>,
         /// Where its collector keeps the traces (default: a temporary directory).
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Signed trace headers by hand.
+    /// Make and check signed trace headers by hand, for a single request with curl.
     #[command(subcommand)]
     Trace(TraceCommand),
     /// Print shell completions.
+    ///
+    /// For bash: `bench completions bash > ~/.local/share/bash-completion/completions/bench`;
+    /// for zsh, into a directory of $fpath: `bench completions zsh > _bench`;
+    /// for fish: `bench completions fish > ~/.config/fish/completions/bench.fish`
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Write the manual pages.
+    /// Write the manual pages, one for each command.
+    ///
+    /// Read them with `man -l DIR/bench.1`, or write them to a directory of the manual path, such as
+    /// ~/.local/share/man/man1, for `man bench` and `man bench-run`.
     Man {
-        /// The directory to write them to.
+        /// The directory to write them to; it is made if it is not there.
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
 }
 
 /// Run a scenario and report what it found.
+///
+/// Checks the files, then that targets and collector answer, then makes the load. A run has a
+/// directory of its own with results.json, report.html, the run log and the traces that were
+/// fetched. Ctrl-C stops it gracefully and reports what ran; a second one ends it at once, and
+/// `bench report` recovers what was recorded.
 #[derive(Debug, clap::Args)]
 struct RunArguments {
     /// The scenario file.
@@ -98,10 +128,10 @@ struct RunArguments {
     /// The directory in which the run's directory is made.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// Give a variable of the scenario another value (may be repeated).
+    /// Give a variable that the scenario declares another value, as text (may be repeated).
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     set: Vec<(String, String)>,
-    /// Initialise no profiler and send no trace headers.
+    /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
     /// Print no progress and no tables, only the verdict and the run's directory.
@@ -123,7 +153,8 @@ enum SchemaKind {
 enum TraceCommand {
     /// Print signed trace headers for a request by hand.
     ///
-    /// With curl: `eval curl $(bench trace headers -d dep.yaml) http://host/path`
+    /// With curl: `eval curl $(bench trace headers -d FILE) http://host/path`. The trace's id is
+    /// printed to standard error.
     Headers {
         /// The deployment whose key signs.
         #[arg(short, long, value_name = "FILE")]
@@ -131,7 +162,7 @@ enum TraceCommand {
         /// The trace's id (default: a new one).
         #[arg(long, value_name = "UUID")]
         base_id: Option<Uuid>,
-        /// The id of the point above the request (default: the trace's id).
+        /// The id of the trace point above the request (default: the trace's id, its root).
         #[arg(long, value_name = "UUID")]
         parent_id: Option<Uuid>,
         /// How to print them.
@@ -140,7 +171,9 @@ enum TraceCommand {
     },
     /// Say whether a deployment's services would accept trace headers, or why not.
     ///
-    /// Reads `{"X-Trace-Info": …, "X-Trace-HMAC": …}` on standard input; exits with 0 or 1.
+    /// Reads a JSON object `{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}` on standard input, as
+    /// `bench trace headers --format json` prints it. Exits with 0 when the headers are accepted,
+    /// with 1 when they are not.
     Verify {
         /// The deployment whose keys count.
         #[arg(short, long, value_name = "FILE")]
@@ -159,7 +192,7 @@ enum HeaderFormat {
 fn name_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
+        _ => Err("write NAME=VALUE, such as user=admin".to_owned()),
     }
 }
 

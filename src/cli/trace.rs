@@ -81,7 +81,7 @@ fn verify(path: &Path) -> Result<Exit, Stopped> {
             Ok(Exit::Ok)
         }
         Err(rejection) => {
-            super::print(&format!("rejected: {rejection}"))?;
+            super::print(&format!("rejected: failed to {rejection}"))?;
             Ok(Exit::Failed)
         }
     }

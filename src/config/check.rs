@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-use crate::base::diagnostics::{Fault, is_secret_key, is_switch};
+use crate::base::diagnostics::{Fault, holds_secret, is_secret_key, is_switch};
 use crate::base::units::parse_duration;
 use crate::base::yaml::{Key, Kind, Node};
 
@@ -33,7 +33,7 @@ pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
 
 fn checked<'s>(root: &Node, schema: &'s Value) -> Checker<'s> {
     let mut checker = Checker { schema, faults: Vec::new(), unusable: HashSet::new() };
-    checker.node(root, schema, "the document");
+    checker.node(root, schema, ROOT);
     checker
 }
 
@@ -93,9 +93,12 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 const NOT_YET: [(&str, &str, &str); 4] = [
     ("`runner`", "rps", "use serial, constant or constant_for_duration"),
     ("`runner`", "ramping", "use serial, constant or constant_for_duration"),
-    ("the document", "parallel", "remove it: workloads run one after another"),
+    (ROOT, "parallel", "remove it: workloads run one after another"),
     ("`sla`", "thresholds", "use failure_rate, max_seconds_per_iteration or max_avg_duration"),
 ];
+
+/// What messages call the root of a document.
+const ROOT: &str = "the document";
 
 /// The `format` of a duration with its unit.
 const DURATION_FORMAT: &str = "bench-duration";
@@ -203,7 +206,7 @@ impl<'s> Checker<'s> {
             .collect();
         let duration = schema.get("format").and_then(Value::as_str) == Some(DURATION_FORMAT);
         let expected = expected_words(types);
-        let secret = is_secret_key(name.trim_start_matches("an item of ").trim_matches('`'));
+        let secret = is_secret_key(bare(name)) || name == ROOT;
         let found = if secret { described_as_secret(node) } else { node.describe() };
         self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
@@ -240,8 +243,15 @@ impl<'s> Checker<'s> {
             self.faults.push(Fault::error(key.span.clone(), message).help(*instead));
             return;
         }
-        let fault = Fault::error(key.span.clone(), format!("unknown key `{}` in {name}", key.name));
-        let help = match did_you_mean(&key.name, known.clone()) {
+        let candidate = did_you_mean(&key.name, known.clone());
+        // `hmac_key: { THE KEY }` is a map to YAML.
+        let message = if candidate.is_none() && holds_secret(bare(name)) {
+            format!("an unknown key in {name}")
+        } else {
+            format!("unknown key `{}` in {name}", key.name)
+        };
+        let fault = Fault::error(key.span.clone(), message);
+        let help = match candidate {
             Some(candidate) => format!("did you mean `{candidate}`?"),
             None => format!("known keys: {}", known.collect::<Vec<_>>().join(", ")),
         };
@@ -405,6 +415,11 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
         _ if number => "write a number without quotes and unit, such as 10".to_owned(),
         _ => format!("write {} here", expected_words(types)),
     }
+}
+
+/// The key that a message's name was made of.
+fn bare(name: &str) -> &str {
+    name.trim_start_matches("an item of ").trim_matches('`')
 }
 
 /// What stands at a key whose value must not be shown.

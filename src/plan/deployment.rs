@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::diagnostics::{Fault, Source};
-use crate::base::secret::Secret;
+use crate::base::diagnostics::{Fault, Source, is_secret_key};
+use crate::base::secret::{Secret, redacted_url};
 use crate::base::yaml::{self, Node};
 use crate::config::reference::Reference;
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
@@ -189,8 +189,7 @@ impl<'a> Resolver<'a> {
             keys.extend(self.optional_secret(key, item(at(node, &["hmac_keys"]), index)));
         }
         let connection = profiler.and_then(|profiler| profiler.connection_string.as_ref());
-        let connection_string =
-            connection.and_then(|c| self.optional_secret(c, at(node, &["connection_string"])));
+        let connection_string = connection.and_then(|c| self.connection(c, at(node, &["connection_string"])));
         let demo = value.demo.as_ref().map(|demo| Demo {
             slow_share: demo.slow_percent.map_or(Demo::default().slow_share, |percent| percent / 100.0),
             slow_query: demo.slow_query.map_or(Demo::default().slow_query, |query| query.0),
@@ -254,8 +253,7 @@ impl<'a> Resolver<'a> {
             .into_iter()
             .collect();
         let connection = cloud.profiler_conn_str.as_ref();
-        let connection_string =
-            connection.and_then(|c| self.optional_secret(c, at(node, &["profiler_conn_str"])));
+        let connection_string = connection.and_then(|c| self.connection(c, at(node, &["profiler_conn_str"])));
         let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
         let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
         let tls = self.tls(
@@ -354,6 +352,7 @@ impl<'a> Resolver<'a> {
         let mut headers = Vec::new();
         for (name, reference) in value.headers.iter().flatten() {
             let node = at(root, &["headers", name]);
+            self.inline_secret |= is_secret_key(name) && written(reference).is_some();
             let Some(text) = self.text(reference, node) else { continue };
             match header(name, &text) {
                 Ok(header) => headers.push(header),
@@ -422,13 +421,19 @@ impl<'a> Resolver<'a> {
     }
 
     fn secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
-        self.inline_secret |= matches!(reference, Reference::Inline(_));
+        self.inline_secret |= written(reference).is_some_and(|text| !text.is_empty());
         self.text(reference, node).map(Secret::new)
     }
 
     /// An empty secret is none: `{env: NAME, default: ""}` leaves the profiler off.
     fn optional_secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
         self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
+    }
+
+    /// A collector's URL, which is a secret only when it holds a password.
+    fn connection(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
+        self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
+        self.text(reference, node).filter(|text| !text.is_empty()).map(Secret::new)
     }
 
     fn stem(&self) -> String {
@@ -449,6 +454,15 @@ impl<'a> Resolver<'a> {
             warnings.push("the HMAC key is OSProfiler's well-known default SECRET_KEY: anyone can trace this deployment".to_owned());
         }
         warnings
+    }
+}
+
+/// What a reference holds in the file itself.
+fn written(reference: &Reference) -> Option<&str> {
+    match reference {
+        Reference::Inline(secret) => Some(secret.expose()),
+        Reference::Env { default, .. } => default.as_deref(),
+        Reference::File(_) => None,
     }
 }
 

@@ -10,8 +10,12 @@
 )]
 
 mod bad_input;
+mod canary;
+mod command_line;
 mod demo;
+mod deployments;
 mod faults;
+mod mutations;
 mod profiling;
 mod real_keystone;
 mod real_osprofiler;

@@ -96,7 +96,7 @@ fn the_keystone_deployment_says_what_it_needs() {
 }
 
 /// Every key that the two formats have, in one file each.
-const DEPLOYMENT: &str = r#"
+pub(crate) const DEPLOYMENT: &str = r#"
 name: everything
 targets:
   default: http://127.0.0.1:8080/base
@@ -118,7 +118,7 @@ profiler:
   connection_string: { env: NO_SUCH_COLLECTOR, default: "redis://127.0.0.1:6379" }
 "#;
 
-const SCENARIO: &str = r#"
+pub(crate) const SCENARIO: &str = r#"
 title: Everything that a scenario can say
 deployment: everything.yaml
 variables:
