@@ -160,7 +160,7 @@ fn read_scenario(bytes: &[u8], deployment: &Deployment) {
                 show(&document.source, &faults);
             }
             // Without its deployment a scenario may have fewer faults, and some that it shares.
-            scenario::faults_without_deployment(path, &document, &options, &env);
+            let _ = scenario::faults_without_deployment(path, &document, &options, &env);
         }
         Err(mut rejected) => {
             let before = rejected.faults.len();
