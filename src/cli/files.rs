@@ -46,7 +46,7 @@ pub(super) fn deployment(path: &Path) -> Result<Deployment, Stopped> {
 }
 
 /// A scenario with its deployment; all faults of both are shown together. Those that only a
-/// scenario without any other has are found by [`plan`].
+/// scenario without any other has are found by [`plan()`].
 pub(super) fn scenario_and_deployment(
     path: &Path,
     given: Option<&Path>,

@@ -87,6 +87,9 @@ impl Place {
 }
 
 const REGEX_BYTES_MAX: usize = 1 << 20;
+const JSON_PATH_BYTES_MAX: usize = 1000;
+const JSON_PATH_FILTERS_MAX: usize = 5;
+const JSON_PATH_CALLS_MAX: usize = 20;
 
 impl Compiler<'_> {
     pub(super) fn expect(&mut self, config: Option<&scenario::Expect>, node: &Node) -> Expect {
@@ -181,6 +184,18 @@ impl Compiler<'_> {
     }
 
     fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<JsonPath> {
+        // The parser takes a time exponential in nested filters, and stack for every bracket.
+        let count = |c: char| text.matches(c).count();
+        if text.len() > JSON_PATH_BYTES_MAX
+            || count('?') > JSON_PATH_FILTERS_MAX
+            || count('(') > JSON_PATH_CALLS_MAX
+        {
+            let fault = Fault::error(span, "a JSONPath too intricate to be read");
+            self.faults.push(fault.help(format!(
+                "use at most {JSON_PATH_BYTES_MAX} bytes, {JSON_PATH_FILTERS_MAX} filters and {JSON_PATH_CALLS_MAX} parentheses"
+            )));
+            return None;
+        }
         let parsed = JsonPath::parse(text);
         parsed
             .map_err(|error| {

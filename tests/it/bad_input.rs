@@ -1,6 +1,8 @@
 //! Files as hostile or clumsy people write them: each is refused with exit code 65, all its faults
 //! are listed with their places, and each says what to do.
 
+use std::fmt::Write as _;
+
 use crate::support::Bench;
 
 /// A deployment without faults.
@@ -89,12 +91,13 @@ fn check_all<const N: usize>(rows: [(String, &str, &str); N]) {
         let one_fault = said.ends_with("s.yaml: 1 fault\n") && said.matches("= help: ").count() == 1;
         let placed = said.contains(&format!("s.yaml:{place}\n"));
         if code != Some(65) || !one_fault || !placed || !said.contains(message) || !said.contains(help) {
-            wrong += &format!("== {text}\n-- not {place}, {message}, {help}:\n{said}\n");
+            writeln!(wrong, "== {text}\n-- not {place}, {message}, {help}:\n{said}\n").unwrap();
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn steps() {
     let rows = [
@@ -220,6 +223,7 @@ fn steps() {
     check_all(rows.map(|(steps, message, help)| (scenario(RUNNER, steps, rest), message, help)));
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn documents() {
     let good = scenario(RUNNER, STEPS, "");
@@ -367,6 +371,7 @@ fn places_are_right_beside_wide_characters_crlf_and_byte_order_mark() {
     "#);
 }
 
+#[expect(clippy::too_many_lines, reason = "a snapshot")]
 #[test]
 fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     let bench = Bench::new();
@@ -639,10 +644,13 @@ fn files_that_are_no_yaml_text() {
 
 #[test]
 fn bombs_are_defused_at_once() {
+    let json_path = |what: &str, times| {
+        format!("  - {{ get: /, extract: {{ a: {{ json: '$[?{}]' }} }} }}", what.repeat(times))
+    };
     let good = scenario(RUNNER, STEPS, "");
     let mut bomb = format!("{good}variables:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..60 {
-        bomb += &format!("  a{level}: &a{level} [{}]\n", format!("*a{},", level - 1).repeat(9));
+        writeln!(bomb, "  a{level}: &a{level} [{}]", format!("*a{},", level - 1).repeat(9)).unwrap();
     }
     let deep_map: String = (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
     let same = |what: &str, times: usize| format!("variables: [{}]", what.repeat(times));
@@ -661,6 +669,11 @@ fn bombs_are_defused_at_once() {
         (&same("{password: a}, ", 30_000), "`variables` must be a map"),
         (&same("://a", 200_000), "`variables` must be a map"),
         (&format!("title: t\niteration: [{}]", "{gte: x}, ".repeat(30_000)), "… and "),
+        (&scenario(RUNNER, &json_path("@[?", 20), ""), "a JSONPath too intricate to be read"),
+        (&scenario(RUNNER, &json_path("!(", 20_000), ""), "a JSONPath too intricate to be read"),
+        (&scenario(RUNNER, &json_path("@[?", 4), ""), "is not a JSONPath"),
+        (&scenario(RUNNER, &json_path("!(", 20), ""), "is not a JSONPath"),
+        (&scenario(RUNNER, &format!("  - get: '{{{{ {}1 }}}}'", "-".repeat(90_000)), ""), "does not compile"),
         (&format!("{good}{}: 1", "x".repeat(1000)), "unknown key"),
         (&format!("{good}{}: 1", "x".repeat(900_000)), "error: "),
     ] {
@@ -722,6 +735,7 @@ fn set_names_the_variable_that_was_meant() {
     assert!(ended.stderr.contains("did you mean `user`?"), "{}", ended.stderr);
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn deployments() {
     let mut wrong = String::new();
@@ -829,7 +843,7 @@ fn deployments() {
         let placed = said.contains(&format!("bad.yaml:{place}\n")) && said.ends_with("bad.yaml: 1 fault\n");
         let leaks = said.contains("hunter2") || said.contains("12345");
         if ended.code != Some(65) || !placed || leaks || !said.contains(message) || !said.contains(help) {
-            wrong += &format!("== {text}\n-- not {place} {message}, {help}\n{said}\n");
+            writeln!(wrong, "== {text}\n-- not {place} {message}, {help}\n{said}\n").unwrap();
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
