@@ -1,13 +1,7 @@
 //! Tests of the program as a whole: through its binary and its public interface, against in-process
 //! servers and, where a variable names one, real services.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::format_push_string,
-    reason = "all of it is tests: tables are long, and what fails must show"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
 mod bad_input;
 mod canary;
