@@ -1,6 +1,6 @@
 //! How an HTTP/1.1 answer is framed (RFC 9112): its head, and where its body ends.
 //!
-//! Pure functions over bytes; reading and waiting is [`super::lean`]'s business. Everything is
+//! Pure functions over bytes; reading and waiting is [`super::http1`]'s business. Everything is
 //! bounded: the head, the number of headers, a chunk's size line, the trailers.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};

@@ -1,7 +1,7 @@
 //! OSProfiler in Rust, with OSProfiler's own vocabulary and byte-identical headers.
 //!
 //! A load generator signs requests ([`signing`]) under a fresh [`profiler::Profiler`]; a service
-//! verifies them ([`web`]) and reports its trace points ([`profiler::Trace`], [`notifier`]) to a
+//! verifies them ([`web`]) and reports its trace points ([`trace::Trace`], [`notifier`]) to a
 //! collector ([`driver`]); whoever wants to know what happened reads the records back and builds
 //! the tree ([`report`]). Any Rust service may use this room on its own.
 //!
