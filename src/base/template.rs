@@ -224,9 +224,21 @@ pub struct Variables {
     scope: Arc<Scope>,
 }
 
+/// Which pass variables belong to. Most templates never ask, so their values are made on demand.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// `workload`.
+    pub workload: Arc<str>,
+    /// `iteration`.
+    pub iteration: u64,
+    /// `trace_id`.
+    pub trace_id: Uuid,
+}
+
 #[derive(Clone, Debug)]
 struct Scope {
     shared: Arc<Vec<(Arc<str>, Value)>>,
+    pass: Option<Pass>,
     own: Vec<(Arc<str>, Value)>,
 }
 
@@ -234,7 +246,13 @@ impl Variables {
     /// Variables that all iterations share.
     #[must_use]
     pub fn new(shared: Arc<Vec<(Arc<str>, Value)>>) -> Self {
-        Self { scope: Arc::new(Scope { shared, own: Vec::new() }) }
+        Self { scope: Arc::new(Scope { shared, pass: None, own: Vec::new() }) }
+    }
+
+    /// Variables of one pass: the shared ones, and `workload`, `iteration` and `trace_id`.
+    #[must_use]
+    pub fn of_pass(shared: Arc<Vec<(Arc<str>, Value)>>, pass: Pass) -> Self {
+        Self { scope: Arc::new(Scope { shared, pass: Some(pass), own: Vec::new() }) }
     }
 
     /// Sets a variable for this iteration only.
@@ -244,11 +262,6 @@ impl Variables {
             Some(entry) => entry.1 = value,
             None => own.push((Arc::clone(name), value)),
         }
-    }
-
-    /// Sets one of `bench`'s own variables.
-    pub fn set_built_in(&mut self, name: &'static str, value: Value) {
-        self.set(&Arc::from(name), value);
     }
 
     /// All that this iteration set.
@@ -262,6 +275,17 @@ impl Variables {
     }
 }
 
+impl Pass {
+    fn value(&self, name: &str) -> Option<Value> {
+        match name {
+            "workload" => Some(Value::from(Arc::clone(&self.workload))),
+            "iteration" => Some(Value::from(self.iteration)),
+            "trace_id" => Some(Value::from(self.trace_id.to_string())),
+            _ => None,
+        }
+    }
+}
+
 impl Object for Scope {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Map
@@ -271,7 +295,7 @@ impl Object for Scope {
         let name = key.as_str()?;
         let find =
             |list: &[(Arc<str>, Value)]| list.iter().find(|(k, _)| &**k == name).map(|(_, v)| v.clone());
-        find(&self.own).or_else(|| find(&self.shared))
+        find(&self.own).or_else(|| self.pass.as_ref()?.value(name)).or_else(|| find(&self.shared))
     }
 }
 
@@ -342,6 +366,17 @@ mod tests {
         ] {
             assert!(Engine::new().compile(&text).is_ok(), "{}", &text[..40]);
         }
+    }
+
+    #[test]
+    fn a_pass_knows_its_own_variables_and_an_iteration_can_set_more() {
+        let pass = Pass { workload: Arc::from("w"), iteration: 7, trace_id: Uuid::nil() };
+        let mut variables = Variables::of_pass(Arc::new(vec![(Arc::from("x"), Value::from(1))]), pass);
+        variables.set(&Arc::from("x"), Value::from(2));
+        let text = Engine::new().compile("{{ workload }} {{ iteration }} {{ trace_id }} {{ x }}").unwrap();
+        let mut output = String::new();
+        text.render(&variables, &mut output).unwrap();
+        assert_eq!(output, format!("w 7 {} 2", Uuid::nil()));
     }
 
     #[test]

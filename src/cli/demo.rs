@@ -42,17 +42,27 @@ pub(super) fn serve(deployment: Option<&Path>, dir: Option<&Path>) -> Result<Exi
     let temporary = std::env::temp_dir().join(format!("bench-demo-{}", uuid::Uuid::new_v4()));
     let folder = dir.unwrap_or(&temporary);
     std::fs::create_dir_all(folder)?;
+    let served = serve_from(folder, deployment);
+    if dir.is_none() {
+        // Best effort: it is a temporary directory.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    served
+}
+
+fn serve_from(folder: &Path, deployment: Option<&Path>) -> Result<Exit, Stopped> {
     let demo = Demo::start(crate::plan::deployment::Demo::default(), folder).map_err(failed)?;
-    let connection = demo.connection_string();
+    if let Some(path) = deployment {
+        write_deployment(path, &demo)?;
+    }
     super::print(&format!(
         "{}\n\nurl        {}\nhmac key   {}\ncollector  {}",
         demo.describe().join("\n"),
         demo.url(),
         demo.hmac_key().expose(),
-        connection.expose()
+        demo.connection_string().expose()
     ))?;
     if let Some(path) = deployment {
-        write_deployment(path, &demo)?;
         super::print(&format!("deployment {}", path.display()))?;
     }
     super::print("\nCtrl-C ends it.")?;
@@ -67,10 +77,6 @@ pub(super) fn serve(deployment: Option<&Path>, dir: Option<&Path>) -> Result<Exi
         summary.records_written,
         summary.records_dropped
     ))?;
-    if dir.is_none() {
-        // Best effort: it is a temporary directory.
-        let _ = std::fs::remove_dir_all(folder);
-    }
     Ok(Exit::Ok)
 }
 
@@ -81,8 +87,15 @@ fn write_deployment(path: &Path, demo: &Demo) -> Result<(), Stopped> {
         serde_json::Value::from(demo.hmac_key().expose()),
         serde_json::Value::from(demo.connection_string().expose()),
     );
-    crate::results::directory::write_at_once(path, |output| output.write_all(text.as_bytes()))?;
-    Ok(())
+    crate::results::directory::write_at_once(path, |output| output.write_all(text.as_bytes())).map_err(
+        |error| {
+            let text = format!(
+                "error: cannot write the deployment file {}: {error}; choose another path",
+                path.display()
+            );
+            Stopped::new(Exit::Failed, text)
+        },
+    )
 }
 
 fn failed(error: impl std::fmt::Display) -> Stopped {

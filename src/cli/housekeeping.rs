@@ -1,5 +1,6 @@
 //! What goes on beside the load: signals, time limits, tokens that expire.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub(super) struct Housekeeping {
     pub(super) credentials: Arc<Credentials>,
     pub(super) client: PlainClient,
     pub(super) token_valid_for: Option<Duration>,
+    /// The run's directory.
+    pub(super) directory: PathBuf,
 }
 
 impl Housekeeping {
@@ -36,10 +39,13 @@ impl Housekeeping {
         self.stop.stop(StopReason::Interrupted);
         let grace = format_ns(saturating_nanos(self.plan.graceful_stop));
         super::say(&format!(
-            "\nstopping: iterations under way have {grace}; press Ctrl-C again to end at once"
+            "stopping: iterations under way have {grace}; press Ctrl-C again to end at once"
         ));
         signals.next().await;
-        super::say("ended at once; `bench report RUN_DIR` shows what was recorded");
+        super::say(&format!(
+            "ended at once; `bench report {}` shows what was recorded",
+            self.directory.display()
+        ));
         std::process::exit(i32::from(Exit::Interrupted as u8));
     }
 

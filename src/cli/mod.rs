@@ -25,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   bench run scenarios/demo.yaml                      a first run: needs no server and no settings
   bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
-  bench validate scenarios/*.yaml deployments/*.yaml all faults of all files, before the load
+  bench validate scenarios/demo.yaml                 all faults of its files, before the load
   bench report runs/DIRECTORY                        the report of a run again, also after a crash";
 
 /// Load tests that profile every iteration.
@@ -74,7 +74,7 @@ enum Command {
         /// The run's directory.
         run_dir: PathBuf,
         /// Print the verdict and the directory only.
-        #[arg(long)]
+        #[arg(short, long)]
         quiet: bool,
     },
     /// Serve the embedded demo alone, for other tools to load.

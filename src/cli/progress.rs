@@ -1,5 +1,6 @@
 //! Progress while a load runs: a line that moves on a terminal, plain lines elsewhere.
 
+use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,7 +18,9 @@ const PLAIN_LINE_EVERY: Duration = Duration::from_secs(2);
 pub(super) struct Shown {
     ids: IdSpace,
     quiet: bool,
-    bar: ProgressBar,
+    /// There only while a workload runs on a terminal: a bar that outlives its load is drawn again
+    /// over what follows.
+    bar: Option<ProgressBar>,
     times: Option<u64>,
     duration: Option<Duration>,
     name: String,
@@ -26,16 +29,21 @@ pub(super) struct Shown {
 
 impl Shown {
     pub(super) fn new(ids: IdSpace, quiet: bool) -> Self {
-        let target =
-            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
-        let bar = ProgressBar::with_draw_target(None, target);
-        Self { ids, quiet, bar, times: None, duration: None, name: String::new(), last_line: Instant::now() }
+        Self {
+            ids,
+            quiet,
+            bar: None,
+            times: None,
+            duration: None,
+            name: String::new(),
+            last_line: Instant::now(),
+        }
     }
 
-    /// A line above the progress.
+    /// A line between loads.
     pub(super) fn say(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| super::say(text));
+            super::say(text);
         }
     }
 
@@ -64,10 +72,12 @@ impl Shown {
     fn plain_line(&self, progress: &Progress<'_>) -> String {
         let of = match (self.times, self.duration) {
             (Some(times), _) => format!(" of {times}"),
-            (None, Some(duration)) => format!(" in {} of {}", clock(progress.elapsed), clock(duration)),
+            (None, Some(duration)) => {
+                format!(" ({} of {})", clock(progress.elapsed.min(duration)), clock(duration))
+            }
             (None, None) => String::new(),
         };
-        format!("{}: {}{of} iterations, {}", self.name, progress.total.ended(), self.figures(progress))
+        format!("{}: {}{of}, {}", self.name, progress.total.ended(), self.figures(progress))
     }
 }
 
@@ -78,40 +88,43 @@ impl Observer for Shown {
         self.duration = workload.runner.duration();
         self.name = clean(&workload.name);
         self.last_line = Instant::now();
-        let length =
-            self.times.or_else(|| self.duration.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)));
-        self.bar.set_length(length.unwrap_or(0));
-        self.bar.set_position(0);
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent:>3}%  {msg}") {
-            self.bar.set_style(style);
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return;
         }
+        let length = self.times.or_else(|| self.duration.map(milliseconds)).unwrap_or(0);
+        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(10));
+        // The message is cut at the terminal's edge, so that the bar stays on its line.
+        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
+            bar.set_style(style);
+        }
+        self.bar = Some(bar);
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
-        if self.quiet {
-            return;
-        }
-        if !self.bar.is_hidden() {
+        if let Some(bar) = &self.bar {
             let position = match self.times {
                 Some(_) => progress.total.ended(),
-                None => u64::try_from(progress.elapsed.as_millis()).unwrap_or(u64::MAX),
+                None => milliseconds(progress.elapsed),
             };
-            self.bar.set_position(position.min(self.bar.length().unwrap_or(position)));
-            self.bar.set_message(format!("{} · {}", self.name, self.figures(progress)));
-        } else if self.last_line.elapsed() >= PLAIN_LINE_EVERY {
+            bar.set_position(position.min(bar.length().unwrap_or(position)));
+            bar.set_message(format!("{}: {}", self.name, self.figures(progress)));
+        } else if !self.quiet && self.last_line.elapsed() >= PLAIN_LINE_EVERY {
             self.last_line = Instant::now();
             super::say(&self.plain_line(progress));
         }
     }
 
     fn end(&mut self, progress: &Progress<'_>) {
-        let hidden = self.bar.is_hidden();
-        self.bar.finish_and_clear();
-        if hidden && !self.quiet {
-            super::say(&self.plain_line(progress));
+        match self.bar.take() {
+            Some(bar) => bar.finish_and_clear(),
+            None if !self.quiet => super::say(&self.plain_line(progress)),
+            None => {}
         }
-        self.bar.reset();
     }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn clock(duration: Duration) -> String {

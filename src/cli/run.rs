@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
-use crate::base::secret::redacted_url;
+use crate::base::secret::{Secret, redacted_url};
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
@@ -21,6 +21,7 @@ use crate::iteration::credentials::{Credentials, auth_variable};
 use crate::iteration::user::{ONCE, VirtualUser};
 use crate::measure::errors::Failure;
 use crate::measure::log::LogWriter;
+use crate::osprofiler::driver::Collector;
 use crate::osprofiler::signing::Signer;
 use crate::plan::action::{Step, actions};
 use crate::plan::deployment::Auth;
@@ -133,6 +134,7 @@ impl Run<'_> {
             credentials: Arc::clone(&prepared.context.credentials),
             client: prepared.client,
             token_valid_for: prepared.token_valid_for,
+            directory: self.directory.path().to_path_buf(),
         };
         let housekeeping = self.runtime.spawn(housekeeping.keep(signals));
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
@@ -178,7 +180,7 @@ impl Run<'_> {
         for origin in origins {
             pool::probe(origin, &tls, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
         }
-        if let (None, Some(connection)) = (&self.plan.profiling_off, &deployment.connection_string) {
+        if let Some(connection) = self.collector() {
             collect::probe(connection).await.map_err(|error| {
                 unreachable(format!(
                     "the collector does not answer: {error}\nTraced services fail without it: start it, or run with --no-profile."
@@ -326,13 +328,20 @@ impl Run<'_> {
         }
     }
 
+    /// The collector to ask, if anything is profiled and there is one that can be read.
+    fn collector(&self) -> Option<&Secret> {
+        let connection = self.plan.deployment.connection_string.as_ref();
+        connection.filter(|connection| {
+            self.plan.profiling_off.is_none() && Collector::supports(connection.expose())
+        })
+    }
+
     /// Results, traces, causes, verdict, report.
     fn finish(&self, shown: &Shown) -> Result<Exit, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
         let ids = finish::slowest_ids(&results);
-        let connection = self.plan.deployment.connection_string.as_ref();
         let mut traces = Vec::new();
-        if let (None, Some(connection), false) = (&self.plan.profiling_off, connection, ids.is_empty()) {
+        if let (Some(connection), false) = (self.collector(), ids.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }

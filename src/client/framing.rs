@@ -54,7 +54,7 @@ pub(super) fn head(bytes: &[u8], to_head: bool, keep_headers: bool) -> Result<Op
     };
     let status =
         StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|error| protocol(error.to_string()))?;
-    let fields = Fields::read(response.headers)?;
+    let fields = Fields::read(response.headers);
     let framing = fields.framing(status, to_head)?;
     let persistent =
         if response.version == Some(1) { !fields.close } else { fields.keep_alive && !fields.close };
@@ -74,15 +74,17 @@ struct Fields {
     chunked: Option<bool>,
     close: bool,
     keep_alive: bool,
+    /// What is wrong with the length; no matter to an answer that has no body.
+    bad_length: Option<&'static str>,
 }
 
 impl Fields {
-    fn read(headers: &[httparse::Header<'_>]) -> Result<Self, ClientError> {
+    fn read(headers: &[httparse::Header<'_>]) -> Self {
         let mut fields = Self::default();
         for header in headers {
             match header.name.len() {
                 14 if header.name.eq_ignore_ascii_case("content-length") => {
-                    fields.content_length(header.value)?
+                    fields.content_length(header.value)
                 }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                     let last = header.value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
@@ -97,30 +99,32 @@ impl Fields {
                 _ => {}
             }
         }
-        Ok(fields)
+        fields
     }
 
     /// Several lengths are one if they agree, and an attack or a fault if they do not.
-    fn content_length(&mut self, value: &[u8]) -> Result<(), ClientError> {
+    fn content_length(&mut self, value: &[u8]) {
         for part in value.split(|byte| *byte == b',') {
             let part = part.trim_ascii();
             let digits = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
             let length = std::str::from_utf8(part).ok().filter(|_| digits).and_then(|text| text.parse().ok());
             match (length, self.length) {
-                (None, _) => return Err(protocol("its content length is no number".to_owned())),
+                (None, _) => self.bad_length = Some("its content length is no number"),
                 (Some(length), Some(other)) if length != other => {
-                    return Err(protocol("it has two content lengths".to_owned()));
+                    self.bad_length = Some("it has two content lengths");
                 }
                 (Some(length), _) => self.length = Some(length),
             }
         }
-        Ok(())
     }
 
     /// RFC 9112, section 6.3.
     fn framing(&self, status: StatusCode, to_head: bool) -> Result<Framing, ClientError> {
         if to_head || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
             return Ok(Framing::None);
+        }
+        if let Some(reason) = self.bad_length {
+            return Err(protocol(reason.to_owned()));
         }
         match (self.chunked, self.length) {
             // The transfer encoding overrides a length that comes with it.

@@ -15,7 +15,7 @@ use rustls::ClientConfig;
 
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
-use crate::base::template::{Value, Variables};
+use crate::base::template::{Pass, Value, Variables};
 use crate::osprofiler::signing::Signer;
 use credentials::Credentials;
 
@@ -44,10 +44,7 @@ impl Context {
     /// The variables with which iteration `number` of `workload` begins.
     #[must_use]
     pub fn variables(&self, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) -> Variables {
-        let mut variables = Variables::new(Arc::clone(&self.variables));
-        variables.set_built_in("iteration", Value::from(number));
-        variables.set_built_in("workload", Value::from(Arc::clone(workload)));
-        variables.set_built_in("trace_id", Value::from(trace_id.to_string()));
-        variables
+        let pass = Pass { workload: Arc::clone(workload), iteration: number, trace_id };
+        Variables::of_pass(Arc::clone(&self.variables), pass)
     }
 }

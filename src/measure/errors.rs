@@ -29,7 +29,11 @@ pub struct NumberedFailure {
     pub failure: Failure,
 }
 
-/// One worker's faults. Numbers of different workers never meet: they step by the number of workers.
+/// Numbers that a workload may give to its faults.
+const NUMBERS_OF_WORKLOAD: u32 = 1 << 20;
+
+/// One worker's faults. Numbers never meet within a run: each workload has a range of its own, in which
+/// its workers step by their number.
 pub struct FailureTable {
     numbers: HashMap<Failure, u32>,
     next: u32,
@@ -38,10 +42,11 @@ pub struct FailureTable {
 }
 
 impl FailureTable {
-    /// The table of worker number `worker` of `workers`.
+    /// The table of worker number `worker` of `workers` in workload number `workload`.
     #[must_use]
-    pub fn new(worker: u32, workers: u32) -> Self {
-        Self { numbers: HashMap::new(), next: worker + 1, step: workers.max(1), fresh: Vec::new() }
+    pub fn new(workload: u16, worker: u32, workers: u32) -> Self {
+        let next = u32::from(workload).saturating_mul(NUMBERS_OF_WORKLOAD).saturating_add(worker + 1);
+        Self { numbers: HashMap::new(), next, step: workers.max(1), fresh: Vec::new() }
     }
 
     /// The number of a fault.
@@ -75,9 +80,10 @@ mod tests {
     #[test]
     fn each_text_has_one_number_and_workers_do_not_share_numbers() {
         let failure = |text: &str| Failure { class: "c".into(), action: None, message: text.into() };
-        let (mut a, mut b) = (FailureTable::new(0, 2), FailureTable::new(1, 2));
+        let (mut a, mut b) = (FailureTable::new(0, 0, 2), FailureTable::new(0, 1, 2));
         assert_eq!((a.number(failure("x")), a.number(failure("y")), a.number(failure("x"))), (1, 3, 1));
         assert_eq!((b.number(failure("x")), b.number(failure("y"))), (2, 4));
+        assert!(FailureTable::new(1, 0, 2).number(failure("x")) > 4);
         assert_eq!(a.take_fresh().len(), 2);
         assert!(a.take_fresh().is_empty());
         for text in 0..1000 {

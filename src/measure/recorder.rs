@@ -117,11 +117,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder of worker number `worker` of `workers`.
+    /// The recorder of worker number `worker` of `workers` in workload number `workload`.
     #[must_use]
-    pub fn new(worker: u32, workers: u32, sender: SyncSender<Batch>) -> Self {
+    pub fn new(workload: u16, worker: u32, workers: u32, sender: SyncSender<Batch>) -> Self {
         Self {
-            failures: FailureTable::new(worker, workers),
+            failures: FailureTable::new(workload, worker, workers),
             fresh: Vec::new(),
             samples: Vec::with_capacity(BATCH_BYTES * 2),
             previous: Previous::default(),
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn batches_hold_every_sample_even_when_the_coordinator_is_busy() {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        let mut recorder = Recorder::new(0, 1, sender);
+        let mut recorder = Recorder::new(0, 0, 1, sender);
         let mut numbers = Vec::new();
         let mut live = Live::new();
         for number in 0..100 {
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn beyond_its_bound_samples_are_dropped_and_counted() {
         let (sender, _receiver) = std::sync::mpsc::sync_channel(0);
-        let mut recorder = Recorder::new(0, 1, sender);
+        let mut recorder = Recorder::new(0, 0, 1, sender);
         for number in 0..2_000_000 {
             recorder.record(&sample(number, Ended::Ok));
             if recorder.live.dropped > 0 {

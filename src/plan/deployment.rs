@@ -8,6 +8,7 @@ use crate::base::secret::{Secret, redacted_url};
 use crate::base::yaml::{self, Node};
 use crate::config::reference::Reference;
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
+use crate::osprofiler::driver::Collector;
 
 use super::references::{self, Env};
 use crate::client::keystone::Credentials;
@@ -164,6 +165,8 @@ struct Resolver<'a> {
     env: Env<'a>,
     faults: Vec<Fault>,
     inline_secret: bool,
+    /// A warning about a collector that cannot be read.
+    unread_collector: Option<String>,
     /// Parts of the document could not be read, so what is missing may only seem to be.
     partial: bool,
 }
@@ -171,7 +174,15 @@ struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     fn new(path: &'a Path, env: Env<'a>) -> Self {
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Self { path, folder, env, faults: Vec::new(), inline_secret: false, partial: false }
+        Self {
+            path,
+            folder,
+            env,
+            faults: Vec::new(),
+            inline_secret: false,
+            unread_collector: None,
+            partial: false,
+        }
     }
 
     fn ours(&mut self, document: &Document<config::Deployment>) -> Option<Deployment> {
@@ -433,7 +444,14 @@ impl<'a> Resolver<'a> {
     /// A collector's URL, which is a secret only when it holds a password.
     fn connection(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
-        self.text(reference, node).filter(|text| !text.is_empty()).map(Secret::new)
+        let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
+        if !Collector::supports(&connection) {
+            let kind = connection.split_once("://").map_or("no scheme", |(scheme, _)| scheme);
+            self.unread_collector = Some(format!(
+                "bench cannot read collectors of the kind `{kind}` (only redis:// and sqlite://): trace ids are recorded, traces are not fetched"
+            ));
+        }
+        Some(Secret::new(connection))
     }
 
     fn stem(&self) -> String {
@@ -443,7 +461,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn warnings(&self, keys: &[Secret]) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = self.unread_collector.iter().cloned().collect();
         if self.inline_secret && readable_by_others(self.path) {
             warnings.push(format!(
                 "{} holds a secret and others can read it: run chmod 600 on it, or refer to the secret by {{env: NAME}} or {{file: PATH}}",

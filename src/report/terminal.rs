@@ -14,6 +14,8 @@ use crate::results::model::{
 const ERRORS_SHOWN: usize = 8;
 /// How much of a detail is shown, in characters.
 const DETAIL_CHARS: usize = 72;
+/// How much of a fault's message is shown, in characters.
+const MESSAGE_CHARS: usize = 160;
 
 /// Writes the summary.
 ///
@@ -24,7 +26,9 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     writeln!(output, "\n{}", headline(results, paint))?;
     for workload in &results.workloads {
         writeln!(output, "\n{}", workload_line(workload, results))?;
-        writeln!(output, "{}", trimmed(&latency_table(workload)))?;
+        if workload.iterations.total > 0 {
+            writeln!(output, "{}", trimmed(&latency_table(workload)))?;
+        }
         errors(workload, output)?;
     }
     slowest(results, output)?;
@@ -53,6 +57,8 @@ fn headline(results: &Results, paint: Paint) -> String {
         }
     };
     let verdict = match results.verdict.outcome {
+        // A run that was cut short has passed what it came to.
+        Outcome::Pass if results.run.status != RunStatus::Finished => paint.green("PASS so far"),
         Outcome::Pass => paint.green("PASS"),
         Outcome::Fail => paint.red("FAIL"),
         Outcome::Invalid => paint.red("INVALID"),
@@ -68,14 +74,18 @@ fn headline(results: &Results, paint: Paint) -> String {
 
 fn workload_line(workload: &Workload, results: &Results) -> String {
     let Counts { total, failed, aborted, .. } = workload.iterations;
+    if total == 0 {
+        return format!("{}: no iteration ran", clean(&workload.name));
+    }
     let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
         (true, _) => "every one profiled".to_owned(),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
     let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
     format!(
-        "{}: {total} iterations in {:.2} s, {:.1}/s, {failed} failed{aborted}; {profiled}",
+        "{}: {total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}; {profiled}",
         clean(&workload.name),
+        if total == 1 { "" } else { "s" },
         workload.duration_s,
         workload.rate_per_s
     )
@@ -115,7 +125,7 @@ fn errors(workload: &Workload, output: &mut dyn Write) -> io::Result<()> {
             error.count.to_string(),
             error.class.clone(),
             error.action.as_deref().map_or_else(String::new, clean),
-            shortened(&error.message),
+            cut(&error.message),
             error.trace_ids.first().map(ToString::to_string).unwrap_or_default(),
         ]);
     }
@@ -149,6 +159,9 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
 
 fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
     match (&slow.culprit, slow.trace) {
+        (Some(culprit), _) if said_above(culprit, results) => {
+            format!("{} ({:.0} %) as above", duration(culprit.self_ms), culprit.share * 100.0)
+        }
         (Some(culprit), _) => sentence(culprit),
         (None, TraceState::Absent) => "the collector has no point of this trace".to_owned(),
         (None, TraceState::Partial | TraceState::Complete) => "the trace holds no time".to_owned(),
@@ -165,6 +178,15 @@ fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
             format!("{action} ({why})")
         }
     }
+}
+
+/// True when the first finding names this point already.
+fn said_above(culprit: &Culprit, results: &Results) -> bool {
+    results.findings.first().is_some_and(|finding| {
+        finding.iterations > 1
+            && (&finding.service, &finding.name, &finding.detail)
+                == (&culprit.service, &culprit.name, &culprit.detail)
+    })
 }
 
 /// `80.1 ms (87 %) db SELECT … in identity, 40 calls`.
@@ -247,6 +269,15 @@ fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
 #[must_use]
 pub fn clean(text: &str) -> String {
     words::visible(text).replace(['\n', '\t'], " ")
+}
+
+/// The beginning of a long message.
+fn cut(text: &str) -> String {
+    let text = clean(text);
+    if text.chars().count() <= MESSAGE_CHARS {
+        return text;
+    }
+    text.chars().take(MESSAGE_CHARS).chain(['…']).collect()
 }
 
 /// The beginning and the end of a long text: a statement's table and condition stand at its end.

@@ -49,7 +49,8 @@ fn work(
     sender: SyncSender<Batch>,
 ) -> io::Result<usize> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let recorder = Rc::new(RefCell::new(Recorder::new(worker, workers, sender)));
+    let workload = u16::try_from(running.workload).unwrap_or(u16::MAX);
+    let recorder = Rc::new(RefCell::new(Recorder::new(workload, worker, workers, sender)));
     let panics = LocalSet::new().block_on(&runtime, async {
         let ticker = tokio::task::spawn_local(tick(Rc::clone(&recorder)));
         let mut set = JoinSet::new();

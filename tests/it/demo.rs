@@ -88,3 +88,24 @@ fn a_gate_that_fails_shows_the_iterations_that_broke_it() {
     assert_eq!(ids.len(), 5);
     assert!(ended.stdout.contains(ids[0].as_str().unwrap()));
 }
+
+/// On a terminal: util-linux's `script` gives the program one.
+#[test]
+fn on_a_terminal_the_progress_leaves_and_the_summary_stays() {
+    let bench = demo();
+    let command = format!("'{}' run demo.yaml", env!("CARGO_BIN_EXE_bench"));
+    let mut script = std::process::Command::new("script");
+    script.current_dir(bench.path()).args(["-qec", &command, "/dev/null"]).env("TERM", "xterm");
+    let Ok(output) = script.stdin(std::process::Stdio::null()).output() else {
+        println!("skipped: needs the command `script` of util-linux");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("under way"), "no progress was shown: {text}");
+    // Behind the verdict nothing may move the cursor or clear a line.
+    let (_, summary) = text.split_once("PASS").unwrap();
+    let moves = ["\u{1b}[1A", "\u{1b}[2A", "\u{1b}[2K", "\r\u{1b}"];
+    assert!(!moves.iter().any(|code| summary.contains(code)), "{summary:?}");
+    assert!(summary.trim_end().ends_with("results.json"), "{summary:?}");
+}

@@ -705,3 +705,27 @@ fn stranger() -> String {
     made.distinguished_name.push(rcgen::DnType::CommonName, "somebody else");
     made.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
 }
+
+#[test]
+fn the_faults_of_several_workloads_stay_with_their_actions() {
+    let server = Server::start(|seen, wire| {
+        let status = if seen.path == "/a" { "500 Internal Server Error" } else { "404 Not Found" };
+        wire.answer(status, "text/plain", b"no")
+    });
+    let bench = Bench::new();
+    bench.load(
+        &server.url(),
+        "",
+        "workloads:\n  - { name: a, runner: { constant: { times: 6, concurrency: 3 } }, iteration: [ { action: aa, get: /a } ] }\n  - { name: b, runner: { serial: { times: 2 } }, iteration: [ { action: bb, get: /b } ] }",
+    );
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let results = bench.results();
+    for (workload, action, message, count) in [(0, "aa", "answered 500", 6), (1, "bb", "answered 404", 2)] {
+        let errors = results["workloads"][workload]["errors"].as_array().unwrap();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(
+            (&errors[0]["action"], &errors[0]["message"], &errors[0]["count"]),
+            (&action.into(), &message.into(), &count.into())
+        );
+    }
+}

@@ -8,6 +8,7 @@ mod canary;
 mod command_line;
 mod demo;
 mod deployments;
+mod differential;
 mod faults;
 mod mutations;
 mod profiling;

@@ -128,6 +128,12 @@ impl Collector {
         }
     }
 
+    /// True when [`Collector::connect`] knows the kind of collector.
+    #[must_use]
+    pub fn supports(connection: &str) -> bool {
+        matches!(connection.split_once("://"), Some(("redis" | "sqlite", _)))
+    }
+
     /// Stores records. After an error, some of them may be stored.
     ///
     /// # Errors

@@ -141,6 +141,7 @@ fn verdict_reason(criteria: &[Criterion]) -> String {
         (1, 0, 0) => "The criterion holds.".to_owned(),
         (all, 0, 0) => format!("All {all} criteria hold."),
         (all, 0, unjudged) => format!("{unjudged} of {all} criteria could not be judged."),
+        (1, 1, 0) => "The criterion does not hold.".to_owned(),
         (all, broken, 0) => format!("{broken} of {all} criteria do not hold."),
         (all, broken, unjudged) => {
             format!("{broken} of {all} criteria do not hold, {unjudged} could not be judged.")
@@ -216,6 +217,9 @@ fn profiling(results: &Results) -> String {
             Some(reason) => format!("Profiling off: {reason}"),
             None => "Profiling off.".to_owned(),
         };
+    }
+    if results.workloads.iter().all(|workload| workload.iterations.total == 0) {
+        return "Profiling on; no iteration ran.".to_owned();
     }
     match fetched(results) {
         fetched if fetched.is_empty() => {
