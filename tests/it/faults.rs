@@ -665,7 +665,7 @@ fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
     bench.load(&server.url(), "", &format!("{runner}\n{GET}\nteardown: [ {{ action: t, get: /t }} ]"));
     let binary = env!("CARGO_BIN_EXE_bench");
     let mut limited = std::process::Command::new("sh");
-    let script = format!("trap '' XFSZ; ulimit -f 64; exec '{binary}' run scenario.yaml");
+    let script = format!("trap '' XFSZ; ulimit -f 1024; exec '{binary}' run scenario.yaml");
     limited.current_dir(bench.path()).arg("-c").arg(script);
     let ended = Ended::from(limited.output().unwrap()).expect_code(1);
     assert!(ended.stderr.contains("cannot be written"), "{}", ended.stderr);
