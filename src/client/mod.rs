@@ -65,6 +65,10 @@ pub struct Phases {
     pub wait_ns: Nanos,
     /// From the answer's first byte to its last.
     pub receive_ns: Nanos,
+    /// All that redirects before the last request took; no part of the other phases.
+    pub redirect_ns: Nanos,
     /// True when the request opened its connection.
     pub opened: bool,
+    /// True when the request went over HTTP/2.
+    pub http2: bool,
 }

@@ -11,7 +11,10 @@ const ACTIONS_MAX: u64 = 100_000;
 
 const ENDED_MASK: u8 = 0b11;
 const HAS_ERROR: u8 = 0b100;
-const OPENED: u8 = 0b1000;
+const WARM_UP: u8 = 0b1000;
+const OPENED: u8 = 0b100;
+const HTTP2: u8 = 0b1000;
+const REDIRECTED: u8 = 0b1_0000;
 
 /// What the next sample is written as a difference to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +25,7 @@ pub struct Previous {
 
 /// Appends a sample.
 pub fn encode(sample: &IterationSample, previous: &mut Previous, output: &mut Vec<u8>) {
-    let flags = sample.ended as u8 | if sample.error == 0 { 0 } else { HAS_ERROR };
+    let flags = sample.ended as u8 | flag(sample.error != 0, HAS_ERROR) | flag(sample.warm_up, WARM_UP);
     output.push(flags);
     put(u64::from(sample.workload), output);
     put_signed(sample.number.wrapping_sub(previous.number), output);
@@ -43,7 +46,9 @@ pub fn encode(sample: &IterationSample, previous: &mut Previous, output: &mut Ve
 
 fn encode_action(action: &ActionSample, after_ns: u64, output: &mut Vec<u8>) {
     let phases = &action.phases;
-    output.push(action.ended as u8 | if phases.opened { OPENED } else { 0 });
+    let redirected = phases.redirect_ns > 0;
+    let flags = flag(phases.opened, OPENED) | flag(phases.http2, HTTP2) | flag(redirected, REDIRECTED);
+    output.push(action.ended as u8 | flags);
     put(u64::from(action.action), output);
     put_signed(action.offset_ns.wrapping_sub(after_ns), output);
     put(action.duration_ns, output);
@@ -57,6 +62,13 @@ fn encode_action(action: &ActionSample, after_ns: u64, output: &mut Vec<u8>) {
     put(phases.send_ns, output);
     put(phases.wait_ns, output);
     put(phases.receive_ns, output);
+    if redirected {
+        put(phases.redirect_ns, output);
+    }
+}
+
+fn flag(set: bool, flag: u8) -> u8 {
+    if set { flag } else { 0 }
 }
 
 /// Takes one sample off the front of `input`; `None` when the bytes are no sample.
@@ -67,6 +79,7 @@ pub fn decode(input: &mut &[u8], previous: &mut Previous) -> Option<IterationSam
         workload: u16::try_from(get(input)?).ok()?,
         number: previous.number.wrapping_add(get_signed(input)?),
         start_ns: previous.start_ns.wrapping_add(get_signed(input)?),
+        warm_up: flags & WARM_UP != 0,
         ..IterationSample::default()
     };
     sample.due_ns = sample.start_ns.checked_sub(get(input)?)?;
@@ -98,7 +111,7 @@ fn decode_action(input: &mut &[u8], after_ns: u64) -> Option<ActionSample> {
         duration_ns: get(input)?,
         status: u16::try_from(get(input)?).ok()?,
         body_bytes: get(input)?,
-        phases: Phases { opened: flags & OPENED != 0, ..Phases::default() },
+        phases: Phases { opened: flags & OPENED != 0, http2: flags & HTTP2 != 0, ..Phases::default() },
     };
     if action.phases.opened {
         action.phases.resolve_ns = get(input)?;
@@ -108,6 +121,9 @@ fn decode_action(input: &mut &[u8], after_ns: u64) -> Option<ActionSample> {
     action.phases.send_ns = get(input)?;
     action.phases.wait_ns = get(input)?;
     action.phases.receive_ns = get(input)?;
+    if flags & REDIRECTED != 0 {
+        action.phases.redirect_ns = get(input)?;
+    }
     Some(action)
 }
 
@@ -159,19 +175,19 @@ mod tests {
 
     prop_compose! {
         fn action()(action: u16, offset_ns in 0..1_u64 << 40, duration_ns in 0..1_u64 << 40,
-            status in 0..600_u16, body_bytes: u32, opened: bool, times: [u32; 6], ended in 0..3_u8) -> ActionSample {
+            status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, times: [u32; 7], ended in 0..4_u8) -> ActionSample {
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
             ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(),
                 ended: Ended::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
-                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into() } }
+                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2 } }
         }
     }
     prop_compose! {
         fn sample()(workload: u16, number: u64, start_ns in 0..1_u64 << 50, late_ns in 0..1_u64 << 30,
-            duration_ns in 0..1_u64 << 40, ended in 0..3_u8, error: u32,
+            duration_ns in 0..1_u64 << 40, warm_up: bool, ended in 0..4_u8, error: u32,
             actions in proptest::collection::vec(action(), 0..4)) -> IterationSample {
-            IterationSample { workload, number, start_ns, due_ns: start_ns.saturating_sub(late_ns), duration_ns,
+            IterationSample { workload, number, warm_up, start_ns, due_ns: start_ns.saturating_sub(late_ns), duration_ns,
                 ended: Ended::from_u8(ended).unwrap(), error, actions }
         }
     }

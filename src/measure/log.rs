@@ -17,7 +17,7 @@ use super::sample::IterationSample;
 
 const MAGIC: &[u8; 8] = b"BENCHLOG";
 /// The version that this build writes and reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The largest payload that is read or written, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// The log's name in a run directory.

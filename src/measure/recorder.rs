@@ -37,8 +37,10 @@ pub struct Live {
     pub failed: u64,
     /// Iterations cut off.
     pub aborted: u64,
-    /// Samples dropped because the disk was too slow.
+    /// Iterations that were due and never started.
     pub dropped: u64,
+    /// Samples that were not recorded because the disk was too slow.
+    pub unrecorded: u64,
     /// Response times in nanoseconds, with two significant digits.
     pub response_ns: Histogram<u32>,
     /// The slowest iteration with its response time.
@@ -54,7 +56,7 @@ impl Live {
     pub fn new() -> Self {
         #[expect(clippy::unwrap_used, reason = "constant bounds, covered by tests")]
         let response_ns = Histogram::new_with_bounds(1_000, VALUE_NS_MAX, 2).unwrap();
-        Self { ok: 0, failed: 0, aborted: 0, dropped: 0, response_ns, slowest: None }
+        Self { ok: 0, failed: 0, aborted: 0, dropped: 0, unrecorded: 0, response_ns, slowest: None }
     }
 
     /// Adds what another worker or batch saw.
@@ -63,6 +65,7 @@ impl Live {
         self.failed += other.failed;
         self.aborted += other.aborted;
         self.dropped += other.dropped;
+        self.unrecorded += other.unrecorded;
         // Equal bounds: adding cannot fail.
         let _ = self.response_ns.add(&other.response_ns);
         self.slowest = [self.slowest, other.slowest].into_iter().flatten().max_by_key(|(ns, _)| *ns);
@@ -82,6 +85,10 @@ impl Live {
                 self.aborted += 1;
                 return;
             }
+            Ended::Dropped => {
+                self.dropped += 1;
+                return;
+            }
         }
         let response_ns = sample.response_ns();
         self.response_ns.saturating_record(response_ns.clamp(1, VALUE_NS_MAX));
@@ -91,7 +98,8 @@ impl Live {
     }
 
     fn clear(&mut self) {
-        (self.ok, self.failed, self.aborted, self.dropped, self.slowest) = (0, 0, 0, 0, None);
+        (self.ok, self.failed, self.aborted, self.dropped) = (0, 0, 0, 0);
+        (self.unrecorded, self.slowest) = (0, None);
         self.response_ns.reset();
     }
 }
@@ -143,7 +151,7 @@ impl Recorder {
         if self.samples.len() < BUFFER_BYTES_MAX {
             encode(sample, &mut self.previous, &mut self.samples);
         } else {
-            self.live.dropped += 1;
+            self.live.unrecorded += 1;
         }
         if self.samples.len() >= self.flush_at_bytes {
             self.flush(false);
@@ -160,7 +168,7 @@ impl Recorder {
     /// Sends what there is; with `wait`, even if the coordinator is busy.
     pub fn flush(&mut self, wait: bool) {
         self.flushed = Instant::now();
-        if self.live.ended() == 0 {
+        if self.live.ended() + self.live.dropped == 0 {
             return;
         }
         self.fresh.append(&mut self.failures.take_fresh());
@@ -219,7 +227,7 @@ mod tests {
         recorder.flush(true);
         take(&receiver, &mut numbers, &mut live);
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
-        assert_eq!((live.ok, live.failed, live.dropped), (90, 10, 0));
+        assert_eq!((live.ok, live.failed, live.unrecorded), (90, 10, 0));
         assert_eq!(live.slowest.unwrap().1.number, 99);
         assert_eq!(live.response_ns.len(), 100);
     }
@@ -241,7 +249,7 @@ mod tests {
         let mut recorder = Recorder::new(0, 0, 1, sender);
         for number in 0..2_000_000 {
             recorder.record(&sample(number, Ended::Ok));
-            if recorder.live.dropped > 0 {
+            if recorder.live.unrecorded > 0 {
                 assert!(recorder.samples.len() >= BUFFER_BYTES_MAX);
                 return;
             }

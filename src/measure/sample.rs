@@ -14,13 +14,23 @@ pub enum Ended {
     Failed = 1,
     /// Cut off by the end of the run.
     Aborted = 2,
+    /// Never started: it was due, and the harness could neither start it nor queue it.
+    Dropped = 3,
 }
 
 impl Ended {
+    /// True when its duration is a measurement: it ran to its end, well or not.
+    #[must_use]
+    pub fn is_measured(self) -> bool {
+        matches!(self, Self::Ok | Self::Failed)
+    }
+
     /// From its number in the log.
     #[must_use]
     pub fn from_u8(number: u8) -> Option<Self> {
-        [Self::Ok, Self::Failed, Self::Aborted].into_iter().find(|ended| *ended as u8 == number)
+        [Self::Ok, Self::Failed, Self::Aborted, Self::Dropped]
+            .into_iter()
+            .find(|ended| *ended as u8 == number)
     }
 }
 
@@ -31,6 +41,8 @@ pub struct IterationSample {
     pub workload: u16,
     /// The iteration's number within its workload.
     pub number: u64,
+    /// True before the workload's warm-up is over: kept apart from all statistics.
+    pub warm_up: bool,
     /// When it was due.
     pub due_ns: Nanos,
     /// When it started.
@@ -49,7 +61,13 @@ impl IterationSample {
     /// From the time it was due to its end.
     #[must_use]
     pub fn response_ns(&self) -> Nanos {
-        (self.start_ns - self.due_ns.min(self.start_ns)) + self.duration_ns
+        self.lag_ns() + self.duration_ns
+    }
+
+    /// From the time it was due to its start.
+    #[must_use]
+    pub fn lag_ns(&self) -> Nanos {
+        self.start_ns.saturating_sub(self.due_ns)
     }
 }
 

@@ -167,7 +167,7 @@ impl Aggregate {
     fn add(&mut self, sample: IterationSample) {
         let Some(workload) = self.workloads.get_mut(usize::from(sample.workload)) else { return };
         workload.add(&sample);
-        if sample.ended != Ended::Aborted {
+        if sample.ended.is_measured() {
             let response_ns = sample.response_ns();
             let at = self.slowest.partition_point(|other| other.response_ns() >= response_ns);
             if at < SLOWEST_MAX {
@@ -198,7 +198,7 @@ impl WorkloadStats {
         count(&mut self.iterations, sample.ended);
         self.first_start_ns = self.first_start_ns.min(sample.start_ns);
         self.last_end_ns = self.last_end_ns.max(sample.start_ns + sample.duration_ns);
-        if sample.ended != Ended::Aborted {
+        if sample.ended.is_measured() {
             self.response.record(sample.response_ns(), id);
             self.service.record(sample.duration_ns, id);
             let at = self.longest.partition_point(|(ns, _)| *ns >= sample.duration_ns);
@@ -241,7 +241,7 @@ impl ActionStats {
         count(&mut self.requests, action.ended);
         self.opened += u64::from(action.phases.opened);
         self.body_bytes += action.body_bytes;
-        if action.ended != Ended::Aborted {
+        if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);
         }
         if action.status != 0 {
@@ -257,5 +257,6 @@ fn count(counts: &mut Counts, ended: Ended) {
         Ended::Ok => counts.ok += 1,
         Ended::Failed => counts.failed += 1,
         Ended::Aborted => counts.aborted += 1,
+        Ended::Dropped => counts.dropped += 1,
     }
 }

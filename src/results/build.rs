@@ -85,6 +85,7 @@ pub fn iteration_row(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSam
             Ended::Ok => IterationOutcome::Ok,
             Ended::Failed => IterationOutcome::Failed,
             Ended::Aborted => IterationOutcome::Aborted,
+            Ended::Dropped => IterationOutcome::Dropped,
         },
         error: aggregate.failures.get(&sample.error).map(|failure| failure.class.clone()),
     }

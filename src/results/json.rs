@@ -84,7 +84,7 @@ pub fn columns(aggregate: &Aggregate, log: &Path) -> io::Result<IterationColumns
             columns.outcome.push(match sample.ended {
                 Ended::Ok => OUTCOME_OK,
                 Ended::Failed => OUTCOME_FAILED,
-                Ended::Aborted => OUTCOME_ABORTED,
+                Ended::Aborted | Ended::Dropped => OUTCOME_ABORTED,
             });
             columns.trace_id.push(ids.base_id(sample.workload, sample.number).into_bytes());
         }

@@ -207,7 +207,7 @@ pub struct Workload {
 /// How iterations or requests ended.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Counts {
-    /// All that started.
+    /// All that were due.
     pub total: u64,
     /// Without fault.
     pub ok: u64,
@@ -215,6 +215,9 @@ pub struct Counts {
     pub failed: u64,
     /// Cut off by the end of the run.
     pub aborted: u64,
+    /// Due, and never started because the harness could neither start nor queue it; part of the total.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// One action's figures.
@@ -323,6 +326,8 @@ pub enum IterationOutcome {
     Failed,
     /// Cut off by the end of the run.
     Aborted,
+    /// Due, and never started.
+    Dropped,
 }
 
 /// One iteration, as it stands in `results.json` under `iterations`.

@@ -121,8 +121,9 @@ fn run_workload(
             }
         }
     }
-    if total.dropped > 0 {
-        notes.push(format!("{} iterations were not recorded because the disk was too slow", total.dropped));
+    if total.unrecorded > 0 {
+        notes
+            .push(format!("{} iterations were not recorded because the disk was too slow", total.unrecorded));
     }
     observer.end(&running.progress(&total));
     failed.map_or(Ok(()), Err)

@@ -393,7 +393,10 @@ fn timeouts_of_action_iteration_and_run() {
     timed_run(&bench, &["run", "scenario.yaml"]).expect_code(0);
     let results = bench.results();
     let workload = &results["workloads"][0];
-    assert_eq!(workload["iterations"], serde_json::json!({"total": 4, "ok": 0, "failed": 4, "aborted": 0}));
+    assert_eq!(
+        workload["iterations"],
+        serde_json::json!({"total": 4, "ok": 0, "failed": 4, "aborted": 0, "dropped": 0 })
+    );
     assert_eq!(workload["actions"][0]["requests"], workload["iterations"]);
     assert_eq!(workload["actions"][0]["connections_opened"], 4);
     assert_eq!(workload["errors"][0]["class"], "timeout");
@@ -407,7 +410,10 @@ fn timeouts_of_action_iteration_and_run() {
     let results = bench.results();
     assert_eq!(results["run"]["status"], "timed_out");
     let workload = &results["workloads"][0];
-    assert_eq!(workload["iterations"], serde_json::json!({"total": 3, "ok": 0, "failed": 0, "aborted": 3}));
+    assert_eq!(
+        workload["iterations"],
+        serde_json::json!({"total": 3, "ok": 0, "failed": 0, "aborted": 3, "dropped": 0 })
+    );
     assert_eq!(workload["actions"][0]["requests"], workload["iterations"]);
     assert_eq!(silent.count("/t"), 1, "teardown runs after the time limit too");
 }

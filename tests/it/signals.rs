@@ -104,7 +104,10 @@ fn iterations_that_outlast_the_grace_are_counted_as_cut_off() {
     let results = bench.results();
     assert_eq!(counts(&results), [24, 20, 0, 4]);
     let requests = &results["workloads"][0]["actions"][0]["requests"];
-    assert_eq!(requests, &serde_json::json!({"total": 24, "ok": 20, "failed": 0, "aborted": 4}));
+    assert_eq!(
+        requests,
+        &serde_json::json!({"total": 24, "ok": 20, "failed": 0, "aborted": 4, "dropped": 0 })
+    );
     assert_eq!(results["workloads"][0]["service_time"]["count"], 20);
     assert_eq!(trace_ids(&results), ids_at(&server));
     assert_eq!(server.count("/t"), 1, "teardown ran");

@@ -107,6 +107,7 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
         ok: total - failed,
         failed,
         aborted: 3 * u64::from(index),
+        dropped: 0,
     };
     let runner = [
         json!({"constant": {"times": 16_000, "concurrency": 16}}),

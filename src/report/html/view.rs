@@ -273,6 +273,7 @@ fn slow_view(results: &Results, slow: &SlowIteration, embedded: &HashSet<Uuid>) 
             IterationOutcome::Ok => Badge { word: "ok", class: "good" },
             IterationOutcome::Failed => Badge { word: "failed", class: "bad" },
             IterationOutcome::Aborted => Badge { word: "aborted", class: "plain" },
+            IterationOutcome::Dropped => Badge { word: "dropped", class: "plain" },
         },
         error: iteration.error.clone(),
         actions: slow.actions.iter().map(action).collect(),
