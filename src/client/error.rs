@@ -120,6 +120,11 @@ impl ClientError {
         Self::Closed { when: format!("{} ({})", when(answered, reused), chain(error)) }
     }
 
+    /// A connection that the server ended with this reason.
+    pub(super) fn going_away(reason: h2::Reason, answered: bool, reused: bool) -> Self {
+        Self::Closed { when: format!("{} (GOAWAY: {reason:?})", when(answered, reused)) }
+    }
+
     /// What HTTP/2 says went wrong; the flags are those of [`Self::closed`].
     pub(super) fn http2(error: &h2::Error, answered: bool, reused: bool) -> Self {
         if let Some(error) = error.get_io() {
@@ -131,7 +136,7 @@ impl ClientError {
             None => error.to_string(),
         };
         if error.is_remote() && error.is_go_away() {
-            Self::Closed { when: format!("{} (GOAWAY: {})", when(answered, reused), reason()) }
+            Self::going_away(error.reason().unwrap_or(h2::Reason::NO_ERROR), answered, reused)
         } else if error.is_remote() {
             Self::Reset { when: when(answered, reused), reason: reason() }
         } else if error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR) && !answered && !reused {

@@ -9,7 +9,8 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -51,6 +52,8 @@ pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     /// `None` once it has ended.
     driver: Option<Pin<Box<Connection<Stream, Bytes>>>>,
+    /// Why it has ended, if the server said so.
+    farewell: Option<h2::Reason>,
     limits: Limits,
     requests: u64,
     idle_since: Instant,
@@ -60,6 +63,7 @@ pub(super) struct Http2 {
 pub(super) struct SharedHttp2 {
     sender: SendRequest<Bytes>,
     driver: tokio::task::JoinHandle<()>,
+    farewell: Arc<OnceLock<h2::Reason>>,
     limits: Limits,
     requests: Cell<u64>,
     /// Requests under way.
@@ -85,7 +89,7 @@ impl Http2 {
     pub(super) async fn new(stream: Stream, limits: Limits) -> Result<Self, ClientError> {
         let (sender, connection) = handshake(stream, &limits).await?;
         let driver = Some(Box::pin(connection));
-        Ok(Self { sender, driver, limits, requests: 0, idle_since: Instant::now() })
+        Ok(Self { sender, driver, farewell: None, limits, requests: 0, idle_since: Instant::now() })
     }
 
     /// True when another request can be sent; reads what the server sent in the meantime.
@@ -115,7 +119,7 @@ impl Http2 {
         let reused = self.requests > 0;
         self.requests += 1;
         let mut times = Times::start(request, phases);
-        let Self { sender, driver, limits, .. } = self;
+        let Self { sender, driver, farewell, limits, .. } = self;
         let outcome = {
             let written = Cell::new(None);
             let mut talk = pin!(talk(sender, request, limits, &mut times));
@@ -123,11 +127,11 @@ impl Http2 {
                 // Before the request is there, nothing is to be driven; later what has come is read
                 // first, so that the answer is seen at once.
                 if written.get().is_some() {
-                    drive(driver, cx);
+                    drive(driver, farewell, cx);
                 }
                 let outcome = talk.as_mut().poll(cx);
                 if outcome.is_pending() && written.get().is_none() {
-                    drive(driver, cx);
+                    drive(driver, farewell, cx);
                     written.set(Some(Instant::now()));
                 }
                 outcome
@@ -138,7 +142,7 @@ impl Http2 {
         let (outcome, written) = outcome;
         times.sent = times.sent.max(written);
         self.idle_since = times.note(phases);
-        outcome.map_err(|error| error.told(times.first.is_some(), reused))
+        outcome.map_err(|error| error.told(times.first.is_some(), reused, self.farewell))
     }
 
     /// False once the connection has ended.
@@ -148,21 +152,44 @@ impl Http2 {
 }
 
 /// Lets the connection write and read.
-fn drive(driver: &mut Option<Pin<Box<Connection<Stream, Bytes>>>>, cx: &mut std::task::Context<'_>) {
+fn drive(
+    driver: &mut Option<Pin<Box<Connection<Stream, Bytes>>>>,
+    farewell: &mut Option<h2::Reason>,
+    cx: &mut Context<'_>,
+) {
+    let Some(driving) = driver else { return };
     // Whatever ended it, the request hears of it too.
-    if driver.as_mut().is_some_and(|driver| driver.as_mut().poll(cx).is_ready()) {
+    if let Poll::Ready(ended) = driving.as_mut().poll(cx) {
+        *farewell = ended.err().and_then(|error| remote_reason(&error));
         *driver = None;
     }
 }
 
+/// The reason that the server gave with GOAWAY.
+fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
+    error.reason().filter(|_| error.is_remote() && error.is_go_away())
+}
+
 impl SharedHttp2 {
     pub(super) async fn new(stream: Stream, limits: Limits) -> Result<Self, ClientError> {
-        let (sender, connection) = handshake(stream, &limits).await?;
+        let (sender, mut connection) = handshake(stream, &limits).await?;
+        let ping_pong = connection.ping_pong();
+        let farewell = Arc::new(OnceLock::new());
+        let heard = Arc::clone(&farewell);
         let driver = tokio::spawn(async move {
             // Whatever ended it, the requests hear of it too.
-            let _ = connection.await;
+            if let Some(reason) = connection.await.err().and_then(|error| remote_reason(&error)) {
+                let _ = heard.set(reason);
+            }
         });
-        Ok(Self { sender, driver, limits, requests: Cell::new(0), in_flight: Cell::new(0) })
+        let shared =
+            Self { sender, driver, farewell, limits, requests: Cell::new(0), in_flight: Cell::new(0) };
+        if let Some(mut ping_pong) = ping_pong {
+            // The server's settings come before its pong: only then it is known how many requests may
+            // run beside each other. One that ends the connection instead tells the request so.
+            let _ = ping_pong.ping(h2::Ping::opaque()).await;
+        }
+        Ok(shared)
     }
 
     /// False once the connection has ended, or takes no more requests.
@@ -190,7 +217,7 @@ impl SharedHttp2 {
         let mut sender = self.sender.clone();
         let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
         times.note(phases);
-        outcome.map_err(|error| error.told(times.first.is_some(), reused))
+        outcome.map_err(|error| error.told(times.first.is_some(), reused, self.farewell.get().copied()))
     }
 }
 
@@ -243,9 +270,13 @@ enum Broken {
 }
 
 impl Broken {
-    fn told(self, answered: bool, reused: bool) -> ClientError {
+    fn told(self, answered: bool, reused: bool, farewell: Option<h2::Reason>) -> ClientError {
         match self {
-            Self::Connection(error) => ClientError::http2(&error, answered, reused),
+            // The connection broke because the server had said that it would.
+            Self::Connection(error) => match farewell.filter(|_| error.is_io()) {
+                Some(reason) => ClientError::going_away(reason, answered, reused),
+                None => ClientError::http2(&error, answered, reused),
+            },
             Self::Answer(error) => error,
         }
     }

@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::base::clock::saturating_nanos;
+
 use super::connect::connect;
 use super::error::ClientError;
 use super::http1::Http1;
@@ -121,7 +123,10 @@ impl Shared {
             host.idle.borrow_mut().push(Http1::new(opened.stream, worker.settings.options.limits));
             return Ok(None);
         }
-        let connection = Rc::new(SharedHttp2::new(opened.stream, worker.settings.options.limits).await?);
+        let started = Instant::now();
+        let connection = SharedHttp2::new(opened.stream, worker.settings.options.limits).await?;
+        phases.connect_ns += saturating_nanos(started.elapsed());
+        let connection = Rc::new(connection);
         host.multiplexed.borrow_mut().push(Rc::clone(&connection));
         Ok(Some(connection))
     }

@@ -10,6 +10,8 @@ mod demo;
 mod deployments;
 mod differential;
 mod faults;
+mod h2_server;
+mod http2;
 mod mutations;
 mod profiling;
 mod real_keystone;
