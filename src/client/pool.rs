@@ -43,7 +43,8 @@ impl Pool {
         let slot = self.slot(request.origin);
         let mut connection = match self.take_usable(slot, request.started).await {
             Some(connection) => connection,
-            None => Http1::new(connect(request.origin, &self.tls, phases).await?),
+            // Boxed, because it is rare and large: every future around it would be as large.
+            None => Http1::new(Box::pin(connect(request.origin, &self.tls, phases)).await?),
         };
         let answer = connection.exchange(&request, self.body_bytes_max, phases).await?;
         // Only a connection whose answer was read to its end may serve again.
@@ -60,7 +61,8 @@ impl Pool {
 
     async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Http1> {
         let mut connection = self.slots[slot].idle.take()?;
-        connection.is_usable(now).await.then_some(connection)
+        let usable = connection.was_just_used(now) || Box::pin(connection.is_usable()).await;
+        usable.then_some(connection)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A virtual user: one iteration after another, on its own connections.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -265,8 +266,10 @@ impl VirtualUser {
             keep_headers: action.needs_headers(),
             keep_body: action.needs_body(),
         };
-        let sending = self.pool.send(request, &mut self.phases);
-        let answer = self.deadline.limit(pass.limit(action, sent), sending).await;
+        let answer = {
+            let sending = pin!(self.pool.send(request, &mut self.phases));
+            self.deadline.limit(pass.limit(action, sent), sending).await
+        };
         let ended = match &answer {
             Some(Ok(answer)) => answer.ended,
             _ => Instant::now(),
