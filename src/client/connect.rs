@@ -93,6 +93,17 @@ async fn handshake(
 }
 
 impl Stream {
+    /// Writes what the socket takes at once, without a task's ceremony; what is left is not lost.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => match stream.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                written => written,
+            },
+            Self::Tls(_) => Ok(0),
+        }
+    }
+
     /// What the socket itself says, which may know more than the runtime: closed, quiet, or bytes that
     /// nobody asked for.
     pub(super) fn look(&self) -> Look {

@@ -20,7 +20,7 @@ const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 pub(super) struct Head {
     pub(super) status: StatusCode,
     /// Only if they were asked for.
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Option<Box<HeaderMap>>,
     pub(super) framing: Framing,
     /// Whether the connection may serve another request.
     pub(super) keep_alive: bool,
@@ -74,7 +74,7 @@ pub(super) fn head(
     let framing = fields.framing(status, to_head)?;
     let persistent =
         if response.version == Some(1) { !fields.close } else { fields.keep_alive && !fields.close };
-    let headers = if keep_headers { header_map(response.headers) } else { HeaderMap::new() };
+    let headers = keep_headers.then(|| Box::new(header_map(response.headers)));
     // An answer that lasts until the connection ends leaves none to use again; one with two framings
     // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
     let two_framings = fields.length.is_some() && fields.chunked.is_some();

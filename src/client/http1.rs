@@ -56,19 +56,23 @@ impl Http1 {
         }
     }
 
+    /// True when another request can be sent, and so short a time after the last answer that looking
+    /// would tell nothing.
+    pub(super) fn was_just_used(&self, now: Instant) -> bool {
+        self.usable && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
+    }
+
     /// True when another request can be sent; notices a connection that the server has closed, or on
     /// which it sent what nobody asked for.
-    pub(super) async fn is_usable(&mut self, now: Instant) -> bool {
-        if !self.usable || now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE {
-            return self.usable;
-        }
-        match (self.stream.look(), &self.stream) {
-            (Look::Quiet, _) => true,
-            // TLS sends records of its own now and then, such as session tickets: only what comes
-            // out of it counts.
-            (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
-            _ => false,
-        }
+    pub(super) async fn is_usable(&mut self) -> bool {
+        self.usable
+            && match (self.stream.look(), &self.stream) {
+                (Look::Quiet, _) => true,
+                // TLS sends records of its own now and then, such as session tickets: only what comes
+                // out of it counts.
+                (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
+                _ => false,
+            }
     }
 
     /// True when reading finds neither bytes nor the end.
@@ -144,7 +148,10 @@ impl Http1 {
     async fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
         if request.body.len() <= BODY_BYTES_INLINE {
             self.output.extend_from_slice(request.body);
-            self.stream.write_all(&self.output).await?;
+            let written = self.stream.try_write(&self.output)?;
+            if written < self.output.len() {
+                self.stream.write_all(&self.output[written..]).await?;
+            }
         } else {
             self.stream.write_all(&self.output).await?;
             self.stream.write_all(request.body).await?;

@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
 
@@ -92,11 +90,14 @@ impl Http2 {
         Ok(Self { sender, driver, farewell: None, limits, requests: 0, idle_since: Instant::now() })
     }
 
+    /// True when another request can be sent, and so short a time after the last answer that looking
+    /// would tell nothing.
+    pub(super) fn was_just_used(&self, now: Instant) -> bool {
+        self.driver.is_some() && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
+    }
+
     /// True when another request can be sent; reads what the server sent in the meantime.
-    pub(super) async fn is_usable(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE {
-            return self.driver.is_some();
-        }
+    pub(super) async fn is_usable(&mut self) -> bool {
         poll_fn(|cx| {
             let Some(driver) = &mut self.driver else { return Poll::Ready(false) };
             if driver.as_mut().poll(cx).is_ready() {
@@ -332,7 +333,7 @@ async fn talk(
             kept.extend_from_slice(&data);
         }
     }
-    let headers = if request.keep_headers { head.headers } else { HeaderMap::new() };
+    let headers = request.keep_headers.then(|| Box::new(head.headers));
     Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: Instant::now() })
 }
 

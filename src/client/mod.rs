@@ -30,7 +30,8 @@ mod worker;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::header::AsHeaderName;
+use http::{HeaderMap, HeaderValue, Method};
 
 use crate::base::clock::Nanos;
 use headers::HeaderBlock;
@@ -67,13 +68,21 @@ pub struct Answer {
     /// The status.
     pub status: http::StatusCode,
     /// The headers, if they were to be kept.
-    pub headers: HeaderMap,
+    pub headers: Option<Box<HeaderMap>>,
     /// The body, if it was to be kept.
     pub body: Vec<u8>,
     /// The length of the body.
     pub body_bytes: u64,
     /// When its last byte had come.
     pub ended: Instant,
+}
+
+impl Answer {
+    /// The value of a header, if headers were kept and it is there.
+    #[must_use]
+    pub fn header(&self, name: impl AsHeaderName) -> Option<&HeaderValue> {
+        self.headers.as_ref()?.get(name)
+    }
 }
 
 /// How long each phase of a request took, in nanoseconds; 0 for a phase that did not happen.

@@ -77,7 +77,7 @@ impl Pool {
         let mut answer = self.exchange(&Request { keep_headers: true, ..request }, phases).await?;
         let mut hop = Hop::first(request.method, request.origin, request.path);
         let mut visited = Vec::new();
-        while let Some(next) = hop.next(answer.status, &answer.headers)? {
+        while let Some(next) = hop.next(answer.status, answer.headers.as_deref())? {
             visited.push(std::mem::replace(&mut hop, next));
             if visited.iter().any(|earlier| hop.is_same(earlier)) {
                 let reason = format!("it leads in a circle, back to {}", hop.address());
@@ -153,8 +153,12 @@ impl Pool {
     async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Connection> {
         let mut connection = self.slots[slot].idle.take()?;
         let usable = match &mut connection {
-            Connection::Http1(connection) => connection.is_usable(now).await,
-            Connection::Http2(connection) => connection.is_usable(now).await,
+            Connection::Http1(connection) => {
+                connection.was_just_used(now) || Box::pin(connection.is_usable()).await
+            }
+            Connection::Http2(connection) => {
+                connection.was_just_used(now) || Box::pin(connection.is_usable()).await
+            }
         };
         usable.then_some(connection)
     }

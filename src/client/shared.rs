@@ -137,7 +137,7 @@ impl Host {
     async fn take_usable(&self, now: Instant) -> Option<Http1> {
         loop {
             let mut connection = self.idle.borrow_mut().pop()?;
-            if connection.is_usable(now).await {
+            if connection.was_just_used(now) || connection.is_usable().await {
                 return Some(connection);
             }
         }

@@ -1,5 +1,6 @@
 //! A virtual user: one iteration after another, on its own connections.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -269,8 +270,10 @@ impl VirtualUser {
             keep_headers: action.needs_headers(),
             keep_body: action.needs_body(),
         };
-        let sending = self.pool.send(request, &mut self.phases);
-        let mut answer = self.deadline.limit(pass.limit(action, sent), sending).await;
+        let mut answer = {
+            let sending = pin!(self.pool.send(request, &mut self.phases));
+            self.deadline.limit(pass.limit(action, sent), sending).await
+        };
         let ended = match &answer {
             Some(Ok(answer)) => answer.ended,
             _ => Instant::now(),
@@ -335,7 +338,7 @@ fn judge(
     variables: &mut Variables,
 ) -> Result<(), (&'static str, String)> {
     if action.decompress && action.needs_body() {
-        let decoded = decode::decoded(&answer.headers, &answer.body, action.body_bytes_max);
+        let decoded = decode::decoded(answer.headers.as_deref(), &answer.body, action.body_bytes_max);
         if let Some(body) = decoded.map_err(|error| (error.class(), error.to_string()))? {
             answer.body = body;
         }
