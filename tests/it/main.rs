@@ -19,6 +19,7 @@ mod mutations;
 mod profiling;
 mod real_keystone;
 mod real_osprofiler;
+mod real_servers;
 mod schema;
 mod server;
 mod signals;
