@@ -1,20 +1,31 @@
 //! Rank 1: HTTP.
 //!
-//! The load path ([`pool`], [`connect`], [`http1`]) times every phase of every request, reuses
-//! connections visibly, follows no redirect and retries nothing in silence. Whatever is not load
-//! goes through [`plain`]. This is the only room that names reqwest; it knows nothing of scenarios.
+//! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reuses
+//! connections visibly, follows redirects only when told to, and retries nothing in silence. What the
+//! users of a worker share (names, connections if they are told to share them) is in `worker`. Whatever
+//! is not load goes through [`plain`]. This is the only room that names reqwest and h2; it knows nothing
+//! of scenarios.
 
 mod buffers;
 pub mod connect;
+pub mod decode;
+mod dns;
 pub mod error;
 mod framing;
 pub mod headers;
 pub mod http1;
+mod http2;
 pub mod keystone;
+pub mod options;
 pub mod plain;
 pub mod pool;
+mod redirect;
+mod resolve;
+mod shared;
+mod system;
 pub mod tls;
 pub mod url;
+mod worker;
 
 use std::time::Instant;
 
@@ -41,6 +52,10 @@ pub struct Request<'a> {
     pub body: &'a Bytes,
     /// When the action began: what its phases count from.
     pub started: Instant,
+    /// How many redirects are followed; 0 gives the redirect itself as the answer.
+    pub redirects_max: u32,
+    /// The largest body that is read, in bytes.
+    pub body_bytes_max: u64,
     /// Whether the answer's headers must be kept.
     pub keep_headers: bool,
     /// Whether the answer's body must be kept (it is counted in any case).
