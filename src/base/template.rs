@@ -255,6 +255,18 @@ impl Variables {
         Self { scope: Arc::new(Scope { shared, pass: Some(pass), own: Vec::new() }) }
     }
 
+    /// Turns them into those of another pass, and forgets what was set.
+    pub fn renew(&mut self, workload: &Arc<str>, iteration: u64, trace_id: Uuid) {
+        let scope = Arc::make_mut(&mut self.scope);
+        scope.own.clear();
+        if let Some(pass) = &mut scope.pass {
+            (pass.iteration, pass.trace_id) = (iteration, trace_id);
+            if !Arc::ptr_eq(&pass.workload, workload) {
+                pass.workload = Arc::clone(workload);
+            }
+        }
+    }
+
     /// Sets a variable for this iteration only.
     pub fn set(&mut self, name: &Arc<str>, value: Value) {
         let own = &mut Arc::make_mut(&mut self.scope).own;

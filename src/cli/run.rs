@@ -18,6 +18,7 @@ use crate::collect;
 use crate::demo::Demo;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
+use crate::iteration::fixed::Shelf;
 use crate::iteration::user::{ONCE, VirtualUser};
 use crate::measure::errors::Failure;
 use crate::measure::log::LogWriter;
@@ -211,6 +212,7 @@ impl Run<'_> {
             credentials,
             tls,
             variables: Arc::new(variables),
+            shelf: Shelf::default(),
         }
     }
 

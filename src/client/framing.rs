@@ -3,6 +3,8 @@
 //! Pure functions over bytes; reading and waiting is [`super::http1`]'s business. Everything is
 //! bounded: the head, the number of headers, a chunk's size line, the trailers.
 
+use std::mem::MaybeUninit;
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::error::ClientError;
@@ -42,9 +44,11 @@ pub(super) enum Framing {
 
 /// Reads a head off the front of `bytes`; `None` when it is not whole yet.
 pub(super) fn head(bytes: &[u8], to_head: bool, keep_headers: bool) -> Result<Option<Head>, ClientError> {
-    let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut slots);
-    let length = match response.parse(bytes) {
+    // Not set to anything before: that would take longer than reading the head.
+    let mut slots = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, &mut slots) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => {
             return Err(protocol(format!("its head is larger than {HEAD_BYTES_MAX} bytes")));

@@ -6,25 +6,28 @@
 //! behind an answer without having been asked for makes the connection unusable. Nothing is retried.
 
 use std::io;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use http::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_util::io::poll_read_buf;
 
 use crate::base::clock::saturating_nanos;
 
+use super::buffers::{self, BUFFER_BYTES};
 use super::connect::{Look, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, head};
 use super::{Answer, Phases, Request};
 
-const BUFFER_BYTES: usize = 16 * 1024;
-/// A buffer that a large head or body has grown is given back.
-const BUFFER_BYTES_KEPT: usize = 64 * 1024;
 /// Bodies up to this size leave in the same write as their head.
 const BODY_BYTES_INLINE: usize = 64 * 1024;
 /// Interim answers (100, 103) before the final one.
 const INTERIM_MAX: usize = 16;
+/// A connection that was idle for longer is looked at before it serves again: the server may have
+/// closed it. Within so short a time nothing would be known yet, and looking costs a system call.
+const LOOK_AFTER_IDLE: Duration = Duration::from_micros(200);
 
 /// An open connection.
 pub(super) struct Http1 {
@@ -32,6 +35,8 @@ pub(super) struct Http1 {
     output: Vec<u8>,
     input: Vec<u8>,
     requests: u64,
+    /// When the last answer ended.
+    idle_since: Instant,
     /// False once the connection must not be used again.
     usable: bool,
 }
@@ -41,23 +46,26 @@ impl Http1 {
         Self {
             stream,
             output: Vec::new(),
-            input: Vec::with_capacity(BUFFER_BYTES),
+            input: Vec::new(),
             requests: 0,
+            idle_since: Instant::now(),
             usable: true,
         }
     }
 
     /// True when another request can be sent; notices a connection that the server has closed, or on
     /// which it sent what nobody asked for.
-    pub(super) async fn is_usable(&mut self) -> bool {
-        self.usable
-            && match (self.stream.look(), &self.stream) {
-                (Look::Quiet, _) => true,
-                // TLS sends records of its own now and then, such as session tickets: only what comes
-                // out of it counts.
-                (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
-                _ => false,
-            }
+    pub(super) async fn is_usable(&mut self, now: Instant) -> bool {
+        if !self.usable || now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE {
+            return self.usable;
+        }
+        match (self.stream.look(), &self.stream) {
+            (Look::Quiet, _) => true,
+            // TLS sends records of its own now and then, such as session tickets: only what comes
+            // out of it counts.
+            (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
+            _ => false,
+        }
     }
 
     /// True when reading finds neither bytes nor the end.
@@ -80,8 +88,9 @@ impl Http1 {
         // Until the answer was read to its end, nobody may use the connection.
         self.usable = false;
         self.write_head(request);
-        let started = Instant::now();
+        let started = if phases.opened { Instant::now() } else { request.started };
         let written = self.send(request).await;
+        buffers::give(&mut self.output);
         let sent_at = Instant::now();
         phases.send_ns = saturating_nanos(sent_at - started);
         // A server may answer and close before it has read all of the request: the answer counts.
@@ -91,10 +100,11 @@ impl Http1 {
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
         match answer {
-            Ok((answer, keep_alive)) => {
+            Ok((mut answer, keep_alive)) => {
+                (answer.ended, self.idle_since) = (ended_at, ended_at);
                 // Bytes behind the answer belong to no request.
                 self.usable = keep_alive && written.is_ok() && self.input.is_empty();
-                self.input.shrink_to(BUFFER_BYTES_KEPT);
+                buffers::give(&mut self.input);
                 Ok(answer)
             }
             Err(Broken::Answer(error)) => Err(error),
@@ -106,38 +116,37 @@ impl Http1 {
     }
 
     fn write_head(&mut self, request: &Request<'_>) {
+        self.output = buffers::take();
         let output = &mut self.output;
-        output.clear();
         output.extend_from_slice(request.method.as_str().as_bytes());
         output.push(b' ');
         output.extend_from_slice(request.path.as_bytes());
-        output.extend_from_slice(b" HTTP/1.1\r\nhost: ");
-        output.extend_from_slice(request.origin.authority.as_bytes());
-        for (name, value) in &request.headers {
+        output.extend_from_slice(b" HTTP/1.1\r\n");
+        if !request.fixed.has_host() && !request.own.has_host() {
+            output.extend_from_slice(b"host: ");
+            output.extend_from_slice(request.origin.authority.as_bytes());
             output.extend_from_slice(b"\r\n");
-            output.extend_from_slice(name.as_str().as_bytes());
-            output.extend_from_slice(b": ");
-            output.extend_from_slice(value.as_bytes());
         }
+        output.extend_from_slice(request.fixed.http1());
+        output.extend_from_slice(request.own.http1());
         // A request that may have a body says how long it is, even when that is nothing.
         let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
         if may_have_body || !request.body.is_empty() {
             // Writing into a vector cannot fail.
             let _ =
-                std::io::Write::write_fmt(output, format_args!("\r\ncontent-length: {}", request.body.len()));
+                std::io::Write::write_fmt(output, format_args!("content-length: {}\r\n", request.body.len()));
         }
-        output.extend_from_slice(b"\r\n\r\n");
+        output.extend_from_slice(b"\r\n");
     }
 
     async fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
         if request.body.len() <= BODY_BYTES_INLINE {
-            self.output.extend_from_slice(&request.body);
+            self.output.extend_from_slice(request.body);
             self.stream.write_all(&self.output).await?;
         } else {
             self.stream.write_all(&self.output).await?;
-            self.stream.write_all(&request.body).await?;
+            self.stream.write_all(request.body).await?;
         }
-        self.output.shrink_to(BUFFER_BYTES_KEPT);
         self.stream.flush().await
     }
 
@@ -156,8 +165,13 @@ impl Http1 {
             Framing::Chunked => self.read_chunks(&mut body).await?,
             Framing::Close => self.read_to_end(&mut body).await?,
         }
-        let answer =
-            Answer { status: head.status, headers: head.headers, body: body.kept, body_bytes: body.length };
+        let answer = Answer {
+            status: head.status,
+            headers: head.headers,
+            body: body.kept,
+            body_bytes: body.length,
+            ended: request.started,
+        };
         Ok((answer, head.keep_alive))
     }
 
@@ -232,8 +246,20 @@ impl Http1 {
 
     /// More bytes into the buffer; the end of the connection is an error.
     async fn read(&mut self) -> io::Result<()> {
-        self.input.reserve(BUFFER_BYTES);
-        match self.stream.read_buf(&mut self.input).await {
+        let (stream, input) = (&mut self.stream, &mut self.input);
+        let read = std::future::poll_fn(|cx| {
+            if input.capacity() == 0 {
+                *input = buffers::take();
+            }
+            input.reserve(BUFFER_BYTES / 2);
+            let read = poll_read_buf(Pin::new(&mut *stream), cx, input);
+            // Whoever waits for bytes needs no room for them yet.
+            if read.is_pending() && input.is_empty() {
+                buffers::give(input);
+            }
+            read
+        });
+        match read.await {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(()),
             Err(error) => Err(error),

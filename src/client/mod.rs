@@ -4,9 +4,11 @@
 //! connections visibly, follows no redirect and retries nothing in silence. Whatever is not load
 //! goes through [`plain`]. This is the only room that names reqwest; it knows nothing of scenarios.
 
+mod buffers;
 pub mod connect;
 pub mod error;
 mod framing;
+pub mod headers;
 pub mod http1;
 pub mod keystone;
 pub mod plain;
@@ -14,10 +16,13 @@ pub mod pool;
 pub mod tls;
 pub mod url;
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use crate::base::clock::Nanos;
+use headers::HeaderBlock;
 
 /// A request of the load path.
 pub struct Request<'a> {
@@ -27,10 +32,14 @@ pub struct Request<'a> {
     pub origin: &'a url::Origin,
     /// Path and query, escaped.
     pub path: &'a str,
-    /// All headers but the body's length; `Host` only where it is not the origin's.
-    pub headers: HeaderMap,
+    /// Headers that all requests of its kind share. `Host` and the body's length are added.
+    pub fixed: &'a HeaderBlock,
+    /// Headers of its own; no name stands in both.
+    pub own: &'a HeaderBlock,
     /// The body; empty sends none.
-    pub body: Bytes,
+    pub body: &'a Bytes,
+    /// When the action began: what its phases count from.
+    pub started: Instant,
     /// Whether the answer's headers must be kept.
     pub keep_headers: bool,
     /// Whether the answer's body must be kept (it is counted in any case).
@@ -48,6 +57,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// The length of the body.
     pub body_bytes: u64,
+    /// When its last byte had come.
+    pub ended: Instant,
 }
 
 /// How long each phase of a request took, in nanoseconds; 0 for a phase that did not happen.

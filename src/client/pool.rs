@@ -1,6 +1,7 @@
 //! The connections of one virtual user: one to each origin, kept alive between requests.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::ClientConfig;
 
@@ -16,15 +17,21 @@ pub const BODY_BYTES_MAX: u64 = 64 << 20;
 /// The connections of one virtual user. It serves one request at a time and never leaves its thread.
 pub struct Pool {
     tls: Arc<ClientConfig>,
-    connections: Vec<(Origin, Http1)>,
+    slots: Vec<Slot>,
     body_bytes_max: u64,
+}
+
+/// One origin and the connection to it, if there is one that nobody uses.
+struct Slot {
+    origin: Origin,
+    idle: Option<Http1>,
 }
 
 impl Pool {
     /// No connection yet.
     #[must_use]
     pub fn new(tls: Arc<ClientConfig>, body_bytes_max: u64) -> Self {
-        Self { tls, connections: Vec::new(), body_bytes_max }
+        Self { tls, slots: Vec::new(), body_bytes_max }
     }
 
     /// Sends a request and reads its answer. A connection is reused if there is one; nothing is
@@ -33,22 +40,27 @@ impl Pool {
     /// # Errors
     /// See [`ClientError`]; `phases` holds what had happened until then.
     pub async fn send(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
-        let origin = request.origin;
-        let mut connection = match self.take_usable(origin).await {
+        let slot = self.slot(request.origin);
+        let mut connection = match self.take_usable(slot, request.started).await {
             Some(connection) => connection,
-            None => Http1::new(connect(origin, &self.tls, phases).await?),
+            None => Http1::new(connect(request.origin, &self.tls, phases).await?),
         };
-        let origin = origin.clone();
         let answer = connection.exchange(&request, self.body_bytes_max, phases).await?;
         // Only a connection whose answer was read to its end may serve again.
-        self.connections.push((origin, connection));
+        self.slots[slot].idle = Some(connection);
         Ok(answer)
     }
 
-    async fn take_usable(&mut self, origin: &Origin) -> Option<Http1> {
-        let at = self.connections.iter().position(|(other, _)| other == origin)?;
-        let (_, mut connection) = self.connections.swap_remove(at);
-        connection.is_usable().await.then_some(connection)
+    fn slot(&mut self, origin: &Origin) -> usize {
+        self.slots.iter().position(|slot| slot.origin == *origin).unwrap_or_else(|| {
+            self.slots.push(Slot { origin: origin.clone(), idle: None });
+            self.slots.len() - 1
+        })
+    }
+
+    async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Http1> {
+        let mut connection = self.slots[slot].idle.take()?;
+        connection.is_usable(now).await.then_some(connection)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who makes the requests: the header that proves it, renewed before it expires, off the clock.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Credentials {
     current: RwLock<Option<Current>>,
+    /// How often they were renewed.
+    generation: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +60,13 @@ impl Credentials {
                 (Some(Current { header, token: Some(token.value) }), Some(token.valid_for))
             }
         };
-        Ok((Self { current: RwLock::new(current) }, valid_for))
+        Ok((Self { current: RwLock::new(current), generation: AtomicU64::new(0) }, valid_for))
+    }
+
+    /// Changes whenever [`Self::header`] does.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// The header to send, if any.
@@ -83,6 +92,8 @@ impl Credentials {
                 Ok((header, token)) => {
                     let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                     *current = Some(Current { header, token: Some(token.value) });
+                    drop(current);
+                    self.generation.fetch_add(1, Ordering::Release);
                     renew_after(token.valid_for)
                 }
                 Err(_) => RETRY_AFTER,

@@ -4,6 +4,8 @@
 //! sample for each. It never decides when an iteration starts; that is `runner`'s business.
 
 pub mod credentials;
+mod deadline;
+pub mod fixed;
 pub mod judge;
 pub mod request;
 pub mod user;
@@ -38,6 +40,8 @@ pub struct Context {
     pub tls: Arc<ClientConfig>,
     /// The scenario's variables and what `setup` extracted.
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
+    /// What requests have in common, made when first needed.
+    pub shelf: fixed::Shelf,
 }
 
 impl Context {

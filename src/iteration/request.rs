@@ -1,16 +1,14 @@
 //! From a compiled action and the iteration's variables to a request.
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
 use crate::base::template::{TemplateError, Text, Variables};
+use crate::client::headers::HeaderBlock;
 use crate::client::url::{push_escaped_path, push_query_value};
 use crate::osprofiler::signing::{TraceHeaders, traceparent};
 use crate::plan::action::{Action, Body};
-
-use super::Context;
 
 const X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
 const X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
@@ -31,14 +29,19 @@ pub(super) fn render_path(
             push_escaped_path(&path, output);
         }
     }
-    if output.is_empty() || output.starts_with('?') {
-        output.insert(0, '/');
-    }
+    start_with_slash(output);
     if !action.query.is_empty() {
         output.push(if output.contains('?') { '&' } else { '?' });
         render_pairs(&action.query, variables, output)?;
     }
     Ok(())
+}
+
+/// An empty path is sent as `/`.
+pub(super) fn start_with_slash(path: &mut String) {
+    if path.is_empty() || path.starts_with('?') {
+        path.insert(0, '/');
+    }
 }
 
 fn render_pairs(
@@ -60,73 +63,65 @@ fn render_pairs(
     Ok(())
 }
 
-/// The body of `action`, and the content type that goes with it.
-pub(super) fn render_body(
-    action: &Action,
-    variables: &Variables,
-) -> Result<(Bytes, Option<HeaderValue>), TemplateError> {
+/// The body of `action`.
+pub(super) fn render_body(body: &Body, variables: &Variables) -> Result<Bytes, TemplateError> {
     let mut text = String::new();
-    let content_type = match &action.body {
-        Body::Empty => return Ok((Bytes::new(), None)),
-        Body::Json(json) => {
-            json.render(variables, &mut text)?;
-            Some(HeaderValue::from_static("application/json"))
-        }
-        Body::Form(pairs) => {
-            render_pairs(pairs, variables, &mut text)?;
-            Some(HeaderValue::from_static("application/x-www-form-urlencoded"))
-        }
-        Body::Text(body) => {
-            body.render(variables, &mut text)?;
-            None
-        }
-    };
-    Ok((Bytes::from(text), content_type))
+    match body {
+        Body::Empty => {}
+        Body::Json(json) => json.render(variables, &mut text)?,
+        Body::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
+        Body::Text(body) => body.render(variables, &mut text)?,
+    }
+    Ok(Bytes::from(text))
 }
 
-/// The headers of `action`: the deployment's (to its own targets), the credentials, the content type, the action's own,
-/// the trace's; a later one wins.
+/// The content type that goes with a body.
+pub(super) fn content_type(body: &Body) -> Option<HeaderValue> {
+    match body {
+        Body::Json(_) => Some(HeaderValue::from_static("application/json")),
+        Body::Form(_) => Some(HeaderValue::from_static("application/x-www-form-urlencoded")),
+        Body::Empty | Body::Text(_) => None,
+    }
+}
+
+/// Appends the action's own headers that must be filled in; `traced` leaves out those that carry the
+/// trace.
 pub(super) fn render_headers(
-    context: &Context,
     action: &Action,
     variables: &Variables,
-    content_type: Option<HeaderValue>,
-) -> Result<HeaderMap, TemplateError> {
-    let mut headers = if action.signed { context.headers.clone() } else { context.foreign_headers.clone() };
-    if let Some(content_type) = content_type {
-        headers.insert(CONTENT_TYPE, content_type);
-    }
-    if action.authorised
-        && let Some((name, value)) = context.credentials.header()
-    {
-        headers.insert(name, value);
-    }
-    let mut text = String::new();
-    for (name, value) in &action.headers {
-        text.clear();
+    traced: bool,
+    output: &mut HeaderBlock,
+) -> Result<(), TemplateError> {
+    for (name, value) in action.headers.iter().filter(|(_, value)| value.literal().is_none()) {
+        if traced && is_trace_header(name) {
+            continue;
+        }
+        let mut text = String::new();
         value.render(variables, &mut text)?;
-        let value = HeaderValue::from_str(&text).map_err(|_| {
-            TemplateError(format!("the value of the header {name} holds characters that no header may hold"))
-        })?;
-        headers.insert(name.clone(), value);
+        output.push(name, text.as_bytes()).map_err(|_| invalid_header(name))?;
     }
-    Ok(headers)
+    Ok(())
 }
 
-/// Adds OSProfiler's signed headers and W3C's traceparent, which name the same trace.
+/// Appends OSProfiler's signed headers and W3C's traceparent, which name the same trace.
 pub(super) fn add_trace_headers(
-    headers: &mut HeaderMap,
+    output: &mut HeaderBlock,
     signed: &TraceHeaders,
     base_id: Uuid,
     point_id: Uuid,
 ) {
     let parent = traceparent(base_id, point_id);
-    for (name, value) in
-        [(X_TRACE_INFO, signed.trace_info()), (X_TRACE_HMAC, signed.hmac()), (TRACEPARENT, parent.as_str())]
-    {
-        // Base64, hexadecimal and dashes: always a valid header value.
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(name, value);
-        }
-    }
+    // Base64, hexadecimal and dashes: never refused.
+    let _ = output.push(&X_TRACE_INFO, signed.trace_info().as_bytes());
+    let _ = output.push(&X_TRACE_HMAC, signed.hmac().as_bytes());
+    let _ = output.push(&TRACEPARENT, parent.as_str().as_bytes());
+}
+
+/// True for the headers that carry a trace.
+pub(super) fn is_trace_header(name: &HeaderName) -> bool {
+    [X_TRACE_INFO, X_TRACE_HMAC, TRACEPARENT].contains(name)
+}
+
+pub(super) fn invalid_header(name: &HeaderName) -> TemplateError {
+    TemplateError(format!("the value of the header {name} holds characters that no header may hold"))
 }

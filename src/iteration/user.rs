@@ -1,14 +1,14 @@
 //! A virtual user: one iteration after another, on its own connections.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::base::clock::{Nanos, saturating_nanos};
-use crate::base::template::Variables;
+use crate::base::template::{TemplateError, Variables};
 use crate::base::units::format_ns;
-use crate::client::error::ClientError;
+use crate::client::headers::HeaderBlock;
 use crate::client::pool::{BODY_BYTES_MAX, Pool};
 use crate::client::{Answer, Phases, Request};
 use crate::measure::errors::Failure;
@@ -19,6 +19,8 @@ use crate::plan::action::{Action, Step};
 use crate::plan::runner::Runner;
 
 use super::Context;
+use super::deadline::Deadline;
+use super::fixed::FixedParts;
 use super::judge::Judged;
 use super::request::{add_trace_headers, render_body, render_headers, render_path};
 
@@ -26,14 +28,16 @@ use super::request::{add_trace_headers, render_body, render_headers, render_path
 pub const ONCE: u16 = u16::MAX;
 
 /// Which iteration to run.
-#[derive(Clone)]
-pub struct Assignment {
+#[derive(Clone, Copy)]
+pub struct Assignment<'a> {
     /// The workload's index.
     pub workload: u16,
     /// The workload's name.
-    pub name: Arc<str>,
+    pub name: &'a Arc<str>,
     /// The iteration's number within it.
     pub number: u64,
+    /// True before the workload's warm-up is over.
+    pub warm_up: bool,
     /// When it was due.
     pub due_ns: Nanos,
 }
@@ -43,16 +47,28 @@ pub struct VirtualUser {
     pool: Pool,
     sample: IterationSample,
     /// The request that is under way: what is known of it if it is cut off.
-    under_way: Option<(ActionSample, Arc<str>, Instant)>,
+    under_way: Option<(ActionSample, Instant)>,
+    /// When the iteration that is under way began.
+    began: Option<Instant>,
     /// How far the last request got.
     phases: Phases,
+    deadline: Deadline,
+    fixed: FixedParts,
+    /// Those of the last iteration, to be used again.
+    variables: Option<Variables>,
     path: String,
+    headers: HeaderBlock,
 }
 
-/// One iteration's profiler, and what signs for it if anything does.
-struct Profiling {
+/// One iteration: its profiler, and what signs for it if anything does.
+struct Pass<'a> {
+    context: &'a Context,
+    workload: u16,
     profiler: Profiler<DerivedPoints>,
     signer: Option<BaseSigner>,
+    started: Instant,
+    /// When it must be over, with the limit for people.
+    deadline: Option<(Instant, Duration)>,
 }
 
 impl VirtualUser {
@@ -63,41 +79,66 @@ impl VirtualUser {
             pool: Pool::new(Arc::clone(&context.tls), BODY_BYTES_MAX),
             sample: IterationSample::default(),
             under_way: None,
+            began: None,
             phases: Phases::default(),
+            deadline: Deadline::default(),
+            fixed: FixedParts::default(),
+            variables: None,
             path: String::new(),
+            headers: HeaderBlock::default(),
         }
     }
 
-    /// Runs one iteration to its end, to the runner's timeout or until `cut_off`.
+    /// Runs one iteration to its end or to the runner's timeout. Dropping the future cuts it off:
+    /// see [`Self::cut_off`].
     ///
     /// The sample's `error` is left for the caller to number.
     pub async fn iterate(
         &mut self,
         context: &Context,
-        assignment: &Assignment,
+        assignment: &Assignment<'_>,
         steps: &[Step],
         runner: &Runner,
-        cut_off: &CancellationToken,
     ) -> (&mut IterationSample, Option<Failure>) {
         let started = Instant::now();
         self.begin(assignment, context.clock.offset_ns(started));
-        let base_id = context.ids.base_id(assignment.workload, assignment.number);
-        let mut variables = context.variables(&assignment.name, assignment.number, base_id);
-        let mut profiling = Profiling {
-            profiler: Profiler::init(
-                base_id,
-                None,
-                DerivedPoints::new(context.ids, assignment.workload, assignment.number),
-            ),
+        self.began = Some(started);
+        let (workload, number) = (assignment.workload, assignment.number);
+        let base_id = context.ids.base_id(workload, number);
+        let mut variables = self.variables_of(context, assignment, base_id);
+        let mut pass = Pass {
+            context,
+            workload,
+            profiler: Profiler::init(base_id, None, DerivedPoints::new(context.ids, workload, number)),
             signer: context.signer.as_ref().map(|signer| signer.for_base(base_id)),
+            started,
+            deadline: Some((started + runner.timeout, runner.timeout)),
         };
-        let ended = tokio::select! {
-            biased;
-            ended = self.steps(context, steps, &mut variables, &mut profiling, started) => ended,
-            () = cut_off.cancelled() => Err(None),
-            () = tokio::time::sleep_until((started + runner.timeout).into()) => Err(Some(iteration_timeout(runner))),
-        };
-        self.finish(ended, started)
+        let ended = self.steps(&mut pass, steps, &mut variables).await;
+        self.variables = Some(variables);
+        self.sample.duration_ns = saturating_nanos(started.elapsed());
+        self.began = None;
+        if ended.is_err() {
+            self.sample.ended = Ended::Failed;
+        }
+        (&mut self.sample, ended.err())
+    }
+
+    /// The iteration whose future was dropped before its end, with the request that was under way;
+    /// `None` between two iterations.
+    pub fn cut_off(&mut self) -> Option<&mut IterationSample> {
+        let began = self.began.take()?;
+        self.sample.duration_ns = saturating_nanos(began.elapsed());
+        self.sample.ended = Ended::Aborted;
+        if let Some((action, sent)) = self.under_way.take() {
+            self.sample.actions.push(ActionSample {
+                duration_ns: saturating_nanos(sent.elapsed()),
+                phases: self.phases,
+                ended: Ended::Aborted,
+                ..action
+            });
+        }
+        Some(&mut self.sample)
     }
 
     /// Runs steps once, outside the load and unprofiled: setup and teardown. What they extract is
@@ -114,19 +155,26 @@ impl VirtualUser {
     ) -> Result<(), Failure> {
         let base_id = context.ids.base_id(ONCE, 0);
         let points = DerivedPoints::new(context.ids, ONCE, 0);
-        let mut profiling = Profiling { profiler: Profiler::init(base_id, None, points), signer: None };
-        self.begin(&Assignment { workload: ONCE, name: Arc::clone(name), number: 0, due_ns: 0 }, 0);
-        let ended = self.steps(context, steps, variables, &mut profiling, Instant::now()).await;
-        ended.map_err(|failure| failure.unwrap_or_else(unknown_failure))
+        self.begin(&Assignment { workload: ONCE, name, number: 0, warm_up: false, due_ns: 0 }, 0);
+        let mut pass = Pass {
+            context,
+            workload: ONCE,
+            profiler: Profiler::init(base_id, None, points),
+            signer: None,
+            started: Instant::now(),
+            deadline: None,
+        };
+        self.steps(&mut pass, steps, variables).await
     }
 
-    fn begin(&mut self, assignment: &Assignment, start_ns: Nanos) {
+    fn begin(&mut self, assignment: &Assignment<'_>, start_ns: Nanos) {
         let mut actions = std::mem::take(&mut self.sample.actions);
         actions.clear();
         self.under_way = None;
         self.sample = IterationSample {
             workload: assignment.workload,
             number: assignment.number,
+            warm_up: assignment.warm_up,
             due_ns: assignment.due_ns.min(start_ns),
             start_ns,
             actions,
@@ -134,55 +182,34 @@ impl VirtualUser {
         };
     }
 
-    fn finish(
-        &mut self,
-        ended: Result<(), Option<Failure>>,
-        started: Instant,
-    ) -> (&mut IterationSample, Option<Failure>) {
-        self.sample.duration_ns = saturating_nanos(started.elapsed());
-        let (outcome, mut failure) = match ended {
-            Ok(()) => (Ended::Ok, None),
-            Err(Some(failure)) => (Ended::Failed, Some(failure)),
-            Err(None) => (Ended::Aborted, None),
-        };
-        self.sample.ended = outcome;
-        // A request that was cut off keeps its place among the samples.
-        if let Some((mut action, name, sent)) = self.under_way.take() {
-            action.duration_ns = saturating_nanos(sent.elapsed());
-            action.phases = self.phases;
-            action.ended = outcome;
-            self.sample.actions.push(action);
-            if let Some(failure) = &mut failure {
-                failure.action.get_or_insert(name);
+    fn variables_of(&mut self, context: &Context, assignment: &Assignment<'_>, base_id: Uuid) -> Variables {
+        match self.variables.take() {
+            Some(mut variables) => {
+                variables.renew(assignment.name, assignment.number, base_id);
+                variables
             }
+            None => context.variables(assignment.name, assignment.number, base_id),
         }
-        (&mut self.sample, failure)
     }
 
     async fn steps(
         &mut self,
-        context: &Context,
+        pass: &mut Pass<'_>,
         steps: &[Step],
         variables: &mut Variables,
-        profiling: &mut Profiling,
-        started: Instant,
-    ) -> Result<(), Option<Failure>> {
-        profiling.profiler.start("iteration", None);
+    ) -> Result<(), Failure> {
+        pass.profiler.start("iteration", None);
         for step in steps {
             match step {
-                Step::Think(pause) => tokio::time::sleep(*pause).await,
+                Step::Think(pause) => pass.think(*pause).await?,
                 Step::Action(action) => {
-                    profiling.profiler.start("http", None);
-                    self.action(context, action, variables, profiling, started).await.map_err(
-                        |(class, message)| {
-                            Some(Failure {
-                                class: class.to_owned(),
-                                action: Some(Arc::clone(&action.name)),
-                                message,
-                            })
-                        },
-                    )?;
-                    profiling.profiler.stop(None);
+                    pass.profiler.start("http", None);
+                    self.action(pass, action, variables).await.map_err(|(class, message)| Failure {
+                        class: class.to_owned(),
+                        action: Some(Arc::clone(&action.name)),
+                        message,
+                    })?;
+                    pass.profiler.stop(None);
                 }
             }
         }
@@ -191,46 +218,67 @@ impl VirtualUser {
 
     async fn action(
         &mut self,
-        context: &Context,
+        pass: &Pass<'_>,
         action: &Action,
         variables: &mut Variables,
-        profiling: &Profiling,
-        started: Instant,
     ) -> Result<(), (&'static str, String)> {
-        let template = |error: crate::base::template::TemplateError| ("template", error.to_string());
-        self.path.clear();
-        render_path(action, variables, &mut self.path).map_err(template)?;
-        let (body, content_type) = render_body(action, variables).map_err(template)?;
-        let mut headers = render_headers(context, action, variables, content_type).map_err(template)?;
-        if let (true, Some(signer)) = (action.signed, &profiling.signer) {
-            let profiler = &profiling.profiler;
-            add_trace_headers(&mut headers, &profiler.headers(signer), profiler.base_id(), profiler.id());
+        let template = |error: TemplateError| ("template", error.to_string());
+        let fixed = self.fixed.get(pass.context, pass.workload, action).map_err(template)?;
+        let path = match &fixed.path {
+            Some(path) => path,
+            None => {
+                self.path.clear();
+                render_path(action, variables, &mut self.path).map_err(template)?;
+                &self.path
+            }
+        };
+        let rendered;
+        let body = match &fixed.body {
+            Some(body) => body,
+            None => {
+                rendered = render_body(&action.body, variables).map_err(template)?;
+                &rendered
+            }
+        };
+        self.headers.clear();
+        let signer = pass.signer.as_ref().filter(|_| action.signed);
+        render_headers(action, variables, signer.is_some(), &mut self.headers).map_err(template)?;
+        if let Some(signer) = signer {
+            let profiler = &pass.profiler;
+            let signed = profiler.headers(signer);
+            add_trace_headers(&mut self.headers, &signed, profiler.base_id(), profiler.id());
         }
         let sent = Instant::now();
-        let offset_ns = saturating_nanos(sent - started);
+        let offset_ns = saturating_nanos(sent - pass.started);
         let sample =
             ActionSample { action: action.index, offset_ns, ended: Ended::Failed, ..ActionSample::default() };
-        self.under_way = Some((sample, Arc::clone(&action.name), sent));
+        self.under_way = Some((sample, sent));
         self.phases = Phases::default();
         let request = Request {
             method: &action.method,
             origin: &action.base.origin,
-            path: &self.path,
-            headers,
+            path,
+            fixed: &fixed.headers,
+            own: &self.headers,
             body,
+            started: sent,
             keep_headers: action.needs_headers(),
             keep_body: action.needs_body(),
         };
         let sending = self.pool.send(request, &mut self.phases);
-        let answer = tokio::time::timeout_at((sent + action.timeout).into(), sending).await;
-        let duration = sent.elapsed();
-        self.under_way = None;
-        let verdict = match &answer {
-            Ok(Ok(answer)) => judge(answer, action, duration, variables),
-            Ok(Err(error)) => Err((error.class(), error.to_string())),
-            Err(_) => Err(("timeout", action_timeout(action, &self.phases))),
+        let answer = self.deadline.limit(pass.limit(action, sent), sending).await;
+        let ended = match &answer {
+            Some(Ok(answer)) => answer.ended,
+            _ => Instant::now(),
         };
-        let answered = answer.ok().and_then(Result::<Answer, ClientError>::ok);
+        self.under_way = None;
+        let duration = ended.saturating_duration_since(sent);
+        let verdict = match &answer {
+            Some(Ok(answer)) => judge(answer, action, duration, variables),
+            Some(Err(error)) => Err((error.class(), error.to_string())),
+            None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
+        };
+        let answered = answer.and_then(Result::ok);
         self.sample.actions.push(ActionSample {
             duration_ns: saturating_nanos(duration),
             phases: self.phases,
@@ -243,10 +291,41 @@ impl VirtualUser {
     }
 }
 
+impl Pass<'_> {
+    /// When a request sent now must be over.
+    fn limit(&self, action: &Action, sent: Instant) -> Instant {
+        let limit = sent + action.timeout;
+        self.deadline.map_or(limit, |(deadline, _)| deadline.min(limit))
+    }
+
+    /// What ran out at `now`.
+    fn timed_out(&self, action: &Action, now: Instant, phases: &Phases) -> String {
+        match self.deadline {
+            Some((deadline, limit)) if deadline <= now => iteration_timeout(limit),
+            _ => action_timeout(action, phases),
+        }
+    }
+
+    async fn think(&self, pause: Duration) -> Result<(), Failure> {
+        let until = Instant::now() + pause;
+        match self.deadline {
+            Some((deadline, limit)) if deadline < until => {
+                tokio::time::sleep_until(deadline.into()).await;
+                let message = iteration_timeout(limit);
+                Err(Failure { class: "timeout".to_owned(), action: None, message })
+            }
+            _ => {
+                tokio::time::sleep_until(until.into()).await;
+                Ok(())
+            }
+        }
+    }
+}
+
 fn judge(
     answer: &Answer,
     action: &Action,
-    duration: std::time::Duration,
+    duration: Duration,
     variables: &mut Variables,
 ) -> Result<(), (&'static str, String)> {
     let judged = Judged::new(answer);
@@ -264,15 +343,6 @@ fn action_timeout(action: &Action, phases: &Phases) -> String {
     format!("timed out after {limit} {reached}")
 }
 
-fn iteration_timeout(runner: &Runner) -> Failure {
-    let limit = format_ns(saturating_nanos(runner.timeout));
-    Failure {
-        class: "timeout".to_owned(),
-        action: None,
-        message: format!("the iteration took longer than {limit}"),
-    }
-}
-
-fn unknown_failure() -> Failure {
-    Failure { class: "aborted".to_owned(), action: None, message: "cut off".to_owned() }
+fn iteration_timeout(limit: Duration) -> String {
+    format!("the iteration took longer than {}", format_ns(saturating_nanos(limit)))
 }

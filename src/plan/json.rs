@@ -33,6 +33,16 @@ impl JsonTemplate {
         })
     }
 
+    /// The JSON text if nothing is to be filled in.
+    #[must_use]
+    pub fn literal(&self) -> Option<String> {
+        let raw = |segment: &Segment| match segment {
+            Segment::Raw(json) => Some(json.clone()),
+            Segment::Value(_) => None,
+        };
+        self.segments.iter().map(raw).collect()
+    }
+
     /// Appends the JSON text.
     ///
     /// # Errors

@@ -54,12 +54,23 @@ fn work(
     let panics = LocalSet::new().block_on(&runtime, async {
         let ticker = tokio::task::spawn_local(tick(Rc::clone(&recorder)));
         let mut set = JoinSet::new();
+        let mut users_of_worker = Vec::new();
         for _ in 0..users {
-            set.spawn_local(user(Arc::clone(running), Rc::clone(&recorder)));
+            let user = Rc::new(RefCell::new(VirtualUser::new(&running.load.context)));
+            users_of_worker.push(Rc::clone(&user));
+            set.spawn_local(live(Arc::clone(running), Rc::clone(&recorder), user));
         }
-        let mut panics = 0;
-        while let Some(ended) = set.join_next().await {
-            panics += usize::from(ended.is_err());
+        let panics = tokio::select! {
+            panics = until_all_end(&mut set) => panics,
+            () = running.load.stop.cut_off_token().cancelled() => {
+                set.abort_all();
+                until_all_end(&mut set).await
+            }
+        };
+        for user in &users_of_worker {
+            if let Some(sample) = user.borrow_mut().cut_off() {
+                recorder.borrow_mut().record(sample);
+            }
         }
         ticker.abort();
         panics
@@ -78,12 +89,22 @@ async fn tick(recorder: Rc<RefCell<Recorder>>) {
     }
 }
 
-/// One virtual user's life.
-async fn user(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>) {
+/// The number of tasks that panicked; those that were cut off did not.
+async fn until_all_end(set: &mut JoinSet<()>) -> usize {
+    let mut panics = 0;
+    while let Some(ended) = set.join_next().await {
+        panics += usize::from(ended.is_err_and(|error| error.is_panic()));
+    }
+    panics
+}
+
+/// One virtual user's life. Dropping it cuts the iteration off that is under way.
+#[expect(clippy::await_holding_refcell_ref, reason = "others borrow the user only once its task has gone")]
+async fn live(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>, user: Rc<RefCell<VirtualUser>>) {
     let load = &running.load;
     let workload = &load.plan.workloads[running.workload];
     let (times, duration) = (workload.runner.times(), workload.runner.duration());
-    let mut user = VirtualUser::new(&load.context);
+    let mut user = user.borrow_mut();
     loop {
         if load.stop.is_stopping() || duration.is_some_and(|duration| running.started.elapsed() >= duration) {
             return;
@@ -94,17 +115,12 @@ async fn user(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>) {
         }
         let assignment = Assignment {
             workload: u16::try_from(running.workload).unwrap_or(u16::MAX),
-            name: Arc::clone(&running.name),
+            name: &running.name,
             number,
+            warm_up: false,
             due_ns: load.context.clock.now_ns(),
         };
-        let iteration = user.iterate(
-            &load.context,
-            &assignment,
-            &workload.steps,
-            &workload.runner,
-            load.stop.cut_off_token(),
-        );
+        let iteration = user.iterate(&load.context, &assignment, &workload.steps, &workload.runner);
         let ended = caught(iteration).await;
         let mut recorder = recorder.borrow_mut();
         if let Ok((sample, failure)) = ended {
@@ -112,7 +128,7 @@ async fn user(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>) {
             recorder.record(sample);
         } else {
             // The iteration is lost, but neither its place in the results nor the run is.
-            user = VirtualUser::new(&load.context);
+            *user = VirtualUser::new(&load.context);
             let mut sample = lost(&assignment, load.context.clock.now_ns());
             sample.error = recorder.failure(fault_of_bench());
             recorder.record(&sample);
@@ -135,7 +151,7 @@ async fn caught<T>(iteration: impl Future<Output = T>) -> Result<T, ()> {
 }
 
 /// What is kept of an iteration that panicked.
-fn lost(assignment: &Assignment, now_ns: Nanos) -> IterationSample {
+fn lost(assignment: &Assignment<'_>, now_ns: Nanos) -> IterationSample {
     IterationSample {
         workload: assignment.workload,
         number: assignment.number,

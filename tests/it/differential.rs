@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bench::client::headers::HeaderBlock;
 use bench::client::pool::{BODY_BYTES_MAX, Pool};
 use bench::client::url::BaseUrl;
 use bench::client::{Phases, Request, tls};
@@ -31,8 +32,10 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
         method,
         origin: &url.origin,
         path: "/",
-        headers: HeaderMap::new(),
-        body: Bytes::new(),
+        fixed: &HeaderBlock::default(),
+        own: &HeaderBlock::default(),
+        body: &Bytes::new(),
+        started: std::time::Instant::now(),
         keep_headers: true,
         keep_body: true,
     };

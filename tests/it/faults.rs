@@ -619,7 +619,7 @@ fn a_machine_out_of_descriptors_is_not_the_services_fault() {
 #[test]
 fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
     use bench::client::pool::{BODY_BYTES_MAX, Pool};
-    use bench::client::{Phases, Request, tls, url::BaseUrl};
+    use bench::client::{Phases, Request, headers::HeaderBlock, tls, url::BaseUrl};
 
     let folder = tempfile::tempdir().unwrap();
     let closes = |farewell: &'static str| {
@@ -646,8 +646,10 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     method: &http::Method::GET,
                     origin: &base.origin,
                     path,
-                    headers: http::HeaderMap::new(),
-                    body: bytes::Bytes::new(),
+                    fixed: &HeaderBlock::default(),
+                    own: &HeaderBlock::default(),
+                    body: &bytes::Bytes::new(),
+                    started: std::time::Instant::now(),
                     keep_headers: false,
                     keep_body: true,
                 };

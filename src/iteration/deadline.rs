@@ -1,0 +1,66 @@
+//! Limits in time that cost nothing while they hold: one timer for all requests of a virtual user.
+//!
+//! The timer is set again only when it rings too early, not for every request.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Instant;
+
+use tokio::time::Sleep;
+
+/// A virtual user's timer.
+#[derive(Default)]
+pub(super) struct Deadline {
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Deadline {
+    /// Runs `future` to its end, or until `at`: `None` then.
+    pub(super) async fn limit<F: Future>(&mut self, at: Instant, future: F) -> Option<F::Output> {
+        let at = tokio::time::Instant::from_std(at);
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+            if timer.deadline() > at {
+                timer.as_mut().reset(at);
+            }
+            while timer.as_mut().poll(cx).is_ready() {
+                if tokio::time::Instant::now() >= at {
+                    return Poll::Ready(None);
+                }
+                timer.as_mut().reset(at);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn limits_hold_whether_they_are_later_or_earlier_than_the_timer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let start = tokio::time::Instant::now();
+            let mut deadline = Deadline::default();
+            // (limit, how long the future takes), in seconds, one after another.
+            for (limit, takes, ended) in
+                [(10, 1, true), (100, 50, true), (5, 60, false), (1, 2, false), (30, 29, true), (7, 8, false)]
+            {
+                let at = tokio::time::Instant::now();
+                let future = tokio::time::sleep(Duration::from_secs(takes));
+                let output = deadline.limit((at + Duration::from_secs(limit)).into_std(), future).await;
+                assert_eq!((output.is_some(), at.elapsed().as_secs()), (ended, takes.min(limit)));
+            }
+            assert_eq!(start.elapsed().as_secs(), 1 + 50 + 5 + 1 + 29 + 7);
+        });
+    }
+}

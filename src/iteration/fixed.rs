@@ -1,0 +1,143 @@
+//! What is the same in every request of an action, laid out once for all virtual users.
+//!
+//! It changes only when the credentials are renewed. Nothing here may be rendered per request.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+
+use crate::base::template::TemplateError;
+use crate::client::headers::HeaderBlock;
+use crate::client::url::push_escaped_path;
+use crate::plan::action::{Action, Body};
+
+use super::request::{content_type, invalid_header, is_trace_header, start_with_slash};
+use super::{Context, user::ONCE};
+
+/// The unchanging parts of an action's requests.
+#[derive(Debug, Default)]
+pub(super) struct Fixed {
+    /// The deployment's headers (to its own targets), the content type, the credentials, the action's
+    /// own literal ones; a later one wins.
+    pub(super) headers: HeaderBlock,
+    /// Path and query, escaped, if nothing is to be filled in.
+    pub(super) path: Option<String>,
+    /// The body, if nothing is to be filled in.
+    pub(super) body: Option<Bytes>,
+}
+
+impl Fixed {
+    fn new(context: &Context, action: &Action) -> Result<Self, TemplateError> {
+        Ok(Self {
+            headers: headers(context, action)?,
+            path: literal_path(action),
+            body: literal_body(&action.body),
+        })
+    }
+}
+
+fn headers(context: &Context, action: &Action) -> Result<HeaderBlock, TemplateError> {
+    let mut map = if action.signed { context.headers.clone() } else { context.foreign_headers.clone() };
+    if let Some(content_type) = content_type(&action.body) {
+        map.insert(CONTENT_TYPE, content_type);
+    }
+    if action.authorised
+        && let Some((name, value)) = context.credentials.header()
+    {
+        map.insert(name, value);
+    }
+    for (name, value) in &action.headers {
+        map.remove(name);
+        if let Some(value) = value.literal() {
+            map.insert(name.clone(), value.parse().map_err(|_| invalid_header(name))?);
+        }
+    }
+    let traced = action.signed && context.signer.is_some();
+    let mut block = HeaderBlock::default();
+    for (name, value) in map.iter().filter(|(name, _)| !(traced && is_trace_header(name))) {
+        block.push(name, value.as_bytes()).map_err(|_| invalid_header(name))?;
+    }
+    Ok(block)
+}
+
+fn literal_path(action: &Action) -> Option<String> {
+    let path = action.path.literal().filter(|_| action.query.is_empty())?;
+    let mut output = action.base.prefix.clone();
+    push_escaped_path(path, &mut output);
+    start_with_slash(&mut output);
+    Some(output)
+}
+
+fn literal_body(body: &Body) -> Option<Bytes> {
+    match body {
+        Body::Empty => Some(Bytes::new()),
+        Body::Json(json) => json.literal().map(Bytes::from),
+        Body::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned())),
+        Body::Form(_) => None,
+    }
+}
+
+/// The fixed parts that were made, by workload and action, each with the credentials' generation.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    made: RwLock<HashMap<(u16, u16), (u64, Arc<Fixed>)>>,
+}
+
+impl Shelf {
+    fn get(
+        &self,
+        context: &Context,
+        workload: u16,
+        action: &Action,
+        generation: u64,
+    ) -> Result<Arc<Fixed>, TemplateError> {
+        let key = (workload, action.index);
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, fixed)) = made.get(&key).filter(|(of, _)| *of == generation) {
+            return Ok(Arc::clone(fixed));
+        }
+        drop(made);
+        let fixed = Arc::new(Fixed::new(context, action)?);
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        made.insert(key, (generation, Arc::clone(&fixed)));
+        Ok(fixed)
+    }
+}
+
+/// One virtual user's way to the fixed parts: no lock and no shared counter while nothing changes.
+#[derive(Default)]
+pub(super) struct FixedParts {
+    workload: u16,
+    generation: u64,
+    of_action: Vec<Option<Arc<Fixed>>>,
+}
+
+impl FixedParts {
+    /// The fixed parts of an action.
+    pub(super) fn get(
+        &mut self,
+        context: &Context,
+        workload: u16,
+        action: &Action,
+    ) -> Result<&Fixed, TemplateError> {
+        let generation = context.credentials.generation();
+        if (self.workload, self.generation) != (workload, generation) {
+            (self.workload, self.generation) = (workload, generation);
+            self.of_action.clear();
+        }
+        let at = usize::from(action.index);
+        if at >= self.of_action.len() {
+            self.of_action.resize(at + 1, None);
+        }
+        let entry = &mut self.of_action[at];
+        let fixed = match entry.take() {
+            Some(fixed) => fixed,
+            // Setup and teardown share this number, and run once.
+            None if workload == ONCE => Arc::new(Fixed::new(context, action)?),
+            None => context.shelf.get(context, workload, action, generation)?,
+        };
+        Ok(entry.insert(fixed))
+    }
+}
