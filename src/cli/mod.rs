@@ -9,6 +9,7 @@ mod files;
 mod finish;
 mod generate;
 mod housekeeping;
+mod metrics;
 mod progress;
 mod run;
 mod trace;
@@ -139,6 +140,8 @@ struct RunArguments {
     /// Print no progress and no tables, only the verdict and the run's directory.
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    watch: metrics::WatchArguments,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

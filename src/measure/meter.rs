@@ -127,12 +127,12 @@ impl Meter {
         Self { workloads: workloads.collect(), classes: HashMap::new() }
     }
 
-    /// Adds what a worker of workload number `workload` sent.
-    pub fn add(&mut self, workload: usize, batch: &Batch) {
+    /// Adds what a worker sent.
+    pub fn add(&mut self, batch: &Batch) {
         for NumberedFailure { number, failure } in &batch.failures {
             self.classes.insert(*number, Arc::from(failure.class.as_str()));
         }
-        if let Some(meter) = self.workloads.get_mut(workload) {
+        if let Some(meter) = self.workloads.get_mut(usize::from(batch.workload)) {
             meter.unrecorded += batch.live.unrecorded;
         }
         for row in batch.samples.iter() {
@@ -207,7 +207,7 @@ mod tests {
         let failure = Failure { class: "timeout".into(), action: None, message: String::new() };
         let failures = vec![NumberedFailure { number: 3, failure }];
         let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
-        meter.add(0, &Batch { failures, samples, live: Live::new() });
+        meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
         let workload = &meter.workloads[0];
         assert_eq!((workload.ended, workload.warm_up), ([1, 1, 1, 1], 1));
         assert_eq!((workload.response.count(), workload.lag.count()), (2, 3));

@@ -24,6 +24,8 @@ const BUFFER_BYTES_MAX: usize = 12 << 20;
 
 /// What a worker hands over at a time.
 pub struct Batch {
+    /// The workload's index.
+    pub workload: u16,
     /// Texts that these samples are the first to refer to.
     pub failures: Vec<NumberedFailure>,
     /// The samples.
@@ -143,6 +145,7 @@ impl Default for Live {
 
 /// One worker's recorder.
 pub struct Recorder {
+    workload: u16,
     failures: FailureTable,
     fresh: Vec<NumberedFailure>,
     samples: Rows,
@@ -159,6 +162,7 @@ impl Recorder {
     #[must_use]
     pub fn new(workload: u16, worker: u32, workers: u32, sender: SyncSender<Batch>) -> Self {
         Self {
+            workload,
             failures: FailureTable::new(workload, worker, workers),
             fresh: Vec::new(),
             samples: Rows::default(),
@@ -203,6 +207,7 @@ impl Recorder {
         self.fresh.append(&mut self.failures.take_fresh());
         let room = Rows::as_large_as(&self.samples);
         let batch = Batch {
+            workload: self.workload,
             failures: std::mem::take(&mut self.fresh),
             samples: std::mem::replace(&mut self.samples, room),
             live: self.live.clone(),

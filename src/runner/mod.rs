@@ -40,8 +40,8 @@ pub struct Progress<'a> {
 pub trait Observer {
     /// A workload begins.
     fn begin(&mut self, plan: &Plan, workload: usize);
-    /// A worker of this workload has sent what it recorded.
-    fn batch(&mut self, _workload: usize, _batch: &Batch) {}
+    /// A worker has sent what it recorded.
+    fn batch(&mut self, _batch: &Batch) {}
     /// Called about ten times a second.
     fn progress(&mut self, progress: &Progress<'_>);
     /// A workload has ended.
@@ -154,7 +154,7 @@ impl Coordinator<'_> {
         loop {
             match batches.recv_timeout(PROGRESS_EVERY) {
                 Ok(batch) => {
-                    observer.batch(self.running.workload, &batch);
+                    observer.batch(&batch);
                     self.take(&batch);
                 }
                 Err(RecvTimeoutError::Timeout) => {}

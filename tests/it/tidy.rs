@@ -27,7 +27,7 @@ const LINES_MAX: usize = 600;
 const OWNERS: [(&str, &[&str]); 8] = [
     ("reqwest::", &["client/plain.rs"]),
     ("httparse::", &["client/framing.rs"]),
-    ("hyper::server", &["demo/server.rs"]),
+    ("hyper::server", &["demo/server.rs", "cli/metrics.rs"]),
     ("redis::", &["osprofiler/driver/redis.rs", "osprofiler/driver/mod.rs"]),
     ("sqlx::", &["osprofiler/driver/sqlite.rs"]),
     ("saphyr_parser::", &["base/yaml.rs"]),

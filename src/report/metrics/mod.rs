@@ -203,7 +203,7 @@ pub(super) mod tests {
         }
         let failure = Failure { class: "status".into(), action: None, message: String::new() };
         let failures = vec![NumberedFailure { number: 1, failure }];
-        meter.add(0, &Batch { failures, samples, live: Live::new() });
+        meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
         meter.workloads[0].in_flight = 6;
         meter
     }

@@ -17,8 +17,7 @@ pub fn render(meter: &Meter, facts: &RunFacts) -> String {
     let mut text = String::with_capacity(16 * 1024);
     info("bench_build", "What makes the load.", &[("version", facts.bench_version)], &mut text);
     let run_id = facts.run_id.to_string();
-    let run =
-        [("run_id", run_id.as_str()), ("scenario", &facts.scenario), ("deployment", &facts.deployment)];
+    let run = [("run_id", run_id.as_str()), ("scenario", &facts.scenario), ("deployment", &facts.deployment)];
     info("bench_run", "What is run.", &run, &mut text);
     for metric in metrics(meter) {
         add(&metric, facts, &mut text);
