@@ -40,6 +40,8 @@ pub struct Progress<'a> {
 pub trait Observer {
     /// A workload begins.
     fn begin(&mut self, plan: &Plan, workload: usize);
+    /// A worker has sent what it recorded.
+    fn batch(&mut self, _batch: &Batch) {}
     /// Called about ten times a second.
     fn progress(&mut self, progress: &Progress<'_>);
     /// A workload has ended.
@@ -151,10 +153,14 @@ impl Coordinator<'_> {
         let mut shown = Instant::now();
         loop {
             match batches.recv_timeout(PROGRESS_EVERY) {
-                Ok(batch) => self.take(&batch),
+                Ok(batch) => {
+                    observer.batch(&batch);
+                    self.take(&batch);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.flush();
             if shown.elapsed() >= PROGRESS_EVERY {
                 shown = Instant::now();
                 observer.progress(&self.running.progress(&self.total));
@@ -175,9 +181,16 @@ impl Coordinator<'_> {
         if !batch.failures.is_empty() {
             self.log.failures(&batch.failures)?;
         }
-        self.log.samples(&batch.samples)?;
-        // A batch that waits in this process dies with it, and there may be none to follow it soon.
-        self.log.flush()
+        self.log.samples(&batch.samples)
+    }
+
+    /// What waits in this process dies with it, and there may be no batch to follow it soon.
+    fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(error) = self.log.flush()
+        {
+            self.fail(error);
+        }
     }
 
     fn fail(&mut self, error: io::Error) {
