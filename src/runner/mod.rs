@@ -170,9 +170,9 @@ impl Coordinator<'_> {
 
     fn take(&mut self, batch: &Batch) {
         self.total.add(&batch.live);
-        if self.failed.is_none()
-            && let Err(error) = self.write(batch)
-        {
+        if self.failed.is_some() {
+            self.log.lose(&batch.samples);
+        } else if let Err(error) = self.write(batch) {
             self.fail(error);
         }
     }
