@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
 use crate::base::secret::{Secret, redacted_url};
+use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
@@ -199,8 +200,9 @@ impl Run<'_> {
             login_over_tls || self.arguments.watch.wants_tls() || origins.iter().any(|origin| origin.tls);
         let tls = tls::config(&deployment.tls, wants_tls)
             .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
+        let http = Settings::new(&tls, self.plan.http.clone());
         for origin in origins {
-            pool::probe(origin, &tls, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
+            pool::probe(origin, &http, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
         }
         if let Some(connection) = self.collector() {
             collect::probe(connection).await.map_err(|error| {
@@ -209,15 +211,16 @@ impl Run<'_> {
                 ))
             })?;
         }
-        let client = PlainClient::new(&tls).map_err(|error| unreachable(error.to_string()))?;
+        let client =
+            PlainClient::new(&tls, &self.plan.http.dns).map_err(|error| unreachable(error.to_string()))?;
         let (credentials, token_valid_for) = Credentials::establish(&deployment.auth, &client)
             .await
             .map_err(|error| unreachable(error.to_string()))?;
-        let context = self.context(tls, Arc::new(credentials));
+        let context = self.context(http, Arc::new(credentials));
         Ok(Prepared { context, client, token_valid_for })
     }
 
-    fn context(&self, tls: Arc<rustls::ClientConfig>, credentials: Arc<Credentials>) -> Context {
+    fn context(&self, http: Arc<Settings>, credentials: Arc<Credentials>) -> Context {
         let deployment = &self.plan.deployment;
         let mut variables = self.plan.variables.clone();
         for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
@@ -231,7 +234,7 @@ impl Run<'_> {
             headers: default_headers(Some(deployment)),
             foreign_headers: default_headers(None),
             credentials,
-            tls,
+            http,
             variables: Arc::new(variables),
             shelf: Shelf::default(),
         }

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,8 +121,10 @@ async fn live(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>, user: Rc<R
             warm_up: false,
             due_ns: load.context.clock.now_ns(),
         };
-        let iteration = user.iterate(&load.context, &assignment, &workload.steps, &workload.runner);
-        let ended = caught(iteration).await;
+        let ended = {
+            let iteration = pin!(user.iterate(&load.context, &assignment, &workload.steps, &workload.runner));
+            caught(iteration).await
+        };
         let mut recorder = recorder.borrow_mut();
         if let Ok((sample, failure)) = ended {
             sample.error = failure.map_or(0, |failure| recorder.failure(failure));
@@ -138,8 +141,7 @@ async fn live(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>, user: Rc<R
 }
 
 /// Ends with `Err` when `iteration` panics; the panic's message is on standard error then.
-async fn caught<T>(iteration: impl Future<Output = T>) -> Result<T, ()> {
-    let mut iteration = std::pin::pin!(iteration);
+async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T, ()> {
     std::future::poll_fn(|cx| {
         // Nothing that the iteration used is looked at after a panic.
         match catch_unwind(AssertUnwindSafe(|| iteration.as_mut().poll(cx))) {
@@ -182,7 +184,7 @@ mod tests {
             }
             steps
         };
-        let ended = (0..6).map(|steps| runtime.block_on(caught(panicking(steps))));
+        let ended = (0..6).map(|steps| runtime.block_on(caught(pin!(panicking(steps)))));
         assert_eq!(ended.collect::<Vec<_>>(), [Err(()), Err(()), Err(()), Err(()), Ok(4), Ok(5)]);
     }
 }
