@@ -20,6 +20,8 @@ const BUFFER_BYTES_MAX: usize = 8 << 20;
 
 /// What a worker hands over at a time.
 pub struct Batch {
+    /// The workload's index.
+    pub workload: u16,
     /// Texts that these samples are the first to refer to.
     pub failures: Vec<NumberedFailure>,
     /// Encoded samples.
@@ -112,6 +114,7 @@ impl Default for Live {
 
 /// One worker's recorder.
 pub struct Recorder {
+    workload: u16,
     failures: FailureTable,
     fresh: Vec<NumberedFailure>,
     samples: Vec<u8>,
@@ -129,6 +132,7 @@ impl Recorder {
     #[must_use]
     pub fn new(workload: u16, worker: u32, workers: u32, sender: SyncSender<Batch>) -> Self {
         Self {
+            workload,
             failures: FailureTable::new(workload, worker, workers),
             fresh: Vec::new(),
             samples: Vec::with_capacity(BATCH_BYTES * 2),
@@ -173,6 +177,7 @@ impl Recorder {
         }
         self.fresh.append(&mut self.failures.take_fresh());
         let batch = Batch {
+            workload: self.workload,
             failures: std::mem::take(&mut self.fresh),
             samples: std::mem::replace(&mut self.samples, Vec::with_capacity(BATCH_BYTES * 2)),
             live: self.live.clone(),

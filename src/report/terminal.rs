@@ -24,6 +24,9 @@ const MESSAGE_CHARS: usize = 160;
 pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut dyn Write) -> io::Result<()> {
     let paint = Paint { colour };
     writeln!(output, "\n{}", headline(results, paint))?;
+    for reason in &results.verdict.invalid {
+        writeln!(output, "\n{}  {}", paint.red("INVALID"), clean(reason))?;
+    }
     for workload in &results.workloads {
         writeln!(output, "\n{}", workload_line(workload, results))?;
         if workload.iterations.total > 0 {
@@ -33,10 +36,14 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     }
     slowest(results, output)?;
     criteria(results, paint, output)?;
+    if let Some(seen) = &results.generator {
+        writeln!(output, "\nload     {}", words::generator(seen))?;
+    }
     for note in &results.notes {
         writeln!(output, "\nnote: {}", clean(note))?;
     }
-    writeln!(output, "\nreport   {}", directory.join("report.html").display())?;
+    let gap = if results.generator.is_some() && results.notes.is_empty() { "" } else { "\n" };
+    writeln!(output, "{gap}report   {}", directory.join("report.html").display())?;
     writeln!(output, "results  {}", directory.join("results.json").display())
 }
 
@@ -62,6 +69,7 @@ fn headline(results: &Results, paint: Paint) -> String {
         Outcome::Pass => paint.green("PASS"),
         Outcome::Fail => paint.red("FAIL"),
         Outcome::Invalid => paint.red("INVALID"),
+        Outcome::None if !results.verdict.invalid.is_empty() => paint.red("INVALID (no gate)"),
         Outcome::None => "no gate".to_owned(),
     };
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
@@ -73,7 +81,7 @@ fn headline(results: &Results, paint: Paint) -> String {
 }
 
 fn workload_line(workload: &Workload, results: &Results) -> String {
-    let Counts { total, failed, aborted, .. } = workload.iterations;
+    let Counts { total, failed, aborted, dropped, .. } = workload.iterations;
     if total == 0 {
         return format!("{}: no iteration ran", clean(&workload.name));
     }
@@ -81,9 +89,11 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
         (true, _) => "every one profiled".to_owned(),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
-    let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
+    let some = |count: u64, word: &str| if count > 0 { format!(", {count} {word}") } else { String::new() };
+    let aborted = some(aborted, "cut off");
+    let dropped = some(dropped, "dropped with a full queue");
     format!(
-        "{}: {total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}; {profiled}",
+        "{}: {total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}{dropped}; {profiled}",
         clean(&workload.name),
         if total == 1 { "" } else { "s" },
         workload.duration_s,
@@ -94,6 +104,9 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
 fn latency_table(workload: &Workload) -> Table {
     let mut table = table(&["", "count", "failed", "p50", "p90", "p95", "p99", "max"]);
     table.add_row(latency_row("iteration", workload.iterations, &workload.response_time));
+    if started_late(workload) {
+        table.add_row(latency_row("  once started", workload.iterations, &workload.service_time));
+    }
     for action in &workload.actions {
         table.add_row(latency_row(
             &format!("  {}", clean(&action.name)),
@@ -103,6 +116,12 @@ fn latency_table(workload: &Workload) -> Table {
     }
     right_align(&mut table, 1..8);
     table
+}
+
+/// True when it makes a difference from when response times count.
+fn started_late(workload: &Workload) -> bool {
+    let (response, service) = (&workload.response_time, &workload.service_time);
+    response.mean_ms > service.mean_ms * 1.05
 }
 
 fn latency_row(name: &str, counts: Counts, times: &Distribution) -> Vec<String> {

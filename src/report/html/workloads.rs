@@ -37,6 +37,8 @@ struct CountsView {
     ok: String,
     failed: String,
     aborted: String,
+    /// Absent when there were none.
+    dropped: Option<String>,
     any_failed: bool,
 }
 
@@ -155,6 +157,7 @@ fn counts(counts: &Counts) -> CountsView {
         ok: text::count(counts.ok),
         failed: text::count(counts.failed),
         aborted: text::count(counts.aborted),
+        dropped: (counts.dropped > 0).then(|| text::count(counts.dropped)),
         any_failed: counts.failed > 0,
     }
 }
