@@ -63,7 +63,7 @@ impl Engine {
     pub fn new() -> Self {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.add_function("uuid", || Uuid::new_v4().to_string());
+        environment.add_function("uuid", random_uuid);
         environment.add_function("random_int", random_int);
         environment.add_function("now", || {
             let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -141,13 +141,17 @@ fn tag_length(text: &str, close: &str) -> usize {
 }
 
 fn random_int(low: i64, high: i64) -> Result<i64, minijinja::Error> {
-    let width = i128::from(high) - i128::from(low) + 1;
-    if width < 1 {
+    if low > high {
         let detail = "random_int(low, high) needs low <= high";
         return Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, detail));
     }
-    let random = i128::from(super::ids::mix(Uuid::new_v4().as_u64_pair().0)).rem_euclid(width);
-    i64::try_from(i128::from(low) + random).map_err(|_| minijinja::ErrorKind::InvalidOperation.into())
+    Ok(fastrand::i64(low..=high))
+}
+
+/// Each thread has a generator of its own, seeded by the operating system: no system call and no
+/// lock for a value.
+fn random_uuid() -> String {
+    uuid::Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid().to_string()
 }
 
 /// `x.y` of the text `{{ x.y }}`, when there is nothing around it.

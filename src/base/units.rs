@@ -1,4 +1,4 @@
-//! Durations as people write and read them: `250ms`, `1.5s`, `2m`.
+//! Durations and sizes as people write and read them: `250ms`, `1.5s`, `2m`, `64KiB`.
 //!
 //! A number without a unit is never a duration here; Rally's own keys, which are seconds, are read
 //! as numbers by their own fields.
@@ -10,6 +10,8 @@ const UNITS: [(&str, f64); 6] =
 const HOUR_S: f64 = 3600.0;
 /// No duration in a scenario may be longer (it would be a typing error, and sums must not overflow).
 pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// No size in a scenario may be larger: 1 TiB.
+pub const BYTES_MAX: f64 = 1_099_511_627_776.0;
 
 /// Reads `250ms`, `1.5s`, `2m`, `1h30m`, `0s`.
 ///
@@ -46,6 +48,36 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(total_s))
 }
 
+/// Reads `512`, `64kB`, `64KiB`, `1.5MiB`, `2GB`: a size in bytes.
+///
+/// # Errors
+/// Says what is wrong and how a size is written: unknown unit, negative, over 1 TiB.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    const SIZES: [(&str, f64); 8] = [
+        ("", 1.0),
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+    ];
+    let help = "write a size such as 512, 64KiB, 10MB or 1GiB";
+    let trimmed = text.trim();
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(digits);
+    let value: f64 = number.parse().map_err(|_| format!("`{text}` is not a size: {help}"))?;
+    let known = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
+    let (_, factor) = known.ok_or_else(|| format!("`{}` is not a unit of size: {help}", unit.trim()))?;
+    let bytes = (value * factor).round();
+    if bytes > BYTES_MAX {
+        return Err(format!("`{text}` is more than 1 TiB: write a smaller size"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 TiB")]
+    Ok(bytes as u64)
+}
+
 /// A duration in three significant digits with the unit that fits: `431 µs`, `12.3 ms`, `1.20 s`.
 #[must_use]
 pub fn format_ns(nanos: u64) -> String {
@@ -73,6 +105,30 @@ fn three_digits(value: f64, whole: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, expected) in [
+            ("0", 0),
+            ("512", 512),
+            ("1 B", 1),
+            ("64kB", 64_000),
+            ("64 KiB", 65_536),
+            ("1.5mib", 1_572_864),
+            ("2GiB", 2 << 30),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(expected), "{text}");
+        }
+        for (text, part) in [
+            ("", "is not a size"),
+            ("-1", "is not a size"),
+            ("1.2.3", "is not a size"),
+            ("5 bananas", "`bananas` is not a unit of size"),
+            ("9999GiB", "more than 1 TiB"),
+        ] {
+            assert!(parse_bytes(text).unwrap_err().contains(part), "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_read_with_their_units() {

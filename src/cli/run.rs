@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
 use crate::base::secret::{Secret, redacted_url};
+use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
@@ -49,9 +50,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     let mut checked = deployment.clone();
     super::demo::stand_in(&mut checked);
     let mut plan = files::plan(&arguments.scenario, &document, checked, &options)?;
+    let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    let workers = arguments.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
     let ends = if deployment.demo.is_some() { 2 } else { 1 };
-    let limits = runner::limits::prepare(&plan, ends)
+    let limits = runner::limits::prepare(&plan, ends, workers)
         .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
     let users_max = limits.users_max;
     plan.warnings.extend(limits.warnings.iter().cloned());
@@ -68,8 +71,6 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     };
     files::warn(&plan.warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let workers = arguments.workers.unwrap_or_else(cores);
     let run = Run {
         arguments,
         plan: Arc::new(plan),
@@ -192,8 +193,9 @@ impl Run<'_> {
         let wants_tls = login_over_tls || origins.iter().any(|origin| origin.tls);
         let tls = tls::config(&deployment.tls, wants_tls)
             .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
+        let http = Settings::new(&tls, self.plan.http.clone());
         for origin in origins {
-            pool::probe(origin, &tls, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
+            pool::probe(origin, &http, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
         }
         if let Some(connection) = self.collector() {
             collect::probe(connection).await.map_err(|error| {
@@ -202,15 +204,16 @@ impl Run<'_> {
                 ))
             })?;
         }
-        let client = PlainClient::new(&tls).map_err(|error| unreachable(error.to_string()))?;
+        let client =
+            PlainClient::new(&tls, &self.plan.http.dns).map_err(|error| unreachable(error.to_string()))?;
         let (credentials, token_valid_for) = Credentials::establish(&deployment.auth, &client)
             .await
             .map_err(|error| unreachable(error.to_string()))?;
-        let context = self.context(tls, Arc::new(credentials));
+        let context = self.context(http, Arc::new(credentials));
         Ok(Prepared { context, client, token_valid_for })
     }
 
-    fn context(&self, tls: Arc<rustls::ClientConfig>, credentials: Arc<Credentials>) -> Context {
+    fn context(&self, http: Arc<Settings>, credentials: Arc<Credentials>) -> Context {
         let deployment = &self.plan.deployment;
         let mut variables = self.plan.variables.clone();
         for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
@@ -224,7 +227,7 @@ impl Run<'_> {
             headers: default_headers(Some(deployment)),
             foreign_headers: default_headers(None),
             credentials,
-            tls,
+            http,
             variables: Arc::new(variables),
             shelf: Shelf::default(),
         }

@@ -1,7 +1,7 @@
 //! Opening a connection: resolve, TCP, TLS, each timed.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +17,9 @@ use crate::base::clock::saturating_nanos;
 
 use super::Phases;
 use super::error::ClientError;
+use super::options::Version;
 use super::url::Origin;
+use super::worker::Worker;
 
 /// An open connection, encrypted or not.
 pub(super) enum Stream {
@@ -27,15 +29,22 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// What was opened.
+pub(super) struct Opened {
+    pub(super) stream: Stream,
+    /// True when HTTP/2 is to be spoken on it.
+    pub(super) http2: bool,
+}
+
 /// Opens a connection to `origin`, noting the phases.
 pub(super) async fn connect(
     origin: &Origin,
-    tls: &Arc<ClientConfig>,
+    worker: &Worker,
     phases: &mut Phases,
-) -> Result<Stream, ClientError> {
+) -> Result<Opened, ClientError> {
     phases.opened = true;
     let started = Instant::now();
-    let addresses = resolve(origin).await?;
+    let addresses = worker.resolver.addresses(&origin.host, origin.port).await?;
     let resolved = Instant::now();
     phases.resolve_ns = saturating_nanos(resolved - started);
     let socket = connect_any(origin, &addresses).await?;
@@ -43,23 +52,20 @@ pub(super) async fn connect(
     phases.connect_ns = saturating_nanos(connected - resolved);
     // Small requests must leave at once; a socket that refuses the option works all the same.
     let _ = socket.set_nodelay(true);
-    if origin.tls {
-        let stream = handshake(origin, tls, socket).await?;
-        phases.tls_ns = saturating_nanos(connected.elapsed());
-        Ok(Stream::Tls(Box::new(stream)))
-    } else {
-        Ok(Stream::Plain(socket))
+    let version = worker.settings.options.version;
+    if !origin.tls {
+        return Ok(Opened { stream: Stream::Plain(socket), http2: version == Version::Http2 });
     }
-}
-
-async fn resolve(origin: &Origin) -> Result<Vec<SocketAddr>, ClientError> {
-    if let Ok(address) = origin.host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, origin.port)]);
+    let stream = handshake(origin, &worker.settings.tls, socket).await?;
+    phases.tls_ns = saturating_nanos(connected.elapsed());
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    if version == Version::Http2 && !http2 {
+        return Err(ClientError::Tls {
+            address: origin.authority.clone(),
+            reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
+        });
     }
-    let failed = |reason: String| ClientError::Resolve { host: origin.host.clone(), reason };
-    let found = tokio::net::lookup_host((origin.host.as_str(), origin.port)).await;
-    let addresses: Vec<SocketAddr> = found.map_err(|error| failed(error.to_string()))?.collect();
-    if addresses.is_empty() { Err(failed("no address".to_owned())) } else { Ok(addresses) }
+    Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2 })
 }
 
 async fn connect_any(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStream, ClientError> {
@@ -87,6 +93,17 @@ async fn handshake(
 }
 
 impl Stream {
+    /// Writes what the socket takes at once, without a task's ceremony; what is left is not lost.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => match stream.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                written => written,
+            },
+            Self::Tls(_) => Ok(0),
+        }
+    }
+
     /// What the socket itself says, which may know more than the runtime: closed, quiet, or bytes that
     /// nobody asked for.
     pub(super) fn look(&self) -> Look {

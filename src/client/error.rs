@@ -30,9 +30,7 @@ pub enum ClientError {
         reason: String,
     },
     /// This machine ran out of descriptors or ports: no fault of the service.
-    #[error(
-        "this machine cannot open another connection: {reason}; raise `ulimit -n` or lower the concurrency"
-    )]
+    #[error("this machine cannot open another connection: {reason}{}", remedy(reason))]
     Exhausted {
         /// The system's words.
         reason: String,
@@ -42,6 +40,20 @@ pub enum ClientError {
     Closed {
         /// When.
         when: String,
+    },
+    /// The server ended one request of an HTTP/2 connection.
+    #[error("the server ended the request {when}, with the HTTP/2 error {reason}")]
+    Reset {
+        /// When.
+        when: &'static str,
+        /// The error's name.
+        reason: String,
+    },
+    /// A redirect leads nowhere, in a circle, or too far.
+    #[error("the redirect cannot be followed: {reason}")]
+    Redirect {
+        /// Why.
+        reason: String,
     },
     /// What came was not HTTP.
     #[error("the answer is not valid HTTP: {0}")]
@@ -66,7 +78,8 @@ impl ClientError {
             Self::Connect { .. } => "connect",
             Self::Tls { .. } => "tls",
             Self::Exhausted { .. } => "client",
-            Self::Closed { .. } => "closed",
+            Self::Closed { .. } | Self::Reset { .. } => "closed",
+            Self::Redirect { .. } => "redirect",
             Self::Protocol(_) => "protocol",
             Self::BodyTooLarge { .. } => "body_limit",
             Self::Request(_) => "request",
@@ -75,10 +88,7 @@ impl ClientError {
 
     /// An error of connecting to `address`.
     pub(super) fn connecting(address: &str, error: &io::Error) -> Self {
-        // EMFILE, ENFILE and EADDRNOTAVAIL have no kind of their own on every platform.
-        let exhausted =
-            matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::AddrNotAvailable;
-        if exhausted {
+        if is_exhausted(error) {
             Self::Exhausted { reason: error.to_string() }
         } else {
             Self::Connect { address: address.to_owned(), reason: plain_words(error) }
@@ -107,13 +117,57 @@ impl ClientError {
         if error.kind() == io::ErrorKind::InvalidData {
             return Self::Protocol(chain(error));
         }
-        let when = match (answered, reused) {
-            (true, _) => "in the middle of the answer",
-            (false, true) => "before the answer, on a connection that was kept alive",
-            (false, false) => "before the answer",
-        };
-        Self::Closed { when: format!("{when} ({})", chain(error)) }
+        Self::Closed { when: format!("{} ({})", when(answered, reused), chain(error)) }
     }
+
+    /// A connection that the server ended with this reason.
+    pub(super) fn going_away(reason: h2::Reason, answered: bool, reused: bool) -> Self {
+        Self::Closed { when: format!("{} (GOAWAY: {reason:?})", when(answered, reused)) }
+    }
+
+    /// What HTTP/2 says went wrong; the flags are those of [`Self::closed`].
+    pub(super) fn http2(error: &h2::Error, answered: bool, reused: bool) -> Self {
+        if let Some(error) = error.get_io() {
+            return Self::closed(error, answered, reused);
+        }
+        let reason = || match error.reason() {
+            // `Debug` gives the name that RFC 9113 uses.
+            Some(reason) => format!("{reason:?}"),
+            None => error.to_string(),
+        };
+        if error.is_remote() && error.is_go_away() {
+            Self::going_away(error.reason().unwrap_or(h2::Reason::NO_ERROR), answered, reused)
+        } else if error.is_remote() {
+            Self::Reset { when: when(answered, reused), reason: reason() }
+        } else if error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR) && !answered && !reused {
+            // Text read as a frame has an absurd length.
+            Self::Protocol("it is no HTTP/2; does that server speak it?".to_owned())
+        } else {
+            Self::Protocol(format!("HTTP/2: {} ({})", chain(error), reason()))
+        }
+    }
+}
+
+fn remedy(reason: &str) -> &'static str {
+    if reason.contains("assign requested address") {
+        "; widen `net.ipv4.ip_local_port_range`, keep connections alive, or lower the rate"
+    } else {
+        "; raise `ulimit -n` or lower the concurrency"
+    }
+}
+
+fn when(answered: bool, reused: bool) -> &'static str {
+    match (answered, reused) {
+        (true, _) => "in the middle of the answer",
+        (false, true) => "before the answer, on a connection that was kept alive",
+        (false, false) => "before the answer",
+    }
+}
+
+/// True when this machine is out of descriptors or ports, or of memory for sockets.
+pub(super) fn is_exhausted(error: &io::Error) -> bool {
+    // ENFILE, EMFILE, ENOBUFS and EADDRNOTAVAIL have no kind of their own on every platform.
+    matches!(error.raw_os_error(), Some(23 | 24 | 105)) || error.kind() == io::ErrorKind::AddrNotAvailable
 }
 
 fn plain_words(error: &io::Error) -> String {
@@ -136,4 +190,24 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_not_the_services_fault() {
+        for (errno, class) in [
+            (23, "client"),
+            (24, "client"),
+            (99, "client"),
+            (105, "client"),
+            (111, "connect"),
+            (113, "connect"),
+        ] {
+            let error = ClientError::connecting("h:1", &io::Error::from_raw_os_error(errno));
+            assert_eq!(error.class(), class, "{errno}: {error}");
+        }
+    }
 }

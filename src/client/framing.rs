@@ -8,20 +8,19 @@ use std::mem::MaybeUninit;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::error::ClientError;
+use super::options::Limits;
 
-/// The largest head of an answer, in bytes.
-pub(super) const HEAD_BYTES_MAX: usize = 256 * 1024;
-const HEADERS_MAX: usize = 256;
-/// The longest size line of a chunk, and the most bytes of trailers.
+/// Up to so many headers are read without asking for memory.
+const HEADERS_ON_STACK: usize = 256;
+/// The longest size line of a chunk.
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
-const TRAILER_BYTES_MAX: usize = 64 * 1024;
 
 /// An answer's head.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
     /// Only if they were asked for.
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Option<Box<HeaderMap>>,
     pub(super) framing: Framing,
     /// Whether the connection may serve another request.
     pub(super) keep_alive: bool,
@@ -43,17 +42,30 @@ pub(super) enum Framing {
 }
 
 /// Reads a head off the front of `bytes`; `None` when it is not whole yet.
-pub(super) fn head(bytes: &[u8], to_head: bool, keep_headers: bool) -> Result<Option<Head>, ClientError> {
+pub(super) fn head(
+    bytes: &[u8],
+    to_head: bool,
+    keep_headers: bool,
+    limits: &Limits,
+) -> Result<Option<Head>, ClientError> {
     // Not set to anything before: that would take longer than reading the head.
-    let mut slots = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut few = [const { MaybeUninit::uninit() }; HEADERS_ON_STACK];
+    let mut many;
+    let slots = if limits.headers_max <= HEADERS_ON_STACK {
+        &mut few[..limits.headers_max]
+    } else {
+        many = vec![MaybeUninit::uninit(); limits.headers_max];
+        &mut many[..]
+    };
     let mut response = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
-    let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, &mut slots) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => {
-            return Err(protocol(format!("its head is larger than {HEAD_BYTES_MAX} bytes")));
+    let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, slots) {
+        Ok(httparse::Status::Complete(length)) if length <= limits.head_bytes_max => length,
+        Ok(httparse::Status::Partial) if bytes.len() < limits.head_bytes_max => return Ok(None),
+        Ok(_) => return Err(protocol(format!("its head is larger than {} bytes", limits.head_bytes_max))),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(protocol(format!("it has more than {} headers", limits.headers_max)));
         }
-        Ok(httparse::Status::Partial) => return Ok(None),
         Err(error) => return Err(protocol(error.to_string())),
     };
     let status =
@@ -62,7 +74,7 @@ pub(super) fn head(bytes: &[u8], to_head: bool, keep_headers: bool) -> Result<Op
     let framing = fields.framing(status, to_head)?;
     let persistent =
         if response.version == Some(1) { !fields.close } else { fields.keep_alive && !fields.close };
-    let headers = if keep_headers { header_map(response.headers) } else { HeaderMap::new() };
+    let headers = keep_headers.then(|| Box::new(header_map(response.headers)));
     // An answer that lasts until the connection ends leaves none to use again; one with two framings
     // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
     let two_framings = fields.length.is_some() && fields.chunked.is_some();
@@ -158,6 +170,7 @@ pub(super) struct Chunks {
     state: ChunkState,
     /// Bytes of the size line or of the trailers seen so far.
     seen: usize,
+    trailer_bytes_max: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +198,8 @@ enum ChunkState {
 }
 
 impl Chunks {
-    pub(super) fn new() -> Self {
-        Self { state: ChunkState::Size { value: 0, digits: 0 }, seen: 0 }
+    pub(super) fn new(trailer_bytes_max: usize) -> Self {
+        Self { state: ChunkState::Size { value: 0, digits: 0 }, seen: 0, trailer_bytes_max }
     }
 
     /// True behind the last byte of the body.
@@ -225,7 +238,7 @@ impl Chunks {
         let state = self.state;
         self.seen += 1;
         let limit = if matches!(state, Trailer | TrailerLine | End) {
-            TRAILER_BYTES_MAX
+            self.trailer_bytes_max
         } else {
             CHUNK_LINE_BYTES_MAX
         };
@@ -271,10 +284,13 @@ fn protocol(reason: String) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HEAD_BYTES_MAX: usize = 256 << 10;
+    const TRAILER_BYTES_MAX: usize = 64 << 10;
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Option<Head>, String> {
-        head(text.as_bytes(), false, true).map_err(|error| error.to_string())
+        head(text.as_bytes(), false, true, &Limits::default()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -301,7 +317,9 @@ mod tests {
             let head = parse(&format!("{fields}\r\n\r\n")).unwrap().unwrap();
             assert_eq!((head.framing, head.keep_alive), (framing, keep_alive), "{fields}");
         }
-        let to_head = head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, false).unwrap().unwrap();
+        let to_head = head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, false, &Limits::default())
+            .unwrap()
+            .unwrap();
         assert_eq!((to_head.framing, to_head.keep_alive), (Framing::None, true));
     }
 
@@ -323,7 +341,7 @@ mod tests {
     }
 
     fn unchunk(input: &[u8], step: usize) -> Result<(Vec<u8>, bool, usize), String> {
-        let (mut chunks, mut body, mut taken) = (Chunks::new(), Vec::new(), 0);
+        let (mut chunks, mut body, mut taken) = (Chunks::new(TRAILER_BYTES_MAX), Vec::new(), 0);
         for piece in input.chunks(step.max(1)) {
             let took = chunks.take(piece, |data| {
                 body.extend_from_slice(data);
@@ -367,7 +385,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1..50_usize) {
-            let _ = head(&bytes, false, true);
+            let _ = head(&bytes, false, true, &Limits::default());
             let _ = unchunk(&bytes, step);
         }
 

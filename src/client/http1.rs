@@ -19,6 +19,7 @@ use super::buffers::{self, BUFFER_BYTES};
 use super::connect::{Look, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, head};
+use super::options::Limits;
 use super::{Answer, Phases, Request};
 
 /// Bodies up to this size leave in the same write as their head.
@@ -34,6 +35,7 @@ pub(super) struct Http1 {
     stream: Stream,
     output: Vec<u8>,
     input: Vec<u8>,
+    limits: Limits,
     requests: u64,
     /// When the last answer ended.
     idle_since: Instant,
@@ -42,30 +44,35 @@ pub(super) struct Http1 {
 }
 
 impl Http1 {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: Stream, limits: Limits) -> Self {
         Self {
             stream,
             output: Vec::new(),
             input: Vec::new(),
+            limits,
             requests: 0,
             idle_since: Instant::now(),
             usable: true,
         }
     }
 
+    /// True when another request can be sent, and so short a time after the last answer that looking
+    /// would tell nothing.
+    pub(super) fn was_just_used(&self, now: Instant) -> bool {
+        self.usable && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
+    }
+
     /// True when another request can be sent; notices a connection that the server has closed, or on
     /// which it sent what nobody asked for.
-    pub(super) async fn is_usable(&mut self, now: Instant) -> bool {
-        if !self.usable || now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE {
-            return self.usable;
-        }
-        match (self.stream.look(), &self.stream) {
-            (Look::Quiet, _) => true,
-            // TLS sends records of its own now and then, such as session tickets: only what comes
-            // out of it counts.
-            (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
-            _ => false,
-        }
+    pub(super) async fn is_usable(&mut self) -> bool {
+        self.usable
+            && match (self.stream.look(), &self.stream) {
+                (Look::Quiet, _) => true,
+                // TLS sends records of its own now and then, such as session tickets: only what comes
+                // out of it counts.
+                (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
+                _ => false,
+            }
     }
 
     /// True when reading finds neither bytes nor the end.
@@ -80,7 +87,6 @@ impl Http1 {
     pub(super) async fn exchange(
         &mut self,
         request: &Request<'_>,
-        body_bytes_max: u64,
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         let reused = self.requests > 0;
@@ -95,7 +101,7 @@ impl Http1 {
         phases.send_ns = saturating_nanos(sent_at - started);
         // A server may answer and close before it has read all of the request: the answer counts.
         let mut first_at = None;
-        let answer = self.read_answer(request, body_bytes_max, &mut first_at).await;
+        let answer = self.read_answer(request, &mut first_at).await;
         let ended_at = Instant::now();
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
@@ -142,7 +148,10 @@ impl Http1 {
     async fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
         if request.body.len() <= BODY_BYTES_INLINE {
             self.output.extend_from_slice(request.body);
-            self.stream.write_all(&self.output).await?;
+            let written = self.stream.try_write(&self.output)?;
+            if written < self.output.len() {
+                self.stream.write_all(&self.output[written..]).await?;
+            }
         } else {
             self.stream.write_all(&self.output).await?;
             self.stream.write_all(request.body).await?;
@@ -153,12 +162,12 @@ impl Http1 {
     async fn read_answer(
         &mut self,
         request: &Request<'_>,
-        body_bytes_max: u64,
         first_at: &mut Option<Instant>,
     ) -> Result<(Answer, bool), Broken> {
         self.input.clear();
         let head = self.read_head(request, first_at).await?;
-        let mut body = Body { kept: Vec::new(), length: 0, keep: request.keep_body, limit: body_bytes_max };
+        let mut body =
+            Body { kept: Vec::new(), length: 0, keep: request.keep_body, limit: request.body_bytes_max };
         match head.framing {
             Framing::None => {}
             Framing::Length(length) => self.read_length(length, &mut body).await?,
@@ -185,7 +194,7 @@ impl Http1 {
         let mut interim = 0;
         loop {
             if !self.input.is_empty()
-                && let Some(head) = head(&self.input, to_head, request.keep_headers)?
+                && let Some(head) = head(&self.input, to_head, request.keep_headers, &self.limits)?
             {
                 self.input.drain(..head.length);
                 if !head.status.is_informational() {
@@ -221,7 +230,7 @@ impl Http1 {
     }
 
     async fn read_chunks(&mut self, body: &mut Body) -> Result<(), Broken> {
-        let mut chunks = Chunks::new();
+        let mut chunks = Chunks::new(self.limits.trailer_bytes_max);
         loop {
             let taken = chunks.take(&self.input, |data| body.take(data))?;
             self.input.drain(..taken);

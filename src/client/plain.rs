@@ -1,9 +1,13 @@
 //! HTTP that is not load: logging in, probing, collectors. On reqwest, with short limits.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
+
+use super::options::DnsOptions;
+use super::resolve::Lookup;
 
 /// The limit on any such request.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -25,6 +29,20 @@ pub struct PlainAnswer {
 #[error("{0}")]
 pub struct PlainError(pub String);
 
+/// Names resolved as the load resolves them.
+struct Names(Arc<Lookup>);
+
+impl reqwest::dns::Resolve for Names {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let lookup = Arc::clone(&self.0);
+        Box::pin(async move {
+            let found = lookup.find(name.as_str()).await.map_err(|missed| PlainError(missed.to_string()))?;
+            let addresses = found.addresses.into_iter().map(|address| SocketAddr::new(address, 0));
+            Ok(Box::new(addresses) as reqwest::dns::Addrs)
+        })
+    }
+}
+
 /// A client for everything that is not load.
 #[derive(Clone)]
 pub struct PlainClient {
@@ -32,12 +50,13 @@ pub struct PlainClient {
 }
 
 impl PlainClient {
-    /// A client with the deployment's TLS. It follows no redirect: credentials must not wander.
+    /// A client with the deployment's TLS and DNS. It follows no redirect: credentials must not wander.
     ///
     /// # Errors
     /// What reqwest refuses.
-    pub fn new(tls: &Arc<ClientConfig>) -> Result<Self, PlainError> {
+    pub fn new(tls: &Arc<ClientConfig>, dns: &DnsOptions) -> Result<Self, PlainError> {
         let client = reqwest::Client::builder()
+            .dns_resolver(Arc::new(Names(Arc::new(Lookup::new(dns)))))
             .tls_backend_preconfigured(ClientConfig::clone(tls))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()

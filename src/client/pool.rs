@@ -1,88 +1,201 @@
-//! The connections of one virtual user: one to each origin, kept alive between requests.
+//! The connections of one virtual user, and what it does with them: one request after another, with
+//! the redirects that the scenario lets it follow.
+//!
+//! The user has one connection to each origin, kept between requests or for one iteration, or it
+//! shares those of its worker. Nothing is sent twice unless a redirect asks for it.
 
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
+use bytes::Bytes;
+
+use crate::base::clock::saturating_nanos;
 
 use super::connect::connect;
 use super::error::ClientError;
+use super::headers::HeaderBlock;
 use super::http1::Http1;
+use super::http2::Http2;
+use super::options::{Connections, Settings};
+use super::redirect::Hop;
 use super::url::Origin;
+use super::worker::Worker;
 use super::{Answer, Phases, Request};
 
-/// The largest answer that is read, in bytes.
-pub const BODY_BYTES_MAX: u64 = 64 << 20;
+/// Connections to more origins than this are not kept; redirects may lead to many.
+const SLOTS_MAX: usize = 64;
 
 /// The connections of one virtual user. It serves one request at a time and never leaves its thread.
 pub struct Pool {
-    tls: Arc<ClientConfig>,
+    worker: Rc<Worker>,
     slots: Vec<Slot>,
-    body_bytes_max: u64,
 }
 
 /// One origin and the connection to it, if there is one that nobody uses.
 struct Slot {
     origin: Origin,
-    idle: Option<Http1>,
+    idle: Option<Connection>,
+}
+
+enum Connection {
+    Http1(Http1),
+    Http2(Box<Http2>),
 }
 
 impl Pool {
     /// No connection yet.
     #[must_use]
-    pub fn new(tls: Arc<ClientConfig>, body_bytes_max: u64) -> Self {
-        Self { tls, slots: Vec::new(), body_bytes_max }
+    pub fn new(settings: &Arc<Settings>) -> Self {
+        Self { worker: Worker::current(settings), slots: Vec::new() }
     }
 
-    /// Sends a request and reads its answer. A connection is reused if there is one; nothing is
-    /// sent twice. Cancelling drops the connection.
+    /// An iteration begins: it opens its own connections if that is what the scenario says.
+    pub fn begin_iteration(&mut self) {
+        if self.worker.settings.options.connections == Connections::Iteration {
+            self.slots.iter_mut().for_each(|slot| slot.idle = None);
+        }
+    }
+
+    /// Sends a request and reads its answer, and follows as many redirects as the request allows. A
+    /// connection is reused if there is one; nothing is sent twice. Cancelling drops the connection.
     ///
     /// # Errors
     /// See [`ClientError`]; `phases` holds what had happened until then.
     pub async fn send(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
-        let slot = self.slot(request.origin);
-        let mut connection = match self.take_usable(slot, request.started).await {
-            Some(connection) => connection,
-            None => Http1::new(connect(request.origin, &self.tls, phases).await?),
-        };
-        let answer = connection.exchange(&request, self.body_bytes_max, phases).await?;
-        // Only a connection whose answer was read to its end may serve again.
-        self.slots[slot].idle = Some(connection);
+        if request.redirects_max == 0 {
+            self.exchange(&request, phases).await
+        } else {
+            // Apart, so that those who follow nothing need no memory for it.
+            Box::pin(self.follow(request, phases)).await
+        }
+    }
+
+    /// Follows redirects; the phases are those of the last request, and what came before is one.
+    async fn follow(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
+        let (redirects_max, nothing) = (request.redirects_max, (HeaderBlock::default(), Bytes::new()));
+        let mut answer = self.exchange(&Request { keep_headers: true, ..request }, phases).await?;
+        let mut hop = Hop::first(request.method, request.origin, request.path);
+        let mut visited = Vec::new();
+        while let Some(next) = hop.next(answer.status, answer.headers.as_deref())? {
+            visited.push(std::mem::replace(&mut hop, next));
+            if visited.iter().any(|earlier| hop.is_same(earlier)) {
+                let reason = format!("it leads in a circle, back to {}", hop.address());
+                return Err(ClientError::Redirect { reason });
+            }
+            if visited.len() > redirects_max as usize {
+                let reason =
+                    format!("there are more than {redirects_max} redirects, the last to {}", hop.address());
+                return Err(ClientError::Redirect { reason });
+            }
+            let headers = hop.headers([request.fixed, request.own]);
+            // The last answer's end is the next request's beginning.
+            let started = answer.ended;
+            *phases = Phases {
+                redirect_ns: saturating_nanos(started.saturating_duration_since(request.started)),
+                ..Phases::default()
+            };
+            let request = Request {
+                method: &hop.method,
+                origin: &hop.origin,
+                path: &hop.path,
+                fixed: &headers,
+                own: &nothing.0,
+                body: if hop.with_body { request.body } else { &nothing.1 },
+                started,
+                keep_headers: true,
+                ..request
+            };
+            answer = self.exchange(&request, phases).await?;
+        }
         Ok(answer)
+    }
+
+    /// One request and its answer.
+    async fn exchange(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
+        if self.worker.settings.options.connections == Connections::Shared {
+            return Box::pin(self.worker.shared.exchange(&self.worker, request, phases)).await;
+        }
+        let slot = self.slot(request.origin);
+        let connection = match self.take_usable(slot, request.started).await {
+            Some(connection) => connection,
+            // Apart, because it is rare and needs much memory while it lasts.
+            None => Box::pin(open(request.origin, &self.worker, phases)).await?,
+        };
+        match connection {
+            Connection::Http1(mut connection) => {
+                let answer = connection.exchange(request, phases).await?;
+                // Only a connection whose answer was read to its end may serve again.
+                self.slots[slot].idle = Some(Connection::Http1(connection));
+                Ok(answer)
+            }
+            Connection::Http2(mut connection) => {
+                let answer = Box::pin(connection.exchange(request, phases)).await;
+                // A request that failed on its own does no harm to the others.
+                if connection.is_open() && matches!(answer, Ok(_) | Err(ClientError::Reset { .. })) {
+                    self.slots[slot].idle = Some(Connection::Http2(connection));
+                }
+                answer
+            }
+        }
     }
 
     fn slot(&mut self, origin: &Origin) -> usize {
         self.slots.iter().position(|slot| slot.origin == *origin).unwrap_or_else(|| {
+            if self.slots.len() >= SLOTS_MAX {
+                self.slots.remove(0);
+            }
             self.slots.push(Slot { origin: origin.clone(), idle: None });
             self.slots.len() - 1
         })
     }
 
-    async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Http1> {
+    async fn take_usable(&mut self, slot: usize, now: Instant) -> Option<Connection> {
         let mut connection = self.slots[slot].idle.take()?;
-        connection.is_usable(now).await.then_some(connection)
+        let usable = match &mut connection {
+            Connection::Http1(connection) => {
+                connection.was_just_used(now) || Box::pin(connection.is_usable()).await
+            }
+            Connection::Http2(connection) => {
+                connection.was_just_used(now) || Box::pin(connection.is_usable()).await
+            }
+        };
+        usable.then_some(connection)
     }
+}
+
+async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<Connection, ClientError> {
+    let opened = connect(origin, worker, phases).await?;
+    let limits = worker.settings.options.limits;
+    Ok(if opened.http2 {
+        Connection::Http2(Box::new(Http2::new(opened.stream, limits).await?))
+    } else {
+        Connection::Http1(Http1::new(opened.stream, limits))
+    })
 }
 
 /// Opens a connection to `origin` and drops it: is anybody there, and does TLS work?
 ///
 /// # Errors
 /// See [`ClientError`]; a host that does not answer within `limit` is one that cannot be connected to.
-pub async fn probe(
-    origin: &Origin,
-    tls: &Arc<ClientConfig>,
-    limit: std::time::Duration,
-) -> Result<(), ClientError> {
+pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -> Result<(), ClientError> {
+    let worker = Worker::current(settings);
     let mut phases = Phases::default();
-    match tokio::time::timeout(limit, connect(origin, tls, &mut phases)).await {
-        Ok(connected) => connected.map(|_| ()),
-        Err(_) if phases.connect_ns > 0 => Err(ClientError::Tls {
-            address: origin.authority.clone(),
-            reason: format!("no answer within {} s; does that port speak TLS?", limit.as_secs()),
-        }),
-        Err(_) => Err(ClientError::Connect {
-            address: origin.authority.clone(),
-            reason: format!("no answer within {} s", limit.as_secs()),
-        }),
+    let connecting = connect(origin, &worker, &mut phases);
+    let connected = tokio::time::timeout(limit, connecting).await.map(|opened| opened.map(|_| ()));
+    let (seconds, address) = (limit.as_secs(), origin.authority.clone());
+    match connected {
+        Ok(connected) => connected,
+        Err(_) if phases.connect_ns > 0 => {
+            let reason = format!("no answer within {seconds} s; does that port speak TLS?");
+            Err(ClientError::Tls { address, reason })
+        }
+        Err(_) if phases.resolve_ns > 0 => {
+            Err(ClientError::Connect { address, reason: format!("no answer within {seconds} s") })
+        }
+        Err(_) => {
+            let reason = format!("no DNS server answered within {seconds} s");
+            Err(ClientError::Resolve { host: origin.host.clone(), reason })
+        }
     }
 }

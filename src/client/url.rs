@@ -57,7 +57,8 @@ impl std::fmt::Display for BaseUrl {
 }
 
 impl Origin {
-    fn of(url: &Url) -> Result<Self, String> {
+    /// The origin of a URL.
+    pub(super) fn of(url: &Url) -> Result<Self, String> {
         let tls = match url.scheme() {
             "http" => false,
             "https" => true,

@@ -17,6 +17,10 @@ pub struct Deployment {
     pub targets: Option<BTreeMap<String, Reference>>,
     /// TLS options of all targets.
     pub tls: Option<Tls>,
+    /// Which HTTP is spoken.
+    pub http: Option<Http>,
+    /// Who resolves the targets' names.
+    pub dns: Option<Dns>,
     /// Headers of every request.
     pub headers: Option<BTreeMap<String, Reference>>,
     /// Who makes the requests.
@@ -39,6 +43,69 @@ pub struct Tls {
     pub cert: Option<String>,
     /// A file with the client's PEM key.
     pub key: Option<String>,
+}
+
+/// Which HTTP is spoken.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// `auto` (the default: what the server chooses by ALPN, HTTP/1.1 in clear), 1.1, or 2 (by ALPN over
+    /// TLS, by prior knowledge in clear).
+    pub version: Option<HttpVersion>,
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// What the server chooses.
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl<'de> Deserialize<'de> for HttpVersion {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // YAML reads 1.1 and 2 as numbers.
+        let written = match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        match written.as_str() {
+            "auto" => Ok(Self::Auto),
+            "1.1" => Ok(Self::Http1),
+            "2" | "2.0" => Ok(Self::Http2),
+            other => Err(serde::de::Error::custom(format!(
+                "`{other}` is not a version of HTTP that bench speaks: write auto, 1.1 or 2"
+            ))),
+        }
+    }
+}
+
+impl JsonSchema for HttpVersion {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "HttpVersion".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "auto, 1.1 or 2.",
+            "anyOf": [
+                { "type": "string", "enum": ["auto", "1.1", "2"] },
+                { "type": "number", "enum": [1.1, 2] }
+            ]
+        })
+    }
+}
+
+/// Who resolves the targets' names.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dns {
+    /// DNS servers to ask instead of all that the system asks: addresses such as 10.0.0.2 or
+    /// 127.0.0.1:5353.
+    #[schemars(length(min = 1))]
+    pub servers: Option<Vec<Reference>>,
 }
 
 /// Who makes the requests: exactly one of the kinds.

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::base::secret::Secret;
-use crate::base::units::parse_duration;
+use crate::base::units::{BYTES_MAX, parse_bytes, parse_duration};
 
 /// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
 ///
@@ -99,6 +99,35 @@ impl JsonSchema for DurationText {
             "type": "string",
             "format": "bench-duration",
             "pattern": "^\\s*([0-9.]+\\s*(ns|us|µs|ms|s|m|h)\\s*)+$"
+        })
+    }
+}
+
+/// A size in bytes: `512`, `64KiB`, `10MB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeText(pub u64);
+
+impl<'de> Deserialize<'de> for SizeText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        parse_bytes(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for SizeText {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A size in bytes, or with its unit: 512, 64KiB, 10MB, 1GiB.",
+            "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": BYTES_MAX },
+                { "type": "string", "pattern": "^\\s*[0-9.]+\\s*([kKmMgG]?[bB]|[kKmMgG][iI][bB])?\\s*$" }
+            ]
         })
     }
 }

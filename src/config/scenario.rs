@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::reference::{DurationText, Reference};
+use super::reference::{DurationText, Reference, SizeText};
 use super::runner::{Runner, WarmUp};
 
 /// A scenario. A file with one workload may write the workload's keys at the top level.
@@ -26,6 +26,8 @@ pub struct Scenario {
     pub timeout: Option<DurationText>,
     /// How long running iterations may go on after a stop (default 30s).
     pub graceful_stop: Option<DurationText>,
+    /// How the requests use HTTP.
+    pub http: Option<Http>,
     /// Actions before the load, once; what they extract is visible to all iterations.
     pub setup: Option<Vec<Step>>,
     /// Actions after the load, once, whatever happened.
@@ -44,6 +46,54 @@ pub struct Scenario {
     pub iteration: Option<Vec<Step>>,
     /// When the run counts as good.
     pub sla: Option<Sla>,
+}
+
+/// How the requests use HTTP: connections, redirects, compression, limits.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// Whose connections are: each virtual user keeps its own (`user`, the default), each iteration
+    /// opens its own (`iteration`), or the users of a worker share them (`shared`).
+    pub connections: Option<Connections>,
+    /// The most connections to one origin that the users of a worker share (default 256).
+    #[schemars(range(min = 1, max = 100_000))]
+    pub max_connections: Option<u32>,
+    /// How many redirects an action follows (default 0: the redirect itself is judged).
+    #[schemars(range(min = 0, max = 50))]
+    pub redirects: Option<u32>,
+    /// True asks for compressed answers. They are decompressed after their time was taken, if anything
+    /// looks at the body; false leaves them as they are.
+    pub decompress: Option<bool>,
+    /// The largest body of an answer, before and after decompression (default 64MiB).
+    pub max_body: Option<SizeText>,
+    /// The largest head of an answer (default 256KiB).
+    pub max_head: Option<SizeText>,
+    /// The most headers of an answer (default 256).
+    #[schemars(range(min = 1, max = 10_000))]
+    pub max_headers: Option<u32>,
+    /// The most bytes of trailers behind a chunked body (default 64KiB).
+    pub max_trailers: Option<SizeText>,
+}
+
+/// Whose connections are.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Connections {
+    /// Each virtual user keeps its own.
+    User,
+    /// Each iteration opens its own.
+    Iteration,
+    /// The users of a worker share them.
+    Shared,
+}
+
+impl JsonSchema for Connections {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Connections".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["user", "iteration", "shared"] })
+    }
 }
 
 /// One load.
@@ -106,6 +156,13 @@ pub struct Step {
     pub auth: Option<bool>,
     /// The longest that the request may take (default 30s).
     pub timeout: Option<DurationText>,
+    /// How many redirects are followed (default: that of `http`, else 0).
+    #[schemars(range(min = 0, max = 50))]
+    pub redirects: Option<u32>,
+    /// True asks for a compressed answer, false leaves one as it is (default: that of `http`).
+    pub decompress: Option<bool>,
+    /// The largest body of the answer (default: that of `http`, else 64MiB).
+    pub max_body: Option<SizeText>,
     /// What the answer must be; without it, statuses from 400 on are failures.
     pub expect: Option<Expect>,
     /// What to take out of the answer, by the variable's name.

@@ -3,7 +3,7 @@
 //! The timer is set again only when it rings too early, not for every request.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -17,9 +17,13 @@ pub(super) struct Deadline {
 
 impl Deadline {
     /// Runs `future` to its end, or until `at`: `None` then.
-    pub(super) async fn limit<F: Future>(&mut self, at: Instant, future: F) -> Option<F::Output> {
+    /// It is pinned by the caller: moving one costs more than polling it.
+    pub(super) async fn limit<F: Future>(
+        &mut self,
+        at: Instant,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
         let at = tokio::time::Instant::from_std(at);
-        let mut future = pin!(future);
         poll_fn(|cx| {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
@@ -43,6 +47,7 @@ impl Deadline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
     use std::time::Duration;
 
     #[test]
@@ -56,7 +61,7 @@ mod tests {
                 [(10, 1, true), (100, 50, true), (5, 60, false), (1, 2, false), (30, 29, true), (7, 8, false)]
             {
                 let at = tokio::time::Instant::now();
-                let future = tokio::time::sleep(Duration::from_secs(takes));
+                let future = pin!(tokio::time::sleep(Duration::from_secs(takes)));
                 let output = deadline.limit((at + Duration::from_secs(limit)).into_std(), future).await;
                 assert_eq!((output.is_some(), at.elapsed().as_secs()), (ended, takes.min(limit)));
             }

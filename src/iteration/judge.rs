@@ -38,11 +38,8 @@ impl<'a> Judged<'a> {
             return Err(("latency", format!("slower than {limit}")));
         }
         for (name, check) in &expect.headers {
-            let value = self
-                .answer
-                .headers
-                .get(name)
-                .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            let value =
+                self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
             match value {
                 None => return Err(("check", format!("the answer has no header {name}"))),
                 Some(value) => check_text(&format!("the header {name}"), &value, check, variables)?,
@@ -133,8 +130,7 @@ impl<'a> Judged<'a> {
         Ok(match place {
             Place::Header(name) => self
                 .answer
-                .headers
-                .get(name)
+                .header(name)
                 .map(|value| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned())),
             Place::Json(path) => path.query(self.json()?).first().map(Value::from_serialize),
             Place::Pointer(pointer) => self.json()?.pointer(pointer).map(Value::from_serialize),
@@ -152,9 +148,8 @@ impl<'a> Judged<'a> {
     fn json(&self) -> Result<&Json, String> {
         let parsed = self.json.get_or_init(|| {
             serde_json::from_slice(&self.answer.body).map_err(|error| {
-                let header = |name| {
-                    self.answer.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
-                };
+                let header =
+                    |name| self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
                 let content_type = header(http::header::CONTENT_TYPE).unwrap_or("none".into());
                 // Nothing asks for compression, but some servers compress all the same.
                 let encoding = header(http::header::CONTENT_ENCODING)

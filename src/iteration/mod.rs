@@ -13,11 +13,11 @@ pub mod user;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use rustls::ClientConfig;
 
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
 use crate::base::template::{Pass, Value, Variables};
+use crate::client::options::Settings;
 use crate::osprofiler::signing::Signer;
 use credentials::Credentials;
 
@@ -36,8 +36,8 @@ pub struct Context {
     pub foreign_headers: HeaderMap,
     /// Who makes the requests.
     pub credentials: Arc<Credentials>,
-    /// How to speak TLS.
-    pub tls: Arc<ClientConfig>,
+    /// How to speak HTTP and TLS.
+    pub http: Arc<Settings>,
     /// The scenario's variables and what `setup` extracted.
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
     /// What requests have in common, made when first needed.

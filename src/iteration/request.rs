@@ -10,9 +10,9 @@ use crate::client::url::{push_escaped_path, push_query_value};
 use crate::osprofiler::signing::{TraceHeaders, traceparent};
 use crate::plan::action::{Action, Body};
 
-const X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
-const X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
+static X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Appends path and query of `action`.
 pub(super) fn render_path(
@@ -110,16 +110,15 @@ pub(super) fn add_trace_headers(
     base_id: Uuid,
     point_id: Uuid,
 ) {
-    let parent = traceparent(base_id, point_id);
-    // Base64, hexadecimal and dashes: never refused.
-    let _ = output.push(&X_TRACE_INFO, signed.trace_info().as_bytes());
-    let _ = output.push(&X_TRACE_HMAC, signed.hmac().as_bytes());
-    let _ = output.push(&TRACEPARENT, parent.as_str().as_bytes());
+    let (info, hmac) = signed.as_bytes();
+    output.push_valid(&X_TRACE_INFO, info);
+    output.push_valid(&X_TRACE_HMAC, hmac);
+    output.push_valid(&TRACEPARENT, traceparent(base_id, point_id).as_bytes());
 }
 
 /// True for the headers that carry a trace.
 pub(super) fn is_trace_header(name: &HeaderName) -> bool {
-    [X_TRACE_INFO, X_TRACE_HMAC, TRACEPARENT].contains(name)
+    [&X_TRACE_INFO, &X_TRACE_HMAC, &TRACEPARENT].contains(&name)
 }
 
 pub(super) fn invalid_header(name: &HeaderName) -> TemplateError {

@@ -1,5 +1,6 @@
 //! A virtual user: one iteration after another, on its own connections.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,9 @@ use uuid::Uuid;
 use crate::base::clock::{Nanos, saturating_nanos};
 use crate::base::template::{TemplateError, Variables};
 use crate::base::units::format_ns;
+use crate::client::decode;
 use crate::client::headers::HeaderBlock;
-use crate::client::pool::{BODY_BYTES_MAX, Pool};
+use crate::client::pool::Pool;
 use crate::client::{Answer, Phases, Request};
 use crate::measure::errors::Failure;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
@@ -76,7 +78,7 @@ impl VirtualUser {
     #[must_use]
     pub fn new(context: &Context) -> Self {
         Self {
-            pool: Pool::new(Arc::clone(&context.tls), BODY_BYTES_MAX),
+            pool: Pool::new(&context.http),
             sample: IterationSample::default(),
             under_way: None,
             began: None,
@@ -168,6 +170,7 @@ impl VirtualUser {
     }
 
     fn begin(&mut self, assignment: &Assignment<'_>, start_ns: Nanos) {
+        self.pool.begin_iteration();
         let mut actions = std::mem::take(&mut self.sample.actions);
         actions.clear();
         self.under_way = None;
@@ -262,18 +265,24 @@ impl VirtualUser {
             own: &self.headers,
             body,
             started: sent,
+            redirects_max: action.redirects_max,
+            body_bytes_max: action.body_bytes_max,
             keep_headers: action.needs_headers(),
             keep_body: action.needs_body(),
         };
-        let sending = self.pool.send(request, &mut self.phases);
-        let answer = self.deadline.limit(pass.limit(action, sent), sending).await;
+        let mut answer = {
+            let sending = pin!(self.pool.send(request, &mut self.phases));
+            self.deadline.limit(pass.limit(action, sent), sending).await
+        };
         let ended = match &answer {
             Some(Ok(answer)) => answer.ended,
             _ => Instant::now(),
         };
         self.under_way = None;
-        let duration = ended.saturating_duration_since(sent);
-        let verdict = match &answer {
+        // What redirects took is a phase of its own.
+        let redirected = Duration::from_nanos(self.phases.redirect_ns);
+        let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
+        let verdict = match &mut answer {
             Some(Ok(answer)) => judge(answer, action, duration, variables),
             Some(Err(error)) => Err((error.class(), error.to_string())),
             None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
@@ -323,11 +332,17 @@ impl Pass<'_> {
 }
 
 fn judge(
-    answer: &Answer,
+    answer: &mut Answer,
     action: &Action,
     duration: Duration,
     variables: &mut Variables,
 ) -> Result<(), (&'static str, String)> {
+    if action.decompress && action.needs_body() {
+        let decoded = decode::decoded(answer.headers.as_deref(), &answer.body, action.body_bytes_max);
+        if let Some(body) = decoded.map_err(|error| (error.class(), error.to_string()))? {
+            answer.body = body;
+        }
+    }
     let judged = Judged::new(answer);
     judged.check(action, duration, variables)?;
     judged.extract(&action.extracts, variables)

@@ -4,7 +4,6 @@
 //! verifier that is stricter than OSProfiler would leave requests untraced that Keystone traces.
 //! Nothing here may allocate while encoding: the load generator signs on its hot path.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const PAD: u8 = b'=';
 
 /// The length of the encoded text, padding included.
@@ -12,21 +11,34 @@ pub(super) const fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// Encodes `bytes` into `text`, which must be [`encoded_len`] long; what does not fit is left out.
+/// Encodes `bytes` into `text`, which must be [`encoded_len`] long.
 pub(super) fn encode_into(bytes: &[u8], text: &mut [u8]) {
     debug_assert_eq!(encoded_len(bytes.len()), text.len());
-    for (three, four) in bytes.chunks(3).zip(text.chunks_exact_mut(4)) {
-        let byte = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
-        let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
-        for (position, character) in four.iter_mut().enumerate() {
-            *character = if position > three.len() {
-                PAD
-            } else {
-                ALPHABET[(bits >> (18 - 6 * position)) as usize & 63]
-            };
-        }
+    let (threes, rest) = bytes.as_chunks::<3>();
+    let (fours, last) = text.split_at_mut_checked(threes.len() * 4).unwrap_or_default();
+    for (three, four) in threes.iter().zip(fours.as_chunks_mut::<4>().0) {
+        let bits = u32::from_be_bytes([0, three[0], three[1], three[2]]) as usize;
+        let ([a, b], [c, d]) = (PAIRS[bits >> 12], PAIRS[bits & 0xfff]);
+        *four = [a, b, c, d];
+    }
+    if let ([first, second @ ..], Some(four)) = (rest, last.first_chunk_mut::<4>()) {
+        let bits = u32::from_be_bytes([0, *first, second.first().copied().unwrap_or(0), 0]) as usize;
+        let ([a, b], [c, _]) = (PAIRS[bits >> 12], PAIRS[bits & 0xfff]);
+        *four = [a, b, if second.is_empty() { PAD } else { c }, PAD];
     }
 }
+
+/// The two characters of every twelve bits.
+static PAIRS: [[u8; 2]; 4096] = {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut pairs = [[0; 2]; 4096];
+    let mut bits = 0;
+    while bits < 4096 {
+        pairs[bits] = [ALPHABET[bits >> 6], ALPHABET[bits & 63]];
+        bits += 1;
+    }
+    pairs
+};
 
 /// Encodes arbitrary bytes.
 pub(super) fn encode(bytes: &[u8]) -> String {

@@ -150,6 +150,13 @@ impl TraceHeaders {
         text(&self.info)
     }
 
+    /// The values of [`X_TRACE_INFO`] and [`X_TRACE_HMAC`] as they are sent: ASCII without control
+    /// characters.
+    #[must_use]
+    pub fn as_bytes(&self) -> (&[u8], &[u8]) {
+        (&self.info, &self.hmac)
+    }
+
     /// The value of [`X_TRACE_HMAC`].
     #[must_use]
     pub fn hmac(&self) -> &str {
@@ -167,6 +174,12 @@ impl Traceparent {
     pub fn as_str(&self) -> &str {
         text(&self.0)
     }
+
+    /// The header's value as it is sent: ASCII without control characters.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// The W3C Trace Context (version 00, sampled) of the same trace and point, for services that speak
@@ -180,13 +193,24 @@ pub fn traceparent(base_id: Uuid, point_id: Uuid) -> Traceparent {
 }
 
 fn hex<const BYTES: usize, const DIGITS: usize>(bytes: &[u8; BYTES]) -> [u8; DIGITS] {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [b'0'; DIGITS];
-    for (byte, pair) in bytes.iter().zip(digits.chunks_exact_mut(2)) {
-        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {
+        *pair = HEX_PAIRS[usize::from(*byte)];
     }
     digits
 }
+
+/// The two digits of every byte.
+static HEX_PAIRS: [[u8; 2]; 256] = {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [HEX[byte >> 4], HEX[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
 
 /// The bytes are ASCII by construction, so the fallback never shows.
 fn text(ascii: &[u8]) -> &str {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::ACCEPT_ENCODING;
 use http::{HeaderName, Method};
 
 use crate::base::diagnostics::Fault;
@@ -15,6 +16,8 @@ use crate::config::scenario;
 use super::condition::{Expect, Extract};
 use super::deployment::{DEFAULT_TARGET, Deployment, at, header, key_span};
 use super::json::JsonTemplate;
+use crate::client::decode;
+use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
 
 const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
@@ -54,6 +57,12 @@ pub struct Action {
     pub signed: bool,
     /// The longest that it may take.
     pub timeout: Duration,
+    /// How many redirects are followed.
+    pub redirects_max: u32,
+    /// Whether a compressed body is decompressed before anything looks at it.
+    pub decompress: bool,
+    /// The largest body that is read, in bytes.
+    pub body_bytes_max: u64,
     /// What the answer must be.
     pub expect: Expect,
     /// What is taken out of the answer.
@@ -108,6 +117,8 @@ pub(super) struct Compiler<'a> {
     pub(super) known: BTreeSet<String>,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
+    /// What counts for actions that say nothing else.
+    pub(super) http: scenario::Http,
 }
 
 impl Compiler<'_> {
@@ -193,6 +204,11 @@ impl Compiler<'_> {
                 }
             }
         }
+        if step.decompress.or(self.http.decompress) == Some(true)
+            && !headers.iter().any(|(name, _)| *name == ACCEPT_ENCODING)
+        {
+            headers.extend(self.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
+        }
         let body = self.body(step, node);
         let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
         self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
@@ -217,6 +233,9 @@ impl Compiler<'_> {
             authorised: step.auth.unwrap_or(true) && !foreign,
             signed: !foreign,
             timeout: step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0),
+            redirects_max: step.redirects.or(self.http.redirects).unwrap_or(0),
+            decompress: step.decompress.or(self.http.decompress).unwrap_or(true),
+            body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
             expect,
             extracts,
             label,

@@ -12,6 +12,7 @@ use crate::osprofiler::driver::Collector;
 
 use super::references::{self, Env};
 use crate::client::keystone::Credentials;
+use crate::client::options::{DnsOptions, Version};
 use crate::client::tls::TlsOptions;
 use crate::client::url::BaseUrl;
 
@@ -31,6 +32,10 @@ pub struct Deployment {
     pub targets: Vec<(String, BaseUrl)>,
     /// TLS options.
     pub tls: TlsOptions,
+    /// Which HTTP is spoken.
+    pub http_version: Version,
+    /// Who resolves the targets' names.
+    pub dns: DnsOptions,
     /// Headers of every request.
     pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// Who makes the requests.
@@ -216,6 +221,8 @@ impl<'a> Resolver<'a> {
                 (tls.and_then(|tls| tls.cert.as_deref()), at(root, &["tls", "cert"])),
                 (tls.and_then(|tls| tls.key.as_deref()), at(root, &["tls", "key"])),
             ),
+            http_version: super::http::version(value.http.as_ref().and_then(|http| http.version)),
+            dns: self.dns(value.dns.as_ref(), root),
             headers,
             auth: auth?,
             profiler_enabled: profiler.and_then(|profiler| profiler.enabled).unwrap_or(true),
@@ -279,6 +286,8 @@ impl<'a> Resolver<'a> {
             file: self.path.to_path_buf(),
             targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.root())],
             tls,
+            http_version: Version::default(),
+            dns: DnsOptions::default(),
             headers: Vec::new(),
             auth: Auth::Keystone(Credentials {
                 auth_url: v3_url(auth_url),
@@ -374,6 +383,20 @@ impl<'a> Resolver<'a> {
             }
         }
         headers
+    }
+
+    fn dns(&mut self, dns: Option<&config::Dns>, root: &Node) -> DnsOptions {
+        let mut servers = Vec::new();
+        let written = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();
+        for (index, reference) in written.enumerate() {
+            let node = item(at(root, &["dns", "servers"]), index);
+            let Some(text) = self.text(reference, node) else { continue };
+            match super::http::server(&text) {
+                Ok(server) => servers.push(server),
+                Err(message) => self.faults.push(Fault::with_remedy(node.span.clone(), &message)),
+            }
+        }
+        DnsOptions { servers }
     }
 
     fn tls(

@@ -7,6 +7,7 @@
 pub mod action;
 pub mod condition;
 pub mod deployment;
+mod http;
 pub mod json;
 pub mod references;
 pub mod runner;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::template::Value;
+use crate::client::options::HttpOptions;
 use action::Step;
 use deployment::Deployment;
 use runner::Runner;
@@ -41,6 +43,8 @@ pub struct Plan {
     pub profiling_off: Option<String>,
     /// The variables that all iterations share, without those of `setup`.
     pub variables: Vec<(Arc<str>, Value)>,
+    /// How HTTP is spoken.
+    pub http: HttpOptions,
     /// Actions before the load.
     pub setup: Vec<Step>,
     /// The loads.

@@ -79,6 +79,7 @@ pub fn build(
         sha256: hex_sha256(document.source.text.as_bytes()),
         set: options.set.clone(),
         profiling_off: profiling_off(&deployment, value, options),
+        http: super::http::options(value.http.as_ref(), &deployment),
         deployment,
         variables,
         setup,
@@ -146,6 +147,7 @@ fn compile(
         known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
         faults: Vec::new(),
         warnings: Vec::new(),
+        http: value.http.unwrap_or_default(),
     };
     let variables = compiler.variables(file, value, root, options, env);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));

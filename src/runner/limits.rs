@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::client::options::Connections;
 use crate::client::url::Origin;
 use crate::plan::runner::Model;
 use crate::plan::{Plan, Workload};
@@ -35,11 +36,12 @@ struct System {
 }
 
 /// Raises the limit of descriptors as far as it may be, and holds the plan against the limits. Each
-/// connection takes `ends` descriptors of this process: two when it serves the target itself.
+/// connection takes `ends` descriptors of this process: two when it serves the target itself. Where
+/// the users of a worker share connections, there are no more than `workers` allow.
 ///
 /// # Errors
 /// The load cannot be made; says what to do.
-pub fn prepare(plan: &Plan, ends: u64) -> Result<Limits, String> {
+pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
     raise_descriptors();
     let system =
         System { descriptors: descriptors().map(|(soft, _)| soft), ports: ports(), free_bytes: free_bytes() };
@@ -48,7 +50,9 @@ pub fn prepare(plan: &Plan, ends: u64) -> Result<Limits, String> {
     } else {
         plan.workloads.iter().map(|workload| vec![workload]).collect()
     };
-    let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, ends)).collect();
+    let shared = (plan.http.connections == Connections::Shared)
+        .then(|| plan.http.connections_max.0 as u64 * u64::from(workers));
+    let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, ends, shared)).collect();
     hold(&needs, &system)
 }
 
@@ -68,7 +72,7 @@ struct Need {
 }
 
 impl Need {
-    fn of(group: &[&Workload], ends: u64) -> Self {
+    fn of(group: &[&Workload], ends: u64, shared: Option<u64>) -> Self {
         let mut need = Self { ends, connections_each: 1, ..Self::default() };
         for workload in group {
             let mut origins: Vec<&Origin> = Vec::new();
@@ -87,7 +91,7 @@ impl Need {
             for origin in origins {
                 let one_address = origin.host == "localhost" || origin.host.parse::<IpAddr>().is_ok();
                 let entry = need.connections.entry(format!("{}:{}", origin.host, origin.port));
-                entry.or_insert((0, one_address)).0 += users;
+                entry.or_insert((0, one_address)).0 += users.min(shared.unwrap_or(users));
             }
         }
         need

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -44,7 +45,11 @@ impl Post {
         let assignment =
             Assignment { workload: self.running.workload, name: &self.running.name, number, warm_up, due_ns };
         self.counters().started.bump();
-        let ended = caught(user.iterate(&load.context, &assignment, &plan.steps, &plan.runner)).await;
+        // Pinned here and lent: a future that is handed over takes its place twice, in each user.
+        let ended = {
+            let iteration = pin!(user.iterate(&load.context, &assignment, &plan.steps, &plan.runner));
+            caught(iteration).await
+        };
         if let Ok((sample, failure)) = ended {
             sample.error = failure.map_or(0, |failure| self.recorder.borrow_mut().failure(failure));
             self.record(sample);
@@ -89,8 +94,7 @@ impl Post {
 }
 
 /// Ends with `Err` when `iteration` panics; the panic's message is on standard error then.
-async fn caught<T>(iteration: impl Future<Output = T>) -> Result<T, ()> {
-    let mut iteration = std::pin::pin!(iteration);
+async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T, ()> {
     std::future::poll_fn(|cx| {
         // Nothing that the iteration used is looked at after a panic.
         match catch_unwind(AssertUnwindSafe(|| iteration.as_mut().poll(cx))) {
@@ -120,7 +124,7 @@ mod tests {
             }
             steps
         };
-        let ended = (0..6).map(|steps| runtime.block_on(caught(panicking(steps))));
+        let ended = (0..6).map(|steps| runtime.block_on(caught(pin!(panicking(steps)))));
         assert_eq!(ended.collect::<Vec<_>>(), [Err(()), Err(()), Err(()), Err(()), Ok(4), Ok(5)]);
     }
 }

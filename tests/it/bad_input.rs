@@ -506,7 +506,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     20 | paralel: true
        | ^^^^^^^
        |
-       = help: known keys: title, deployment, variables, profile, timeout, graceful_stop, setup, teardown, workloads, runner, iteration, sla
+       = help: known keys: title, deployment, variables, profile, timeout, graceful_stop, http, setup, teardown, workloads, runner, iteration, sla
 
     scenario.yaml: 16 faults
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bench::client::headers::HeaderBlock;
-use bench::client::pool::{BODY_BYTES_MAX, Pool};
+use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings};
+use bench::client::pool::Pool;
 use bench::client::url::BaseUrl;
 use bench::client::{Phases, Request, tls};
 use bytes::Bytes;
@@ -27,7 +28,7 @@ fn sorted(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
 
 async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
     let options = tls::TlsOptions { verify: false, ca: None, identity: None };
-    let mut pool = Pool::new(tls::config(&options, false).unwrap(), BODY_BYTES_MAX);
+    let mut pool = Pool::new(&Settings::new(&tls::config(&options, false).unwrap(), HttpOptions::default()));
     let request = Request {
         method,
         origin: &url.origin,
@@ -36,13 +37,15 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
         own: &HeaderBlock::default(),
         body: &Bytes::new(),
         started: std::time::Instant::now(),
+        redirects_max: 0,
+        body_bytes_max: BODY_BYTES_MAX,
         keep_headers: true,
         keep_body: true,
     };
     let mut phases = Phases::default();
     let answer = tokio::time::timeout(LIMIT, pool.send(request, &mut phases)).await.unwrap().ok()?;
     assert_eq!(answer.body.len() as u64, answer.body_bytes);
-    Some((answer.status.as_u16(), sorted(&answer.headers), answer.body))
+    Some((answer.status.as_u16(), sorted(answer.headers.as_deref()?), answer.body))
 }
 
 async fn hypers(url: &BaseUrl, method: &Method) -> Option<Seen> {

@@ -251,7 +251,7 @@ fn answers_that_are_not_what_the_scenario_expects() {
                 After::Keep
             }),
             extract.to_owned(),
-            Fail("extract", "content encoding: gzip"),
+            Fail("protocol", "content encoding: gzip"),
         ),
         (
             "JSON under another content type",
@@ -618,7 +618,8 @@ fn a_machine_out_of_descriptors_is_not_the_services_fault() {
 /// The client asks the system, not only its own runtime, which may not have heard yet.
 #[test]
 fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
-    use bench::client::pool::{BODY_BYTES_MAX, Pool};
+    use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings};
+    use bench::client::pool::Pool;
     use bench::client::{Phases, Request, headers::HeaderBlock, tls, url::BaseUrl};
 
     let folder = tempfile::tempdir().unwrap();
@@ -636,7 +637,8 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
         Server::tls(&ca, closes("")),
     ] {
         let options = tls::TlsOptions { verify: false, ca: None, identity: None };
-        let mut pool = Pool::new(tls::config(&options, false).unwrap(), BODY_BYTES_MAX);
+        let mut pool =
+            Pool::new(&Settings::new(&tls::config(&options, false).unwrap(), HttpOptions::default()));
         let base = BaseUrl::parse(&server.url()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -650,6 +652,8 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     own: &HeaderBlock::default(),
                     body: &bytes::Bytes::new(),
                     started: std::time::Instant::now(),
+                    redirects_max: 0,
+                    body_bytes_max: BODY_BYTES_MAX,
                     keep_headers: false,
                     keep_body: true,
                 };

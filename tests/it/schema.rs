@@ -102,6 +102,8 @@ targets:
   default: http://127.0.0.1:8080/base
   other: { env: OTHER_URL, default: "https://[::1]:8443" }
 tls: { verify: false, ca: ca.pem, cert: client.pem, key: client.key }
+http: { version: 1.1 }
+dns: { servers: [10.0.0.2, "127.0.0.1:5353"] }
 headers: { User-Agent: somebody, X-Secret: { file: secret.txt } }
 auth:
   keystone:
@@ -129,6 +131,15 @@ variables:
 profile: true
 timeout: 1h30m
 graceful_stop: 5s
+http:
+  connections: shared
+  max_connections: 10
+  redirects: 3
+  decompress: true
+  max_body: 1MiB
+  max_head: 64 kB
+  max_headers: 100
+  max_trailers: 4096
 setup:
   - action: prepare
     post: /v3/things
@@ -150,6 +161,9 @@ workloads:
         query: { n: "{{ iteration }}", exact: true, limit: 10 }
         json: { user: "{{ auth.username }}", count: "{{ count + 1 }}", list: [1, { a: ~ }] }
         timeout: 5s
+        redirects: 0
+        decompress: false
+        max_body: 65536
         expect:
           status: 201
           headers: { Content-Type: { contains: json }, Server: { matches: "^x" } }

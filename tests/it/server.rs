@@ -101,6 +101,14 @@ impl Server {
         Self::with(Box::new(script), true, None)
     }
 
+    /// The same, at this address.
+    pub(crate) fn start_at(
+        address: SocketAddr,
+        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+    ) -> Self {
+        Self::listening(TcpListener::bind(address).unwrap(), Box::new(script), true, None)
+    }
+
     /// The same, but it runs the script as soon as it has the headers, and never reads a body.
     pub(crate) fn deaf(script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static) -> Self {
         Self::with(Box::new(script), false, None)
@@ -133,7 +141,15 @@ impl Server {
     }
 
     fn with(script: Box<Script>, reads_bodies: bool, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::listening(TcpListener::bind(("127.0.0.1", 0)).unwrap(), script, reads_bodies, tls)
+    }
+
+    fn listening(
+        listener: TcpListener,
+        script: Box<Script>,
+        reads_bodies: bool,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             script,
@@ -154,6 +170,11 @@ impl Server {
     pub(crate) fn url(&self) -> String {
         let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The requests so far, in the order in which they arrived.

@@ -24,7 +24,9 @@ const RANKS: [(&str, u8); 15] = [
 const LINES_MAX: usize = 600;
 
 /// Crates that only one room may name.
-const OWNERS: [(&str, &[&str]); 8] = [
+const OWNERS: [(&str, &[&str]); 10] = [
+    ("h2::", &["client/http2.rs", "client/error.rs"]),
+    ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs"]),
     ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs"]),

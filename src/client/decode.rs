@@ -1,0 +1,192 @@
+//! Taking the compression off a body, after its time was taken: gzip, deflate, br, zstd.
+//!
+//! Bounded: a small body that unfolds beyond the limit is refused before it is in memory. Nothing is
+//! decoded that nobody looks at.
+
+use std::io::{self, Read};
+
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+
+use super::error::ClientError;
+
+/// What is asked for when a scenario asks for compression.
+pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
+/// A body may be compressed more than once; nobody does that more often.
+const CODINGS_MAX: usize = 4;
+const READ_BYTES: usize = 32 * 1024;
+
+/// The body as it was before it was compressed; `None` when it was not.
+///
+/// # Errors
+/// Codings that are unknown, bodies that are damaged or unfold to more than `bytes_max`.
+pub fn decoded(
+    headers: Option<&HeaderMap>,
+    body: &[u8],
+    bytes_max: u64,
+) -> Result<Option<Vec<u8>>, ClientError> {
+    let Some(headers) = headers else { return Ok(None) };
+    let mut codings = Vec::new();
+    for value in headers.get_all(CONTENT_ENCODING) {
+        let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        let named = value.split(',').map(str::trim).filter(|coding| !matches!(*coding, "" | "identity"));
+        codings.extend(named.map(str::to_owned));
+    }
+    if codings.is_empty() || body.is_empty() {
+        return Ok(None);
+    }
+    if codings.len() > CODINGS_MAX {
+        return Err(ClientError::Protocol(format!("its body is compressed {} times", codings.len())));
+    }
+    let mut current: Option<Vec<u8>> = None;
+    // The last one named was the last one applied.
+    for coding in codings.iter().rev() {
+        let input = current.as_deref().unwrap_or(body);
+        current = Some(one(coding, input, bytes_max)?);
+    }
+    Ok(current)
+}
+
+fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientError> {
+    let damaged = |error: io::Error| {
+        ClientError::Protocol(format!("its body cannot be decoded (content encoding: {coding}): {error}"))
+    };
+    match coding {
+        "gzip" | "x-gzip" => unfold(flate2::read::MultiGzDecoder::new(input), bytes_max, damaged),
+        "deflate" if has_zlib_head(input) => {
+            unfold(flate2::read::ZlibDecoder::new(input), bytes_max, damaged)
+        }
+        // Some servers take the name at its word and send no zlib head.
+        "deflate" => unfold(flate2::read::DeflateDecoder::new(input), bytes_max, damaged),
+        "br" => unfold(brotli_decompressor::Decompressor::new(input, READ_BYTES), bytes_max, damaged),
+        "zstd" => {
+            let decoder = ruzstd::decoding::StreamingDecoder::new(input);
+            let decoder = decoder.map_err(|error| damaged(io::Error::other(error.to_string())))?;
+            unfold(decoder, bytes_max, damaged)
+        }
+        other => Err(ClientError::Protocol(format!(
+            "its body has the unknown content encoding `{}`; ask for another with the header Accept-Encoding",
+            other.chars().take(40).collect::<String>()
+        ))),
+    }
+}
+
+/// RFC 1950: the method is deflate, and the first two bytes are a multiple of 31.
+fn has_zlib_head(input: &[u8]) -> bool {
+    matches!(input, [first, second, ..]
+        if first & 0x0f == 8 && (u16::from(*first) * 256 + u16::from(*second)).is_multiple_of(31))
+}
+
+fn unfold(
+    decoder: impl Read,
+    bytes_max: u64,
+    damaged: impl Fn(io::Error) -> ClientError,
+) -> Result<Vec<u8>, ClientError> {
+    let mut output = Vec::new();
+    let read = decoder.take(bytes_max.saturating_add(1)).read_to_end(&mut output).map_err(damaged)?;
+    if read as u64 > bytes_max {
+        return Err(ClientError::BodyTooLarge { limit: bytes_max });
+    }
+    Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+    use std::io::Write as _;
+
+    fn encoded_as(value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(value))])
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zlib(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn deflate(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    /// `hello hello hello hello`, by the reference program.
+    const BROTLI: [u8; 20] = [
+        0x1b, 0x16, 0x00, 0xf8, 0x8d, 0x94, 0x6e, 0xde, 0x44, 0x55, 0x86, 0x96, 0x6c, 0x20, 0x6f, 0x21, 0x4f,
+        0x1c, 0xe0, 0x38,
+    ];
+
+    #[test]
+    fn every_coding_is_taken_off() {
+        let text = b"hello hello hello hello";
+        for (name, body) in [
+            ("gzip", gzip(text)),
+            ("X-Gzip", gzip(text)),
+            ("gzip", [gzip(&text[..6]), gzip(&text[6..])].concat()),
+            ("deflate", zlib(text)),
+            ("deflate", deflate(text)),
+            ("br", BROTLI.to_vec()),
+            ("zstd", zstd(text)),
+            ("identity, gzip", gzip(text)),
+            ("gzip, zstd", zstd(&gzip(text))),
+        ] {
+            let decoded = decoded(Some(&encoded_as(name)), &body, 1000).unwrap();
+            assert_eq!(decoded.as_deref(), Some(&text[..]), "{name}");
+        }
+        for (name, body) in [("identity", &text[..]), ("", text), ("gzip", b"")] {
+            assert!(decoded(Some(&encoded_as(name)), body, 1000).unwrap().is_none(), "{name}");
+        }
+        assert!(decoded(None, text, 1000).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_damaged_unknown_or_too_large_is_refused() {
+        let bomb = gzip(&vec![0; 10 << 20]);
+        assert!(bomb.len() < 20_000);
+        for (name, body, class, part) in [
+            ("gzip", bomb.clone(), "body_limit", "larger than 1000 bytes"),
+            ("gzip, gzip", gzip(&bomb), "body_limit", "larger than 1000 bytes"),
+            ("zstd", zstd(&vec![0; 1 << 20]), "body_limit", "larger than 1000 bytes"),
+            ("deflate", zlib(&vec![0; 1 << 20]), "body_limit", "larger than 1000 bytes"),
+            ("gzip", b"no gzip at all".to_vec(), "protocol", "content encoding: gzip"),
+            ("gzip", gzip(b"cut off")[..12].to_vec(), "protocol", "content encoding: gzip"),
+            ("br", b"\xff\xff\xff\xff\xff\xff".to_vec(), "protocol", "content encoding: br"),
+            ("zstd", b"no zstd at all".to_vec(), "protocol", "content encoding: zstd"),
+            ("compress", b"x".to_vec(), "protocol", "unknown content encoding `compress`"),
+            ("gzip,gzip,gzip,gzip,gzip", gzip(b"x"), "protocol", "compressed 5 times"),
+        ] {
+            let error = decoded(Some(&encoded_as(name)), &body, 1000).unwrap_err();
+            assert_eq!(error.class(), class, "{name}: {error}");
+            assert!(error.to_string().contains(part), "{name}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in any::<usize>(), byte in any::<u8>()) {
+            for name in ["gzip", "deflate", "br", "zstd"] {
+                let _ = decoded(Some(&encoded_as(name)), &bytes, 10_000);
+            }
+            for (name, mut body) in [("gzip", gzip(&bytes)), ("deflate", zlib(&bytes)), ("zstd", zstd(&bytes))] {
+                let whole = decoded(Some(&encoded_as(name)), &body, 10_000).unwrap();
+                prop_assert_eq!(whole.as_deref(), Some(bytes.as_slice()));
+                let at = at % body.len();
+                body[at] = byte;
+                let _ = decoded(Some(&encoded_as(name)), &body, 10_000);
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! HTTP/2 of the load path, on the h2 crate: one connection of a virtual user, or one that the users
+//! of a worker share.
+//!
+//! A connection of one user is driven by the request that is under way, which saves waking another
+//! task twice for each; a shared one has a task of its own. A frame that comes while nobody uses a
+//! connection (a ping, GOAWAY) is read before the next request. Nothing is retried, also not what a
+//! server refused; streams end with their request.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::{Connection, SendRequest};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderName, Method, Uri};
+
+use crate::base::clock::saturating_nanos;
+
+use super::connect::Stream;
+use super::error::ClientError;
+use super::headers::HeaderBlock;
+use super::options::Limits;
+use super::{Answer, Phases, Request};
+
+/// How much a server may send before it is read, of one answer and of all.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// A connection that was idle for longer is looked at before it serves again, as in HTTP/1.1.
+const LOOK_AFTER_IDLE: Duration = Duration::from_micros(200);
+/// Values up to this length may be kept in the table of headers that both sides keep; a longer one is
+/// a token or a trace, and one that changes each time would only push out the others.
+const INDEXED_BYTES_MAX: usize = 64;
+/// Headers of HTTP/1.1's connections, which HTTP/2 forbids (RFC 9113, section 8.2.2).
+const FORBIDDEN: [HeaderName; 6] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    TE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// A connection of one user.
+pub(super) struct Http2 {
+    sender: SendRequest<Bytes>,
+    /// `None` once it has ended.
+    driver: Option<Pin<Box<Connection<Stream, Bytes>>>>,
+    /// Why it has ended, if the server said so.
+    farewell: Option<h2::Reason>,
+    limits: Limits,
+    requests: u64,
+    idle_since: Instant,
+}
+
+/// A connection that several users share.
+pub(super) struct SharedHttp2 {
+    sender: SendRequest<Bytes>,
+    driver: tokio::task::JoinHandle<()>,
+    farewell: Arc<OnceLock<h2::Reason>>,
+    limits: Limits,
+    requests: Cell<u64>,
+    /// Requests under way.
+    pub(super) in_flight: Cell<usize>,
+}
+
+async fn handshake(
+    stream: Stream,
+    limits: &Limits,
+) -> Result<(SendRequest<Bytes>, Connection<Stream, Bytes>), ClientError> {
+    let list_bytes = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
+    h2::client::Builder::new()
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(list_bytes)
+        .handshake(stream)
+        .await
+        .map_err(|error| ClientError::http2(&error, false, false))
+}
+
+impl Http2 {
+    pub(super) async fn new(stream: Stream, limits: Limits) -> Result<Self, ClientError> {
+        let (sender, connection) = handshake(stream, &limits).await?;
+        let driver = Some(Box::pin(connection));
+        Ok(Self { sender, driver, farewell: None, limits, requests: 0, idle_since: Instant::now() })
+    }
+
+    /// True when another request can be sent, and so short a time after the last answer that looking
+    /// would tell nothing.
+    pub(super) fn was_just_used(&self, now: Instant) -> bool {
+        self.driver.is_some() && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
+    }
+
+    /// True when another request can be sent; reads what the server sent in the meantime.
+    pub(super) async fn is_usable(&mut self) -> bool {
+        poll_fn(|cx| {
+            let Some(driver) = &mut self.driver else { return Poll::Ready(false) };
+            if driver.as_mut().poll(cx).is_ready() {
+                self.driver = None;
+                return Poll::Ready(false);
+            }
+            // After GOAWAY the connection may live on, but for no new request.
+            Poll::Ready(!matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_))))
+        })
+        .await
+    }
+
+    /// Sends a request and reads its answer, noting send, wait and receive. Afterwards
+    /// [`Self::is_open`] tells whether the connection may serve again.
+    pub(super) async fn exchange(
+        &mut self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Answer, ClientError> {
+        let reused = self.requests > 0;
+        self.requests += 1;
+        let mut times = Times::start(request, phases);
+        let Self { sender, driver, farewell, limits, .. } = self;
+        let outcome = {
+            let written = Cell::new(None);
+            let mut talk = pin!(talk(sender, request, limits, &mut times));
+            let outcome = poll_fn(|cx| {
+                // Before the request is there, nothing is to be driven; later what has come is read
+                // first, so that the answer is seen at once.
+                if written.get().is_some() {
+                    drive(driver, farewell, cx);
+                }
+                let outcome = talk.as_mut().poll(cx);
+                if outcome.is_pending() && written.get().is_none() {
+                    drive(driver, farewell, cx);
+                    written.set(Some(Instant::now()));
+                }
+                outcome
+            })
+            .await;
+            (outcome, written.get())
+        };
+        let (outcome, written) = outcome;
+        times.sent = times.sent.max(written);
+        self.idle_since = times.note(phases);
+        outcome.map_err(|error| error.told(times.first.is_some(), reused, self.farewell))
+    }
+
+    /// False once the connection has ended.
+    pub(super) fn is_open(&self) -> bool {
+        self.driver.is_some()
+    }
+}
+
+/// Lets the connection write and read.
+fn drive(
+    driver: &mut Option<Pin<Box<Connection<Stream, Bytes>>>>,
+    farewell: &mut Option<h2::Reason>,
+    cx: &mut Context<'_>,
+) {
+    let Some(driving) = driver else { return };
+    // Whatever ended it, the request hears of it too.
+    if let Poll::Ready(ended) = driving.as_mut().poll(cx) {
+        *farewell = ended.err().and_then(|error| remote_reason(&error));
+        *driver = None;
+    }
+}
+
+/// The reason that the server gave with GOAWAY.
+fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
+    error.reason().filter(|_| error.is_remote() && error.is_go_away())
+}
+
+impl SharedHttp2 {
+    pub(super) async fn new(stream: Stream, limits: Limits) -> Result<Self, ClientError> {
+        let (sender, mut connection) = handshake(stream, &limits).await?;
+        let ping_pong = connection.ping_pong();
+        let farewell = Arc::new(OnceLock::new());
+        let heard = Arc::clone(&farewell);
+        let driver = tokio::spawn(async move {
+            // Whatever ended it, the requests hear of it too.
+            if let Some(reason) = connection.await.err().and_then(|error| remote_reason(&error)) {
+                let _ = heard.set(reason);
+            }
+        });
+        let shared =
+            Self { sender, driver, farewell, limits, requests: Cell::new(0), in_flight: Cell::new(0) };
+        if let Some(mut ping_pong) = ping_pong {
+            // The server's settings come before its pong: only then it is known how many requests may
+            // run beside each other. One that ends the connection instead tells the request so.
+            let _ = ping_pong.ping(h2::Ping::opaque()).await;
+        }
+        Ok(shared)
+    }
+
+    /// False once the connection has ended, or takes no more requests.
+    pub(super) async fn is_open(&self) -> bool {
+        let mut sender = self.sender.clone();
+        let refused = poll_fn(|cx| Poll::Ready(matches!(sender.poll_ready(cx), Poll::Ready(Err(_))))).await;
+        !refused && !self.driver.is_finished()
+    }
+
+    /// True while the server lets another request run beside those that are under way.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight.get() < self.sender.current_max_send_streams()
+    }
+
+    /// Sends a request and reads its answer, noting send, wait and receive.
+    pub(super) async fn exchange(
+        &self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Answer, ClientError> {
+        let reused = self.requests.replace(self.requests.get() + 1) > 0;
+        self.in_flight.set(self.in_flight.get() + 1);
+        let _under_way = UnderWay(&self.in_flight);
+        let mut times = Times::start(request, phases);
+        let mut sender = self.sender.clone();
+        let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
+        times.note(phases);
+        outcome.map_err(|error| error.told(times.first.is_some(), reused, self.farewell.get().copied()))
+    }
+}
+
+impl Drop for SharedHttp2 {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A request under way, also one that is cut off.
+struct UnderWay<'a>(&'a Cell<usize>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// When what happened.
+struct Times {
+    started: Instant,
+    sent: Option<Instant>,
+    first: Option<Instant>,
+}
+
+impl Times {
+    fn start(request: &Request<'_>, phases: &mut Phases) -> Self {
+        phases.http2 = true;
+        let started = if phases.opened { Instant::now() } else { request.started };
+        Self { started, sent: None, first: None }
+    }
+
+    /// Notes the phases; gives the time at which the answer ended.
+    fn note(&self, phases: &mut Phases) -> Instant {
+        let ended = Instant::now();
+        let first = self.first.unwrap_or(ended);
+        // An answer may begin before all of the request is sent.
+        let sent = self.sent.unwrap_or(ended).min(first);
+        phases.send_ns = saturating_nanos(sent.saturating_duration_since(self.started));
+        phases.wait_ns = saturating_nanos(first.saturating_duration_since(sent));
+        phases.receive_ns = saturating_nanos(ended - first);
+        ended
+    }
+}
+
+/// Why there is no answer.
+enum Broken {
+    Connection(h2::Error),
+    Answer(ClientError),
+}
+
+impl Broken {
+    fn told(self, answered: bool, reused: bool, farewell: Option<h2::Reason>) -> ClientError {
+        match self {
+            // The connection broke because the server had said that it would.
+            Self::Connection(error) => match farewell.filter(|_| error.is_io()) {
+                Some(reason) => ClientError::going_away(reason, answered, reused),
+                None => ClientError::http2(&error, answered, reused),
+            },
+            Self::Answer(error) => error,
+        }
+    }
+}
+
+impl From<h2::Error> for Broken {
+    fn from(error: h2::Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+async fn talk(
+    sender: &mut SendRequest<Bytes>,
+    request: &Request<'_>,
+    limits: &Limits,
+    times: &mut Times,
+) -> Result<Answer, Broken> {
+    let head = head(request).map_err(Broken::Answer)?;
+    poll_fn(|cx| sender.poll_ready(cx)).await?;
+    let (response, mut stream) = sender.send_request(head, request.body.is_empty())?;
+    let mut response = pin!(response);
+    let mut sending = pin!(send_body(&mut stream, request.body.clone()));
+    let mut unsent = !request.body.is_empty();
+    let sent = &mut times.sent;
+    let response = poll_fn(|cx| {
+        // A server may answer before it has read all of the request: the answer counts. What hinders
+        // the sending ends the answer too, or nothing.
+        if unsent && sending.as_mut().poll(cx).is_ready() {
+            unsent = false;
+        }
+        if !unsent && sent.is_none() {
+            *sent = Some(Instant::now());
+        }
+        response.as_mut().poll(cx)
+    })
+    .await?;
+    times.first = Some(Instant::now());
+    let (head, mut body) = response.into_parts();
+    if head.headers.len() > limits.headers_max {
+        let reason = format!("it has more than {} headers", limits.headers_max);
+        return Err(Broken::Answer(ClientError::Protocol(reason)));
+    }
+    let mut kept = Vec::new();
+    let mut length = 0_u64;
+    while let Some(data) = poll_fn(|cx| body.poll_data(cx)).await {
+        let data = data?;
+        length += data.len() as u64;
+        if length > request.body_bytes_max {
+            return Err(Broken::Answer(ClientError::BodyTooLarge { limit: request.body_bytes_max }));
+        }
+        body.flow_control().release_capacity(data.len())?;
+        if request.keep_body {
+            kept.extend_from_slice(&data);
+        }
+    }
+    let headers = request.keep_headers.then(|| Box::new(head.headers));
+    Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: Instant::now() })
+}
+
+/// Sends the body as the server makes room for it.
+async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Bytes) -> Result<(), h2::Error> {
+    while !body.is_empty() {
+        stream.reserve_capacity(body.len());
+        let room = match poll_fn(|cx| stream.poll_capacity(cx)).await {
+            Some(room) => room?,
+            // The server wants no more of it.
+            None => return Ok(()),
+        };
+        let part = body.split_to(room.min(body.len()));
+        stream.send_data(part, body.is_empty())?;
+    }
+    Ok(())
+}
+
+/// The head of a request. What names the connection of HTTP/1.1 is left out.
+fn head(request: &Request<'_>) -> Result<http::Request<()>, ClientError> {
+    let refused = |what: &str| ClientError::Request(format!("{what} cannot be sent over HTTP/2"));
+    let host = [request.fixed, request.own].into_iter().find_map(|block| host(block));
+    let authority = match host {
+        Some(host) => Authority::try_from(host),
+        None => Authority::try_from(request.origin.authority.as_str()),
+    };
+    let mut uri = http::uri::Parts::default();
+    uri.authority = Some(authority.map_err(|_| refused("the host"))?);
+    uri.scheme = Some(if request.origin.tls { Scheme::HTTPS } else { Scheme::HTTP });
+    uri.path_and_query = Some(PathAndQuery::try_from(request.path).map_err(|_| refused("the path"))?);
+    let mut head = http::Request::new(());
+    *head.method_mut() = request.method.clone();
+    *head.uri_mut() = Uri::from_parts(uri).map_err(|_| refused("the address"))?;
+    let headers = head.headers_mut();
+    headers.reserve(16);
+    for (block, changing) in [(request.fixed, false), (request.own, true)] {
+        for (name, value) in block.iter().filter(|(name, _)| *name != HOST && !FORBIDDEN.contains(name)) {
+            let mut value = HeaderValue::from_bytes(value).map_err(|_| refused(name.as_str()))?;
+            value.set_sensitive(changing || value.len() > INDEXED_BYTES_MAX);
+            headers.append(name, value);
+        }
+    }
+    // As HTTP/1.1 says it.
+    let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
+    if may_have_body || !request.body.is_empty() {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(request.body.len()));
+    }
+    Ok(head)
+}
+
+fn host(block: &HeaderBlock) -> Option<&[u8]> {
+    if !block.has_host() {
+        return None;
+    }
+    block.iter().find(|(name, _)| *name == HOST).map(|(_, value)| value)
+}

@@ -1,0 +1,107 @@
+//! How HTTP is spoken in a run: versions, connections, limits, names. Plain data, fixed
+//! before the load.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+/// The largest answer that is read, in bytes, unless the scenario says otherwise.
+pub const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// All that a worker needs to open connections.
+#[derive(Debug)]
+pub struct Settings {
+    /// How to speak TLS, with the protocols that are offered by ALPN.
+    pub(super) tls: Arc<ClientConfig>,
+    /// How to speak HTTP.
+    pub(super) options: HttpOptions,
+}
+
+impl Settings {
+    /// Settings of a run.
+    #[must_use]
+    pub fn new(tls: &Arc<ClientConfig>, options: HttpOptions) -> Arc<Self> {
+        let mut tls = ClientConfig::clone(tls);
+        let offered: &[&[u8]] = match options.version {
+            Version::Auto => &[b"h2", b"http/1.1"],
+            Version::Http1 => &[b"http/1.1"],
+            Version::Http2 => &[b"h2"],
+        };
+        tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+        Arc::new(Self { tls: Arc::new(tls), options })
+    }
+}
+
+/// How HTTP is spoken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// Which version.
+    pub version: Version,
+    /// Whose connections are.
+    pub connections: Connections,
+    /// The most connections to one origin that the users of a worker share.
+    pub connections_max: ConnectionsMax,
+    /// What an answer may be.
+    pub limits: Limits,
+    /// Who resolves names.
+    pub dns: DnsOptions,
+}
+
+/// The version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// What the server chooses by ALPN; HTTP/1.1 in clear.
+    #[default]
+    Auto,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 only: by ALPN over TLS, by prior knowledge in clear.
+    Http2,
+}
+
+/// Whose connections are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connections {
+    /// Each virtual user has its own and keeps them.
+    #[default]
+    User,
+    /// Each iteration opens its own.
+    Iteration,
+    /// The users of a worker share them.
+    Shared,
+}
+
+/// A bound on shared connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionsMax(pub usize);
+
+impl Default for ConnectionsMax {
+    fn default() -> Self {
+        Self(256)
+    }
+}
+
+/// What an answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest head, in bytes.
+    pub head_bytes_max: usize,
+    /// The most headers.
+    pub headers_max: usize,
+    /// The most bytes of trailers.
+    pub trailer_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { head_bytes_max: 256 << 10, headers_max: 256, trailer_bytes_max: 64 << 10 }
+    }
+}
+
+/// Who resolves names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DnsOptions {
+    /// The servers to ask; empty for the system's.
+    pub servers: Vec<SocketAddr>,
+}

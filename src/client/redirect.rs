@@ -1,0 +1,225 @@
+//! Where an answer sends the client, and what may go there with it.
+//!
+//! A function of a request and an answer; [`super::pool`] does the sending. Nothing secret leaves the
+//! origin to which the scenario sent it: another origin gets only headers that say how to answer,
+//! and so does every further hop of that chain, wherever it leads.
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+
+use super::error::ClientError;
+use super::headers::HeaderBlock;
+use super::url::{Origin, push_escaped_path};
+
+/// The longest address that is followed.
+const LOCATION_BYTES_MAX: usize = 16 * 1024;
+/// What another origin may be told.
+const HARMLESS: [HeaderName; 5] = [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
+
+/// A request as a redirect leaves it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub(super) method: Method,
+    pub(super) origin: Origin,
+    pub(super) path: String,
+    /// Whether the body goes along.
+    pub(super) with_body: bool,
+    /// True once the chain has left the origin at which it began.
+    pub(super) foreign: bool,
+}
+
+impl Hop {
+    pub(super) fn first(method: &Method, origin: &Origin, path: &str) -> Self {
+        Self {
+            method: method.clone(),
+            origin: origin.clone(),
+            path: path.to_owned(),
+            with_body: true,
+            foreign: false,
+        }
+    }
+
+    /// Where the answer to this leads; `None` when it is an answer to be judged.
+    pub(super) fn next(
+        &self,
+        status: StatusCode,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Option<Self>, ClientError> {
+        let keeps_method = match status.as_u16() {
+            301 | 302 => self.method != Method::POST,
+            303 => matches!(self.method, Method::GET | Method::HEAD),
+            307 | 308 => true,
+            _ => return Ok(None),
+        };
+        let Some(location) = headers.and_then(|headers| headers.get(LOCATION)) else { return Ok(None) };
+        let refused = |reason: String| ClientError::Redirect { reason };
+        if location.len() > LOCATION_BYTES_MAX {
+            return Err(refused(format!("its address is longer than {LOCATION_BYTES_MAX} bytes")));
+        }
+        let location = String::from_utf8_lossy(location.as_bytes());
+        let shown = || location.chars().take(100).collect::<String>();
+        let scheme = if self.origin.tls { "https" } else { "http" };
+        let base = format!("{scheme}://{}{}", self.origin.authority, self.path);
+        let target = url::Url::parse(&base)
+            .and_then(|base| base.join(location.trim()))
+            .map_err(|error| refused(format!("`{}` is no address: {error}", shown())))?;
+        let origin = Origin::of(&target).map_err(|reason| refused(format!("`{}`: {reason}", shown())))?;
+        let mut path = String::new();
+        push_escaped_path(target.path(), &mut path);
+        if let Some(query) = target.query() {
+            path.push('?');
+            push_escaped_path(query, &mut path);
+        }
+        Ok(Some(Self {
+            method: if keeps_method { self.method.clone() } else { Method::GET },
+            foreign: self.foreign || origin != self.origin,
+            origin,
+            path,
+            with_body: self.with_body && keeps_method,
+        }))
+    }
+
+    /// True for the same request to the same place.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.method, &self.origin, &self.path) == (&other.method, &other.origin, &other.path)
+    }
+
+    /// Where it goes, for people.
+    pub(super) fn address(&self) -> String {
+        let scheme = if self.origin.tls { "https" } else { "http" };
+        let path: String = self.path.chars().take(100).collect();
+        format!("{scheme}://{}{path}", self.origin.authority)
+    }
+
+    /// The headers that go along, of those that the scenario's request has.
+    pub(super) fn headers(&self, blocks: [&HeaderBlock; 2]) -> HeaderBlock {
+        let mut headers = HeaderBlock::default();
+        for (name, value) in blocks.into_iter().flat_map(HeaderBlock::iter) {
+            let of_body = name.as_str().starts_with("content-");
+            if (self.foreign && !HARMLESS.contains(name)) || (of_body && !self.with_body) {
+                continue;
+            }
+            // It was a valid value in the block that it comes from.
+            let _ = headers.push(name, value);
+        }
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::url::BaseUrl;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    fn from(method: &Method, url: &str) -> Hop {
+        let parsed = url::Url::parse(url).unwrap();
+        Hop::first(method, &BaseUrl::parse(url).unwrap().root().origin, parsed.path())
+    }
+
+    fn to(location: &str) -> HeaderMap {
+        HeaderMap::from_iter([(LOCATION, HeaderValue::from_bytes(location.as_bytes()).unwrap())])
+    }
+
+    #[test]
+    fn methods_change_as_browsers_change_them() {
+        for (method, status, expected) in [
+            (Method::POST, 301, Method::GET),
+            (Method::POST, 302, Method::GET),
+            (Method::PUT, 301, Method::PUT),
+            (Method::DELETE, 302, Method::DELETE),
+            (Method::HEAD, 301, Method::HEAD),
+            (Method::POST, 303, Method::GET),
+            (Method::PUT, 303, Method::GET),
+            (Method::DELETE, 303, Method::GET),
+            (Method::HEAD, 303, Method::HEAD),
+            (Method::POST, 307, Method::POST),
+            (Method::PATCH, 308, Method::PATCH),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let hop = from(&method, "http://h/a").next(status, Some(&to("/b"))).unwrap().unwrap();
+            assert_eq!((&hop.method, hop.with_body), (&expected, method == expected), "{method} {status}");
+        }
+    }
+
+    #[test]
+    fn only_redirects_with_an_address_are_followed() {
+        for status in [200, 201, 300, 304, 305, 306, 399, 404] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(
+                from(&Method::GET, "http://h/").next(status, Some(&to("/b"))).unwrap(),
+                None,
+                "{status}"
+            );
+        }
+        assert_eq!(from(&Method::GET, "http://h/").next(StatusCode::FOUND, None).unwrap(), None);
+    }
+
+    #[test]
+    fn addresses_are_relative_to_the_request() {
+        for (location, expected, foreign) in [
+            ("/b?c=d#e", "http://h:81/b?c=d", false),
+            ("b/../c", "http://h:81/x/c", false),
+            ("?q", "http://h:81/x/a?q", false),
+            ("", "http://h:81/x/a", false),
+            ("//other/p", "http://other/p", true),
+            ("http://h:81", "http://h:81/", false),
+            ("http://h/", "http://h/", true),
+            ("https://h:81/", "https://h:81/", true),
+            ("http://[::1]:8080/a b", "http://[::1]:8080/a%20b", true),
+            ("/\u{fc}", "http://h:81/%C3%BC", false),
+        ] {
+            let hop = from(&Method::GET, "http://h:81/x/a");
+            let hop = hop.next(StatusCode::FOUND, Some(&to(location))).unwrap().unwrap();
+            let scheme = if hop.origin.tls { "https" } else { "http" };
+            assert_eq!(format!("{scheme}://{}{}", hop.origin.authority, hop.path), expected, "{location}");
+            assert_eq!(hop.foreign, foreign, "{location}");
+        }
+        for location in ["ftp://h/", "javascript:alert(1)", "http://", "http://[::1", "file:///etc/passwd"] {
+            let error =
+                from(&Method::GET, "http://h/").next(StatusCode::FOUND, Some(&to(location))).unwrap_err();
+            assert_eq!(error.class(), "redirect", "{location}: {error}");
+        }
+    }
+
+    #[test]
+    fn secrets_stay_with_their_origin_also_when_the_chain_comes_back() {
+        let (mut fixed, mut own) = (HeaderBlock::default(), HeaderBlock::default());
+        for (name, value) in
+            [("user-agent", "b"), ("x-auth-token", "s"), ("content-type", "t"), ("cookie", "c")]
+        {
+            fixed.push(&HeaderName::from_static(name), value.as_bytes()).unwrap();
+        }
+        own.push(&HeaderName::from_static("x-trace-info"), b"i").unwrap();
+        let names = |hop: &Hop| {
+            hop.headers([&fixed, &own]).iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        let same = from(&Method::POST, "http://h/a")
+            .next(StatusCode::TEMPORARY_REDIRECT, Some(&to("/b")))
+            .unwrap()
+            .unwrap();
+        assert_eq!(names(&same), ["user-agent", "x-auth-token", "content-type", "cookie", "x-trace-info"]);
+        let seen =
+            from(&Method::POST, "http://h/a").next(StatusCode::SEE_OTHER, Some(&to("/b"))).unwrap().unwrap();
+        assert_eq!(names(&seen), ["user-agent", "x-auth-token", "cookie", "x-trace-info"]);
+        let away = same.next(StatusCode::PERMANENT_REDIRECT, Some(&to("http://other/"))).unwrap().unwrap();
+        assert_eq!(names(&away), ["user-agent", "content-type"]);
+        let back = away.next(StatusCode::FOUND, Some(&to("http://h/b"))).unwrap().unwrap();
+        assert_eq!((names(&back), back.foreign), (vec!["user-agent".to_owned()], true));
+    }
+
+    proptest! {
+        #[test]
+        fn no_address_makes_it_panic_or_splits_a_request(location in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(value) = HeaderValue::from_bytes(&location) {
+                let headers = HeaderMap::from_iter([(LOCATION, value)]);
+                if let Ok(Some(hop)) = from(&Method::GET, "http://h/a").next(StatusCode::FOUND, Some(&headers)) {
+                    prop_assert!(hop.path.starts_with('/'));
+                    prop_assert!(hop.path.bytes().all(|byte| byte.is_ascii_graphic()), "{}", hop.path);
+                    prop_assert!(hop.origin.authority.bytes().all(|byte| byte.is_ascii_graphic()), "{}", hop.origin.authority);
+                }
+            }
+        }
+    }
+}

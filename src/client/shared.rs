@@ -1,0 +1,158 @@
+//! Connections that all users of a worker share, bounded for each origin.
+//!
+//! HTTP/1.1 takes an idle connection or opens one; when there are as many as there may be, a request
+//! waits for one, and its time counts. HTTP/2 runs requests beside each other on one connection and
+//! opens another only when the server allows no more of them on the first.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::base::clock::saturating_nanos;
+
+use super::connect::connect;
+use super::error::ClientError;
+use super::http1::Http1;
+use super::http2::SharedHttp2;
+use super::options::Version;
+use super::url::Origin;
+use super::worker::Worker;
+use super::{Answer, Phases, Request};
+
+/// Redirects may lead to many origins; the connections of more than this are not kept.
+const ORIGINS_MAX: usize = 256;
+
+/// The connections to all origins.
+pub(super) struct Shared {
+    connections_max: usize,
+    hosts: RefCell<Vec<(Origin, Rc<Host>)>>,
+}
+
+/// The connections to one origin.
+struct Host {
+    idle: RefCell<Vec<Http1>>,
+    multiplexed: RefCell<Vec<Rc<SharedHttp2>>>,
+    /// What the server speaks, once it is known.
+    speaks_http2: Cell<Option<bool>>,
+    /// Permits to use a connection of HTTP/1.1.
+    permits: Semaphore,
+    /// Held by the one who opens a connection on which others may join.
+    opening: Mutex<()>,
+}
+
+impl Shared {
+    pub(super) fn new(connections_max: usize) -> Self {
+        Self { connections_max: connections_max.max(1), hosts: RefCell::default() }
+    }
+
+    pub(super) async fn exchange(
+        &self,
+        worker: &Worker,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Answer, ClientError> {
+        let host = self.host(request.origin, worker.settings.options.version);
+        if host.speaks_http2.get() != Some(false) {
+            if let Some(connection) = self.multiplexed(&host, worker, request, phases).await? {
+                return connection.exchange(request, phases).await;
+            }
+        }
+        let _permit = host.permits.acquire().await;
+        let idle = host.take_usable(request.started).await;
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => {
+                let opened = connect(request.origin, worker, phases).await?;
+                Http1::new(opened.stream, worker.settings.options.limits)
+            }
+        };
+        let answer = connection.exchange(request, phases).await?;
+        host.idle.borrow_mut().push(connection);
+        Ok(answer)
+    }
+
+    fn host(&self, origin: &Origin, version: Version) -> Rc<Host> {
+        let mut hosts = self.hosts.borrow_mut();
+        if let Some((_, host)) = hosts.iter().find(|(other, _)| other == origin) {
+            return Rc::clone(host);
+        }
+        if hosts.len() >= ORIGINS_MAX {
+            hosts.remove(0);
+        }
+        let clear = !origin.tls && version != Version::Http2;
+        let host = Rc::new(Host {
+            idle: RefCell::default(),
+            multiplexed: RefCell::default(),
+            speaks_http2: Cell::new((clear || version == Version::Http1).then_some(false)),
+            permits: Semaphore::new(self.connections_max),
+            opening: Mutex::new(()),
+        });
+        hosts.push((origin.clone(), Rc::clone(&host)));
+        host
+    }
+
+    /// A connection of HTTP/2 with room for a request; `None` when the server speaks HTTP/1.1.
+    async fn multiplexed(
+        &self,
+        host: &Host,
+        worker: &Worker,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Option<Rc<SharedHttp2>>, ClientError> {
+        if let Some(connection) = host.joinable().await {
+            return Ok(Some(connection));
+        }
+        let _opening = host.opening.lock().await;
+        // Somebody may have opened one in the meantime.
+        if let Some(connection) = host.joinable().await {
+            return Ok(Some(connection));
+        }
+        if host.speaks_http2.get() == Some(false) {
+            return Ok(None);
+        }
+        let least = host.multiplexed.borrow().iter().min_by_key(|other| other.in_flight.get()).cloned();
+        if let Some(least) = least.filter(|_| host.multiplexed.borrow().len() >= self.connections_max) {
+            // As many as there may be: h2 lets the request wait for its turn.
+            return Ok(Some(least));
+        }
+        let opened = connect(request.origin, worker, phases).await?;
+        host.speaks_http2.set(Some(opened.http2));
+        if !opened.http2 {
+            host.idle.borrow_mut().push(Http1::new(opened.stream, worker.settings.options.limits));
+            return Ok(None);
+        }
+        let started = Instant::now();
+        let connection = SharedHttp2::new(opened.stream, worker.settings.options.limits).await?;
+        phases.connect_ns += saturating_nanos(started.elapsed());
+        let connection = Rc::new(connection);
+        host.multiplexed.borrow_mut().push(Rc::clone(&connection));
+        Ok(Some(connection))
+    }
+}
+
+impl Host {
+    /// An idle connection that is still good.
+    async fn take_usable(&self, now: Instant) -> Option<Http1> {
+        loop {
+            let mut connection = self.idle.borrow_mut().pop()?;
+            if connection.was_just_used(now) || connection.is_usable().await {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// A connection on which another request may run; those that have ended are dropped.
+    async fn joinable(&self) -> Option<Rc<SharedHttp2>> {
+        let known = self.multiplexed.borrow().clone();
+        for connection in known {
+            if !connection.is_open().await {
+                self.multiplexed.borrow_mut().retain(|other| !Rc::ptr_eq(other, &connection));
+            } else if connection.has_room() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,279 @@
+//! Names: resolved by DNS, again when their time is over, over all their addresses.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::server::Server;
+use crate::support::Bench;
+
+/// What is answered to a question for IPv4 addresses; there are no others.
+#[derive(Clone, Debug)]
+enum Answer {
+    /// These addresses hold for so many seconds.
+    Addresses(Vec<Ipv4Addr>, u32),
+    /// A name that is another name, and its address, each with its time.
+    Alias(u32, Ipv4Addr, u32),
+    /// An error of this number.
+    Code(u8),
+    /// Over UDP only that it does not fit; over TCP this.
+    Truncated(Vec<Ipv4Addr>),
+    /// An answer to another question, then the right one.
+    StrangerFirst(Ipv4Addr),
+    /// Bytes that are no answer, then the right one.
+    GarbageFirst(Ipv4Addr),
+    Silence,
+}
+
+/// A DNS server at 127.0.0.1, over UDP and TCP on the same port.
+struct Dns {
+    address: SocketAddr,
+    queries: Arc<AtomicUsize>,
+    stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Dns {
+    fn start(script: impl Fn(Duration) -> Answer + Send + Sync + 'static) -> Self {
+        // A port that is free for both.
+        let (udp, tcp) = loop {
+            let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+            if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
+                break (udp, tcp);
+            }
+        };
+        let address = udp.local_addr().unwrap();
+        let (queries, stopping) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (started, script) = (Instant::now(), Arc::new(script));
+        udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let (count, ended, over_udp) = (Arc::clone(&queries), Arc::clone(&stopping), Arc::clone(&script));
+        let datagrams = std::thread::spawn(move || {
+            let mut buffer = [0; 1500];
+            while !ended.load(Ordering::SeqCst) {
+                let Ok((length, client)) = udp.recv_from(&mut buffer) else { continue };
+                count.fetch_add(1, Ordering::SeqCst);
+                for packet in packets(&buffer[..length], &over_udp(started.elapsed()), false) {
+                    udp.send_to(&packet, client).unwrap();
+                }
+            }
+        });
+        let ended = Arc::clone(&stopping);
+        let streams = std::thread::spawn(move || {
+            for stream in tcp.incoming() {
+                if ended.load(Ordering::SeqCst) {
+                    return;
+                }
+                let mut stream = stream.unwrap();
+                let mut length = [0; 2];
+                stream.read_exact(&mut length).unwrap();
+                let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
+                stream.read_exact(&mut query).unwrap();
+                for packet in packets(&query, &script(started.elapsed()), true) {
+                    let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
+                    stream.write_all(&[&length, packet.as_slice()].concat()).unwrap();
+                }
+            }
+        });
+        Self { address, queries, stopping, threads: vec![datagrams, streams] }
+    }
+
+    fn queries(&self) -> usize {
+        self.queries.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Dns {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        drop(std::net::TcpStream::connect(self.address));
+        for thread in self.threads.drain(..) {
+            assert!(thread.join().is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+/// The answers to a query.
+fn packets(query: &[u8], answer: &Answer, over_tcp: bool) -> Vec<Vec<u8>> {
+    let name_end = 12 + query[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
+    let is_a = query[name_end..name_end + 2] == [0, 1];
+    let question = &query[12..name_end + 4];
+    let packet = |flags: [u8; 2], records: Vec<Vec<u8>>| {
+        let count = u16::try_from(records.len()).unwrap().to_be_bytes();
+        let head = [&query[..2], &flags, &[0, 1], &count, &[0, 0, 0, 0]].concat();
+        [head, question.to_vec(), records.concat()].concat()
+    };
+    let record = |address: &Ipv4Addr, ttl: u32| {
+        [&[0xc0, 12, 0, 1, 0, 1][..], &ttl.to_be_bytes(), &[0, 4], &address.octets()].concat()
+    };
+    let fine = [0x81, 0x80];
+    let addresses = |addresses: &[Ipv4Addr], ttl| {
+        let records = addresses.iter().filter(|_| is_a).map(|address| record(address, ttl)).collect();
+        packet(fine, records)
+    };
+    match answer {
+        Answer::Addresses(list, ttl) => vec![addresses(list, *ttl)],
+        Answer::Alias(ttl, address, address_ttl) => {
+            // The alias points to the name `x`, whose bytes stand in the record itself.
+            let alias = [&[0xc0, 12, 0, 5, 0, 1][..], &ttl.to_be_bytes(), &[0, 3, 1, b'x', 0]].concat();
+            let mut records = vec![alias];
+            records.extend(is_a.then(|| record(address, *address_ttl)));
+            vec![packet(fine, records)]
+        }
+        Answer::Code(code) => vec![packet([0x81, 0x80 | code], Vec::new())],
+        Answer::Truncated(list) if over_tcp => vec![addresses(list, 60)],
+        Answer::Truncated(_) => vec![packet([0x83, 0x80], Vec::new())],
+        Answer::StrangerFirst(address) => {
+            let mut stranger = addresses(&[Ipv4Addr::new(127, 6, 6, 6)], 60);
+            stranger[0] ^= 1;
+            vec![stranger, addresses(&[*address], 60)]
+        }
+        Answer::GarbageFirst(address) => vec![vec![0xff; 40], vec![1], addresses(&[*address], 60)],
+        Answer::Silence => Vec::new(),
+    }
+}
+
+const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const TWO: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Two servers, at the same port of two addresses.
+fn two_servers() -> (Server, Server) {
+    loop {
+        let one = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "one"));
+        let two = SocketAddr::new(TWO.into(), one.address().port());
+        if TcpListener::bind(two).is_ok() {
+            return (one, Server::start_at(two, |_, wire| wire.answer("200 OK", "text/plain", "two")));
+        }
+    }
+}
+
+/// A load on `svc.example` with this DNS and scenario, each iteration on its own connection.
+fn load(servers: &[SocketAddr], port: u16, scenario: &str) -> (Bench, Vec<String>) {
+    let bench = Bench::new();
+    let servers: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
+    bench.load(
+        &format!("http://svc.example:{port}"),
+        &format!("dns: {{ servers: [{}] }}", servers.join(", ")),
+        &format!("http: {{ connections: iteration }}\n{scenario}"),
+    );
+    (bench, servers)
+}
+
+fn run(servers: &[SocketAddr], port: u16, scenario: &str) -> Value {
+    let (bench, _) = load(servers, port, scenario);
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    bench.results()["workloads"][0].clone()
+}
+
+const FEW: &str =
+    "runner: { constant: { times: 40, concurrency: 4 } }\niteration: [ { action: a, get: /x } ]";
+
+#[test]
+fn connections_go_round_all_addresses_and_ask_once() {
+    let (one, two) = two_servers();
+    let dns = Dns::start(|_| Answer::Addresses(vec![ONE, TWO], 60));
+    let workload = run(&[dns.address], one.address().port(), FEW);
+    assert_eq!(workload["iterations"]["ok"], 40, "{}", workload["errors"]);
+    assert_eq!(workload["actions"][0]["connections_opened"], 40);
+    assert!(workload["actions"][0]["phases"]["resolve_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(one.connections() + two.connections(), 40);
+    assert!((10..=30).contains(&one.connections()), "{} and {}", one.connections(), two.connections());
+    // Once for each worker and once before the load, two kinds of addresses each time.
+    let workers = std::thread::available_parallelism().unwrap().get();
+    assert!(dns.queries() <= 2 * (workers + 1), "{} queries", dns.queries());
+}
+
+#[test]
+fn an_address_that_changes_is_found_when_its_time_is_over() {
+    let (one, two) = two_servers();
+    let dns = Dns::start(|since| {
+        Answer::Addresses(vec![if since < Duration::from_secs(2) { ONE } else { TWO }], 1)
+    });
+    let scenario = "runner: { constant_for_duration: { duration: 5, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
+    let workload = run(&[dns.address], one.address().port(), scenario);
+    assert_eq!(workload["iterations"]["failed"], 0, "{}", workload["errors"]);
+    assert!(one.connections() > 0 && two.connections() > 0, "{} {}", one.connections(), two.connections());
+    let workers = std::thread::available_parallelism().unwrap().get();
+    assert!(dns.queries() <= 2 * 7 * (workers + 1), "{} queries", dns.queries());
+}
+
+#[test]
+fn a_name_that_is_lost_for_a_while_is_an_error_and_comes_back() {
+    let (one, _two) = two_servers();
+    let dns = Dns::start(|since| match since.as_millis() {
+        1500..3500 => Answer::Code(3),
+        _ => Answer::Addresses(vec![ONE], 1),
+    });
+    let scenario = "runner: { constant_for_duration: { duration: 7, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 50ms } ]";
+    let (bench, _) = load(&[dns.address], one.address().port(), scenario);
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let results = bench.results();
+    let workload = &results["workloads"][0];
+    let errors = workload["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(errors[0]["class"], "resolve");
+    let message = errors[0]["message"].as_str().unwrap();
+    assert!(message.contains("cannot resolve svc.example: there is no such name"), "{message}");
+    let rows = results["iterations"].as_array().unwrap();
+    let failed = |row: &&Value| row["outcome"] == "failed";
+    let last_failure = rows.iter().rposition(|row| failed(&row)).unwrap();
+    assert!(rows[last_failure + 1..].len() > 1, "the load goes on when the name is back");
+}
+
+#[test]
+fn what_dns_servers_may_answer() {
+    let (one, _two) = two_servers();
+    let silent = Dns::start(|_| Answer::Silence);
+    let broken = Dns::start(|_| Answer::Code(2));
+    for answer in [
+        Answer::Addresses(vec![ONE], 0),
+        Answer::Alias(5, ONE, 300),
+        Answer::Truncated(vec![ONE]),
+        Answer::StrangerFirst(ONE),
+        Answer::GarbageFirst(ONE),
+        // Nobody listens at the second address: the next one is tried.
+        Answer::Addresses(vec![Ipv4Addr::new(127, 0, 0, 3), ONE], 60),
+    ] {
+        let shown = format!("{answer:?}");
+        let dns = Dns::start(move |_| answer.clone());
+        // A server that is broken, and one that is silent, are passed over.
+        let workload = run(&[broken.address, dns.address], one.address().port(), FEW);
+        assert_eq!(workload["iterations"]["ok"], 40, "{shown}: {}", workload["errors"]);
+    }
+    let dns = Dns::start(|_| Answer::Addresses(vec![ONE], 60));
+    let few = FEW.replace("40", "2");
+    assert_eq!(run(&[silent.address, dns.address], one.address().port(), &few)["iterations"]["ok"], 2);
+}
+
+#[test]
+fn names_without_an_address_end_the_run_before_the_load() {
+    for (answer, part) in [
+        (Answer::Code(3), "there is no such name, says the DNS server 127.0.0.1"),
+        (Answer::Code(2), "answered ServerFailure"),
+        (Answer::Code(5), "answered Refused"),
+        (Answer::Addresses(Vec::new(), 60), "svc.example has no address"),
+        (Answer::Silence, "did not answer within 2 s"),
+    ] {
+        let shown = format!("{answer:?}");
+        let dns = Dns::start(move |_| answer.clone());
+        let (bench, _) = load(&[dns.address], 80, FEW);
+        let ended = bench.run(&["run", "scenario.yaml"]).expect_code(69);
+        assert!(ended.stderr.contains("cannot resolve svc.example"), "{shown}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{shown}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_dns_server_that_is_no_address_is_a_fault_of_the_file() {
+    let bench = Bench::new();
+    bench.load("http://h", "dns: { servers: [ns.example] }", FEW);
+    let ended = bench.run(&["validate", "deployment.yaml"]).expect_code(65);
+    assert!(ended.stderr.contains("`ns.example` is not a DNS server's address"), "{}", ended.stderr);
+    bench.load("http://h", "http: { version: 3 }", FEW);
+    let ended = bench.run(&["validate", "deployment.yaml"]).expect_code(65);
+    assert!(ended.stderr.contains("`3` is not a version of HTTP that bench speaks"), "{}", ended.stderr);
+}

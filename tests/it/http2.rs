@@ -1,0 +1,320 @@
+//! HTTP/2 of the load path: what servers may do, and what they must not.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use h2::Reason;
+use serde_json::Value;
+
+use crate::h2_server::{Act, H2Server, Options, Seen};
+use crate::server::Server;
+use crate::support::{Bench, Ended};
+
+const PRIOR_KNOWLEDGE: &str = "http: { version: 2 }";
+const GET: &str = "iteration: [ { action: a, get: /x, timeout: 5s } ]";
+
+/// A load against `url`: the results.
+#[track_caller]
+fn load(url: &str, deployment: &str, scenario: &str) -> Value {
+    let bench = Bench::new();
+    bench.load(url, deployment, scenario);
+    bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    bench.results()
+}
+
+fn serial(times: u32) -> String {
+    format!("runner: {{ serial: {{ times: {times} }} }}\n{GET}")
+}
+
+fn action(results: &Value, index: usize) -> &Value {
+    &results["workloads"][0]["actions"][index]
+}
+
+#[test]
+fn requests_are_made_as_http2_says() {
+    let server = H2Server::start(|_| Act::Answer(3));
+    let scenario = "runner: { serial: { times: 3 } }
+iteration:
+  - { action: a, get: '/x?q=1', headers: { Connection: close, Cookie: c=1, TE: gzip, X-A: b } }
+  - { action: b, post: /y, json: { a: 1 }, headers: { Host: other.example } }
+  - { action: c, head: /z }
+  - { action: d, post: /empty }";
+    let results = load(&server.url(), PRIOR_KNOWLEDGE, scenario);
+    assert_eq!(results["workloads"][0]["iterations"]["ok"], 3, "{}", results["workloads"][0]["errors"]);
+    assert_eq!(action(&results, 0)["connections_opened"], 1);
+    assert_eq!(server.connections(), 1);
+    let seen = server.seen();
+    assert_eq!(seen.len(), 12);
+    let (get, post, head, empty) = (&seen[0], &seen[1], &seen[2], &seen[3]);
+    assert_eq!((get.method.as_str(), get.uri.as_str()), ("GET", format!("{}/x?q=1", server.url()).as_str()));
+    assert_eq!(
+        (&get.headers["cookie"], &get.headers["x-a"]),
+        (&"c=1".parse().unwrap(), &"b".parse().unwrap())
+    );
+    for name in ["connection", "te", "host", "content-length"] {
+        assert!(!get.headers.contains_key(name), "{name}: {:?}", get.headers);
+    }
+    assert_eq!((post.uri.as_str(), post.body_bytes), ("http://other.example/y", 7));
+    assert_eq!(
+        (&post.headers["content-length"], &post.headers["content-type"]),
+        (&"7".parse().unwrap(), &"application/json".parse().unwrap())
+    );
+    assert_eq!((head.method.as_str(), empty.body_bytes), ("HEAD", 0));
+    assert_eq!(empty.headers["content-length"], "0");
+}
+
+#[test]
+fn tls_chooses_by_alpn() {
+    let bench = Bench::new();
+    let ca = bench.path().join("ca.pem");
+    let tls = |protocols| Options { tls: Some((ca.clone(), protocols)), ..Options::default() };
+    let insecure = |version: &str| format!("tls: {{ verify: false }}\nhttp: {{ version: {version} }}");
+    for (offered, version) in [(&["h2", "http/1.1"][..], "auto"), (&["h2"], "2"), (&["h2"], "auto")] {
+        let server = H2Server::with(tls(offered), |_| Act::Answer(3));
+        let results = load(&server.url(), &insecure(version), &serial(3));
+        assert_eq!(results["workloads"][0]["iterations"]["ok"], 3, "{version}");
+        assert_eq!((server.connections(), server.seen().len()), (1, 3));
+        assert!(action(&results, 0)["phases"]["tls_ms"].as_f64().unwrap() > 0.0);
+    }
+    // A server that speaks only HTTP/1.1.
+    let server = Server::tls(&ca, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
+    for version in ["auto", "1.1"] {
+        let results = load(&server.url(), &insecure(version), &serial(3));
+        assert_eq!(results["workloads"][0]["iterations"]["ok"], 3, "{version}");
+    }
+    bench.load(&server.url(), &insecure("2"), &serial(3));
+    let ended = bench.run(&["run", "scenario.yaml"]).expect_code(69);
+    assert!(
+        ended.stderr.contains("does not offer HTTP/2") || ended.stderr.contains("ApplicationProtocol"),
+        "{}",
+        ended.stderr
+    );
+    // HTTP/1.1 alone is not offered to a server that has only HTTP/2.
+    let server = H2Server::with(tls(&["h2"]), |_| Act::Answer(3));
+    bench.load(&server.url(), &insecure("1.1"), &serial(3));
+    bench.run(&["run", "scenario.yaml"]).expect_code(69);
+}
+
+#[test]
+fn valid_answers_pass() {
+    let many: Vec<_> = (0..100).map(|_| ("x-same", "v".repeat(100))).collect();
+    for (name, act) in [
+        ("no body", Act::Answer(0)),
+        ("a large body", Act::Answer(20 << 20)),
+        ("interim", Act::Interim),
+        ("trailers", Act::Full(200, many, b"{}".to_vec())),
+        ("an empty body with trailers", Act::Full(204, Vec::new(), Vec::new())),
+        ("ping", Act::Ping),
+        ("the connection ends behind it", Act::AnswerAndGoAway),
+    ] {
+        let ends = matches!(act, Act::AnswerAndGoAway);
+        let body = if let Act::Answer(length) = act { Some(length) } else { None };
+        let server = H2Server::start(move |_| act.clone());
+        let results = load(
+            &server.url(),
+            PRIOR_KNOWLEDGE,
+            &format!(
+                "runner: {{ serial: {{ times: 3 }} }}\niteration: [ {{ action: a, get: /x, timeout: 20s }}, {{ think: 20ms }} ]"
+            ),
+        );
+        let workload = &results["workloads"][0];
+        assert_eq!(workload["iterations"]["ok"], 3, "{name}: {}", workload["errors"]);
+        assert_eq!(action(&results, 0)["connections_opened"], if ends { 3 } else { 1 }, "{name}");
+        if let Some(length) = body {
+            assert_eq!(action(&results, 0)["bytes_received"], 3 * length, "{name}");
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn faults_have_their_class_and_nothing_is_sent_twice() {
+    let huge = vec![("x-huge", "v".repeat(300 << 10))];
+    let many: Vec<_> = (0..300).map(|_| ("x-many", "v".to_owned())).collect();
+    for (name, act, class, part, opened) in [
+        ("refused", Act::Reset(Reason::REFUSED_STREAM), "closed", "REFUSED_STREAM", 1),
+        ("internal error", Act::Reset(Reason::INTERNAL_ERROR), "closed", "INTERNAL_ERROR", 1),
+        (
+            "reset in the body",
+            Act::ResetInBody(Reason::CANCEL),
+            "closed",
+            "in the middle of the answer, with the HTTP/2 error CANCEL",
+            1,
+        ),
+        ("closed in the body", Act::CloseInBody, "closed", "in the middle of the answer", 2),
+        ("closed", Act::Close, "closed", "before the answer", 2),
+        ("go away", Act::GoAway(Reason::ENHANCE_YOUR_CALM), "closed", "GOAWAY: ENHANCE_YOUR_CALM", 2),
+        ("go away without an error", Act::GoAway(Reason::NO_ERROR), "closed", "before the answer", 2),
+        ("nothing", Act::Hang, "timeout", "timed out", 2),
+        ("too large", Act::Answer(65 << 20), "body_limit", "larger than 67108864 bytes", 2),
+        ("a huge header", Act::Full(200, huge, b"x".to_vec()), "protocol", "HTTP/2", 2),
+        ("many headers", Act::Full(200, many, b"x".to_vec()), "protocol", "more than 256 headers", 2),
+    ] {
+        let server = H2Server::start(move |_| act.clone());
+        let scenario = "runner: { serial: { times: 2 } }\niteration: [ { action: a, get: /x, timeout: 3s } ]";
+        let results = load(&server.url(), PRIOR_KNOWLEDGE, scenario);
+        let workload = &results["workloads"][0];
+        let error = &workload["errors"][0];
+        assert_eq!(workload["iterations"]["failed"], 2, "{name}: {error}");
+        assert_eq!(error["class"], class, "{name}: {error}");
+        assert!(error["message"].as_str().unwrap().contains(part), "{name}: {error}");
+        assert_eq!(server.seen().len(), 2, "{name}");
+        assert_eq!(action(&results, 0)["connections_opened"], opened, "{name}");
+    }
+}
+
+#[test]
+fn request_bodies_flow_as_the_server_makes_room() {
+    let body = "variables: { x: 1 }\niteration: [ { action: a, post: /x, body: \"{% for i in range(3000) %}{{ 'x' * 1000 }}{% endfor %}\", timeout: 20s } ]";
+    let scenario = format!("runner: {{ serial: {{ times: 2 }} }}\n{body}");
+    let small_window = Options { window_bytes: 1000, ..Options::default() };
+    for server in [H2Server::start(|_| Act::Answer(2)), H2Server::with(small_window, |_| Act::Answer(2))] {
+        let results = load(&server.url(), PRIOR_KNOWLEDGE, &scenario);
+        assert_eq!(results["workloads"][0]["iterations"]["ok"], 2, "{}", results["workloads"][0]["errors"]);
+        assert!(server.seen().iter().all(|seen| seen.body_bytes == 3_000_000), "{:?}", server.seen());
+    }
+    // An answer counts although the server wanted no more of the request.
+    let server = H2Server::start(|_| Act::Early);
+    let results = load(&server.url(), PRIOR_KNOWLEDGE, &scenario);
+    assert_eq!(results["workloads"][0]["errors"][0]["message"], "answered 413");
+}
+
+#[test]
+fn a_graceful_end_is_noticed_before_the_next_request() {
+    let server =
+        H2Server::start(
+            |seen: &Seen| {
+                if seen.nth_of_connection == 1 { Act::AnswerAndGoAway } else { Act::Answer(1) }
+            },
+        );
+    let scenario = "runner: { constant: { times: 12, concurrency: 2 } }\niteration: [ { action: a, get: /x }, { think: 30ms } ]";
+    let results = load(&server.url(), PRIOR_KNOWLEDGE, scenario);
+    assert_eq!(results["workloads"][0]["iterations"]["ok"], 12, "{}", results["workloads"][0]["errors"]);
+    let opened = action(&results, 0)["connections_opened"].as_u64().unwrap();
+    assert!((4..=8).contains(&opened), "{opened}");
+}
+
+#[test]
+fn users_share_connections_within_the_servers_limit() {
+    for (limit, shared) in [(None, true), (Some(3), true), (None, false)] {
+        let options = Options { max_concurrent_streams: limit, ..Options::default() };
+        let server = H2Server::with(options, |_| Act::Answer(100));
+        let connections = if shared { "shared" } else { "user" };
+        let scenario = format!(
+            "http: {{ connections: {connections} }}\nrunner: {{ constant: {{ times: 400, concurrency: 20 }} }}\n{GET}"
+        );
+        let results = load(&server.url(), PRIOR_KNOWLEDGE, &scenario);
+        assert_eq!(results["workloads"][0]["iterations"]["ok"], 400, "{}", results["workloads"][0]["errors"]);
+        let workers = std::thread::available_parallelism().unwrap().get();
+        match (limit, shared) {
+            (None, true) => assert!(server.connections() <= workers, "{}", server.connections()),
+            (Some(_), true) => assert!(server.connections() < 20 + workers, "{}", server.connections()),
+            _ => assert_eq!(server.connections(), 20),
+        }
+        let opened = action(&results, 0)["connections_opened"].as_u64().unwrap();
+        assert_eq!(opened as usize, server.connections());
+        assert!(server.seen().iter().any(|seen| seen.connection == 0 && seen.nth_of_connection > 0));
+    }
+}
+
+#[test]
+fn a_shared_connection_survives_what_single_requests_do() {
+    let server = H2Server::start(|seen: &Seen| match seen.uri.rsplit('/').next() {
+        Some("reset") => Act::Reset(Reason::REFUSED_STREAM),
+        Some("hang") => Act::Hang,
+        _ => Act::Answer(10),
+    });
+    let scenario = "http: { connections: shared }\nworkloads:
+  - { name: w, runner: { constant: { times: 40, concurrency: 8 } }, iteration: [ { action: a, get: /ok }, { action: b, get: /reset, expect: { status: 200 } } ] }
+  - { name: v, runner: { constant: { times: 8, concurrency: 8 } }, iteration: [ { action: a, get: /hang, timeout: 200ms } ] }";
+    let results = load(&server.url(), PRIOR_KNOWLEDGE, scenario);
+    let workload = &results["workloads"][0];
+    assert_eq!(workload["errors"][0]["class"], "closed");
+    assert_eq!(
+        (&workload["actions"][0]["requests"]["ok"], &workload["errors"][0]["count"]),
+        (&40.into(), &40.into())
+    );
+    assert_eq!(results["workloads"][1]["errors"][0]["class"], "timeout");
+    let workers = std::thread::available_parallelism().unwrap().get();
+    assert!(server.connections() <= 2 * workers, "{}", server.connections());
+}
+
+/// A server that reads the client's preface and then sends these bytes.
+fn raw(bytes: Vec<u8>, connections: usize) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        // The first connection only looks whether somebody is there.
+        drop(listener.accept().unwrap());
+        for _ in 0..connections {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut seen = Vec::new();
+            let mut buffer = [0; 4096];
+            // Until the headers of the first request are there.
+            while seen.len() < 100 {
+                let read = stream.read(&mut buffer).unwrap();
+                seen.extend_from_slice(&buffer[..read]);
+            }
+            let _ = stream.write_all(&bytes);
+            // Until the client has had enough of it.
+            while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+        }
+    });
+    (url, thread)
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+#[test]
+fn what_is_no_http2_is_a_protocol_fault() {
+    let settings = frame(4, 0, 0, &[]);
+    let with = |frame: Vec<u8>| [settings.clone(), frame].concat();
+    for (name, bytes, part) in [
+        (
+            "HTTP/1.1",
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            "does that server speak it?",
+        ),
+        ("another protocol", b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(), "HTTP/2"),
+        ("settings of a wrong length", frame(4, 0, 0, &[1, 2, 3]), "HTTP/2"),
+        ("data of no stream", with(frame(0, 0, 0, b"x")), "HTTP/2"),
+        ("data before a head", with(frame(0, 0, 1, b"x")), "HTTP/2"),
+        ("a head that cannot be unpacked", with(frame(1, 4, 1, &[0xff; 20])), "HTTP/2"),
+        ("a head without a status", with(frame(1, 4, 1, &[0x00, 1, b'a', 1, b'b'])), "HTTP/2"),
+        ("a continuation of nothing", with(frame(9, 4, 1, b"x")), "HTTP/2"),
+        ("a push that was declined", with(frame(5, 4, 1, &[0, 0, 0, 2, 0x88])), "HTTP/2"),
+        ("a frame above the largest size", with(frame(0, 0, 1, &vec![0; 20_000])), "HTTP/2"),
+        (
+            "a window that overflows",
+            with(
+                [frame(8, 0, 0, &[0x7f, 0xff, 0xff, 0xff]), frame(8, 0, 0, &[0x7f, 0xff, 0xff, 0xff])]
+                    .concat(),
+            ),
+            "HTTP/2",
+        ),
+        (
+            "less than was announced",
+            with([frame(1, 4, 1, &[0x88, 0x0f, 0x0d, 1, b'9']), frame(0, 1, 1, b"abc")].concat()),
+            "HTTP/2",
+        ),
+    ] {
+        let (url, thread) = raw(bytes, 2);
+        let bench = Bench::new();
+        bench.load(&url, PRIOR_KNOWLEDGE, &serial(2));
+        let ended: Ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let error = &bench.results()["workloads"][0]["errors"][0];
+        assert_eq!(
+            (&error["class"], &error["count"]),
+            (&"protocol".into(), &2.into()),
+            "{name}: {error} {}",
+            ended.stderr
+        );
+        assert!(error["message"].as_str().unwrap().contains(part), "{name}: {error}");
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""What bench costs, as ratios against its peers in the same run.
+
+    tests/perf/run.py [FIGURE…] [--rounds N] [--seconds S] [--bench PATH]
+
+Server on the first processor, client on the second, rounds interleaved, medians printed. Peers that
+are not installed are named and left out: wrk, nginx, nghttp2-client (h2load) are Debian's packages,
+oha is a crate. Processor time is user + system of the whole client process; for bench also without
+what it does after the load (results, report). All traffic stays on 127.0.0.1.
+"""
+import argparse
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTIONS = 50
+SERVER_CPU, CLIENT_CPU = "0", "1"
+FIGURES = {}
+
+
+def figure(number, title):
+    def add(function):
+        FIGURES[number] = (title, function)
+        return function
+    return add
+
+
+class Missing(Exception):
+    """A peer that is not installed."""
+
+
+def need(program):
+    found = shutil.which(program)
+    if not found:
+        raise Missing(program)
+    return found
+
+
+def run(command, cpu=CLIENT_CPU, **options):
+    """Runs a command to its end; gives (seconds of processor time, peak kB, output)."""
+    pinned = ["taskset", "-c", cpu, *map(str, command)] if cpu else [*map(str, command)]
+    process = subprocess.Popen(pinned, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 3):
+        raise RuntimeError(f"{' '.join(pinned)} ended with {process.returncode}:\n{output[-2000:]}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss, output
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Bench:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+
+    def load(self, runner, url, *flags, iteration=None, top="", cpu=CLIENT_CPU, dropped_ok=False):
+        """One run; gives its figures."""
+        deployment, scenario = self.folder / "deployment.yaml", self.folder / "scenario.yaml"
+        deployment.touch(mode=0o600)
+        deployment.write_text(
+            f"name: perf\ntargets: {{ default: '{url}' }}\n"
+            "tls: { verify: false }\nprofiler: { hmac_key: perf-key }\n" + top)
+        scenario.write_text(
+            f"title: perf\nrunner: {{ {runner} }}\niteration:\n"
+            + (iteration or "  - { action: get, get: / }\n"))
+        out = tempfile.mkdtemp(dir=self.folder)
+        try:
+            cpu_s, peak_kb, _ = run(
+                [self.program, "run", scenario, "-d", deployment, "--out", out, "--quiet", *flags], cpu)
+            path = next(Path(out).glob("*/results.json"))
+            results = json.loads(path.read_text())
+        finally:
+            shutil.rmtree(out)
+        workload = results["workloads"][0]
+        counts = workload["iterations"]
+        if counts["failed"] or (counts.get("dropped") and not dropped_ok):
+            raise RuntimeError(f"failed or dropped iterations: {counts}, {workload['errors'][:1]}")
+        load_s = results["generator"]["load_cpu_s"]
+        return {"n": counts["total"], "cpu_us": cpu_s / counts["total"] * 1e6,
+                "load_us": load_s / counts["total"] * 1e6, "peak_kb": peak_kb,
+                "workload": workload, "results": results}
+
+
+@contextlib.contextmanager
+def nginx(folder):
+    program = shutil.which("nginx") or "/usr/sbin/nginx"
+    if not Path(program).exists():
+        raise Missing("nginx")
+    home = Path(tempfile.mkdtemp(dir=folder))
+    ports = {name: free_port() for name in ("http", "https", "h2", "h2c")}
+    (home / "www").mkdir()
+    (home / "www/index.html").write_text(
+        json.dumps({"user": {"id": "u-1", "name": "a"}, "filler": "x" * 512}))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", home / "k.pem", "-out",
+         home / "c.pem", "-days", "2", "-subj", "/CN=127.0.0.1"], check=True, capture_output=True)
+    tls = f"ssl_certificate {home}/c.pem; ssl_certificate_key {home}/k.pem;"
+    (home / "nginx.conf").write_text(f"""
+daemon off; worker_processes 1; pid {home}/pid; error_log {home}/errors;
+events {{ worker_connections 20000; }}
+http {{
+  access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; default_type application/json;
+  client_body_temp_path {home}/a; proxy_temp_path {home}/b; fastcgi_temp_path {home}/c;
+  uwsgi_temp_path {home}/d; scgi_temp_path {home}/e;
+  root {home}/www; index index.html;
+  server {{ listen 127.0.0.1:{ports['http']} backlog=16384; }}
+  server {{ listen 127.0.0.1:{ports['https']} ssl; {tls} }}
+  server {{ listen 127.0.0.1:{ports['h2']} ssl http2; {tls} }}
+  server {{ listen 127.0.0.1:{ports['h2c']} http2; }}
+}}""")
+    process = subprocess.Popen(["taskset", "-c", SERVER_CPU, program, "-c", home / "nginx.conf"])
+    try:
+        wait_for(ports["h2c"])
+        scheme = {"http": "http", "https": "https", "h2": "https", "h2c": "http"}
+        yield {name: f"{scheme[name]}://127.0.0.1:{port}" for name, port in ports.items()}
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_for(port):
+    for _ in range(100):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing listens on port {port}")
+
+
+@contextlib.contextmanager
+def perf_server(options, *arguments):
+    process = subprocess.Popen(
+        ["taskset", "-c", SERVER_CPU, options.server, *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def wrk(url, seconds, connections=CONNECTIONS):
+    cpu_s, peak_kb, output = run(
+        [need("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", url + "/"])
+    return {"cpu_us": cpu_s / int(re.search(r"(\d+) requests in", output)[1]) * 1e6, "peak_kb": peak_kb}
+
+
+def oha(url, seconds):
+    cpu_s, peak_kb, output = run(
+        [need("oha"), "--no-tui", "-z", f"{seconds}s", "-c", CONNECTIONS, "--output-format", "json", url + "/"])
+    report = json.loads(output[output.index("{"):])
+    return {"cpu_us": cpu_s / sum(report["statusCodeDistribution"].values()) * 1e6, "peak_kb": peak_kb}
+
+
+def h2load(url, seconds):
+    requests = 20_000 * seconds
+    cpu_s, peak_kb, output = run(
+        [need("h2load"), "-t1", f"-c{CONNECTIONS}", "-m1", f"-n{requests}", url + "/"])
+    done = int(re.search(r"(\d+) succeeded", output)[1])
+    return {"cpu_us": cpu_s / done * 1e6, "peak_kb": peak_kb}
+
+
+def closed(seconds):
+    return f"constant_for_duration: {{ duration: {seconds}, concurrency: {CONNECTIONS} }}"
+
+
+def pairs(options, ours, peer, key="load_us", peer_key=None):
+    """Interleaved rounds; gives medians of ours, the peer's and the ratio, and the ratios."""
+    mine, theirs = [], []
+    for round_number in range(options.rounds):
+        order = [(ours, mine), (peer, theirs)]
+        for measure, into in order if round_number % 2 == 0 else reversed(order):
+            into.append(measure())
+    a = [one[key] for one in mine]
+    b = [one[peer_key or key] for one in theirs]
+    ratios = [x / y for x, y in zip(a, b)]
+    return statistics.median(a), statistics.median(b), statistics.median(ratios), ratios, mine
+
+
+def show(label, ours, peer_name, peer, ratio, ratios, goal, unit="µs"):
+    verdict = "ok" if ratio <= goal else "MISSED"
+    spread = f"{min(ratios):.2f}–{max(ratios):.2f}"
+    print(f"  {label:44} {ours:8.2f} {unit}   {peer_name} {peer:8.2f} {unit}   "
+          f"ratio {ratio:5.2f} ({spread})  goal {goal:.2f}  {verdict}", flush=True)
+
+
+def against(options, bench, url, peer_name, peer, goal, label, top="", extra=()):
+    seconds = options.seconds
+    ours, theirs, ratio, ratios, mine = pairs(
+        options, lambda: bench.load(closed(seconds), url, *extra, top=top), lambda: peer(url, seconds), "load_us", "cpu_us")
+    show(label, ours, peer_name, theirs, ratio, ratios, goal)
+    whole = statistics.median(one["cpu_us"] for one in mine)
+    print(f"  {'  with results and report':44} {whole:8.2f} µs   {'':{len(peer_name)}} {'':11}   "
+          f"ratio {whole / theirs:5.2f}")
+
+
+@figure(1, "processor time a request against wrk, HTTP/1.1; ours signed and recorded")
+def figure_1(options, bench, urls):
+    need("wrk")
+    against(options, bench, urls["http"], "wrk", wrk, 0.95, "50 connections")
+
+
+@figure(2, "processor time a request against oha, HTTP/1.1; ours signed and recorded")
+def figure_2(options, bench, urls):
+    need("oha")
+    against(options, bench, urls["http"], "oha", oha, 0.70, "50 connections")
+
+
+@figure(3, "TLS against wrk, HTTP/2 against h2load; ours signed and recorded")
+def figure_3(options, bench, urls):
+    for name, peer_name, peer, goal, label, top in [
+        ("https", "wrk", wrk, 1.00, "HTTPS, HTTP/1.1", "http: { version: '1.1' }\n"),
+        ("h2", "h2load", h2load, 1.15, "HTTPS, HTTP/2", ""),
+        ("h2c", "h2load", h2load, 1.15, "HTTP/2 in clear", "http: { version: '2' }\n"),
+    ]:
+        try:
+            need(peer_name)
+            against(options, bench, urls[name], peer_name, peer, goal, label, top)
+        except Missing as missing:
+            print(f"  skipped: {missing} is not installed")
+
+
+@figure(4, "profiling on against off")
+def figure_4(options, bench, urls):
+    seconds, url = options.seconds, urls["http"]
+    on, off, ratio, ratios, _ = pairs(
+        options, lambda: bench.load(closed(seconds), url), lambda: bench.load(closed(seconds), url, "--no-profile"))
+    show("whole load", on, "off", off, ratio, ratios, 1.03)
+    for line in run([options.micro])[2].splitlines():
+        print(f"  {line}")
+
+
+SCENARIO = """\
+  - action: first
+    get: /
+    expect: { status: 200, json: { $.user.name: a } }
+    extract: { id: { json: $.user.id } }
+  - action: second
+    get: "/?user={{ id }}"
+    expect: { status: 200 }
+    extract: { name: { json: $.user.name } }
+  - action: third
+    get: "/?user={{ id }}&name={{ name }}"
+    headers: { X-User: "{{ id }}" }
+    expect: { status: 200, body: { contains: filler } }
+"""
+
+
+@figure(5, "3 actions with extraction, templates and checks against the bare request, an action")
+def figure_5(options, bench, urls):
+    seconds, url = options.seconds, urls["http"]
+
+    def scenario():
+        seen = bench.load(closed(seconds), url, iteration=SCENARIO)
+        return {"load_us": seen["load_us"] / 3}
+    ours, bare, ratio, ratios, _ = pairs(options, scenario, lambda: bench.load(closed(seconds), url))
+    show("an action", ours, "bare", bare, ratio, ratios, 1.25)
+
+
+@figure(6, "start lag at 10,000/s, and deviation from the schedule as the server sees it")
+def figure_6(options, bench, urls):
+    rate, seconds = 10_000, max(options.seconds, 3)
+    for pacing, goal in [("", 200), (", pacing: precise", 25)]:
+        lags, seen = [], []
+        for _ in range(options.rounds):
+            with perf_server(options, "clock", rate) as url:
+                ran = bench.load(f"rps: {{ rps: {rate}, duration: {seconds}{pacing} }}", url, "--workers", "1")
+                with urllib.request.urlopen(url + "/deviation") as answer:
+                    seen.append(json.load(answer))
+            lags.append(percentile(ran["workload"]["start_lag"], 99) * 1e3)
+        p99 = statistics.median(lags)
+        server = {key: statistics.median(one[key] for one in seen) for key in ("p50_us", "p99_us")}
+        print(f"  {'pacing: precise' if pacing else 'default':20} start lag p99 {p99:7.1f} µs   goal {goal} µs  "
+              f"{'ok' if p99 <= goal else 'MISSED'}   at the server p50 {server['p50_us']:.0f} p99 {server['p99_us']:.0f} µs",
+              flush=True)
+    with contextlib.suppress(Missing):
+        seen = []
+        for _ in range(options.rounds):
+            with perf_server(options, "clock", rate) as url:
+                run([need("oha"), "--no-tui", "-z", f"{seconds}s", "-c", 50, "-q", rate, url + "/"])
+                with urllib.request.urlopen(url + "/deviation") as answer:
+                    seen.append(json.load(answer)["p99_us"])
+        print(f"  {'oha':20} at the server p99 {statistics.median(seen):.0f} µs")
+
+
+def percentile(distribution, wanted):
+    for entry in distribution["percentiles"]:
+        if entry["percentile"] == wanted:
+            return entry["value_ms"]
+    raise KeyError(wanted)
+
+
+@figure(7, "a server that stalls 200 ms every 2 s, 2,000/s, 50 connections, against the analytic truth")
+def figure_7(options, bench, urls):
+    # A tenth of the arrivals falls into a stall and waits for the rest of it: 0 to 200 ms, evenly.
+    truth = {"mean": 10.0, "p95": 100.0, "p99": 180.0}
+    seen = {name: [] for name in truth}
+    dropped = 0
+    for _ in range(options.rounds):
+        with perf_server(options, "stall", 2000, 200) as url:
+            ran = bench.load("rps: { rps: 2000, duration: 10, max_concurrency: 50 }", url, dropped_ok=True)
+        response = ran["workload"]["response_time"]
+        dropped += ran["workload"]["iterations"]["dropped"]
+        seen["mean"].append(response["mean_ms"])
+        seen["p95"].append(percentile(response, 95))
+        seen["p99"].append(percentile(response, 99))
+    for name, true in truth.items():
+        ours = statistics.median(seen[name])
+        off = abs(ours / true - 1)
+        print(f"  {name:5} {ours:7.1f} ms   truth {true:6.1f} ms   {off:+.1%}   goal 5 %  {'ok' if off <= 0.05 else 'MISSED'}")
+    print(f"  dropped {dropped}   goal 0  {'ok' if dropped == 0 else 'MISSED'}", flush=True)
+
+
+@figure(8, "memory at 8,000 connections")
+def figure_8(options, bench, urls):
+    need("wrk")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if limit < 10_000:
+        print(f"  skipped: this shell may open {limit} descriptors, 10,000 are needed (ulimit -n)")
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    seconds, many = options.seconds, 8_000
+
+    def ours(users):
+        return bench.load(f"constant_for_duration: {{ duration: {seconds}, concurrency: {users} }}", urls["http"])
+    theirs = statistics.median(wrk(urls["http"], seconds, many)["peak_kb"] for _ in range(options.rounds))
+    large = statistics.median(ours(many)["peak_kb"] for _ in range(options.rounds))
+    small = statistics.median(ours(10)["peak_kb"] for _ in range(options.rounds))
+    ratio, each = large / theirs, (large - small) / (many - 10)
+    print(f"  peak {large / 1024:.0f} MB   wrk {theirs / 1024:.0f} MB   ratio {ratio:.2f}  goal 1.50  "
+          f"{'ok' if ratio <= 1.5 else 'MISSED'}")
+    print(f"  {each:.1f} kB a virtual user   goal 6  {'ok' if each <= 6 else 'MISSED'}", flush=True)
+
+
+@figure(10, "two workers against one, iterations without network")
+def figure_10(options, bench, urls):
+    # Both processors are ours here, so no server can run beside them: the iterations only think.
+    def rate(workers):
+        def once():
+            ran = bench.load("constant: { times: 3000000, concurrency: 50 }", urls["http"], "--workers", str(workers),
+                             iteration="  - think: 0s\n", cpu=None)
+            return {"rate": ran["workload"]["rate_per_s"]}
+        return once
+    two, one, ratio, ratios, _ = pairs(options, rate(2), rate(1), "rate")
+    print(f"  2 workers {two:,.0f}/s   1 worker {one:,.0f}/s   ratio {ratio:.2f}  goal 1.90  "
+          f"{'ok' if ratio >= 1.9 else 'MISSED'}", flush=True)
+
+
+def build(options):
+    """Builds what is missing."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    options.server, options.micro = target / "examples/perf-server", target / "examples/perf-headers"
+    command = ["cargo", "build", "--release", "--locked", "--examples"]
+    if options.bench is None:
+        options.bench = target / "bench"
+        command.append("--bins")
+    subprocess.run(command, check=True, cwd=ROOT)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures", nargs="*", type=int, metavar="FIGURE")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--bench", type=Path, help="a bench to measure instead of this checkout's")
+    options = parser.parse_args()
+    build(options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory() as folder, nginx(folder) as urls:
+        bench = Bench(options.bench, Path(folder))
+        for number in options.figures or sorted(FIGURES):
+            title, function = FIGURES[number]
+            print(f"{number}  {title}", flush=True)
+            try:
+                function(options, bench, urls)
+            except Missing as missing:
+                print(f"  skipped: {missing} is not installed", flush=True)
+
+
+if __name__ == "__main__":
+    main()
