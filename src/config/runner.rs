@@ -128,13 +128,26 @@ pub struct Stage {
 }
 
 /// How exactly iterations start when they are due.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
     /// By a timer of the system: within about a tenth of a millisecond, at no cost.
     Timer,
     /// By a timer and a short wait in a loop: within about ten microseconds, for processor time.
     Precise,
+}
+
+impl JsonSchema for Pacing {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Pacing".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "By a timer of the system (the default), or for processor time within about ten microseconds.",
+            "type": "string",
+            "enum": ["timer", "precise"]
+        })
+    }
 }
 
 /// Iterations a second.

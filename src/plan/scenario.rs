@@ -354,8 +354,18 @@ impl Compiler<'_> {
                     }),
                     None => kind,
                 };
-                // A map is shown by its first key, not as a whole.
-                let span = if place.entries().is_empty() { place.span.clone() } else { first_key(place) };
+                let several = fault.path.is_empty() && runner_node.entries().len() != 1;
+                let span = if several {
+                    runner_node.span.clone()
+                } else if self.whole.is_some() {
+                    // Perhaps it follows from another fault of the runner, which is to be seen then.
+                    kind.span.clone()
+                } else if place.entries().is_empty() {
+                    place.span.clone()
+                } else {
+                    // A map is shown by its first key, not as a whole.
+                    first_key(place)
+                };
                 self.faults.push(Fault::with_remedy(span, &fault.message));
                 return None;
             }

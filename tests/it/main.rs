@@ -14,6 +14,7 @@ mod faults;
 mod h2_server;
 mod http2;
 mod http_client;
+mod load;
 mod mutations;
 mod profiling;
 mod real_keystone;
