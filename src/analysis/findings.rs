@@ -77,6 +77,7 @@ mod tests {
                 trace_id: uuid::Uuid::new_v4(),
                 workload: 0,
                 number: 0,
+                warm_up: false,
                 due_s: 0.0,
                 start_s: 0.0,
                 duration_ms: 100.0,

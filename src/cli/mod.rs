@@ -4,10 +4,12 @@
 
 mod demo;
 pub mod exit;
+mod export;
 mod files;
 mod finish;
 mod generate;
 mod housekeeping;
+mod metrics;
 mod progress;
 mod run;
 mod trace;
@@ -77,6 +79,7 @@ enum Command {
         #[arg(short, long)]
         quiet: bool,
     },
+    Export(export::ExportArguments),
     /// Serve the embedded demo alone, for other tools to load.
     ///
     /// A small identity service on a free port of 127.0.0.1 that reports its trace points to a
@@ -140,6 +143,8 @@ struct RunArguments {
     /// Print no progress and no tables, only the verdict and the run's directory.
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    watch: metrics::WatchArguments,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -214,6 +219,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet } => finish::report(&run_dir, quiet),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),
         Command::Completions { shell } => generate::completions(shell),

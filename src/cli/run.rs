@@ -29,11 +29,12 @@ use crate::plan::action::{Step, actions};
 use crate::plan::deployment::Auth;
 use crate::plan::scenario::{BUILT_IN, Options};
 use crate::plan::{Plan, deployment::Deployment};
+use crate::report::metrics::RunFacts;
 use crate::results::directory::RunDirectory;
 use crate::results::header::{End, Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
 use crate::runner::stop::{Stop, StopReason};
-use crate::runner::{self, Load};
+use crate::runner::{self, Load, Observer};
 
 use super::exit::{Exit, Stopped};
 use super::housekeeping::{Housekeeping, Signals};
@@ -58,6 +59,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
     let users_max = limits.users_max;
     plan.warnings.extend(limits.warnings.iter().cloned());
+    let listener = arguments.watch.listen()?;
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
     let directory = make_directory(arguments, &plan.title, run_id, &clock)?;
     let demo = super::demo::start_if_wanted(&mut deployment, directory.path())?;
@@ -83,7 +85,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         demo,
         runtime,
     };
-    run.go()
+    run.go(listener)
 }
 
 fn make_directory(
@@ -121,7 +123,7 @@ struct Prepared {
 }
 
 impl Run<'_> {
-    fn go(self) -> Result<Exit, Stopped> {
+    fn go(self, listener: Option<std::net::TcpListener>) -> Result<Exit, Stopped> {
         // From here on, a signal is never lost and never ends the process on its own.
         let mut signals = self.runtime.block_on(async { Signals::listen() })?;
         let prepared = self.runtime.block_on(async {
@@ -142,6 +144,8 @@ impl Run<'_> {
                 return Err(stopped);
             }
         };
+        let watch = &self.arguments.watch;
+        let mut watched = watch.start(listener, &self.plan, self.facts(), &prepared.client, &self.runtime)?;
         let stop = Stop::default();
         let housekeeping = Housekeeping {
             plan: Arc::clone(&self.plan),
@@ -158,14 +162,27 @@ impl Run<'_> {
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
         }
-        let end = self.load(prepared.context, &stop, &mut log, &mut shown);
+        let end = self.load(prepared.context, &stop, &mut log, &mut watched.observer(&mut shown));
         let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
         drop(log);
+        self.runtime.block_on(watched.finish());
         let finished = self.finish(&shown);
         housekeeping.abort();
         // What the log holds is reported all the same, but such a run did not go well.
         ended.map_err(|error| self.log_failed(&error))?;
         finished
+    }
+
+    /// What metrics say of this run.
+    fn facts(&self) -> RunFacts {
+        RunFacts {
+            bench_version: env!("CARGO_PKG_VERSION"),
+            run_id: self.run_id,
+            scenario: self.plan.title.clone(),
+            deployment: self.plan.deployment.name.clone(),
+            ids: self.ids,
+            started_unix_ns: self.clock.wall_anchor_unix_ns(),
+        }
     }
 
     fn start_log(&self) -> std::io::Result<LogWriter> {
@@ -190,7 +207,8 @@ impl Run<'_> {
             }
         }
         let login_over_tls = matches!(&deployment.auth, Auth::Keystone(login) if login.auth_url.origin.tls);
-        let wants_tls = login_over_tls || origins.iter().any(|origin| origin.tls);
+        let wants_tls =
+            login_over_tls || self.arguments.watch.wants_tls() || origins.iter().any(|origin| origin.tls);
         let tls = tls::config(&deployment.tls, wants_tls)
             .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
         let http = Settings::new(&tls, self.plan.http.clone());
@@ -234,7 +252,13 @@ impl Run<'_> {
     }
 
     /// Setup, load, teardown.
-    fn load(&self, mut context: Context, stop: &Stop, log: &mut LogWriter, shown: &mut Shown) -> End {
+    fn load(
+        &self,
+        mut context: Context,
+        stop: &Stop,
+        log: &mut LogWriter,
+        observer: &mut dyn Observer,
+    ) -> End {
         let (mut notes, mut generator) = (Vec::new(), None);
         if let Err(failure) = self.setup(&mut context, stop) {
             stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure))));
@@ -244,7 +268,7 @@ impl Run<'_> {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
             let (workers, users_max) = (self.workers, self.users_max);
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
-            match runner::run(&load, log, shown) {
+            match runner::run(&load, log, observer) {
                 Ok(seen) => {
                     notes.extend(seen.notes);
                     generator = Some(seen.generator);

@@ -75,6 +75,15 @@ impl PlainClient {
         Self::finish(url, self.client.post(url).json(json)).await
     }
 
+    /// Posts a body of this content type.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn post_bytes(&self, url: &str, kind: &str, body: Vec<u8>) -> Result<PlainAnswer, PlainError> {
+        let request = self.client.post(url).header(http::header::CONTENT_TYPE, kind).body(body);
+        Self::finish(url, request).await
+    }
+
     async fn finish(url: &str, request: reqwest::RequestBuilder) -> Result<PlainAnswer, PlainError> {
         let failed = |error: reqwest::Error| {
             PlainError(format!("{url}: {}", super::error::chain(&error.without_url())))

@@ -1,175 +1,238 @@
-//! Samples as bytes: numbers of variable length, most of them small differences.
+//! Samples as a block of bytes: a column for each figure, most of them small differences.
 //!
-//! Writer and reader stand together; the version is the log's.
+//! Writer and reader stand together; the version is the log's. Nothing is rounded: every time comes
+//! back to the nanosecond. A time that follows from others (an iteration's end from its last
+//! request's, a request's waiting from its other phases) is stored as what remains of it.
 
 use crate::client::Phases;
 
-use super::sample::{ActionSample, Ended, IterationSample};
+use super::pack::{get, pack, put, unpack, unzigzag, zigzag};
+use super::rows::{IterationHead, Rows};
+use super::sample::{ActionSample, Ended};
 
-/// The most requests of one iteration that a reader accepts.
-const ACTIONS_MAX: u64 = 100_000;
+/// The most iterations of a block.
+pub const BLOCK_ROWS_MAX: usize = 8192;
+/// A block is full with so many requests; the iteration that it was filled by may bring more.
+pub const BLOCK_REQUESTS: usize = 16 * 1024;
+/// The most requests that a reader accepts in a block.
+const REQUESTS_MAX: usize = 1 << 18;
 
-const ENDED_MASK: u8 = 0b11;
-const HAS_ERROR: u8 = 0b100;
-const WARM_UP: u8 = 0b1000;
-const OPENED: u8 = 0b100;
-const HTTP2: u8 = 0b1000;
-const REDIRECTED: u8 = 0b1_0000;
+const ENDED_MASK: u64 = 0b11;
+const WARM_UP: u64 = 0b100;
+const OPENED: u64 = 0b100;
+const HTTP2: u64 = 0b1000;
 
-/// What the next sample is written as a difference to.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Previous {
-    number: u64,
-    start_ns: u64,
+const HEAD_COLUMNS: usize = 8;
+const ACTION_COLUMNS: usize = 13;
+
+/// Appends a block, its rows in order of their numbers.
+///
+/// At most [`BLOCK_ROWS_MAX`] rows; [`BLOCK_REQUESTS`] and one iteration's more requests.
+pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
+    scratch.order(rows);
+    put(rows.len() as u64, output);
+    put(rows.requests() as u64, output);
+    let mut previous = IterationHead::default();
+    scratch.columns(HEAD_COLUMNS, rows.len());
+    for (head, first) in &scratch.order {
+        let actions = &rows.actions[*first..][..head.actions as usize];
+        let end_ns = actions.last().map_or(0, |last| last.offset_ns.wrapping_add(last.duration_ns));
+        let flags = head.ended as u64 | if head.warm_up { WARM_UP } else { 0 };
+        let values = [
+            flags,
+            u64::from(head.workload),
+            zigzag(head.number.wrapping_sub(previous.number)),
+            zigzag(head.due_ns.wrapping_sub(previous.due_ns)),
+            zigzag(head.start_ns.wrapping_sub(head.due_ns)),
+            zigzag(head.duration_ns.wrapping_sub(end_ns)),
+            u64::from(head.error),
+            u64::from(head.actions),
+        ];
+        scratch.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        previous = *head;
+    }
+    write_columns(&scratch.columns[..HEAD_COLUMNS], output);
+    scratch.columns(ACTION_COLUMNS, rows.requests());
+    for (head, first) in &scratch.order {
+        let mut after_ns = 0;
+        for (position, action) in (0..).zip(&rows.actions[*first..][..head.actions as usize]) {
+            let values = action_values(action, position, after_ns);
+            scratch.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+            after_ns = action.offset_ns.wrapping_add(action.duration_ns);
+        }
+    }
+    write_columns(&scratch.columns[..ACTION_COLUMNS], output);
 }
 
-/// Appends a sample.
-pub fn encode(sample: &IterationSample, previous: &mut Previous, output: &mut Vec<u8>) {
-    let flags = sample.ended as u8 | flag(sample.error != 0, HAS_ERROR) | flag(sample.warm_up, WARM_UP);
-    output.push(flags);
-    put(u64::from(sample.workload), output);
-    put_signed(sample.number.wrapping_sub(previous.number), output);
-    put_signed(sample.start_ns.wrapping_sub(previous.start_ns), output);
-    put(sample.start_ns.saturating_sub(sample.due_ns), output);
-    put(sample.duration_ns, output);
-    if sample.error != 0 {
-        put(u64::from(sample.error), output);
-    }
-    put(sample.actions.len() as u64, output);
-    let mut end_ns = 0;
-    for action in &sample.actions {
-        encode_action(action, end_ns, output);
-        end_ns = action.offset_ns + action.duration_ns;
-    }
-    *previous = Previous { number: sample.number, start_ns: sample.start_ns };
-}
-
-fn encode_action(action: &ActionSample, after_ns: u64, output: &mut Vec<u8>) {
+fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; ACTION_COLUMNS] {
     let phases = &action.phases;
-    let redirected = phases.redirect_ns > 0;
-    let flags = flag(phases.opened, OPENED) | flag(phases.http2, HTTP2) | flag(redirected, REDIRECTED);
-    output.push(action.ended as u8 | flags);
-    put(u64::from(action.action), output);
-    put_signed(action.offset_ns.wrapping_sub(after_ns), output);
-    put(action.duration_ns, output);
-    put(u64::from(action.status), output);
-    put(action.body_bytes, output);
-    if phases.opened {
-        put(phases.resolve_ns, output);
-        put(phases.connect_ns, output);
-        put(phases.tls_ns, output);
-    }
-    put(phases.send_ns, output);
-    put(phases.wait_ns, output);
-    put(phases.receive_ns, output);
-    if redirected {
-        put(phases.redirect_ns, output);
+    let flags =
+        action.ended as u64 | if phases.opened { OPENED } else { 0 } | if phases.http2 { HTTP2 } else { 0 };
+    [
+        flags,
+        zigzag(u64::from(action.action).wrapping_sub(position)),
+        zigzag(action.offset_ns.wrapping_sub(after_ns)),
+        action.duration_ns,
+        u64::from(action.status),
+        action.body_bytes,
+        phases.resolve_ns,
+        phases.connect_ns,
+        phases.tls_ns,
+        phases.send_ns,
+        zigzag(action.duration_ns.wrapping_sub(phases.wait_ns).wrapping_sub(others_ns(phases))),
+        phases.receive_ns,
+        phases.redirect_ns,
+    ]
+}
+
+/// The phases of the last request but its waiting.
+fn others_ns(phases: &Phases) -> u64 {
+    [phases.resolve_ns, phases.connect_ns, phases.tls_ns, phases.send_ns, phases.receive_ns]
+        .into_iter()
+        .fold(0, u64::wrapping_add)
+}
+
+/// A column of zeros is left out: `mask` has a bit for each that is not.
+fn write_columns(columns: &[Vec<u64>], output: &mut Vec<u8>) {
+    let kept = |column: &[u64]| column.iter().any(|value| *value != 0);
+    let mask = (0_u64..).zip(columns).fold(0, |mask, (bit, column)| mask | (u64::from(kept(column)) << bit));
+    put(mask, output);
+    for column in columns.iter().filter(|column| kept(column)) {
+        pack(column, output);
     }
 }
 
-fn flag(set: bool, flag: u8) -> u8 {
-    if set { flag } else { 0 }
+fn read_columns(input: &mut &[u8], columns: &mut [Vec<u64>], count: usize) -> Option<()> {
+    let mask = get(input)?;
+    for (bit, column) in columns.iter_mut().enumerate() {
+        if mask >> bit & 1 == 1 {
+            unpack(input, count, column)?;
+        } else {
+            column.clear();
+            column.resize(count, 0);
+        }
+    }
+    (mask >> columns.len() == 0).then_some(())
 }
 
-/// Takes one sample off the front of `input`; `None` when the bytes are no sample.
-pub fn decode(input: &mut &[u8], previous: &mut Previous) -> Option<IterationSample> {
-    let flags = byte(input)?;
-    let mut sample = IterationSample {
-        ended: Ended::from_u8(flags & ENDED_MASK)?,
-        workload: u16::try_from(get(input)?).ok()?,
-        number: previous.number.wrapping_add(get_signed(input)?),
-        start_ns: previous.start_ns.wrapping_add(get_signed(input)?),
-        warm_up: flags & WARM_UP != 0,
-        ..IterationSample::default()
-    };
-    sample.due_ns = sample.start_ns.checked_sub(get(input)?)?;
-    sample.duration_ns = get(input)?;
-    if flags & HAS_ERROR != 0 {
-        sample.error = u32::try_from(get(input)?).ok()?;
+/// Room that is used again for every block.
+#[derive(Default)]
+pub struct Scratch {
+    columns: Vec<Vec<u64>>,
+    /// The rows in the order in which they are written, with the place of their first request.
+    order: Vec<(IterationHead, usize)>,
+}
+
+impl Scratch {
+    /// Orders rows by their numbers: what workers finished in any order becomes small differences.
+    fn order(&mut self, rows: &Rows) {
+        self.order.clear();
+        let mut first = 0;
+        for head in &rows.heads {
+            self.order.push((*head, first));
+            first += head.actions as usize;
+        }
+        self.order.sort_by_key(|(head, _)| (head.workload, head.number));
     }
-    let actions = get(input)?;
-    if actions > ACTIONS_MAX || actions > input.len() as u64 {
+
+    fn columns(&mut self, count: usize, rows: usize) {
+        self.columns.resize_with(count.max(self.columns.len()), Vec::new);
+        for column in &mut self.columns {
+            column.clear();
+            column.reserve(rows);
+        }
+    }
+}
+
+/// Reads a block; `None` when the bytes are no block.
+pub fn decode(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
+    rows.clear();
+    let (count, requests) =
+        (usize::try_from(get(&mut input)?).ok()?, usize::try_from(get(&mut input)?).ok()?);
+    if count > BLOCK_ROWS_MAX || requests > REQUESTS_MAX {
         return None;
     }
-    let mut end_ns: u64 = 0;
-    for _ in 0..actions {
-        let action = decode_action(input, end_ns)?;
-        end_ns = action.offset_ns.checked_add(action.duration_ns)?;
-        sample.actions.push(action);
-    }
-    sample.start_ns.checked_add(sample.duration_ns)?;
-    *previous = Previous { number: sample.number, start_ns: sample.start_ns };
-    Some(sample)
+    scratch.columns(ACTION_COLUMNS, requests);
+    read_columns(&mut input, &mut scratch.columns[..HEAD_COLUMNS], count)?;
+    decode_heads(&scratch.columns, count, requests, rows)?;
+    read_columns(&mut input, &mut scratch.columns[..ACTION_COLUMNS], requests)?;
+    decode_actions(&scratch.columns, rows)?;
+    input.is_empty().then_some(())
 }
 
-fn decode_action(input: &mut &[u8], after_ns: u64) -> Option<ActionSample> {
-    let flags = byte(input)?;
-    let mut action = ActionSample {
-        ended: Ended::from_u8(flags & ENDED_MASK)?,
-        action: u16::try_from(get(input)?).ok()?,
-        offset_ns: after_ns.wrapping_add(get_signed(input)?),
-        duration_ns: get(input)?,
-        status: u16::try_from(get(input)?).ok()?,
-        body_bytes: get(input)?,
-        phases: Phases { opened: flags & OPENED != 0, http2: flags & HTTP2 != 0, ..Phases::default() },
+fn decode_heads(columns: &[Vec<u64>], count: usize, requests: usize, rows: &mut Rows) -> Option<()> {
+    let (mut number, mut due_ns, mut left) = (0_u64, 0_u64, requests);
+    for row in 0..count {
+        let column = |index: usize| columns[index][row];
+        let flags = column(0);
+        number = number.wrapping_add(unzigzag(column(2)));
+        due_ns = due_ns.wrapping_add(unzigzag(column(3)));
+        let actions = u32::try_from(column(7)).ok()?;
+        left = left.checked_sub(actions as usize)?;
+        rows.heads.push(IterationHead {
+            number,
+            due_ns,
+            start_ns: due_ns.wrapping_add(unzigzag(column(4))),
+            // What remains after the last request: its end is added below.
+            duration_ns: unzigzag(column(5)),
+            error: u32::try_from(column(6)).ok()?,
+            actions,
+            workload: u16::try_from(column(1)).ok()?,
+            ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
+            warm_up: flags & WARM_UP != 0,
+        });
+    }
+    (left == 0).then_some(())
+}
+
+fn decode_actions(columns: &[Vec<u64>], rows: &mut Rows) -> Option<()> {
+    let mut row = 0;
+    let Rows { heads, actions } = rows;
+    for head in heads {
+        let mut after_ns = 0_u64;
+        for position in 0..u64::from(head.actions) {
+            let action = decode_action(columns, row, position, after_ns)?;
+            after_ns = action.offset_ns.checked_add(action.duration_ns)?;
+            actions.push(action);
+            row += 1;
+        }
+        head.duration_ns = head.duration_ns.wrapping_add(after_ns);
+        // What is added up later must have room.
+        head.start_ns.checked_add(head.duration_ns).filter(|end_ns| *end_ns < i64::MAX as u64)?;
+    }
+    Some(())
+}
+
+fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64) -> Option<ActionSample> {
+    let column = |index: usize| columns[index][row];
+    let flags = column(0);
+    let mut phases = Phases {
+        resolve_ns: column(6),
+        connect_ns: column(7),
+        tls_ns: column(8),
+        send_ns: column(9),
+        receive_ns: column(11),
+        redirect_ns: column(12),
+        opened: flags & OPENED != 0,
+        http2: flags & HTTP2 != 0,
+        ..Phases::default()
     };
-    if action.phases.opened {
-        action.phases.resolve_ns = get(input)?;
-        action.phases.connect_ns = get(input)?;
-        action.phases.tls_ns = get(input)?;
-    }
-    action.phases.send_ns = get(input)?;
-    action.phases.wait_ns = get(input)?;
-    action.phases.receive_ns = get(input)?;
-    if flags & REDIRECTED != 0 {
-        action.phases.redirect_ns = get(input)?;
-    }
-    Some(action)
-}
-
-fn put(mut value: u64, output: &mut Vec<u8>) {
-    while value >= 0x80 {
-        output.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    output.push(value as u8);
-}
-
-/// A difference, as a small number whichever way it points (zigzag).
-fn put_signed(difference: u64, output: &mut Vec<u8>) {
-    let signed = difference as i64;
-    put(((signed << 1) ^ (signed >> 63)) as u64, output);
-}
-
-fn byte(input: &mut &[u8]) -> Option<u8> {
-    let (first, rest) = input.split_first()?;
-    *input = rest;
-    Some(*first)
-}
-
-fn get(input: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let next = byte(input)?;
-        let bits = u64::from(next & 0x7f);
-        if shift == 63 && bits > 1 {
-            return None;
-        }
-        value |= bits << shift;
-        if next & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn get_signed(input: &mut &[u8]) -> Option<u64> {
-    let value = get(input)?;
-    Some((value >> 1) ^ (value & 1).wrapping_neg())
+    let duration_ns = column(3);
+    phases.wait_ns = duration_ns.wrapping_sub(others_ns(&phases)).wrapping_sub(unzigzag(column(10)));
+    Some(ActionSample {
+        action: u16::try_from(position.wrapping_add(unzigzag(column(1)))).ok()?,
+        offset_ns: after_ns.wrapping_add(unzigzag(column(2))),
+        duration_ns,
+        phases,
+        status: u16::try_from(column(4)).ok()?,
+        body_bytes: column(5),
+        ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::IterationSample;
     use super::*;
     use proptest::prelude::*;
 
@@ -192,50 +255,37 @@ mod tests {
         }
     }
 
+    fn rows(samples: &[IterationSample]) -> Rows {
+        let mut rows = Rows::default();
+        samples.iter().for_each(|sample| rows.push(sample));
+        rows
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read(samples in proptest::collection::vec(sample(), 0..20)) {
-            let (mut bytes, mut previous) = (Vec::new(), Previous::default());
-            for sample in &samples {
-                encode(sample, &mut previous, &mut bytes);
-            }
-            let (mut input, mut previous) = (bytes.as_slice(), Previous::default());
-            for sample in &samples {
-                prop_assert_eq!(&decode(&mut input, &mut previous).unwrap(), sample);
-            }
-            prop_assert!(input.is_empty());
+        fn what_is_written_is_read(mut samples in proptest::collection::vec(sample(), 0..20)) {
+            let (mut bytes, mut scratch, mut read) = (Vec::new(), Scratch::default(), Rows::default());
+            encode(&rows(&samples), &mut scratch, &mut bytes);
+            decode(&bytes, &mut scratch, &mut read).unwrap();
+            samples.sort_by_key(|sample| (sample.workload, sample.number));
+            prop_assert_eq!(read.iter().map(|row| row.to_sample()).collect::<Vec<_>>(), samples);
         }
 
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let (mut input, mut previous) = (bytes.as_slice(), Previous::default());
-            while decode(&mut input, &mut previous).is_some() {}
+            let mut rows = Rows::default();
+            let _ = decode(&bytes, &mut Scratch::default(), &mut rows);
         }
-    }
 
-    #[test]
-    fn an_ordinary_iteration_takes_few_bytes() {
-        let (mut bytes, mut previous) = (Vec::new(), Previous::default());
-        for number in 0..1000 {
-            let phases = Phases { send_ns: 9_000, wait_ns: 900_000, receive_ns: 7_000, ..Phases::default() };
-            let action = ActionSample {
-                duration_ns: 950_000 + number,
-                status: 200,
-                body_bytes: 612,
-                phases,
-                ..ActionSample::default()
-            };
-            let start_ns = number * 1_000_000;
-            let sample = IterationSample {
-                number,
-                due_ns: start_ns,
-                start_ns,
-                duration_ns: 960_000 + number,
-                actions: vec![action],
-                ..IterationSample::default()
-            };
-            encode(&sample, &mut previous, &mut bytes);
+        #[test]
+        fn no_damage_makes_it_panic(samples in proptest::collection::vec(sample(), 1..20), at: usize, byte: u8) {
+            let (mut bytes, mut scratch, mut read) = (Vec::new(), Scratch::default(), Rows::default());
+            encode(&rows(&samples), &mut scratch, &mut bytes);
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            if decode(&bytes, &mut scratch, &mut read).is_some() {
+                prop_assert_eq!(read.iter().map(|row| row.actions.len()).sum::<usize>(), read.requests());
+            }
         }
-        assert!(bytes.len() <= 32_000, "{} bytes for 1000 iterations", bytes.len());
     }
 }

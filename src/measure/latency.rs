@@ -4,7 +4,7 @@
 //! and buckets of about 5 % width that remember their slowest sample. Percentiles are only ever read
 //! from a histogram, never averaged.
 
-use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 
@@ -44,7 +44,10 @@ pub struct Latency {
     sum_ns: u128,
     min_ns: Nanos,
     max_ns: Nanos,
-    buckets: BTreeMap<u32, (u64, Nanos, SampleId)>,
+    /// Samples longer than [`VALUE_NS_MAX`], which percentiles take for as long as that.
+    over_range: u64,
+    /// By [`bucket_of`]: count, slowest value, its sample.
+    buckets: Vec<(u64, Nanos, SampleId)>,
 }
 
 impl Default for Latency {
@@ -62,7 +65,7 @@ impl Latency {
     pub fn new() -> Self {
         #[expect(clippy::unwrap_used, reason = "a constant that every test below exercises")]
         let histogram = Histogram::new(SIGNIFICANT_DIGITS).unwrap();
-        Self { histogram, sum_ns: 0, min_ns: Nanos::MAX, max_ns: 0, buckets: BTreeMap::new() }
+        Self { histogram, sum_ns: 0, min_ns: Nanos::MAX, max_ns: 0, over_range: 0, buckets: Vec::new() }
     }
 
     /// Adds a sample.
@@ -72,7 +75,12 @@ impl Latency {
         self.sum_ns += u128::from(value_ns);
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
-        let bucket = self.buckets.entry(bucket_of(value_ns)).or_insert((0, 0, sample));
+        self.over_range += u64::from(value_ns > VALUE_NS_MAX);
+        let index = bucket_of(value_ns);
+        if index >= self.buckets.len() {
+            self.buckets.resize(index + 1, (0, 0, sample));
+        }
+        let bucket = &mut self.buckets[index];
         bucket.0 += 1;
         if value_ns >= bucket.1 {
             (bucket.1, bucket.2) = (value_ns, sample);
@@ -83,6 +91,12 @@ impl Latency {
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
+    }
+
+    /// How many samples were longer than [`VALUE_NS_MAX`].
+    #[must_use]
+    pub fn over_range(&self) -> u64 {
+        self.over_range
     }
 
     /// The smallest sample, exact; 0 without samples.
@@ -119,9 +133,10 @@ impl Latency {
 
     /// The occupied buckets, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
-        self.buckets.iter().map(|(index, (count, _, exemplar))| Bucket {
-            from_ns: BUCKET_RATIO.powf(f64::from(*index)),
-            to_ns: BUCKET_RATIO.powf(f64::from(*index) + 1.0),
+        let occupied = self.buckets.iter().enumerate().filter(|(_, (count, ..))| *count > 0);
+        occupied.map(|(index, (count, _, exemplar))| Bucket {
+            from_ns: lower_bound(index),
+            to_ns: lower_bound(index + 1),
             count: *count,
             exemplar: *exemplar,
         })
@@ -141,14 +156,39 @@ impl Latency {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a bucket's index is small"
-)]
-fn bucket_of(value_ns: Nanos) -> u32 {
-    ((value_ns.max(1) as f64).ln() / BUCKET_RATIO.ln()) as u32
+#[expect(clippy::cast_precision_loss, reason = "a bucket's index is small")]
+fn lower_bound(index: usize) -> f64 {
+    BUCKET_RATIO.powf(index as f64)
+}
+
+/// The first bucket of each power of two, and the least value of each bucket.
+struct Bounds {
+    first: [usize; 65],
+    least: Vec<Nanos>,
+}
+
+fn bounds() -> &'static Bounds {
+    static BOUNDS: OnceLock<Bounds> = OnceLock::new();
+    BOUNDS.get_or_init(|| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let least: Vec<Nanos> = (0..1000).map(|index| lower_bound(index).ceil() as Nanos).collect();
+        let first = std::array::from_fn(|bits| {
+            let power = if bits == 0 { 0 } else { 1 << (bits - 1) };
+            least.partition_point(|least| *least <= power).saturating_sub(1)
+        });
+        Bounds { first, least }
+    })
+}
+
+/// The last bucket whose least value is not above `value_ns`.
+fn bucket_of(value_ns: Nanos) -> usize {
+    let bounds = bounds();
+    let mut index = bounds.first[(64 - value_ns.leading_zeros()) as usize];
+    // At most fifteen buckets lie between two powers of two.
+    while bounds.least.get(index + 1).is_some_and(|least| *least <= value_ns) {
+        index += 1;
+    }
+    index
 }
 
 #[cfg(test)]
@@ -196,6 +236,19 @@ mod tests {
         let bucket = buckets.iter().find(|bucket| bucket.exemplar == id(3)).unwrap();
         assert!(bucket.from_ns <= 5_000_000.0 && 5_000_000.0 < bucket.to_ns);
         assert!(bucket.to_ns / bucket.from_ns < 1.051);
+        assert_eq!(latency.over_range(), 1, "longer than a day");
+        assert!(latency.percentile_ns(100.0) <= latency.max_ns());
+    }
+
+    #[test]
+    fn every_value_is_within_the_bounds_of_its_bucket() {
+        let values =
+            (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, 3 << bits >> 1, 7 << bits >> 2]);
+        for value in values.chain(1..3000) {
+            let index = bucket_of(value);
+            assert!(lower_bound(index) <= (value as f64).max(1.0), "{value} in {index}");
+            assert!((value as f64) < lower_bound(index + 1), "{value} in {index}");
+        }
     }
 
     #[test]

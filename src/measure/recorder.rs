@@ -1,4 +1,7 @@
-//! One worker's recorder: samples into a buffer, buffers to the coordinator in batches.
+//! One worker's recorder: samples into rows of fixed size, rows to the coordinator in batches.
+//!
+//! What a worker does for a sample is to copy it; packing, writing and counting by bucket happen on
+//! the coordinator's thread.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
@@ -7,16 +10,17 @@ use hdrhistogram::Histogram;
 
 use crate::base::clock::Nanos;
 
-use super::codec::{Previous, encode};
 use super::errors::{Failure, FailureTable, NumberedFailure};
 use super::latency::{SampleId, VALUE_NS_MAX};
+use super::rows::Rows;
 use super::sample::{Ended, IterationSample};
 
 /// A batch is sent when it is this old, so that the log is at most a second behind.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
-const BATCH_BYTES: usize = 64 * 1024;
-/// What a worker keeps while the disk is slow; beyond it, samples are dropped and counted.
-const BUFFER_BYTES_MAX: usize = 8 << 20;
+/// Small enough to stay in the processor's cache.
+const BATCH_BYTES: usize = 128 * 1024;
+/// What a worker keeps while the disk is slow; beyond it, samples are not recorded, and counted.
+const BUFFER_BYTES_MAX: usize = 12 << 20;
 
 /// What a worker hands over at a time.
 pub struct Batch {
@@ -24,8 +28,8 @@ pub struct Batch {
     pub workload: u16,
     /// Texts that these samples are the first to refer to.
     pub failures: Vec<NumberedFailure>,
-    /// Encoded samples.
-    pub samples: Vec<u8>,
+    /// The samples.
+    pub samples: Rows,
     /// The same samples in numbers, for the live view.
     pub live: Live,
 }
@@ -43,8 +47,12 @@ pub struct Live {
     pub dropped: u64,
     /// Samples that were not recorded because the disk was too slow.
     pub unrecorded: u64,
+    /// Iterations of the warm-up, of which nothing else here knows.
+    pub warm_up: u64,
     /// Response times in nanoseconds, with two significant digits.
     pub response_ns: Histogram<u32>,
+    /// From due to start, as well.
+    pub lag_ns: Histogram<u32>,
     /// The slowest iteration with its response time.
     pub slowest: Option<(Nanos, SampleId)>,
 }
@@ -57,8 +65,18 @@ impl Live {
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::unwrap_used, reason = "constant bounds, covered by tests")]
-        let response_ns = Histogram::new_with_bounds(1_000, VALUE_NS_MAX, 2).unwrap();
-        Self { ok: 0, failed: 0, aborted: 0, dropped: 0, unrecorded: 0, response_ns, slowest: None }
+        let times: Histogram<u32> = Histogram::new_with_bounds(1_000, VALUE_NS_MAX, 2).unwrap();
+        Self {
+            ok: 0,
+            failed: 0,
+            aborted: 0,
+            dropped: 0,
+            unrecorded: 0,
+            warm_up: 0,
+            response_ns: times.clone(),
+            lag_ns: times,
+            slowest: None,
+        }
     }
 
     /// Adds what another worker or batch saw.
@@ -68,8 +86,10 @@ impl Live {
         self.aborted += other.aborted;
         self.dropped += other.dropped;
         self.unrecorded += other.unrecorded;
+        self.warm_up += other.warm_up;
         // Equal bounds: adding cannot fail.
         let _ = self.response_ns.add(&other.response_ns);
+        let _ = self.lag_ns.add(&other.lag_ns);
         self.slowest = [self.slowest, other.slowest].into_iter().flatten().max_by_key(|(ns, _)| *ns);
     }
 
@@ -79,7 +99,16 @@ impl Live {
         self.ok + self.failed + self.aborted
     }
 
+    /// Everything that a batch may hold, warm-up and dropped arrivals included.
+    fn all(&self) -> u64 {
+        self.ended() + self.dropped + self.warm_up
+    }
+
     fn count(&mut self, sample: &IterationSample) {
+        if sample.warm_up {
+            self.warm_up += 1;
+            return;
+        }
         match sample.ended {
             Ended::Ok => self.ok += 1,
             Ended::Failed => self.failed += 1,
@@ -94,6 +123,7 @@ impl Live {
         }
         let response_ns = sample.response_ns();
         self.response_ns.saturating_record(response_ns.clamp(1, VALUE_NS_MAX));
+        self.lag_ns.saturating_record(sample.lag_ns().clamp(1, VALUE_NS_MAX));
         if self.slowest.is_none_or(|(slowest, _)| response_ns > slowest) {
             self.slowest = Some((response_ns, SampleId { workload: sample.workload, number: sample.number }));
         }
@@ -101,8 +131,9 @@ impl Live {
 
     fn clear(&mut self) {
         (self.ok, self.failed, self.aborted, self.dropped) = (0, 0, 0, 0);
-        (self.unrecorded, self.slowest) = (0, None);
+        (self.unrecorded, self.warm_up, self.slowest) = (0, 0, None);
         self.response_ns.reset();
+        self.lag_ns.reset();
     }
 }
 
@@ -117,8 +148,7 @@ pub struct Recorder {
     workload: u16,
     failures: FailureTable,
     fresh: Vec<NumberedFailure>,
-    samples: Vec<u8>,
-    previous: Previous,
+    samples: Rows,
     live: Live,
     sender: SyncSender<Batch>,
     flushed: Instant,
@@ -135,8 +165,7 @@ impl Recorder {
             workload,
             failures: FailureTable::new(workload, worker, workers),
             fresh: Vec::new(),
-            samples: Vec::with_capacity(BATCH_BYTES * 2),
-            previous: Previous::default(),
+            samples: Rows::default(),
             live: Live::new(),
             sender,
             flushed: Instant::now(),
@@ -152,12 +181,12 @@ impl Recorder {
     /// Records an iteration.
     pub fn record(&mut self, sample: &IterationSample) {
         self.live.count(sample);
-        if self.samples.len() < BUFFER_BYTES_MAX {
-            encode(sample, &mut self.previous, &mut self.samples);
+        if self.samples.bytes() < BUFFER_BYTES_MAX {
+            self.samples.push(sample);
         } else {
             self.live.unrecorded += 1;
         }
-        if self.samples.len() >= self.flush_at_bytes {
+        if self.samples.bytes() >= self.flush_at_bytes {
             self.flush(false);
         }
     }
@@ -172,14 +201,15 @@ impl Recorder {
     /// Sends what there is; with `wait`, even if the coordinator is busy.
     pub fn flush(&mut self, wait: bool) {
         self.flushed = Instant::now();
-        if self.live.ended() + self.live.dropped == 0 {
+        if self.live.all() == 0 {
             return;
         }
         self.fresh.append(&mut self.failures.take_fresh());
+        let room = Rows::as_large_as(&self.samples);
         let batch = Batch {
             workload: self.workload,
             failures: std::mem::take(&mut self.fresh),
-            samples: std::mem::replace(&mut self.samples, Vec::with_capacity(BATCH_BYTES * 2)),
+            samples: std::mem::replace(&mut self.samples, room),
             live: self.live.clone(),
         };
         let refused = if wait {
@@ -194,11 +224,10 @@ impl Recorder {
             // The disk is slow: the load goes on, the batch waits here.
             Some(batch) => {
                 (self.fresh, self.samples) = (batch.failures, batch.samples);
-                self.flush_at_bytes = self.samples.len() + BATCH_BYTES;
+                self.flush_at_bytes = self.samples.bytes() + BATCH_BYTES;
             }
             None => {
                 self.flush_at_bytes = BATCH_BYTES;
-                self.previous = Previous::default();
                 self.live.clear();
             }
         }
@@ -208,7 +237,6 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::codec::decode;
 
     fn sample(number: u64, ended: Ended) -> IterationSample {
         IterationSample { number, duration_ns: 1_000_000 * (number + 1), ended, ..Default::default() }
@@ -239,11 +267,7 @@ mod tests {
 
     fn take(receiver: &std::sync::mpsc::Receiver<Batch>, numbers: &mut Vec<u64>, live: &mut Live) {
         while let Ok(batch) = receiver.try_recv() {
-            let (mut input, mut previous) = (batch.samples.as_slice(), Previous::default());
-            while let Some(sample) = decode(&mut input, &mut previous) {
-                numbers.push(sample.number);
-            }
-            assert!(input.is_empty());
+            numbers.extend(batch.samples.iter().map(|row| row.head.number));
             live.add(&batch.live);
         }
     }
@@ -255,7 +279,7 @@ mod tests {
         for number in 0..2_000_000 {
             recorder.record(&sample(number, Ended::Ok));
             if recorder.live.unrecorded > 0 {
-                assert!(recorder.samples.len() >= BUFFER_BYTES_MAX);
+                assert!(recorder.samples.bytes() >= BUFFER_BYTES_MAX);
                 return;
             }
         }

@@ -1,8 +1,9 @@
-//! Rank 9: what people and programs read: HTML, terminal.
+//! Rank 9: what people and programs read: HTML, terminal, and metrics while the load runs.
 //!
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
 
 pub mod html;
+pub mod metrics;
 pub mod terminal;
 pub mod words;

@@ -81,7 +81,7 @@ fn headline(results: &Results, paint: Paint) -> String {
 }
 
 fn workload_line(workload: &Workload, results: &Results) -> String {
-    let Counts { total, failed, aborted, dropped, .. } = workload.iterations;
+    let Counts { total, failed, aborted, .. } = workload.iterations;
     if total == 0 {
         return format!("{}: no iteration ran", clean(&workload.name));
     }
@@ -89,43 +89,41 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
         (true, _) => "every one profiled".to_owned(),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
-    let some = |count: u64, word: &str| if count > 0 { format!(", {count} {word}") } else { String::new() };
-    let aborted = some(aborted, "cut off");
-    let dropped = some(dropped, "dropped with a full queue");
+    let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
     format!(
-        "{}: {total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}{dropped}; {profiled}",
+        "{}: {total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}{}; {profiled}",
         clean(&workload.name),
         if total == 1 { "" } else { "s" },
         workload.duration_s,
-        workload.rate_per_s
+        workload.rate_per_s,
+        words::aside(workload)
     )
 }
 
 fn latency_table(workload: &Workload) -> Table {
     let mut table = table(&["", "count", "failed", "p50", "p90", "p95", "p99", "max"]);
-    table.add_row(latency_row("iteration", workload.iterations, &workload.response_time));
-    if started_late(workload) {
-        table.add_row(latency_row("  once started", workload.iterations, &workload.service_time));
+    let waited = words::waited(workload);
+    table.add_row(latency_row("iteration", Some(workload.iterations), &workload.response_time));
+    if waited {
+        let (service, lag) = (&workload.service_time, &workload.start_lag);
+        table.add_row(latency_row(" from its start", None, service));
+        table.add_row(latency_row(" late by", None, lag));
     }
     for action in &workload.actions {
-        table.add_row(latency_row(
-            &format!("  {}", clean(&action.name)),
-            action.requests,
-            &action.service_time,
-        ));
+        let name = clean(&action.name);
+        table.add_row(latency_row(&format!("  {name}"), Some(action.requests), &action.service_time));
+        if waited {
+            table.add_row(latency_row("   from due", None, &action.response_time));
+        }
     }
     right_align(&mut table, 1..8);
     table
 }
 
-/// True when it makes a difference from when response times count.
-fn started_late(workload: &Workload) -> bool {
-    let (response, service) = (&workload.response_time, &workload.service_time);
-    response.mean_ms > service.mean_ms * 1.05
-}
-
-fn latency_row(name: &str, counts: Counts, times: &Distribution) -> Vec<String> {
-    let mut row = vec![name.to_owned(), counts.total.to_string(), counts.failed.to_string()];
+/// `counts` are given once: a further row of times has none.
+fn latency_row(name: &str, counts: Option<Counts>, times: &Distribution) -> Vec<String> {
+    let count = |of: fn(Counts) -> u64| counts.map_or_else(String::new, |counts| of(counts).to_string());
+    let mut row = vec![name.to_owned(), count(|counts| counts.total), count(|counts| counts.failed)];
     for wanted in [50.0, 90.0, 95.0, 99.0] {
         let value = times.percentiles.iter().find(|percentile| percentile.percentile == wanted);
         row.push(value.map_or_else(|| "-".to_owned(), |percentile| duration(percentile.value_ms)));

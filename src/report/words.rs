@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
-use crate::results::model::Finding;
+use crate::results::model::{Finding, Workload};
 use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
@@ -17,6 +17,33 @@ use crate::runner::generator::Generator;
 )]
 pub fn duration(ms: f64) -> String {
     if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
+}
+
+/// True when iterations waited before they started, so that response and service times are two things.
+#[must_use]
+pub fn waited(workload: &Workload) -> bool {
+    let lag_ms = workload.start_lag.percentiles.iter().find(|known| known.percentile == 99.0);
+    let total_ms = workload.response_time.percentiles.iter().find(|known| known.percentile == 99.0);
+    match (lag_ms, total_ms) {
+        // Below a hundredth it is the scheduler's noise, and a reader's distraction.
+        (Some(lag), Some(total)) => lag.value_ms > total.value_ms / 100.0,
+        _ => false,
+    }
+}
+
+/// What else there is to say of a workload's iterations: those of the warm-up, and dropped arrivals.
+#[must_use]
+pub fn aside(workload: &Workload) -> String {
+    let mut text = String::new();
+    if workload.iterations.dropped > 0 {
+        text += &format!(", {} dropped: never started", workload.iterations.dropped);
+    }
+    if workload.warm_up.total > 0 {
+        let failed = workload.warm_up.failed;
+        let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+        text += &format!(", {} of the warm-up aside{failed}", workload.warm_up.total);
+    }
+    text
 }
 
 /// True for characters that change how the text around them looks, or that cannot be seen at all.

@@ -11,6 +11,7 @@ use crate::client::Phases;
 use crate::measure::errors::Failure;
 use crate::measure::latency::{Latency, SampleId};
 use crate::measure::log::{Frame, LogError, LogReader};
+use crate::measure::rows::{IterationHead, Row};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 
 use super::header::{End, Header};
@@ -52,8 +53,12 @@ pub enum AggregateError {
 
 /// One workload's figures.
 pub struct WorkloadStats {
-    /// How its iterations ended.
+    /// How its iterations ended, those of the warm-up aside.
     pub iterations: Counts,
+    /// How the iterations of the warm-up ended; nothing else here knows of them.
+    pub warm_up: Counts,
+    /// From due to start, of all that started.
+    pub lag: Latency,
     /// From due to end, of iterations that were not cut off.
     pub response: Latency,
     /// From start to end, of iterations that were not cut off.
@@ -78,6 +83,8 @@ pub struct ActionStats {
     pub requests: Counts,
     /// From send to the last byte, of requests that were not cut off.
     pub service: Latency,
+    /// The same and how late its iteration had started: from when it was due.
+    pub response: Latency,
     /// The phases' sums, over requests that were answered.
     pub phases: PhaseSums,
     /// How often each status was answered.
@@ -86,6 +93,8 @@ pub struct ActionStats {
     pub body_bytes: u64,
     /// Connections opened.
     pub opened: u64,
+    /// Requests that went over HTTP/2.
+    pub http2: u64,
 }
 
 /// Sums of phases, in nanoseconds, with the number of requests.
@@ -93,8 +102,8 @@ pub struct ActionStats {
 pub struct PhaseSums {
     /// How many requests.
     pub count: u64,
-    /// Resolve, connect, TLS, send, wait, receive.
-    pub sums_ns: [u128; 6],
+    /// Resolve, connect, TLS, send, wait, receive, redirect.
+    pub sums_ns: [u128; 7],
 }
 
 impl PhaseSums {
@@ -107,6 +116,7 @@ impl PhaseSums {
             phases.send_ns,
             phases.wait_ns,
             phases.receive_ns,
+            phases.redirect_ns,
         ];
         for (sum, value) in self.sums_ns.iter_mut().zip(values) {
             *sum += u128::from(value);
@@ -138,7 +148,7 @@ impl Aggregate {
         };
         for frame in &mut reader {
             match frame {
-                Frame::Samples(samples) => samples.into_iter().for_each(|sample| aggregate.add(sample)),
+                Frame::Samples(rows) => rows.iter().for_each(|row| aggregate.add(row)),
                 Frame::Failures(failures) => {
                     aggregate
                         .failures
@@ -158,20 +168,20 @@ impl Aggregate {
         IdSpace::from_seed(self.header.id_seed).base_id(sample.workload, sample.number)
     }
 
-    /// All iterations that the log holds.
+    /// All iterations that the log holds, those of the warm-up aside.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.workloads.iter().map(|workload| workload.iterations.total).sum()
     }
 
-    fn add(&mut self, sample: IterationSample) {
-        let Some(workload) = self.workloads.get_mut(usize::from(sample.workload)) else { return };
-        workload.add(&sample);
-        if sample.ended.is_measured() {
-            let response_ns = sample.response_ns();
+    fn add(&mut self, row: Row<'_>) {
+        let Some(workload) = self.workloads.get_mut(usize::from(row.head.workload)) else { return };
+        workload.add(row);
+        if row.head.ended.is_measured() && !row.head.warm_up {
+            let response_ns = row.head.response_ns();
             let at = self.slowest.partition_point(|other| other.response_ns() >= response_ns);
             if at < SLOWEST_MAX {
-                self.slowest.insert(at, sample);
+                self.slowest.insert(at, row.to_sample());
                 self.slowest.truncate(SLOWEST_MAX);
             }
         }
@@ -182,6 +192,8 @@ impl WorkloadStats {
     fn new(actions: usize) -> Self {
         Self {
             iterations: Counts::default(),
+            warm_up: Counts::default(),
+            lag: Latency::new(),
             response: Latency::new(),
             service: Latency::new(),
             ok_service_sum_ns: 0,
@@ -193,33 +205,45 @@ impl WorkloadStats {
         }
     }
 
-    fn add(&mut self, sample: &IterationSample) {
-        let id = SampleId { workload: sample.workload, number: sample.number };
-        count(&mut self.iterations, sample.ended);
-        self.first_start_ns = self.first_start_ns.min(sample.start_ns);
-        self.last_end_ns = self.last_end_ns.max(sample.start_ns + sample.duration_ns);
-        if sample.ended.is_measured() {
-            self.response.record(sample.response_ns(), id);
-            self.service.record(sample.duration_ns, id);
-            let at = self.longest.partition_point(|(ns, _)| *ns >= sample.duration_ns);
+    fn add(&mut self, row: Row<'_>) {
+        let head = row.head;
+        if head.warm_up {
+            count(&mut self.warm_up, head.ended);
+            return;
+        }
+        let id = SampleId { workload: head.workload, number: head.number };
+        count(&mut self.iterations, head.ended);
+        if head.ended != Ended::Dropped {
+            self.first_start_ns = self.first_start_ns.min(head.start_ns);
+            self.last_end_ns = self.last_end_ns.max(head.start_ns + head.duration_ns);
+            self.lag.record(head.lag_ns(), id);
+        }
+        if head.ended.is_measured() {
+            self.response.record(head.response_ns(), id);
+            self.service.record(head.duration_ns, id);
+            let at = self.longest.partition_point(|(ns, _)| *ns >= head.duration_ns);
             if at < EXEMPLARS_MAX {
-                self.longest.insert(at, (sample.duration_ns, id));
+                self.longest.insert(at, (head.duration_ns, id));
                 self.longest.truncate(EXEMPLARS_MAX);
             }
         }
-        if sample.ended == Ended::Ok {
-            self.ok_service_sum_ns += u128::from(sample.duration_ns);
+        if head.ended == Ended::Ok {
+            self.ok_service_sum_ns += u128::from(head.duration_ns);
         }
-        if sample.error != 0 && (self.errors.len() < ERRORS_MAX || self.errors.contains_key(&sample.error)) {
-            let (count, examples) = self.errors.entry(sample.error).or_default();
+        self.add_error(head, id);
+        for action in row.actions {
+            if let Some(stats) = self.actions.get_mut(usize::from(action.action)) {
+                stats.add(action, head.lag_ns(), id);
+            }
+        }
+    }
+
+    fn add_error(&mut self, head: &IterationHead, id: SampleId) {
+        if head.error != 0 && (self.errors.len() < ERRORS_MAX || self.errors.contains_key(&head.error)) {
+            let (count, examples) = self.errors.entry(head.error).or_default();
             *count += 1;
             if examples.len() < EXEMPLARS_MAX {
                 examples.push(id);
-            }
-        }
-        for action in &sample.actions {
-            if let Some(stats) = self.actions.get_mut(usize::from(action.action)) {
-                stats.add(action, id);
             }
         }
     }
@@ -230,19 +254,24 @@ impl ActionStats {
         Self {
             requests: Counts::default(),
             service: Latency::new(),
+            response: Latency::new(),
             phases: PhaseSums::default(),
             status: BTreeMap::new(),
             body_bytes: 0,
             opened: 0,
+            http2: 0,
         }
     }
 
-    fn add(&mut self, action: &ActionSample, id: SampleId) {
+    /// `lag_ns`: how late the iteration started, and so everything in it.
+    fn add(&mut self, action: &ActionSample, lag_ns: u64, id: SampleId) {
         count(&mut self.requests, action.ended);
         self.opened += u64::from(action.phases.opened);
-        self.body_bytes += action.body_bytes;
+        self.http2 += u64::from(action.phases.http2);
+        self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);
         if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);
+            self.response.record(action.duration_ns.saturating_add(lag_ns), id);
         }
         if action.status != 0 {
             self.phases.add(&action.phases);

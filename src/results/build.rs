@@ -7,6 +7,7 @@ use base64::Engine as _;
 use crate::base::clock::rfc3339;
 use crate::base::ids::IdSpace;
 use crate::measure::latency::{Latency, SampleId};
+use crate::measure::rows::IterationHead;
 use crate::measure::sample::{Ended, IterationSample};
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
@@ -35,6 +36,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
             "the harness ended before the run did; everything up to the log's last frame is here".to_owned(),
         );
     }
+    notes.extend(over_range(aggregate));
     let start_ns = aggregate.workloads.iter().map(|workload| workload.first_start_ns).min().unwrap_or(0);
     let end_ns = aggregate.workloads.iter().map(|workload| workload.last_end_ns).max().unwrap_or(0);
     Results {
@@ -74,21 +76,28 @@ pub fn build(aggregate: &Aggregate) -> Results {
 
 /// One iteration as it stands in `results.json`.
 #[must_use]
-pub fn iteration_row(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample) -> IterationRow {
+pub fn iteration_row(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationHead) -> IterationRow {
     IterationRow {
         trace_id: ids.base_id(sample.workload, sample.number),
         workload: sample.workload,
         number: sample.number,
+        warm_up: sample.warm_up,
         due_s: seconds(sample.due_ns),
         start_s: seconds(sample.start_ns),
         duration_ms: milliseconds(sample.duration_ns),
-        outcome: match sample.ended {
-            Ended::Ok => IterationOutcome::Ok,
-            Ended::Failed => IterationOutcome::Failed,
-            Ended::Aborted => IterationOutcome::Aborted,
-            Ended::Dropped => IterationOutcome::Dropped,
-        },
+        outcome: outcome(sample.ended),
         error: aggregate.failures.get(&sample.error).map(|failure| failure.class.clone()),
+    }
+}
+
+/// How an iteration or a request ended, in the model's words.
+#[must_use]
+pub fn outcome(ended: Ended) -> IterationOutcome {
+    match ended {
+        Ended::Ok => IterationOutcome::Ok,
+        Ended::Failed => IterationOutcome::Failed,
+        Ended::Aborted => IterationOutcome::Aborted,
+        Ended::Dropped => IterationOutcome::Dropped,
     }
 }
 
@@ -98,7 +107,7 @@ fn workload(
     stats: &WorkloadStats,
     names: &super::header::WorkloadHeader,
 ) -> Workload {
-    let start_ns = if stats.iterations.total == 0 { 0 } else { stats.first_start_ns };
+    let start_ns = if stats.first_start_ns == u64::MAX { 0 } else { stats.first_start_ns };
     let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
     let completed = stats.iterations.ok + stats.iterations.failed;
     Workload {
@@ -107,9 +116,11 @@ fn workload(
         start_s: seconds(start_ns),
         duration_s,
         iterations: stats.iterations,
+        warm_up: stats.warm_up,
         rate_per_s: if duration_s > 0.0 { count(completed) / duration_s } else { 0.0 },
         response_time: distribution(&stats.response, ids),
         service_time: distribution(&stats.service, ids),
+        start_lag: distribution(&stats.lag, ids),
         actions: stats
             .actions
             .iter()
@@ -126,10 +137,12 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &IdSpace
         request: request.clone(),
         requests: stats.requests,
         service_time: distribution(&stats.service, ids),
+        response_time: distribution(&stats.response, ids),
         phases: phases(&stats.phases),
         status: stats.status.clone(),
         bytes_received: stats.body_bytes,
         connections_opened: stats.opened,
+        http2: stats.http2,
     }
 }
 
@@ -145,7 +158,16 @@ fn phases(sums: &PhaseSums) -> Phases {
         send_ms: mean(3),
         wait_ms: mean(4),
         receive_ms: mean(5),
+        redirect_ms: mean(6),
     }
+}
+
+/// Values that percentiles cut short are said, not only counted.
+fn over_range(aggregate: &Aggregate) -> Option<String> {
+    let longer = aggregate.workloads.iter().map(|workload| workload.response.over_range()).sum::<u64>();
+    (longer > 0).then(|| {
+        format!("{longer} response times were over a day: percentiles take them for a day, means and maxima do not")
+    })
 }
 
 fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &IdSpace) -> Vec<ErrorClass> {
@@ -190,7 +212,7 @@ fn slow_iteration(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample
         status: (action.status != 0).then_some(action.status),
     };
     SlowIteration {
-        iteration: iteration_row(aggregate, ids, sample),
+        iteration: iteration_row(aggregate, ids, &sample.head()),
         response_ms: milliseconds(sample.response_ns()),
         actions: sample.actions.iter().map(timing).collect(),
         trace: TraceState::NotFetched,
@@ -209,6 +231,7 @@ fn distribution(latency: &Latency, ids: &IdSpace) -> Distribution {
         mean_ms: latency.mean_ns() / NS_PER_MS,
         stddev_ms: latency.stddev_ns() / NS_PER_MS,
         max_ms: milliseconds(latency.max_ns()),
+        over_range: latency.over_range(),
         percentiles: PERCENTILES
             .iter()
             .map(|&percentile| Percentile {

@@ -110,8 +110,13 @@ impl RunDirectory {
 ///
 /// # Errors
 /// What the system says, or what `write` says; the temporary file is gone then.
-pub fn write_at_once(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let temporary = path.with_extension("part");
+pub fn write_at_once(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".part");
+    let temporary = PathBuf::from(temporary);
     let written = (|| {
         let mut options = File::options();
         options.write(true).create(true).truncate(true);

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::base::ids::IdSpace;
 use crate::measure::log::{Frame, LogReader};
-use crate::measure::sample::{Ended, IterationSample};
+use crate::measure::rows::IterationHead;
+use crate::measure::sample::Ended;
 
 use super::aggregate::Aggregate;
 use super::build::iteration_row;
@@ -13,7 +14,7 @@ use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_
 use super::model::Results;
 
 /// How many iterations a report draws at most; beyond it, an even sample and all that is special.
-const DRAWN_MAX: u64 = 90_000;
+const DRAWN_MAX: u64 = 89_000;
 const DRAWN_FAILED_MAX: usize = 10_000;
 
 /// The JSON Schema (draft-07) of `results.json`.
@@ -60,12 +61,17 @@ pub fn write(results: &Results, aggregate: &Aggregate, log: &Path, output: &mut 
 /// # Errors
 /// What the system says.
 pub fn columns(aggregate: &Aggregate, log: &Path) -> io::Result<IterationColumns> {
-    let total = aggregate.total();
+    let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
+    let total = aggregate.total() - dropped;
     let stride = total.div_ceil(DRAWN_MAX).max(1);
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let mut columns = IterationColumns { total, ..IterationColumns::default() };
     let (mut index, mut failed) = (0_u64, 0_usize);
     for_each(log, |sample| {
+        // What was only to warm up is kept apart, and what never started has no place.
+        if sample.warm_up || sample.ended == Ended::Dropped {
+            return Ok(());
+        }
         let special = sample.ended == Ended::Failed && failed < DRAWN_FAILED_MAX
             || aggregate
                 .slowest
@@ -95,11 +101,11 @@ pub fn columns(aggregate: &Aggregate, log: &Path) -> io::Result<IterationColumns
 }
 
 /// Calls `visit` for every iteration of a log that was aggregated before.
-fn for_each(log: &Path, mut visit: impl FnMut(&IterationSample) -> io::Result<()>) -> io::Result<()> {
+fn for_each(log: &Path, mut visit: impl FnMut(&IterationHead) -> io::Result<()>) -> io::Result<()> {
     let reader = LogReader::open(log).map_err(io::Error::other)?;
     for frame in reader {
-        if let Frame::Samples(samples) = frame {
-            samples.iter().try_for_each(&mut visit)?;
+        if let Frame::Samples(rows) = frame {
+            rows.iter().try_for_each(|row| visit(row.head))?;
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ pub mod aggregate;
 pub mod build;
 pub mod columns;
 pub mod directory;
+pub mod export;
 pub mod header;
 pub mod json;
 pub mod model;

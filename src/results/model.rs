@@ -198,14 +198,20 @@ pub struct Workload {
     pub start_s: f64,
     /// From the first start to the last end, in seconds.
     pub duration_s: f64,
-    /// How the iterations ended.
+    /// How the iterations ended, those of the warm-up aside.
     pub iterations: Counts,
+    /// How the iterations of the warm-up ended: they are counted here and are no part of anything else.
+    #[serde(default)]
+    pub warm_up: Counts,
     /// Completed iterations a second.
     pub rate_per_s: f64,
     /// From the time an iteration was due to its end; failed ones included, aborted ones not.
     pub response_time: Distribution,
     /// From the time an iteration really started to its end; failed ones included, aborted ones not.
     pub service_time: Distribution,
+    /// From the time an iteration was due to its start: how late the load was, whoever was to blame.
+    #[serde(default)]
+    pub start_lag: Distribution,
     /// One entry for each action, in the scenario's order.
     pub actions: Vec<Action>,
     /// What failed, most frequent first.
@@ -239,6 +245,9 @@ pub struct Action {
     pub requests: Counts,
     /// From send to the last byte of the answer.
     pub service_time: Distribution,
+    /// From when it was due to the last byte: the service time and how late its iteration had started.
+    #[serde(default)]
+    pub response_time: Distribution,
     /// The mean of each phase of the requests that answered, in milliseconds.
     pub phases: Phases,
     /// How often each status code was answered.
@@ -247,6 +256,9 @@ pub struct Action {
     pub bytes_received: u64,
     /// Connections that its requests opened (the others were reused).
     pub connections_opened: u64,
+    /// Requests that went over HTTP/2.
+    #[serde(default)]
+    pub http2: u64,
 }
 
 /// The mean of each phase of a request, in milliseconds; 0 where a connection was reused.
@@ -264,6 +276,9 @@ pub struct Phases {
     pub wait_ms: f64,
     /// From the answer's first byte to its last.
     pub receive_ms: f64,
+    /// Redirects that were followed before the last request; no part of the service time.
+    #[serde(default)]
+    pub redirect_ms: f64,
 }
 
 /// What failed.
@@ -294,6 +309,9 @@ pub struct Distribution {
     pub stddev_ms: f64,
     /// The largest, exact.
     pub max_ms: f64,
+    /// Samples longer than the histogram's range of a day, which percentiles take for a day.
+    #[serde(default)]
+    pub over_range: u64,
     /// Value at each percentile, ascending.
     pub percentiles: Vec<Percentile>,
     /// The whole histogram of nanoseconds: HdrHistogram's V2 format, deflated, in base64.
@@ -347,6 +365,9 @@ pub struct IterationRow {
     pub workload: u16,
     /// Its number within the workload, from 0.
     pub number: u64,
+    /// True when it was to warm up: it is here and in no figure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warm_up: bool,
     /// When it was due, in seconds from the run's start.
     pub due_s: f64,
     /// When it started, in seconds from the run's start.

@@ -63,6 +63,8 @@ pub struct Progress<'a> {
 pub trait Observer {
     /// A workload begins; several may be under way.
     fn begin(&mut self, plan: &Plan, workload: usize);
+    /// A worker has sent what it recorded.
+    fn batch(&mut self, _batch: &Batch) {}
     /// Called about ten times a second for each workload that is under way.
     fn progress(&mut self, progress: &Progress<'_>);
     /// A workload has ended.
@@ -174,11 +176,13 @@ impl Run<'_> {
                     if let Some(at) = group.position(batch.workload) {
                         totals[at].add(&batch.live);
                     }
+                    self.observer.batch(&batch);
                     self.take(&batch);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.flush();
             if shown.elapsed() >= PROGRESS_EVERY {
                 shown = Instant::now();
                 for (running, total) in group.workloads.iter().zip(totals.iter()) {
@@ -194,7 +198,7 @@ impl Run<'_> {
         }
         let progress = running.progress(group, total);
         // The last batch arrives after the last iteration.
-        if running.is_over() && progress.ended == running.recorded(total) {
+        if running.is_over() && running.recorded(total) >= progress.ended {
             running.tell();
             self.observer.end(&progress);
         } else {
@@ -206,10 +210,22 @@ impl Run<'_> {
         if self.failed.is_none()
             && let Err(error) = write(self.log, batch)
         {
-            let reason = format!("the run log cannot be written: {error}");
-            self.load.stop.stop(StopReason::Failed(reason));
-            self.failed = Some(error);
+            self.fail(error);
         }
+    }
+
+    /// What waits in this process dies with it, and there may be no batch to follow it soon.
+    fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(error) = self.log.flush()
+        {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.load.stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
+        self.failed.get_or_insert(error);
     }
 }
 
@@ -217,7 +233,5 @@ fn write(log: &mut LogWriter, batch: &Batch) -> io::Result<()> {
     if !batch.failures.is_empty() {
         log.failures(&batch.failures)?;
     }
-    log.samples(&batch.samples)?;
-    // A batch that waits in this process dies with it, and there may be none to follow it soon.
-    log.flush()
+    log.samples(&batch.samples)
 }

@@ -132,7 +132,7 @@ impl Running {
 
     /// How many of the iterations that ended have reached the coordinator, with those of the warm-up.
     pub(super) fn recorded(&self, total: &Live) -> u64 {
-        total.ended()
+        total.ended() + total.warm_up
     }
 
     pub(super) fn progress<'a>(&self, group: &Group, total: &'a Live) -> Progress<'a> {

@@ -683,7 +683,7 @@ fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
     assert!(ended.stderr.contains("cannot be written"), "{}", ended.stderr);
     assert_eq!(server.count("/t"), 1, "teardown ran");
     let run = bench.run_directory();
-    for name in ["results.json", "results.part", "report.html", "report.part"] {
+    for name in ["results.json", "results.json.part", "report.html", "report.html.part"] {
         assert!(!run.join(name).exists() || name == "results.json", "{name} is there");
     }
     bench.run(&["report", run.to_str().unwrap()]).expect_code(0);

@@ -29,7 +29,7 @@ const OWNERS: [(&str, &[&str]); 10] = [
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs"]),
     ("httparse::", &["client/framing.rs"]),
-    ("hyper::server", &["demo/server.rs"]),
+    ("hyper::server", &["demo/server.rs", "cli/metrics.rs"]),
     ("redis::", &["osprofiler/driver/redis.rs", "osprofiler/driver/mod.rs"]),
     ("sqlx::", &["osprofiler/driver/sqlite.rs"]),
     ("saphyr_parser::", &["base/yaml.rs"]),

@@ -84,6 +84,7 @@ fn distribution(mut rows: Vec<(f64, Uuid)>) -> Distribution {
         stddev_ms: rows[count / 2].0 / 3.0,
         max_ms: rows[count - 1].0,
         percentiles: percentiles.into(),
+        over_range: 0,
         histogram: String::new(),
         buckets,
     }
@@ -125,9 +126,11 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
         start_s: 0.0,
         duration_s: 60.4,
         iterations: counts,
+        warm_up: Counts::default(),
         rate_per_s: total as f64 / 60.4,
         response_time: distribution(of(1.4)),
         service_time: distribution(of(1.0)),
+        start_lag: distribution(of(0.001)),
         actions: actions
             .map(|(name, request, share)| action(name, request, share, &of(share), counts))
             .into(),
@@ -161,6 +164,7 @@ fn action(name: &str, request: &str, share: f64, rows: &[(f64, Uuid)], counts: C
         request: request.to_owned(),
         requests: counts,
         service_time: distribution(rows.to_vec()),
+        response_time: distribution(rows.iter().map(|(ms, id)| (ms * 1.2, *id)).collect()),
         phases: Phases {
             resolve_ms: 0.0,
             connect_ms: phase(0.02),
@@ -168,10 +172,12 @@ fn action(name: &str, request: &str, share: f64, rows: &[(f64, Uuid)], counts: C
             send_ms: phase(0.01),
             wait_ms: phase(0.8),
             receive_ms: phase(0.09),
+            redirect_ms: 0.0,
         },
         status: BTreeMap::from([(200, counts.ok), (503, counts.failed)]),
         bytes_received: counts.ok * 5_120,
         connections_opened: 16,
+        http2: 0,
     }
 }
 
@@ -190,6 +196,7 @@ fn slow(columns: &IterationColumns, row: usize, rank: usize) -> SlowIteration {
             trace_id: Uuid::from_bytes(columns.trace_id[row]),
             workload: columns.workload[row],
             number: row as u64,
+            warm_up: false,
             due_s: start_s,
             start_s,
             duration_ms,

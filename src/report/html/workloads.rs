@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::text;
+use crate::report::words;
 use crate::results::model::{Action, Counts, Distribution, ErrorClass, Phases, Workload};
 
 /// The width of a bar of phases, in units of its drawing.
@@ -17,6 +18,8 @@ pub(super) struct WorkloadView {
     name: String,
     settings: String,
     counts: CountsView,
+    aside: String,
+    waited: bool,
     rate: String,
     start: String,
     duration: String,
@@ -37,9 +40,9 @@ struct CountsView {
     ok: String,
     failed: String,
     aborted: String,
-    /// Absent when there were none.
-    dropped: Option<String>,
+    dropped: String,
     any_failed: bool,
+    any_dropped: bool,
 }
 
 #[derive(Serialize)]
@@ -63,6 +66,7 @@ struct ActionView {
     p95: String,
     p99: String,
     max: String,
+    from_due: [String; 5],
     phases: Vec<PhaseBar>,
     described: String,
     longest: String,
@@ -123,6 +127,8 @@ pub(super) fn view(workload: &Workload) -> WorkloadView {
         name: workload.name.clone(),
         settings: settings(&workload.runner),
         counts: counts(&workload.iterations),
+        aside: words::aside(workload),
+        waited: words::waited(workload),
         rate: text::rate(workload.rate_per_s),
         start: text::duration(workload.start_s * 1e3),
         duration: text::duration(workload.duration_s * 1e3),
@@ -141,6 +147,7 @@ pub(super) fn view(workload: &Workload) -> WorkloadView {
         distributions: vec![
             distribution("Response time", response, response),
             distribution("Service time", service, response),
+            distribution("Start lag", &workload.start_lag, response),
         ],
         actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
         errors: workload.errors.iter().map(error).collect(),
@@ -157,7 +164,8 @@ fn counts(counts: &Counts) -> CountsView {
         ok: text::count(counts.ok),
         failed: text::count(counts.failed),
         aborted: text::count(counts.aborted),
-        dropped: (counts.dropped > 0).then(|| text::count(counts.dropped)),
+        dropped: text::count(counts.dropped),
+        any_dropped: counts.dropped > 0,
         any_failed: counts.failed > 0,
     }
 }
@@ -177,7 +185,7 @@ fn distribution(name: &'static str, shown: &Distribution, columns: &Distribution
     }
 }
 
-fn phase_list(phases: &Phases) -> [(&'static str, f64); 6] {
+fn phase_list(phases: &Phases) -> [(&'static str, f64); 7] {
     [
         ("resolve", phases.resolve_ms),
         ("connect", phases.connect_ms),
@@ -185,6 +193,7 @@ fn phase_list(phases: &Phases) -> [(&'static str, f64); 6] {
         ("send", phases.send_ms),
         ("wait", phases.wait_ms),
         ("receive", phases.receive_ms),
+        ("redirect", phases.redirect_ms),
     ]
 }
 
@@ -223,6 +232,10 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
         p95: value_at(times, 95.0),
         p99: value_at(times, 99.0),
         max: longest(times),
+        from_due: {
+            let due = &action.response_time;
+            [value_at(due, 50.0), value_at(due, 90.0), value_at(due, 95.0), value_at(due, 99.0), longest(due)]
+        },
         described: described.collect::<Vec<_>>().join(", "),
         phases,
         longest: match longest_phase {

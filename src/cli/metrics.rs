@@ -1,0 +1,305 @@
+//! A load under way, for programs that watch it: served to be scraped, pushed as OTLP.
+//!
+//! Fed by the coordinator from the batches that it receives anyway; workers know nothing of it, and
+//! no fault here is ever the run's: it is a warning.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::base::clock::saturating_nanos;
+use crate::client::plain::PlainClient;
+use crate::measure::meter::Meter;
+use crate::measure::recorder::Batch;
+use crate::plan::Plan;
+use crate::report::metrics::{RunFacts, openmetrics, otlp};
+use crate::runner::{Observer, Progress};
+
+use super::exit::{Exit, Stopped};
+
+const PUSH_EVERY: Duration = Duration::from_secs(5);
+const PUSH_LIMIT: Duration = Duration::from_secs(10);
+/// How many scrapers are served at once.
+const CONNECTIONS_MAX: usize = 32;
+/// How long one may stay connected.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(300);
+const PATH: &str = "/metrics";
+const OTLP_PATH: &str = "v1/metrics";
+
+/// How a load is watched while it runs.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct WatchArguments {
+    /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, with trace ids as exemplars.
+    ///
+    /// Port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Push metrics with OTLP over HTTP, with trace ids as exemplars, every five seconds and at the end.
+    ///
+    /// The receiver's base, such as http://127.0.0.1:4318; `v1/metrics` is added where it is missing.
+    #[arg(long, value_name = "URL", value_parser = otlp_url)]
+    otlp: Option<String>,
+}
+
+fn otlp_url(text: &str) -> Result<String, String> {
+    let url = url::Url::parse(text).map_err(|error| format!("{error}; write http://127.0.0.1:4318"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err("only http:// and https:// are known; write http://127.0.0.1:4318".to_owned());
+    }
+    let base = text.trim_end_matches('/');
+    Ok(if base.ends_with(OTLP_PATH) { base.to_owned() } else { format!("{base}/{OTLP_PATH}") })
+}
+
+impl WatchArguments {
+    /// True when something has to be sent over TLS.
+    pub(super) fn wants_tls(&self) -> bool {
+        self.otlp.as_ref().is_some_and(|url| url.starts_with("https:"))
+    }
+
+    /// Takes the port, before anything else is made.
+    pub(super) fn listen(&self) -> Result<Option<TcpListener>, Stopped> {
+        let Some(address) = self.metrics else { return Ok(None) };
+        let failed = |error| {
+            let text = format!("error: cannot serve metrics at {address}: {error}; choose another port");
+            Stopped::new(Exit::Failed, text)
+        };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Some(listener))
+    }
+
+    /// Starts to serve and to push, if that was asked for.
+    pub(super) fn start(
+        &self,
+        listener: Option<TcpListener>,
+        plan: &Plan,
+        facts: RunFacts,
+        client: &PlainClient,
+        runtime: &Runtime,
+    ) -> Result<Watched, Stopped> {
+        if listener.is_none() && self.otlp.is_none() {
+            return Ok(Watched { shared: None, server: None, pusher: None });
+        }
+        let workloads = plan.workloads.iter().map(|workload| {
+            (workload.name.clone(), workload.actions().map(|action| action.name.to_string()).collect())
+        });
+        let shared = Arc::new(Shared { meter: Mutex::new(Meter::new(workloads)), facts });
+        let _guard = runtime.enter();
+        let server = match listener {
+            Some(listener) => {
+                let at = listener.local_addr()?;
+                super::say(&format!("metrics at http://{at}{PATH}"));
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                Some(runtime.spawn(serve(listener, Arc::clone(&shared))))
+            }
+            None => None,
+        };
+        let pusher = self.otlp.clone().map(|url| {
+            let stop = CancellationToken::new();
+            let pusher = Pusher { url, client: client.clone(), shared: Arc::clone(&shared) };
+            let task = runtime.spawn(pusher.push_until(stop.clone()));
+            (stop, task)
+        });
+        Ok(Watched { shared: Some(shared), server, pusher })
+    }
+}
+
+/// What is said, and of which run.
+struct Shared {
+    meter: Mutex<Meter>,
+    facts: RunFacts,
+}
+
+impl Shared {
+    fn meter(&self) -> MutexGuard<'_, Meter> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A load that is watched, or not.
+pub(super) struct Watched {
+    shared: Option<Arc<Shared>>,
+    server: Option<JoinHandle<()>>,
+    pusher: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+impl Watched {
+    /// Whoever observes the load, and these metrics.
+    pub(super) fn observer<'a>(&'a self, shown: &'a mut dyn Observer) -> Both<'a> {
+        Both { shared: self.shared.as_deref(), shown }
+    }
+
+    /// Pushes a last time, once the load is over and its log written.
+    pub(super) async fn finish(&mut self) {
+        if let Some((stop, task)) = self.pusher.take() {
+            stop.cancel();
+            // A push that panicked has said so.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(server) = &self.server {
+            server.abort();
+        }
+    }
+}
+
+/// Two observers of one load.
+pub(super) struct Both<'a> {
+    shared: Option<&'a Shared>,
+    shown: &'a mut dyn Observer,
+}
+
+impl Both<'_> {
+    fn in_flight(&self, workload: usize, count: u64) {
+        if let Some(shared) = self.shared
+            && let Some(meter) = shared.meter().workloads.get_mut(workload)
+        {
+            meter.in_flight = count;
+        }
+    }
+}
+
+impl Observer for Both<'_> {
+    fn begin(&mut self, plan: &Plan, workload: usize) {
+        self.shown.begin(plan, workload);
+    }
+
+    fn batch(&mut self, batch: &Batch) {
+        if let Some(shared) = self.shared {
+            shared.meter().add(batch);
+        }
+        self.shown.batch(batch);
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.in_flight(progress.workload, progress.under_way);
+        self.shown.progress(progress);
+    }
+
+    fn end(&mut self, progress: &Progress<'_>) {
+        self.in_flight(progress.workload, 0);
+        self.shown.end(progress);
+    }
+}
+
+async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, Arc::clone(&shared)));
+                }
+                // No descriptor left, for a while.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let answer = answer(request.method(), request.uri().path(), &shared);
+        async move { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // Faults are the scraper's to notice.
+    let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
+}
+
+fn answer(method: &Method, path: &str, shared: &Shared) -> Response<Full<Bytes>> {
+    let (status, kind, body) = if path != PATH {
+        (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", format!("metrics are at {PATH}\n"))
+    } else if !matches!(*method, Method::GET | Method::HEAD) {
+        (StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET\n".to_owned())
+    } else {
+        let meter = shared.meter().clone();
+        (StatusCode::OK, openmetrics::CONTENT_TYPE, openmetrics::render(&meter, &shared.facts))
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    response.headers_mut().insert(ALLOW, http::HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+/// Pushes to one receiver.
+struct Pusher {
+    url: String,
+    client: PlainClient,
+    shared: Arc<Shared>,
+}
+
+impl Pusher {
+    /// Pushes now and then until it is told to stop, and then once more.
+    async fn push_until(self, stop: CancellationToken) {
+        let mut warned = false;
+        loop {
+            let last = tokio::select! {
+                () = stop.cancelled() => true,
+                () = tokio::time::sleep(PUSH_EVERY) => false,
+            };
+            if let Err(error) = self.push().await
+                && !warned
+            {
+                warned = true;
+                super::say(&format!("warning: metrics cannot be pushed: {error}; the run goes on without"));
+            }
+            if last {
+                return;
+            }
+        }
+    }
+
+    async fn push(&self) -> Result<(), String> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let meter = self.shared.meter().clone();
+        let body = otlp::encode(&meter, &self.shared.facts, saturating_nanos(now));
+        let sending = self.client.post_bytes(&self.url, otlp::CONTENT_TYPE, body);
+        let answer = match tokio::time::timeout(PUSH_LIMIT, sending).await {
+            Ok(answer) => answer.map_err(|error| error.to_string())?,
+            Err(_) => return Err(format!("{} did not answer within {} s", self.url, PUSH_LIMIT.as_secs())),
+        };
+        match answer.status {
+            200..300 => Ok(()),
+            status => Err(format!("{} answered {status}", self.url)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_receiver_is_added_where_it_is_missing() {
+        for (given, expected) in [
+            ("http://h:4318", Ok("http://h:4318/v1/metrics")),
+            ("http://h:4318/", Ok("http://h:4318/v1/metrics")),
+            ("https://h/otlp/v1/metrics", Ok("https://h/otlp/v1/metrics")),
+            ("http://h:9090/api/v1/otlp", Ok("http://h:9090/api/v1/otlp/v1/metrics")),
+            ("h:4318", Err(())),
+            ("grpc://h:4317", Err(())),
+            ("", Err(())),
+        ] {
+            assert_eq!(otlp_url(given).as_deref().map_err(|_| ()), expected, "{given}");
+        }
+    }
+}

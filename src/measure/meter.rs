@@ -1,0 +1,223 @@
+//! What is watched of a load while it runs: counts and buckets with exemplars, made from the batches
+//! that workers send anyway, on the thread that receives them.
+//!
+//! Buckets are coarse and fixed, so that what is scraped twice can be subtracted; results are made
+//! from the log, never from here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::base::clock::Nanos;
+
+use super::errors::NumberedFailure;
+use super::latency::SampleId;
+use super::recorder::Batch;
+use super::rows::Row;
+use super::sample::Ended;
+
+/// The upper bounds of the buckets, inclusive; one more bucket holds what is longer.
+pub const BOUNDS_NS: [Nanos; 21] = [
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    30_000_000_000,
+    60_000_000_000,
+];
+/// How many classes of faults a workload's meter tells apart.
+const CLASSES_MAX: usize = 64;
+
+/// A sample that stands for its bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exemplar {
+    /// Its value.
+    pub value_ns: Nanos,
+    /// Which iteration it is of.
+    pub sample: SampleId,
+    /// When the iteration ended, from the run's anchor.
+    pub at_ns: Nanos,
+}
+
+/// Durations by bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Buckets {
+    /// Samples of each bucket, not of those below it.
+    pub counts: [u64; BOUNDS_NS.len() + 1],
+    /// The sum of all samples.
+    pub sum_ns: u128,
+    /// The latest sample of each bucket.
+    pub exemplars: [Option<Exemplar>; BOUNDS_NS.len() + 1],
+}
+
+impl Buckets {
+    fn add(&mut self, exemplar: Exemplar) {
+        let bucket = BOUNDS_NS.partition_point(|bound| *bound < exemplar.value_ns);
+        self.counts[bucket] += 1;
+        self.sum_ns += u128::from(exemplar.value_ns);
+        // The latest, so that every scrape finds a fresh one.
+        if self.exemplars[bucket].is_none_or(|other| other.at_ns <= exemplar.at_ns) {
+            self.exemplars[bucket] = Some(exemplar);
+        }
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// One workload so far.
+#[derive(Clone, Debug, Default)]
+pub struct WorkloadMeter {
+    /// Its name.
+    pub name: String,
+    /// Iterations by how they ended, in the order of [`Ended`]'s numbers; no warm-up.
+    pub ended: [u64; 4],
+    /// Iterations of the warm-up.
+    pub warm_up: u64,
+    /// Iterations that were not recorded because the disk was too slow.
+    pub unrecorded: u64,
+    /// Iterations under way when last asked.
+    pub in_flight: u64,
+    /// From due to end.
+    pub response: Buckets,
+    /// From start to end.
+    pub service: Buckets,
+    /// From due to start.
+    pub lag: Buckets,
+    /// Name and service time of each action.
+    pub actions: Vec<(String, Buckets)>,
+    /// Iterations that failed, by the class of the fault.
+    pub errors: BTreeMap<Arc<str>, u64>,
+}
+
+/// A load so far.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    /// One entry for each workload.
+    pub workloads: Vec<WorkloadMeter>,
+    classes: HashMap<u32, Arc<str>>,
+}
+
+impl Meter {
+    /// Nothing yet, of workloads with these names and actions.
+    #[must_use]
+    pub fn new(workloads: impl IntoIterator<Item = (String, Vec<String>)>) -> Self {
+        let workloads = workloads.into_iter().map(|(name, actions)| WorkloadMeter {
+            name,
+            actions: actions.into_iter().map(|action| (action, Buckets::default())).collect(),
+            ..WorkloadMeter::default()
+        });
+        Self { workloads: workloads.collect(), classes: HashMap::new() }
+    }
+
+    /// Adds what a worker sent.
+    pub fn add(&mut self, batch: &Batch) {
+        for NumberedFailure { number, failure } in &batch.failures {
+            self.classes.insert(*number, Arc::from(failure.class.as_str()));
+        }
+        if let Some(meter) = self.workloads.get_mut(usize::from(batch.workload)) {
+            meter.unrecorded += batch.live.unrecorded;
+        }
+        for row in batch.samples.iter() {
+            let class = self.classes.get(&row.head.error);
+            if let Some(meter) = self.workloads.get_mut(usize::from(row.head.workload)) {
+                meter.add(row, class);
+            }
+        }
+    }
+}
+
+impl WorkloadMeter {
+    fn add(&mut self, row: Row<'_>, class: Option<&Arc<str>>) {
+        let head = row.head;
+        if head.warm_up {
+            self.warm_up += 1;
+            return;
+        }
+        self.ended[head.ended as usize] += 1;
+        if head.error != 0 {
+            let other = Arc::from("other");
+            let class = class.unwrap_or(&other);
+            let known = self.errors.contains_key(class) || self.errors.len() < CLASSES_MAX;
+            *self.errors.entry(if known { Arc::clone(class) } else { other }).or_default() += 1;
+        }
+        let sample = SampleId { workload: head.workload, number: head.number };
+        let at_ns = head.start_ns.saturating_add(head.duration_ns);
+        let exemplar = |value_ns| Exemplar { value_ns, sample, at_ns };
+        if head.ended.is_measured() {
+            self.response.add(exemplar(head.response_ns()));
+            self.service.add(exemplar(head.duration_ns));
+        }
+        // A dropped arrival never started, and one that was cut off did.
+        if head.ended != Ended::Dropped {
+            self.lag.add(exemplar(head.lag_ns()));
+        }
+        for action in row.actions.iter().filter(|action| action.ended.is_measured()) {
+            if let Some((_, buckets)) = self.actions.get_mut(usize::from(action.action)) {
+                buckets.add(exemplar(action.duration_ns));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::errors::Failure;
+    use super::super::recorder::Live;
+    use super::super::rows::Rows;
+    use super::super::sample::{ActionSample, IterationSample};
+    use super::*;
+
+    #[test]
+    fn a_batch_is_counted_by_outcome_bucket_and_class() {
+        let mut samples = Rows::default();
+        for (number, ended, error) in
+            [(0, Ended::Ok, 0), (1, Ended::Failed, 3), (2, Ended::Aborted, 0), (3, Ended::Dropped, 0)]
+        {
+            let actions = vec![ActionSample { duration_ns: 2_000_000, ended, ..ActionSample::default() }];
+            samples.push(&IterationSample {
+                number,
+                due_ns: 1_000,
+                start_ns: 21_000,
+                duration_ns: 4_000_000,
+                ended,
+                error,
+                actions,
+                ..IterationSample::default()
+            });
+        }
+        samples.push(&IterationSample { warm_up: true, ..IterationSample::default() });
+        let failure = Failure { class: "timeout".into(), action: None, message: String::new() };
+        let failures = vec![NumberedFailure { number: 3, failure }];
+        let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
+        meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
+        let workload = &meter.workloads[0];
+        assert_eq!((workload.ended, workload.warm_up), ([1, 1, 1, 1], 1));
+        assert_eq!((workload.response.count(), workload.lag.count()), (2, 3));
+        assert_eq!(
+            workload.errors.iter().map(|(class, count)| (&**class, *count)).next(),
+            Some(("timeout", 1))
+        );
+        let exemplar = workload.response.exemplars[8].unwrap();
+        assert_eq!((exemplar.value_ns, exemplar.sample.number), (4_020_000, 1));
+        assert_eq!(workload.lag.counts[1], 3, "20 µs");
+        assert_eq!(workload.actions[0].1.counts[7], 2);
+    }
+}

@@ -1,0 +1,173 @@
+//! Many samples side by side: rows of fixed size that a worker appends to and a block of the log
+//! holds.
+//!
+//! Nothing here may allocate per sample: both tables grow seldom, and are handed over whole.
+
+use crate::base::clock::Nanos;
+
+use super::sample::{ActionSample, Ended, IterationSample};
+
+/// The most requests of one iteration that are kept.
+pub const REQUESTS_OF_ITERATION_MAX: usize = 100_000;
+
+/// An iteration without its requests. All offsets count from the run's anchor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IterationHead {
+    /// The iteration's number within its workload.
+    pub number: u64,
+    /// When it was due.
+    pub due_ns: Nanos,
+    /// When it started.
+    pub start_ns: Nanos,
+    /// From its start to its end.
+    pub duration_ns: Nanos,
+    /// The number of its fault in the log's table of errors; 0 for none.
+    pub error: u32,
+    /// How many requests it has.
+    pub actions: u32,
+    /// The workload's index.
+    pub workload: u16,
+    /// How it ended.
+    pub ended: Ended,
+    /// True before the workload's warm-up is over.
+    pub warm_up: bool,
+}
+
+impl IterationHead {
+    /// From the time it was due to its end.
+    #[must_use]
+    pub fn response_ns(&self) -> Nanos {
+        self.lag_ns().saturating_add(self.duration_ns)
+    }
+
+    /// From the time it was due to its start.
+    #[must_use]
+    pub fn lag_ns(&self) -> Nanos {
+        self.start_ns.saturating_sub(self.due_ns)
+    }
+}
+
+impl IterationSample {
+    /// The sample without its requests.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> IterationHead {
+        IterationHead {
+            number: self.number,
+            due_ns: self.due_ns,
+            start_ns: self.start_ns,
+            duration_ns: self.duration_ns,
+            error: self.error,
+            actions: self.actions.len() as u32,
+            workload: self.workload,
+            ended: self.ended,
+            warm_up: self.warm_up,
+        }
+    }
+}
+
+/// One iteration of some [`Rows`], with its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The iteration.
+    pub head: &'a IterationHead,
+    /// Its requests, in order.
+    pub actions: &'a [ActionSample],
+}
+
+impl Row<'_> {
+    /// The same as a sample that owns its requests.
+    #[must_use]
+    pub fn to_sample(&self) -> IterationSample {
+        IterationSample {
+            workload: self.head.workload,
+            number: self.head.number,
+            warm_up: self.head.warm_up,
+            due_ns: self.head.due_ns,
+            start_ns: self.head.start_ns,
+            duration_ns: self.head.duration_ns,
+            ended: self.head.ended,
+            error: self.head.error,
+            actions: self.actions.to_vec(),
+        }
+    }
+}
+
+/// Iterations and, in the same order, their requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    pub(super) heads: Vec<IterationHead>,
+    pub(super) actions: Vec<ActionSample>,
+}
+
+impl Rows {
+    /// Rows with room for as many as `other` holds.
+    #[must_use]
+    pub fn as_large_as(other: &Self) -> Self {
+        Self {
+            heads: Vec::with_capacity(other.heads.len()),
+            actions: Vec::with_capacity(other.actions.len()),
+        }
+    }
+
+    /// Appends a sample.
+    #[inline]
+    pub fn push(&mut self, sample: &IterationSample) {
+        let actions = &sample.actions[..sample.actions.len().min(REQUESTS_OF_ITERATION_MAX)];
+        self.heads.push(IterationHead { actions: actions.len() as u32, ..sample.head() });
+        self.actions.extend_from_slice(actions);
+    }
+
+    /// Appends a row of another table.
+    pub fn push_row(&mut self, row: Row<'_>) {
+        self.heads.push(*row.head);
+        self.actions.extend_from_slice(row.actions);
+    }
+
+    /// Appends all rows of another table.
+    pub fn extend(&mut self, other: &Self) {
+        self.heads.extend_from_slice(&other.heads);
+        self.actions.extend_from_slice(&other.actions);
+    }
+
+    /// Removes all rows and keeps the room.
+    pub fn clear(&mut self) {
+        self.heads.clear();
+        self.actions.clear();
+    }
+
+    /// How many iterations there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// True when there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// How many requests there are.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.actions.len()
+    }
+
+    /// What the rows take in memory.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.heads.len() * size_of::<IterationHead>() + self.actions.len() * size_of::<ActionSample>()
+    }
+
+    /// The iterations, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut rest = self.actions.as_slice();
+        self.heads.iter().map(move |head| {
+            let (actions, after) = rest.split_at((head.actions as usize).min(rest.len()));
+            rest = after;
+            Row { head, actions }
+        })
+    }
+}

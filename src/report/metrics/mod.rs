@@ -1,0 +1,210 @@
+//! A load under way, for programs that watch it: OpenMetrics to be scraped, OTLP to be pushed.
+//!
+//! Both say the same in their own words, made from one [`Meter`](crate::measure::meter::Meter), and
+//! every bucket has an exemplar: the trace id of an iteration that fell into it. Names follow
+//! Prometheus: base units, `_total` for counters. Nothing here sends anything.
+
+pub mod openmetrics;
+pub mod otlp;
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use crate::base::ids::IdSpace;
+use crate::measure::meter::{Buckets, Meter, WorkloadMeter};
+
+/// What a run is called, and how its ids and times are made.
+#[derive(Clone, Debug)]
+pub struct RunFacts {
+    /// The version of `bench`.
+    pub bench_version: &'static str,
+    /// A random id of the run.
+    pub run_id: Uuid,
+    /// The scenario's title.
+    pub scenario: String,
+    /// The deployment's name.
+    pub deployment: String,
+    /// The trace ids.
+    pub ids: IdSpace,
+    /// The zero of every offset, on the wall clock.
+    pub started_unix_ns: u64,
+}
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    /// Of seconds.
+    Histogram,
+}
+
+/// A value with its labels.
+struct Point<'a> {
+    labels: Vec<(&'static str, Cow<'a, str>)>,
+    value: Value<'a>,
+}
+
+enum Value<'a> {
+    Number(u64),
+    Buckets(&'a Buckets),
+}
+
+/// A metric in both formats' terms.
+struct Metric<'a> {
+    /// Without `_total`, with its unit.
+    name: &'static str,
+    help: &'static str,
+    kind: Kind,
+    points: Vec<Point<'a>>,
+}
+
+/// The words of `results.json`, in the order of the meter's counts.
+const OUTCOMES: [&str; 4] = ["ok", "failed", "aborted", "dropped"];
+
+/// Everything that is said of a load.
+fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
+    let mut metrics = counts(meter);
+    for (name, help, buckets) in [
+        (
+            "bench_response_time_seconds",
+            "From when an iteration was due to its end.",
+            (|workload| &workload.response) as fn(&WorkloadMeter) -> &Buckets,
+        ),
+        ("bench_service_time_seconds", "From an iteration's start to its end.", |workload| &workload.service),
+        ("bench_start_lag_seconds", "From when an iteration was due to its start.", |workload| &workload.lag),
+    ] {
+        let point = |workload| Point { labels: labels(workload), value: Value::Buckets(buckets(workload)) };
+        let points = meter.workloads.iter().map(point).collect();
+        metrics.push(Metric { name, help, kind: Kind::Histogram, points });
+    }
+    let actions = meter.workloads.iter().flat_map(|workload| {
+        workload.actions.iter().map(|(action, buckets)| {
+            let mut labels = labels(workload);
+            labels.push(("action", Cow::from(action)));
+            Point { labels, value: Value::Buckets(buckets) }
+        })
+    });
+    metrics.push(Metric {
+        name: "bench_action_time_seconds",
+        help: "From sending an action's request to the last byte of its answer.",
+        kind: Kind::Histogram,
+        points: actions.collect(),
+    });
+    metrics
+}
+
+fn counts(meter: &Meter) -> Vec<Metric<'_>> {
+    let workloads = &meter.workloads;
+    let number = |labels, value| Point { labels, value: Value::Number(value) };
+    let outcomes = workloads.iter().flat_map(|workload| {
+        OUTCOMES.iter().zip(workload.ended).map(move |(outcome, count)| {
+            let mut labels = labels(workload);
+            labels.push(("outcome", Cow::from(*outcome)));
+            number(labels, count)
+        })
+    });
+    let errors = workloads.iter().flat_map(|workload| {
+        workload.errors.iter().map(move |(class, count)| {
+            let mut labels = labels(workload);
+            labels.push(("class", Cow::from(&**class)));
+            number(labels, *count)
+        })
+    });
+    let each = |value: fn(&WorkloadMeter) -> u64| {
+        workloads.iter().map(|workload| number(labels(workload), value(workload))).collect()
+    };
+    vec![
+        Metric {
+            name: "bench_iterations",
+            help: "Iterations by how they ended, those of the warm-up aside.",
+            kind: Kind::Counter,
+            points: outcomes.collect(),
+        },
+        Metric {
+            name: "bench_warm_up_iterations",
+            help: "Iterations of the warm-up.",
+            kind: Kind::Counter,
+            points: each(|workload| workload.warm_up),
+        },
+        Metric {
+            name: "bench_unrecorded_iterations",
+            help: "Iterations that were not recorded because the disk was too slow.",
+            kind: Kind::Counter,
+            points: each(|workload| workload.unrecorded),
+        },
+        Metric {
+            name: "bench_errors",
+            help: "Iterations that failed, by the class of the fault.",
+            kind: Kind::Counter,
+            points: errors.collect(),
+        },
+        Metric {
+            name: "bench_iterations_in_flight",
+            help: "Iterations under way.",
+            kind: Kind::Gauge,
+            points: each(|workload| workload.in_flight),
+        },
+    ]
+}
+
+fn labels(workload: &WorkloadMeter) -> Vec<(&'static str, Cow<'_, str>)> {
+    vec![("workload", Cow::from(&workload.name))]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a time is shown, not counted with")]
+fn seconds(nanos: u128) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::measure::errors::{Failure, NumberedFailure};
+    use crate::measure::recorder::{Batch, Live};
+    use crate::measure::rows::Rows;
+    use crate::measure::sample::{ActionSample, Ended, IterationSample};
+
+    pub(in crate::report::metrics) fn facts() -> RunFacts {
+        RunFacts {
+            bench_version: "1.2.3",
+            run_id: Uuid::from_u128(5),
+            scenario: "a \"title\"\\\n".to_owned(),
+            deployment: "d".to_owned(),
+            ids: IdSpace::from_seed(Uuid::from_u128(7)),
+            started_unix_ns: 1_700_000_000_000_000_000,
+        }
+    }
+
+    /// Two iterations without fault, of 3 and 4 ms, one that failed, one of the warm-up.
+    pub(in crate::report::metrics) fn meter() -> Meter {
+        let mut meter = Meter::new([("w \"1\"".to_owned(), vec!["log in".to_owned()])]);
+        let mut samples = Rows::default();
+        for (number, ms, ended, warm_up) in [
+            (0, 3, Ended::Ok, false),
+            (1, 4, Ended::Ok, false),
+            (2, 90_000, Ended::Failed, false),
+            (3, 1, Ended::Ok, true),
+        ] {
+            let duration_ns = ms * 1_000_000;
+            let action = ActionSample { duration_ns, ended, ..ActionSample::default() };
+            samples.push(&IterationSample {
+                number,
+                due_ns: 0,
+                start_ns: 40_000,
+                duration_ns,
+                ended,
+                warm_up,
+                error: u32::from(ended == Ended::Failed),
+                actions: vec![action],
+                ..IterationSample::default()
+            });
+        }
+        let failure = Failure { class: "status".into(), action: None, message: String::new() };
+        let failures = vec![NumberedFailure { number: 1, failure }];
+        meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
+        meter.workloads[0].in_flight = 6;
+        meter
+    }
+}

@@ -1,0 +1,296 @@
+//! The run log as a table for other programs: a row an iteration, or a row an action.
+//!
+//! Read in one pass, in memory that does not grow with the run. Every figure is exact: times are whole
+//! nanoseconds, as recorded. Nothing may be aggregated here.
+
+mod csv;
+mod jsonl;
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use crate::base::ids::IdSpace;
+use crate::measure::errors::Failure;
+use crate::measure::log::{Frame, LogReader};
+use crate::measure::rows::Row;
+use crate::measure::sample::Ended;
+
+use super::aggregate::AggregateError;
+use super::header::Header;
+
+/// A format of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values with a line of names (RFC 4180).
+    Csv,
+    /// A JSON object a line.
+    Jsonl,
+    /// Apache Parquet.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// An iteration.
+    Iterations,
+    /// An action of an iteration: a request.
+    Actions,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An iteration's trace id, as text.
+    Id,
+    /// Text, the same in many rows.
+    Text,
+    /// The same, absent in some rows.
+    OptionalText,
+    /// A whole number.
+    Integer,
+    /// True or false.
+    Flag,
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// A trace id.
+    Id(Uuid),
+    /// Text; absent in a column of [`Kind::OptionalText`].
+    Text(Option<&'a str>),
+    /// A whole number.
+    Integer(u64),
+    /// True or false.
+    Flag(bool),
+}
+
+/// A column's name and kind.
+pub type Column = (&'static str, Kind);
+
+const ITERATIONS: [Column; 14] = [
+    ("trace_id", Kind::Id),
+    ("workload", Kind::Text),
+    ("number", Kind::Integer),
+    ("warm_up", Kind::Flag),
+    ("outcome", Kind::Text),
+    ("due_ns", Kind::Integer),
+    ("start_ns", Kind::Integer),
+    ("start_lag_ns", Kind::Integer),
+    ("service_time_ns", Kind::Integer),
+    ("response_time_ns", Kind::Integer),
+    ("actions", Kind::Integer),
+    ("error_class", Kind::OptionalText),
+    ("error_action", Kind::OptionalText),
+    ("error_message", Kind::OptionalText),
+];
+
+const ACTIONS: [Column; 23] = [
+    ("trace_id", Kind::Id),
+    ("workload", Kind::Text),
+    ("number", Kind::Integer),
+    ("warm_up", Kind::Flag),
+    ("position", Kind::Integer),
+    ("action", Kind::Text),
+    ("outcome", Kind::Text),
+    ("due_ns", Kind::Integer),
+    ("start_ns", Kind::Integer),
+    ("start_lag_ns", Kind::Integer),
+    ("service_time_ns", Kind::Integer),
+    ("response_time_ns", Kind::Integer),
+    ("resolve_ns", Kind::Integer),
+    ("connect_ns", Kind::Integer),
+    ("tls_ns", Kind::Integer),
+    ("send_ns", Kind::Integer),
+    ("wait_ns", Kind::Integer),
+    ("receive_ns", Kind::Integer),
+    ("redirect_ns", Kind::Integer),
+    ("connection_opened", Kind::Flag),
+    ("http2", Kind::Flag),
+    ("status", Kind::Integer),
+    ("body_bytes", Kind::Integer),
+];
+
+impl Table {
+    /// Its columns; offsets (`due_ns`, `start_ns`) count from the run's start.
+    #[must_use]
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Iterations => &ITERATIONS,
+            Self::Actions => &ACTIONS,
+        }
+    }
+}
+
+/// Takes rows one by one.
+trait RowWriter {
+    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()>;
+    /// Writes what is left.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// Rows.
+    pub rows: u64,
+    /// True when the log ends in a damaged frame: everything before it is here.
+    pub damaged: bool,
+}
+
+/// Why nothing or not all was written.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] AggregateError),
+    /// The output cannot be written.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}
+
+/// Writes a table of a run's log.
+///
+/// # Errors
+/// No log, or an output that cannot be written.
+pub fn export(
+    log: &Path,
+    table: Table,
+    format: Format,
+    output: &mut (dyn Write + Send),
+) -> Result<Exported, ExportError> {
+    let mut reader = LogReader::open(log).map_err(AggregateError::from)?;
+    let header = match reader.next() {
+        Some(Frame::Header(json)) => serde_json::from_slice::<Header>(&json).ok(),
+        _ => None,
+    };
+    let header = header.ok_or_else(|| AggregateError::NoHeader(log.display().to_string()))?;
+    let mut writer: Box<dyn RowWriter + '_> = match format {
+        Format::Csv => Box::new(csv::CsvWriter::new(table.columns(), output)?),
+        Format::Jsonl => Box::new(jsonl::JsonlWriter::new(table.columns(), output)),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => Box::new(parquet::ParquetWriter::new(table.columns(), output)?),
+    };
+    let mut source = Source {
+        ids: IdSpace::from_seed(header.id_seed),
+        header: &header,
+        failures: HashMap::new(),
+        rows: 0,
+    };
+    for frame in &mut reader {
+        match frame {
+            Frame::Samples(rows) => {
+                for row in rows.iter() {
+                    source.add(table, row, &mut *writer)?;
+                }
+            }
+            Frame::Failures(failures) => {
+                source.failures.extend(failures.into_iter().map(|entry| (entry.number, entry.failure)));
+            }
+            Frame::Header(_) | Frame::End(_) => {}
+        }
+    }
+    writer.finish()?;
+    Ok(Exported { rows: source.rows, damaged: reader.is_damaged() })
+}
+
+/// What rows are made from.
+struct Source<'a> {
+    ids: IdSpace,
+    header: &'a Header,
+    failures: HashMap<u32, Failure>,
+    rows: u64,
+}
+
+impl Source<'_> {
+    fn add(&mut self, table: Table, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
+        match table {
+            Table::Iterations => {
+                self.rows += 1;
+                self.iteration(row, writer)
+            }
+            Table::Actions => {
+                self.rows += row.actions.len() as u64;
+                self.actions(row, writer)
+            }
+        }
+    }
+
+    fn workload(&self, row: Row<'_>) -> &str {
+        self.header.workloads.get(usize::from(row.head.workload)).map_or("", |workload| &workload.name)
+    }
+
+    fn iteration(&self, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
+        let head = row.head;
+        let failure = self.failures.get(&head.error);
+        writer.row(&[
+            Cell::Id(self.ids.base_id(head.workload, head.number)),
+            Cell::Text(Some(self.workload(row))),
+            Cell::Integer(head.number),
+            Cell::Flag(head.warm_up),
+            Cell::Text(Some(word(head.ended))),
+            Cell::Integer(head.due_ns),
+            Cell::Integer(head.start_ns),
+            Cell::Integer(head.lag_ns()),
+            Cell::Integer(head.duration_ns),
+            Cell::Integer(head.response_ns()),
+            Cell::Integer(u64::from(head.actions)),
+            Cell::Text(failure.map(|failure| failure.class.as_str())),
+            Cell::Text(failure.and_then(|failure| failure.action.as_deref())),
+            Cell::Text(failure.map(|failure| failure.message.as_str())),
+        ])
+    }
+
+    fn actions(&self, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
+        let head = row.head;
+        let names = self.header.workloads.get(usize::from(head.workload)).map(|names| &names.actions);
+        let trace_id = self.ids.base_id(head.workload, head.number);
+        for (position, action) in (0..).zip(row.actions) {
+            let name = names.and_then(|names| names.get(usize::from(action.action)));
+            let phases = &action.phases;
+            writer.row(&[
+                Cell::Id(trace_id),
+                Cell::Text(Some(self.workload(row))),
+                Cell::Integer(head.number),
+                Cell::Flag(head.warm_up),
+                Cell::Integer(position),
+                Cell::Text(Some(name.map_or("", |(name, _)| name))),
+                Cell::Text(Some(word(action.ended))),
+                Cell::Integer(head.due_ns.saturating_add(action.offset_ns)),
+                Cell::Integer(head.start_ns.saturating_add(action.offset_ns)),
+                Cell::Integer(head.lag_ns()),
+                Cell::Integer(action.duration_ns),
+                Cell::Integer(action.duration_ns.saturating_add(head.lag_ns())),
+                Cell::Integer(phases.resolve_ns),
+                Cell::Integer(phases.connect_ns),
+                Cell::Integer(phases.tls_ns),
+                Cell::Integer(phases.send_ns),
+                Cell::Integer(phases.wait_ns),
+                Cell::Integer(phases.receive_ns),
+                Cell::Integer(phases.redirect_ns),
+                Cell::Flag(phases.opened),
+                Cell::Flag(phases.http2),
+                Cell::Integer(u64::from(action.status)),
+                Cell::Integer(action.body_bytes),
+            ])?;
+        }
+        Ok(())
+    }
+}
+
+/// The words of `results.json`.
+fn word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Ok => "ok",
+        Ended::Failed => "failed",
+        Ended::Aborted => "aborted",
+        Ended::Dropped => "dropped",
+    }
+}

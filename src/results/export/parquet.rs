@@ -1,0 +1,181 @@
+//! Apache Parquet: row groups of bounded size, differences for numbers, dictionaries for texts.
+//!
+//! The only file that names the crate.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
+
+use super::{Cell, Column, Kind, RowWriter};
+
+/// Rows are held in memory until their group is full.
+const GROUP_ROWS: usize = 64 * 1024;
+const ID_CHARS: usize = 36;
+
+/// One column of the group that is being filled.
+enum Values {
+    /// The characters of all ids, one after the other.
+    Ids(Vec<u8>),
+    Texts {
+        values: Vec<ByteArray>,
+        levels: Vec<i16>,
+        optional: bool,
+        last: ByteArray,
+    },
+    Integers(Vec<i64>),
+    Flags(Vec<bool>),
+}
+
+pub(super) struct ParquetWriter<'a> {
+    writer: SerializedFileWriter<&'a mut (dyn Write + Send)>,
+    columns: Vec<Values>,
+    rows: usize,
+}
+
+impl<'a> ParquetWriter<'a> {
+    pub(super) fn new(columns: &[Column], output: &'a mut (dyn Write + Send)) -> io::Result<Self> {
+        let fields = columns.iter().map(|column| field(*column).map(Arc::new)).collect::<Result<Vec<_>, _>>();
+        let schema = Type::group_type_builder("bench").with_fields(fields.map_err(failed)?).build();
+        let mut properties = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_compression(Compression::SNAPPY)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_created_by(concat!("bench ", env!("CARGO_PKG_VERSION")).to_owned());
+        for (name, kind) in columns {
+            let path = ColumnPath::from(*name);
+            properties = match kind {
+                Kind::Id | Kind::Flag => properties.set_column_dictionary_enabled(path, false),
+                Kind::Integer => properties
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+                Kind::Text | Kind::OptionalText => properties,
+            };
+        }
+        let schema = Arc::new(schema.map_err(failed)?);
+        let writer =
+            SerializedFileWriter::new(output, schema, Arc::new(properties.build())).map_err(failed)?;
+        Ok(Self { writer, columns: columns.iter().map(|(_, kind)| empty(*kind)).collect(), rows: 0 })
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        for values in &mut self.columns {
+            let Some(mut column) = group.next_column()? else { break };
+            write_column(values, column.untyped())?;
+            column.close()?;
+        }
+        group.close()?;
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+fn field((name, kind): Column) -> Result<Type, ParquetError> {
+    let (physical, logical) = match kind {
+        Kind::Id | Kind::Text | Kind::OptionalText => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        Kind::Integer => (PhysicalType::INT64, None),
+        Kind::Flag => (PhysicalType::BOOLEAN, None),
+    };
+    let optional = kind == Kind::OptionalText;
+    Type::primitive_type_builder(name, physical)
+        .with_logical_type(logical)
+        .with_repetition(if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED })
+        .build()
+}
+
+fn empty(kind: Kind) -> Values {
+    match kind {
+        Kind::Id => Values::Ids(Vec::new()),
+        Kind::Text | Kind::OptionalText => Values::Texts {
+            values: Vec::new(),
+            levels: Vec::new(),
+            optional: kind == Kind::OptionalText,
+            last: ByteArray::from(""),
+        },
+        Kind::Integer => Values::Integers(Vec::new()),
+        Kind::Flag => Values::Flags(Vec::new()),
+    }
+}
+
+fn write_column(values: &mut Values, column: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
+    match (values, column) {
+        (Values::Ids(characters), ColumnWriter::ByteArrayColumnWriter(column)) => {
+            let characters = Bytes::from(std::mem::take(characters));
+            let ids: Vec<ByteArray> = (0..characters.len())
+                .step_by(ID_CHARS)
+                .map(|at| ByteArray::from(characters.slice(at..at + ID_CHARS)))
+                .collect();
+            column.write_batch(&ids, None, None)?;
+        }
+        (Values::Texts { values, levels, optional, .. }, ColumnWriter::ByteArrayColumnWriter(column)) => {
+            column.write_batch(values, optional.then_some(levels.as_slice()), None)?;
+            values.clear();
+            levels.clear();
+        }
+        (Values::Integers(values), ColumnWriter::Int64ColumnWriter(column)) => {
+            column.write_batch(values, None, None)?;
+            values.clear();
+        }
+        (Values::Flags(values), ColumnWriter::BoolColumnWriter(column)) => {
+            column.write_batch(values, None, None)?;
+            values.clear();
+        }
+        _ => return Err(ParquetError::General("a column of another type".to_owned())),
+    }
+    Ok(())
+}
+
+impl RowWriter for ParquetWriter<'_> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            match (column, cell) {
+                (Values::Ids(characters), Cell::Id(id)) => {
+                    characters.extend_from_slice(id.hyphenated().encode_lower(&mut [0; ID_CHARS]).as_bytes());
+                }
+                (Values::Texts { values, levels, last, .. }, Cell::Text(text)) => {
+                    levels.push(i16::from(text.is_some()));
+                    if let Some(text) = text {
+                        if last.data() != text.as_bytes() {
+                            *last = ByteArray::from(*text);
+                        }
+                        values.push(last.clone());
+                    }
+                }
+                // Nothing recorded reaches 2^63 nanoseconds.
+                (Values::Integers(values), Cell::Integer(value)) => {
+                    values.push(i64::try_from(*value).unwrap_or(i64::MAX));
+                }
+                (Values::Flags(values), Cell::Flag(flag)) => values.push(*flag),
+                _ => return Err(io::Error::other("a cell of another kind than its column")),
+            }
+        }
+        self.rows += 1;
+        if self.rows >= GROUP_ROWS { self.write_group().map_err(failed) } else { Ok(()) }
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.write_group().map_err(failed)?;
+        self.writer.close().map(drop).map_err(failed)
+    }
+}
+
+fn failed(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(error) => io::Error::other(error),
+        },
+        other => io::Error::other(other.to_string()),
+    }
+}

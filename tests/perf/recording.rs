@@ -1,0 +1,252 @@
+//! What recording costs: `cargo bench --bench recording [ITERATIONS]`, ten million without a number.
+//!
+//! Realistic samples, their times to the nanosecond with noise, go through a worker's recorder and the
+//! log to results, report and exports, as in a run. Printed, never judged: machines differ.
+
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may stop")]
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use bench::base::ids::IdSpace;
+use bench::client::Phases;
+use bench::measure::log::LogWriter;
+use bench::measure::recorder::{Batch, Recorder};
+use bench::measure::sample::{ActionSample, IterationSample};
+use bench::report::html;
+use bench::results::aggregate::Aggregate;
+use bench::results::directory::{RunDirectory, write_at_once};
+use bench::results::export::{Format, Table, export};
+use bench::results::{build, json};
+use serde_json::json;
+use uuid::Uuid;
+
+const ITERATIONS: u64 = 10_000_000;
+const WORKERS: u32 = 2;
+/// Arrivals a second.
+const RATE: u64 = 20_000;
+/// Samples made beforehand, used over and over with other numbers and starts.
+const PREPARED: usize = 1 << 16;
+
+/// Numbers from a seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Log-normal around `middle_ns`, one in a hundred several times as long.
+    fn time_ns(&mut self, middle_ns: f64) -> u64 {
+        let normal = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
+        let tail = if self.unit() < 0.01 { 3.0 + 10.0 * self.unit() } else { 1.0 };
+        (middle_ns * (0.35 * normal).exp() * tail) as u64
+    }
+}
+
+/// An iteration of one action of about a millisecond, as a closed (late by nothing) or an open load
+/// (late by some microseconds) has it.
+fn sample(random: &mut Random, open: bool) -> IterationSample {
+    let opened = random.unit() < 0.001;
+    let mut phases = Phases {
+        opened,
+        send_ns: random.time_ns(6_000.0),
+        wait_ns: random.time_ns(900_000.0),
+        receive_ns: random.time_ns(3_000.0),
+        ..Phases::default()
+    };
+    if opened {
+        phases.connect_ns = random.time_ns(80_000.0);
+    }
+    let parts = phases.send_ns + phases.wait_ns + phases.receive_ns + phases.connect_ns;
+    let (offset_ns, duration_ns) = (random.time_ns(2_000.0), parts + random.time_ns(700.0));
+    let action = ActionSample {
+        offset_ns,
+        duration_ns,
+        phases,
+        status: 200,
+        body_bytes: 612,
+        ..ActionSample::default()
+    };
+    IterationSample {
+        due_ns: 0,
+        start_ns: if open { random.time_ns(30_000.0) } else { 60 },
+        duration_ns: offset_ns + duration_ns + random.time_ns(1_500.0),
+        actions: vec![action],
+        ..IterationSample::default()
+    }
+}
+
+fn main() {
+    let iterations = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(ITERATIONS);
+    let folder = tempfile::tempdir().unwrap();
+    for (name, open) in [("closed load", false), ("open load", true)] {
+        let directory = RunDirectory::create(folder.path(), name, Uuid::new_v4(), 0).unwrap();
+        println!("{name}, {iterations} iterations of one action");
+        record(&directory, iterations, open);
+        if open {
+            continue;
+        }
+        everything_else(&directory);
+    }
+}
+
+fn record(directory: &RunDirectory, iterations: u64, open: bool) {
+    let mut log = LogWriter::create(&directory.log()).unwrap();
+    log.header(&serde_json::to_vec(&header()).unwrap()).unwrap();
+    let (sender, batches) = sync_channel::<Batch>(64);
+    let started = Instant::now();
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|worker| {
+            let recorder = Recorder::new(0, worker, WORKERS, sender.clone());
+            std::thread::spawn(move || work(recorder, worker, iterations, open))
+        })
+        .collect();
+    drop(sender);
+    let mut writing = Duration::ZERO;
+    while let Ok(batch) = batches.recv() {
+        let began = Instant::now();
+        log.samples(&batch.samples).unwrap();
+        log.flush().unwrap();
+        writing += began.elapsed();
+    }
+    log.end(&serde_json::to_vec(&json!({"status": "finished", "error": null, "notes": []})).unwrap())
+        .unwrap();
+    let wall = started.elapsed();
+    let recording: Duration = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    let bytes = log.length_bytes();
+    let each = |time: Duration| time.as_nanos() as f64 / iterations as f64;
+    println!("  a worker's cost       {:8.1} ns an iteration", each(recording));
+    println!("  the coordinator's     {:8.1} ns an iteration", each(writing));
+    println!("  written in            {:8.2} s", wall.as_secs_f64());
+    println!(
+        "  run.log               {:8.1} MB, {:.2} bytes an iteration",
+        bytes as f64 / 1e6,
+        bytes as f64 / iterations as f64
+    );
+    println!("  peak RSS              {:8.1} MB", peak_rss_mb());
+}
+
+/// Records its share; gives the time that recording took, without waiting for the coordinator.
+fn work(mut recorder: Recorder, worker: u32, iterations: u64, open: bool) -> Duration {
+    let mut random = Random(u64::from(worker));
+    let mut prepared: Vec<_> = (0..PREPARED).map(|_| sample(&mut random, open)).collect();
+    let mut recording = Duration::ZERO;
+    let numbers: Vec<u64> = (0..1000).map(|index| index * u64::from(WORKERS)).collect();
+    let mut first = u64::from(worker);
+    let mut at = 0;
+    let mut jitter_ns = 0;
+    while first < iterations {
+        // The clock is read once for many samples, or it would be most of what is measured.
+        let chunk = numbers.iter().map(|number| first + number).take_while(|number| *number < iterations);
+        let chunk: Vec<(u64, usize)> = chunk
+            .map(|number| {
+                at = (at + 1) % PREPARED;
+                let lag_ns = prepared[at].start_ns.saturating_sub(prepared[at].due_ns);
+                if !open {
+                    // A closed load starts when it starts.
+                    jitter_ns = random.next() % 50_000;
+                }
+                prepared[at].number = number;
+                prepared[at].due_ns = number * 1_000_000_000 / RATE + jitter_ns;
+                prepared[at].start_ns = prepared[at].due_ns + lag_ns;
+                (number, at)
+            })
+            .collect();
+        let began = Instant::now();
+        for (_, at) in &chunk {
+            recorder.record(&prepared[*at]);
+        }
+        recording += began.elapsed();
+        // As fast as the coordinator takes it, so that nothing is dropped.
+        recorder.flush(true);
+        first += 1000 * u64::from(WORKERS);
+    }
+    recorder.flush(true);
+    recording
+}
+
+fn header() -> serde_json::Value {
+    json!({
+        "run_id": Uuid::new_v4(), "id_seed": IdSpace::random().seed(), "started_unix_ns": 0,
+        "scenario": {"title": "recording", "file": "", "sha256": "", "set": {}},
+        "deployment": {"name": "none", "file": "", "targets": {}, "tls_verified": true, "auth": "none"},
+        "profiling_off": null, "collector": null,
+        "environment": {"bench_version": "", "os": "", "cpus": 2, "workers": WORKERS},
+        "notes": [],
+        "workloads": [{
+            "name": "w", "runner": {},
+            "sla": {"failure_rate_min": null, "failure_rate_max": null, "max_seconds_per_iteration": null, "max_avg_duration": null},
+            "actions": [["get", "GET /"]],
+        }],
+    })
+}
+
+fn everything_else(directory: &RunDirectory) {
+    let log = directory.log();
+    let (aggregate, results) = timed("results", || {
+        let aggregate = Aggregate::read(&log).unwrap();
+        let results = build::build(&aggregate);
+        write_at_once(&directory.results(), |output| json::write(&results, &aggregate, &log, output))
+            .unwrap();
+        ((aggregate, results), directory.results())
+    });
+    timed("report", || {
+        let columns = json::columns(&aggregate, &log).unwrap();
+        write_at_once(&directory.report(), |output| html::render(&results, &columns, &[], output)).unwrap();
+        ((), directory.report())
+    });
+    let formats: &[(&str, Format)] = &[
+        ("csv", Format::Csv),
+        ("jsonl", Format::Jsonl),
+        #[cfg(feature = "parquet")]
+        ("parquet", Format::Parquet),
+    ];
+    for (name, format) in formats {
+        for table in [Table::Iterations, Table::Actions] {
+            timed(&format!("{name}, {table:?}"), || {
+                let path = directory.path().join("export");
+                let written = |output: &mut (dyn Write + Send)| {
+                    export(&log, table, *format, output).map(drop).map_err(std::io::Error::other)
+                };
+                write_at_once(&path, written).unwrap();
+                ((), path)
+            });
+        }
+    }
+}
+
+/// Prints how long a step took and what it wrote, and removes the file.
+fn timed<T>(name: &str, step: impl FnOnce() -> (T, std::path::PathBuf)) -> T {
+    let began = Instant::now();
+    let (result, path) = step();
+    println!(
+        "  {name:20}  {:8.2} s, {:.1} MB; peak RSS {:.1} MB",
+        began.elapsed().as_secs_f64(),
+        bytes_of(&path) as f64 / 1e6,
+        peak_rss_mb()
+    );
+    std::fs::remove_file(path).unwrap();
+    result
+}
+
+fn bytes_of(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
+/// The most memory that this process ever had; 0 where the system does not say.
+fn peak_rss_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0 * 1.048_576
+}
