@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::error::ClientError;
 use super::options::Limits;
+use super::quick_head::quick_head;
 
 /// Up to so many headers are read without asking for memory.
 const HEADERS_ON_STACK: usize = 256;
@@ -48,6 +49,14 @@ pub(super) fn head(
     keep_headers: bool,
     limits: &Limits,
 ) -> Result<Option<Head>, ClientError> {
+    if !keep_headers
+        && let Some(quick) = quick_head(bytes, limits.headers_max)
+        && quick.length <= limits.head_bytes_max
+        && let Ok(status) = StatusCode::from_u16(quick.status)
+    {
+        let (framing, keep_alive) = quick.fields.decide(status, to_head, true)?;
+        return Ok(Some(Head { status, headers: None, framing, keep_alive, length: quick.length }));
+    }
     // Not set to anything before: that would take longer than reading the head.
     let mut few = [const { MaybeUninit::uninit() }; HEADERS_ON_STACK];
     let mut many;
@@ -71,24 +80,14 @@ pub(super) fn head(
     let status =
         StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|error| protocol(error.to_string()))?;
     let fields = Fields::read(response.headers);
-    if response.version != Some(1) && fields.chunked.is_some() {
-        // RFC 9112, section 6.1: whoever sent that cannot have known what it means.
-        return Err(protocol("it is HTTP/1.0 and has a transfer encoding".to_owned()));
-    }
-    let framing = fields.framing(status, to_head)?;
-    let persistent =
-        if response.version == Some(1) { !fields.close } else { fields.keep_alive && !fields.close };
+    let (framing, keep_alive) = fields.decide(status, to_head, response.version == Some(1))?;
     let headers = keep_headers.then(|| Box::new(header_map(response.headers)));
-    // An answer that lasts until the connection ends leaves none to use again; one with two framings
-    // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
-    let two_framings = (fields.length.is_some() || fields.bad_length.is_some()) && fields.chunked.is_some();
-    let keep_alive = persistent && framing != Framing::Close && !two_framings;
     Ok(Some(Head { status, headers, framing, keep_alive, length }))
 }
 
 /// The fields that decide about framing.
 #[derive(Default)]
-struct Fields {
+pub(super) struct Fields {
     length: Option<u64>,
     /// `Some(true)` when the last coding is chunked.
     chunked: Option<bool>,
@@ -102,24 +101,46 @@ impl Fields {
     fn read(headers: &[httparse::Header<'_>]) -> Self {
         let mut fields = Self::default();
         for header in headers {
-            match header.name.len() {
-                14 if header.name.eq_ignore_ascii_case("content-length") => {
-                    fields.content_length(header.value)
-                }
-                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    let last = header.value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                    fields.chunked = Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
-                }
-                10 if header.name.eq_ignore_ascii_case("connection") => {
-                    for token in header.value.split(|byte| *byte == b',') {
-                        fields.close |= token.trim_ascii().eq_ignore_ascii_case(b"close");
-                        fields.keep_alive |= token.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
-                    }
-                }
-                _ => {}
-            }
+            fields.note(header.name.as_bytes(), header.value);
         }
         fields
+    }
+
+    /// Looks at one header.
+    pub(super) fn note(&mut self, name: &[u8], value: &[u8]) {
+        match name.len() {
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+                self.chunked = Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for token in value.split(|byte| *byte == b',') {
+                    self.close |= token.trim_ascii().eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= token.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Where the body ends, and whether the connection may serve another request.
+    fn decide(
+        &self,
+        status: StatusCode,
+        to_head: bool,
+        http11: bool,
+    ) -> Result<(Framing, bool), ClientError> {
+        if !http11 && self.chunked.is_some() {
+            // RFC 9112, section 6.1: whoever sent that cannot have known what it means.
+            return Err(protocol("it is HTTP/1.0 and has a transfer encoding".to_owned()));
+        }
+        let framing = self.framing(status, to_head)?;
+        let persistent = if http11 { !self.close } else { self.keep_alive && !self.close };
+        // An answer that lasts until the connection ends leaves none to use again; one with two framings
+        // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
+        let two_framings = (self.length.is_some() || self.bad_length.is_some()) && self.chunked.is_some();
+        Ok((framing, persistent && framing != Framing::Close && !two_framings))
     }
 
     /// Several lengths are one if they agree, and an attack or a fault if they do not.
@@ -318,9 +339,30 @@ fn protocol(reason: String) -> ClientError {
 mod tests {
     use super::*;
 
+    use proptest::prelude::*;
+
     const HEAD_BYTES_MAX: usize = 256 << 10;
     const TRAILER_BYTES_MAX: usize = 64 << 10;
-    use proptest::prelude::*;
+
+    /// Parts of heads, in and out of order.
+    const PIECES: &[&str] = &[
+        " OK",
+        " ",
+        "\r\n",
+        "\r\nContent-Length: 5",
+        "\r\ncontent-length:6 , 6",
+        "\r\nTransfer-Encoding: chunked",
+        "\r\nconnection: close, x",
+        "\r\nConnection: keep-alive",
+        "\r\nDate: Sat, 21 Nov 2026 20:00:00 GMT",
+        "\r\nX-\u{e4}: y",
+        "\r\nx-b: \u{e4}\t ",
+        "\r\n folded",
+        "\nbare: feed",
+        "\r\n: nameless",
+        "\r\nname : x",
+        "\r\nempty:",
+    ];
 
     fn parse(text: &str) -> Result<Option<Head>, String> {
         head(text.as_bytes(), false, true, &Limits::default()).map_err(|error| error.to_string())
@@ -420,6 +462,25 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1..50_usize) {
             let _ = head(&bytes, false, true, &Limits::default());
             let _ = unchunk(&bytes, step);
+        }
+
+        /// One path keeps the headers and goes through httparse, the other may take the short way.
+        #[test]
+        fn both_ways_to_read_a_head_agree(
+            pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..8),
+            damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..3),
+        ) {
+            let mut bytes = b"HTTP/1.1 200".to_vec();
+            bytes.extend(pieces.concat().bytes());
+            bytes.extend_from_slice(b"\r\n\r\nbody");
+            for (at, byte) in damage {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            let limits = Limits::default();
+            let seen = |keep_headers| head(&bytes, false, keep_headers, &limits).map_err(|error| error.to_string())
+                .map(|head| head.map(|head| (head.status, head.framing, head.keep_alive, head.length)));
+            prop_assert_eq!(seen(false), seen(true), "{}", String::from_utf8_lossy(&bytes));
         }
 
         #[test]

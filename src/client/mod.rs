@@ -19,6 +19,7 @@ pub mod keystone;
 pub mod options;
 pub mod plain;
 pub mod pool;
+mod quick_head;
 mod redirect;
 mod resolve;
 mod shared;

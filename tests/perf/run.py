@@ -366,9 +366,9 @@ def figure_10(options, bench, urls):
 
 def build(options):
     """Builds what is missing."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
     options.server, options.micro = target / "examples/perf-server", target / "examples/perf-headers"
-    command = ["cargo", "build", "--release", "--locked", "--examples"]
+    command = ["cargo", "build", "--profile", "dist", "--locked", "--examples"]
     if options.bench is None:
         options.bench = target / "bench"
         command.append("--bins")

@@ -61,3 +61,18 @@ stop() {
   fi
   rm -f "$run/$1.pid"
 }
+
+# install PACKAGE...: from Debian or Ubuntu.
+install() {
+  local policy=/usr/sbin/policy-rc.d ok=1
+  if [[ $EUID != 0 ]] || ! command -v apt-get >/dev/null; then die "missing: $*; please install"; fi
+  say "apt-get install $*"
+  # Servers' packages would start services on their own ports; this file forbids it.
+  if [[ -e $policy ]]; then policy=''; else printf '#!/bin/sh\nexit 101\n' >"$policy"; chmod 755 "$policy"; fi
+  { timeout 300 apt-get -q -o DPkg::Lock::Timeout=120 update &&
+    DEBIAN_FRONTEND=noninteractive timeout 300 \
+      apt-get -q -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@"
+  } >"$log/apt.log" 2>&1 </dev/null 9>&- || ok=''
+  [[ -z $policy ]] || rm -f "$policy"
+  [[ -n $ok ]] || { tail -n 5 "$log/apt.log" >&2; die "apt-get failed, see $log/apt.log"; }
+}

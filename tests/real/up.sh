@@ -54,21 +54,6 @@ mkdir -p "$state" "$REAL_DIR/home" "$REAL_DIR/tmp"
 
 # ------------------------------------------------------------------ software
 
-# install PACKAGE...: from Debian or Ubuntu.
-install() {
-  local policy=/usr/sbin/policy-rc.d ok=1
-  if [[ $EUID != 0 ]] || ! command -v apt-get >/dev/null; then die "missing: $*; please install"; fi
-  say "apt-get install $*"
-  # redis-server's package would start a service on redis's own port; this file forbids it.
-  if [[ -e $policy ]]; then policy=''; else printf '#!/bin/sh\nexit 101\n' >"$policy"; chmod 755 "$policy"; fi
-  { timeout 300 apt-get -q -o DPkg::Lock::Timeout=120 update &&
-    DEBIAN_FRONTEND=noninteractive timeout 300 \
-      apt-get -q -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@"
-  } >"$log/apt.log" 2>&1 </dev/null 9>&- || ok=''
-  [[ -z $policy ]] || rm -f "$policy"
-  [[ -n $ok ]] || { tail -n 5 "$log/apt.log" >&2; die "apt-get failed, see $log/apt.log"; }
-}
-
 # base_python: the first that fits. A python3 on the path may be too old, a version
 # manager's shim that runs nothing, or a Debian one without ensurepip.
 base_python() {

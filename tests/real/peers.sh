@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+#
+# Installs, from Debian's or Ubuntu's packages, the servers that `cargo test` runs bench against when
+# they are there. None of them is started here: each test starts its own, on a free port.
+
+# shellcheck source=tests/real/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+open_dir
+
+declare -A packages=(
+  [nginx]=nginx-light [apache2]=apache2-bin [gunicorn]=gunicorn [node]=nodejs [prometheus]=prometheus
+  [redis-server]=redis-server [openssl]=openssl
+)
+PATH=$PATH:/usr/sbin:/sbin
+missing=()
+for program in "${!packages[@]}"; do
+  command -v "$program" >/dev/null || missing+=("${packages[$program]}")
+done
+if ((${#missing[@]})); then install "${missing[@]}"; fi
