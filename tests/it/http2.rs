@@ -114,9 +114,7 @@ fn valid_answers_pass() {
         let results = load(
             &server.url(),
             PRIOR_KNOWLEDGE,
-            &format!(
-                "runner: {{ serial: {{ times: 3 }} }}\niteration: [ {{ action: a, get: /x, timeout: 20s }}, {{ think: 20ms }} ]"
-            ),
+            "runner: { serial: { times: 3 } }\niteration: [ { action: a, get: /x, timeout: 20s }, { think: 20ms } ]",
         );
         let workload = &results["workloads"][0];
         assert_eq!(workload["iterations"]["ok"], 3, "{name}: {}", workload["errors"]);
@@ -128,7 +126,6 @@ fn valid_answers_pass() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn faults_have_their_class_and_nothing_is_sent_twice() {
     let huge = vec![("x-huge", "v".repeat(300 << 10))];
     let many: Vec<_> = (0..300).map(|_| ("x-many", "v".to_owned())).collect();

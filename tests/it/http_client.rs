@@ -255,6 +255,7 @@ fn encoded(coding: &'static str, body: Vec<u8>) -> Server {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn compressed_answers_are_decompressed_for_whoever_looks_at_them() {
     let json = br#"{"id": 7}"#;
     let looks = "get: /, extract: { id: { json: $.id } }";
@@ -308,7 +309,7 @@ fn compressed_answers_are_decompressed_for_whoever_looks_at_them() {
         ),
         (
             "unknown",
-            encoded("compress", small.clone()),
+            encoded("compress", small),
             "",
             looks.to_owned(),
             Err(("protocol", "unknown content encoding `compress`")),
