@@ -264,9 +264,9 @@ mod tests {
                 vec![line(forever, 0.3, 0.3)],
                 None,
                 ten_seconds,
-                vec![0.0, 3333.333_333, 6666.666_667],
+                vec![0.0, 3333.333333, 6666.666667],
             ),
-            ("a rising line", vec![line(2.0, 0.0, 2.0)], None, None, vec![0.0, 1414.213_562]),
+            ("a rising line", vec![line(2.0, 0.0, 2.0)], None, None, vec![0.0, 1414.213562]),
             ("a falling line", vec![line(2.0, 2.0, 0.0)], None, None, vec![0.0, 585.786_438]),
             (
                 "steps",
@@ -288,7 +288,7 @@ mod tests {
                 vec![line(20.0, 0.0, 2.0)],
                 None,
                 ten_seconds,
-                vec![0.0, 4472.135_955, 6324.555_32, 7745.966_692, 8944.271_91],
+                vec![0.0, 4472.135955, 6324.55532, 7745.966692, 8944.27191],
             ),
         ];
         for (name, stretches, times, duration, expected) in rows {
