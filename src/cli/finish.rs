@@ -59,12 +59,24 @@ pub(super) fn write(
     quiet: bool,
 ) -> Result<Exit, Stopped> {
     let log = directory.log();
-    directory.store_traces(traces)?;
-    write_at_once(&directory.results(), |output| json::write(results, aggregate, &log, output))?;
+    let failed = |path: &Path, error: std::io::Error| {
+        let text = format!(
+            "error: {} cannot be written: {error}; nothing recorded is lost: make room, then `bench report {}`",
+            path.display(),
+            directory.path().display()
+        );
+        Stopped::new(Exit::Failed, text)
+    };
+    directory.store_traces(traces).map_err(|error| failed(&directory.path().join("traces"), error))?;
+    let path = directory.results();
+    write_at_once(&path, |output| json::write(results, aggregate, &log, output))
+        .map_err(|error| failed(&path, error))?;
     let columns = json::columns(aggregate, &log)?;
     let shown: Vec<StoredTrace> =
         traces.iter().filter(|trace| trace.state != TraceState::Absent).cloned().collect();
-    write_at_once(&directory.report(), |output| html::render(results, &columns, &shown, output))?;
+    let path = directory.report();
+    write_at_once(&path, |output| html::render(results, &columns, &shown, output))
+        .map_err(|error| failed(&path, error))?;
     let stdout = std::io::stdout();
     let colour = super::colours(&stdout);
     if quiet {

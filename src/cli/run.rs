@@ -162,7 +162,10 @@ impl Run<'_> {
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
         }
-        let end = self.load(prepared.context, &stop, &mut log, &mut watched.observer(&mut shown));
+        let mut end = self.load(prepared.context, &stop, &mut log, &mut watched.observer(&mut shown));
+        if log.lost() > 0 {
+            end.notes.push(format!("{} iterations ran that the run log had no room for", log.lost()));
+        }
         let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
         drop(log);
         self.runtime.block_on(watched.finish());

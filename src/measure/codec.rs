@@ -161,28 +161,31 @@ pub fn decode(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Optio
 }
 
 fn decode_heads(columns: &[Vec<u64>], count: usize, requests: usize, rows: &mut Rows) -> Option<()> {
-    let (mut number, mut due_ns, mut left) = (0_u64, 0_u64, requests);
+    let (mut previous, mut left) = (IterationHead::default(), requests);
     for row in 0..count {
-        let column = |index: usize| columns[index][row];
-        let flags = column(0);
-        number = number.wrapping_add(unzigzag(column(2)));
-        due_ns = due_ns.wrapping_add(unzigzag(column(3)));
-        let actions = u32::try_from(column(7)).ok()?;
-        left = left.checked_sub(actions as usize)?;
-        rows.heads.push(IterationHead {
-            number,
-            due_ns,
-            start_ns: due_ns.wrapping_add(unzigzag(column(4))),
-            // What remains after the last request: its end is added below.
-            duration_ns: unzigzag(column(5)),
-            error: u32::try_from(column(6)).ok()?,
-            actions,
-            workload: u16::try_from(column(1)).ok()?,
-            ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
-            warm_up: flags & WARM_UP != 0,
-        });
+        previous = decode_head(columns, row, &previous)?;
+        left = left.checked_sub(previous.actions as usize)?;
+        rows.heads.push(previous);
     }
     (left == 0).then_some(())
+}
+
+fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Option<IterationHead> {
+    let column = |index: usize| columns[index][row];
+    let flags = column(0);
+    let due_ns = previous.due_ns.wrapping_add(unzigzag(column(3)));
+    Some(IterationHead {
+        number: previous.number.wrapping_add(unzigzag(column(2))),
+        due_ns,
+        start_ns: due_ns.wrapping_add(unzigzag(column(4))),
+        // What remains after the last request: its end is added when it is known.
+        duration_ns: unzigzag(column(5)),
+        error: u32::try_from(column(6)).ok()?,
+        actions: u32::try_from(column(7)).ok()?,
+        workload: u16::try_from(column(1)).ok()?,
+        ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
+        warm_up: flags & WARM_UP != 0,
+    })
 }
 
 fn decode_actions(columns: &[Vec<u64>], rows: &mut Rows) -> Option<()> {

@@ -223,6 +223,11 @@ impl LogWriter {
         self.lost
     }
 
+    /// Counts samples that nobody tries to write any more.
+    pub fn lose(&mut self, rows: &Rows) {
+        self.lost += rows.len() as u64;
+    }
+
     /// Bytes written so far.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {

@@ -17,8 +17,8 @@ use super::sample::{Ended, IterationSample};
 
 /// A batch is sent when it is this old, so that the log is at most a second behind.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// Small enough to stay in the processor's cache.
-const BATCH_BYTES: usize = 128 * 1024;
+/// Few enough batches that what comes with each costs a sample next to nothing.
+const BATCH_BYTES: usize = 256 * 1024;
 /// What a worker keeps while the disk is slow; beyond it, samples are not recorded, and counted.
 const BUFFER_BYTES_MAX: usize = 12 << 20;
 

@@ -34,16 +34,18 @@ pub fn waited(workload: &Workload) -> bool {
 /// What else there is to say of a workload's iterations: those of the warm-up, and dropped arrivals.
 #[must_use]
 pub fn aside(workload: &Workload) -> String {
-    let mut text = String::new();
-    if workload.iterations.dropped > 0 {
-        text += &format!(", {} dropped: never started", workload.iterations.dropped);
+    let dropped = match workload.iterations.dropped {
+        0 => String::new(),
+        dropped => format!(", {dropped} dropped: never started"),
+    };
+    let failed = match workload.warm_up.failed {
+        0 => String::new(),
+        failed => format!(" ({failed} failed)"),
+    };
+    match workload.warm_up.total {
+        0 => dropped,
+        total => format!("{dropped}, {total} of the warm-up aside{failed}"),
     }
-    if workload.warm_up.total > 0 {
-        let failed = workload.warm_up.failed;
-        let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
-        text += &format!(", {} of the warm-up aside{failed}", workload.warm_up.total);
-    }
-    text
 }
 
 /// True for characters that change how the text around them looks, or that cannot be seen at all.

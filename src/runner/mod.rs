@@ -207,9 +207,9 @@ impl Run<'_> {
     }
 
     fn take(&mut self, batch: &Batch) {
-        if self.failed.is_none()
-            && let Err(error) = write(self.log, batch)
-        {
+        if self.failed.is_some() {
+            self.log.lose(&batch.samples);
+        } else if let Err(error) = write(self.log, batch) {
             self.fail(error);
         }
     }

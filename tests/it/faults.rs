@@ -686,7 +686,9 @@ fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
     for name in ["results.json", "results.json.part", "report.html", "report.html.part"] {
         assert!(!run.join(name).exists() || name == "results.json", "{name} is there");
     }
-    bench.run(&["report", run.to_str().unwrap()]).expect_code(0);
+    // It ends as the run did: by a fault.
+    let ended = bench.run(&["report", run.to_str().unwrap()]).expect_code(1);
+    assert!(ended.stdout.contains("had no room for"), "what was lost is counted: {}", ended.stdout);
     let results = bench.results();
     let recovered = results["workloads"][0]["iterations"]["total"].as_u64().unwrap();
     assert!(recovered > 100, "what was written before is there: {recovered}");

@@ -104,11 +104,11 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
     let failed = ended.iter().filter(|row| columns.outcome[**row] == 1).count() as u64;
     let total = ended.len() as u64;
     let counts = Counts {
-        total: total + 3 * u64::from(index),
+        total: total + 10 * u64::from(index),
         ok: total - failed,
         failed,
         aborted: 3 * u64::from(index),
-        dropped: 0,
+        dropped: 7 * u64::from(index),
     };
     let runner = [
         json!({"constant": {"times": 16_000, "concurrency": 16}}),
@@ -126,11 +126,11 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
         start_s: 0.0,
         duration_s: 60.4,
         iterations: counts,
-        warm_up: Counts::default(),
+        warm_up: Counts { total: 40, ok: 39, failed: 1, ..Counts::default() },
         rate_per_s: total as f64 / 60.4,
         response_time: distribution(of(1.4)),
         service_time: distribution(of(1.0)),
-        start_lag: distribution(of(0.001)),
+        start_lag: distribution(of(0.4)),
         actions: actions
             .map(|(name, request, share)| action(name, request, share, &of(share), counts))
             .into(),

@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::*;
-use crate::results::model::{Outcome, RunStatus, StoredPoint};
+use crate::results::model::{Distribution, Outcome, RunStatus, StoredPoint};
 use sample::{Sample, poison, sample};
 
 fn html(sample: &Sample) -> String {
@@ -52,6 +52,10 @@ fn the_page_holds_what_the_results_hold() {
         "under wsgi › identity.list_users",
         "POST {{ keystone }}&#x2f;v3&#x2f;auth&#x2f;tokens",
         "no answer within 5.00 s",
+        "0 aborted, 40 of the warm-up aside (1 failed)) in",
+        "3 aborted, 7 dropped: never started, 40 of the warm-up aside (1 failed)) in",
+        "<th scope=\"row\">Start lag</th>",
+        "from when the request was due.",
         "Profiling on: every iteration was traced. Fetched: 2 complete, 1 partial, 1 absent.",
     ] {
         assert!(page.contains(expected), "the page lacks {expected}");
@@ -62,6 +66,42 @@ fn the_page_holds_what_the_results_hold() {
     for trace in &sample.traces {
         assert!(page.contains(&format!("data-trace=\"{}\"", trace.trace_id)));
     }
+}
+
+/// The terminal tells the same of the same run.
+#[test]
+fn the_summary_tells_waiting_from_service_and_what_was_aside() {
+    let sample = sample(2_000);
+    let mut text = Vec::new();
+    let directory = std::path::Path::new("runs/x");
+    crate::report::terminal::summary(&sample.results, directory, false, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(", 7 dropped: never started, 40 of the warm-up aside (1 failed); "), "{text}");
+    let times = |name: &str| {
+        let line =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
+        line.trim_end().to_owned()
+    };
+    for (name, counted) in [
+        (" iteration ", true),
+        ("  from its start ", false),
+        ("  late by ", false),
+        ("   list ", true),
+        ("    from due ", false),
+    ] {
+        let words = times(name);
+        let numbers =
+            words[name.len()..].split_whitespace().filter(|word| word.parse::<u64>().is_ok()).count();
+        assert_eq!(numbers >= 2, counted, "{words}");
+    }
+    let mut on_time = sample.results;
+    on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
+    let mut text = Vec::new();
+    crate::report::terminal::summary(&on_time, directory, false, &mut text).unwrap();
+    assert!(
+        !String::from_utf8(text).unwrap().contains("\n  late by"),
+        "one row where both times are the same"
+    );
 }
 
 #[test]

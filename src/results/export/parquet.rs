@@ -38,6 +38,7 @@ pub(super) struct ParquetWriter<'a> {
     writer: SerializedFileWriter<&'a mut (dyn Write + Send)>,
     columns: Vec<Values>,
     rows: usize,
+    group_rows: usize,
 }
 
 impl<'a> ParquetWriter<'a> {
@@ -62,7 +63,8 @@ impl<'a> ParquetWriter<'a> {
         let schema = Arc::new(schema.map_err(failed)?);
         let writer =
             SerializedFileWriter::new(output, schema, Arc::new(properties.build())).map_err(failed)?;
-        Ok(Self { writer, columns: columns.iter().map(|(_, kind)| empty(*kind)).collect(), rows: 0 })
+        let columns = columns.iter().map(|(_, kind)| empty(*kind)).collect();
+        Ok(Self { writer, columns, rows: 0, group_rows: GROUP_ROWS })
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
@@ -161,7 +163,7 @@ impl RowWriter for ParquetWriter<'_> {
             }
         }
         self.rows += 1;
-        if self.rows >= GROUP_ROWS { self.write_group().map_err(failed) } else { Ok(()) }
+        if self.rows >= self.group_rows { self.write_group().map_err(failed) } else { Ok(()) }
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {
@@ -177,5 +179,56 @@ fn failed(error: ParquetError) -> io::Error {
             Err(error) => io::Error::other(error),
         },
         other => io::Error::other(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_over_several_groups() {
+        let columns = [
+            ("id", Kind::Id),
+            ("text", Kind::Text),
+            ("maybe", Kind::OptionalText),
+            ("n", Kind::Integer),
+            ("f", Kind::Flag),
+        ];
+        let mut file = Vec::new();
+        let mut writer = Box::new(ParquetWriter::new(&columns, &mut file).unwrap());
+        writer.group_rows = 100;
+        let rows = 207;
+        let maybe = |n: u64| n.is_multiple_of(3).then_some("=1+1");
+        for n in 0..rows {
+            let cells = [
+                Cell::Id(Uuid::from_u128(u128::from(n))),
+                Cell::Text(Some(if n < 5 { "a" } else { "b" })),
+                Cell::Text(maybe(n)),
+                Cell::Integer(n * n),
+                Cell::Flag(n.is_multiple_of(2)),
+            ];
+            writer.row(&cells).unwrap();
+        }
+        writer.finish().unwrap();
+        let reader = SerializedFileReader::new(Bytes::from(file)).unwrap();
+        assert_eq!(reader.metadata().num_row_groups(), 3);
+        let mut read = 0;
+        for (n, row) in (0_u64..).zip(reader.get_row_iter(None).unwrap()) {
+            let fields: Vec<Field> =
+                row.unwrap().into_columns().into_iter().map(|(_, field)| field).collect();
+            let text = |text: &str| Field::Str(text.to_owned());
+            assert_eq!(fields[0], text(&Uuid::from_u128(u128::from(n)).to_string()));
+            assert_eq!(fields[1], text(if n < 5 { "a" } else { "b" }));
+            assert_eq!(fields[2], maybe(n).map_or(Field::Null, text));
+            assert_eq!(fields[3], Field::Long((n * n) as i64));
+            assert_eq!(fields[4], Field::Bool(n.is_multiple_of(2)));
+            read += 1;
+        }
+        assert_eq!(read, rows);
     }
 }
