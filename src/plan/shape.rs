@@ -257,7 +257,7 @@ mod tests {
     fn arrivals_are_due_when_the_integral_of_the_rate_reaches_their_number() {
         let forever = f64::INFINITY;
         let ten_seconds = Some(Duration::from_secs(10));
-        let rows: [(&str, Vec<Stretch>, Option<u64>, Option<Duration>, Vec<f64>); 8] = [
+        let rows = [
             ("constant, by times", vec![line(forever, 4.0, 4.0)], Some(3), None, vec![0.0, 250.0, 500.0]),
             (
                 "constant, by duration",
