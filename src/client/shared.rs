@@ -54,10 +54,10 @@ impl Shared {
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         let host = self.host(request.origin, worker.settings.options.version);
-        if host.speaks_http2.get() != Some(false) {
-            if let Some(connection) = self.multiplexed(&host, worker, request, phases).await? {
-                return connection.exchange(request, phases).await;
-            }
+        if host.speaks_http2.get() != Some(false)
+            && let Some(connection) = self.multiplexed(&host, worker, request, phases).await?
+        {
+            return connection.exchange(request, phases).await;
         }
         let _permit = host.permits.acquire().await;
         let idle = host.take_usable(request.started).await;

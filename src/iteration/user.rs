@@ -243,14 +243,7 @@ impl VirtualUser {
                 &rendered
             }
         };
-        self.headers.clear();
-        let signer = pass.signer.as_ref().filter(|_| action.signed);
-        render_headers(action, variables, signer.is_some(), &mut self.headers).map_err(template)?;
-        if let Some(signer) = signer {
-            let profiler = &pass.profiler;
-            let signed = profiler.headers(signer);
-            add_trace_headers(&mut self.headers, &signed, profiler.base_id(), profiler.id());
-        }
+        pass.headers(action, variables, &mut self.headers).map_err(template)?;
         let sent = Instant::now();
         let offset_ns = saturating_nanos(sent - pass.started);
         let sample =
@@ -301,6 +294,23 @@ impl VirtualUser {
 }
 
 impl Pass<'_> {
+    /// The headers of a request that are its own.
+    fn headers(
+        &self,
+        action: &Action,
+        variables: &Variables,
+        headers: &mut HeaderBlock,
+    ) -> Result<(), TemplateError> {
+        headers.clear();
+        let signer = self.signer.as_ref().filter(|_| action.signed);
+        render_headers(action, variables, signer.is_some(), headers)?;
+        if let Some(signer) = signer {
+            let profiler = &self.profiler;
+            add_trace_headers(headers, &profiler.headers(signer), profiler.base_id(), profiler.id());
+        }
+        Ok(())
+    }
+
     /// When a request sent now must be over.
     fn limit(&self, action: &Action, sent: Instant) -> Instant {
         let limit = sent + action.timeout;
