@@ -131,11 +131,15 @@ impl Fields {
         to_head: bool,
         http11: bool,
     ) -> Result<(Framing, bool), ClientError> {
+        if !http11 && self.chunked.is_some() {
+            // RFC 9112, section 6.1: whoever sent that cannot have known what it means.
+            return Err(protocol("it is HTTP/1.0 and has a transfer encoding".to_owned()));
+        }
         let framing = self.framing(status, to_head)?;
         let persistent = if http11 { !self.close } else { self.keep_alive && !self.close };
         // An answer that lasts until the connection ends leaves none to use again; one with two framings
         // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
-        let two_framings = self.length.is_some() && self.chunked.is_some();
+        let two_framings = (self.length.is_some() || self.bad_length.is_some()) && self.chunked.is_some();
         Ok((framing, persistent && framing != Framing::Close && !two_framings))
     }
 
@@ -160,13 +164,14 @@ impl Fields {
         if to_head || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
             return Ok(Framing::None);
         }
-        if let Some(reason) = self.bad_length {
-            return Err(protocol(reason.to_owned()));
-        }
         match (self.chunked, self.length) {
             // The transfer encoding overrides a length that comes with it.
             (Some(true), _) => Ok(Framing::Chunked),
-            (Some(false), _) | (None, None) => Ok(Framing::Close),
+            (Some(false), _) => Ok(Framing::Close),
+            (None, _) if self.bad_length.is_some() => {
+                Err(protocol(self.bad_length.unwrap_or_default().to_owned()))
+            }
+            (None, None) => Ok(Framing::Close),
             (None, Some(0)) => Ok(Framing::None),
             (None, Some(length)) => Ok(Framing::Length(length)),
         }
@@ -189,15 +194,19 @@ fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {
 #[derive(Debug)]
 pub(super) struct Chunks {
     state: ChunkState,
-    /// Bytes of the size line or of the trailers seen so far.
+    /// Bytes of the size line seen so far.
     seen: usize,
+    /// The trailers as far as they have come.
+    trailers: Vec<u8>,
     trailer_bytes_max: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChunkState {
-    /// In the size, with the digits so far.
-    Size { value: u64, digits: u8 },
+    /// In the size; `begun` once there is a digit.
+    Size { value: u64, begun: bool },
+    /// In the blanks behind the size.
+    Blank { size: u64 },
     /// In what follows the size on its line.
     Extension { size: u64 },
     /// At the line feed after the size.
@@ -212,6 +221,8 @@ enum ChunkState {
     Trailer,
     /// In a trailer's line.
     TrailerLine,
+    /// At the line feed after a trailer's line.
+    TrailerFeed,
     /// At the line feed after the last, empty line.
     End,
     /// Behind the last byte.
@@ -220,7 +231,8 @@ enum ChunkState {
 
 impl Chunks {
     pub(super) fn new(trailer_bytes_max: usize) -> Self {
-        Self { state: ChunkState::Size { value: 0, digits: 0 }, seen: 0, trailer_bytes_max }
+        let state = ChunkState::Size { value: 0, begun: false };
+        Self { state, seen: 0, trailers: Vec::new(), trailer_bytes_max }
     }
 
     /// True behind the last byte of the body.
@@ -254,32 +266,28 @@ impl Chunks {
     /// The state behind one byte that is no data.
     fn step(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
         use ChunkState::{
-            Data, DataEnd, DataFeed, Done, End, Extension, Size, SizeEnd, Trailer, TrailerLine,
+            Blank, Data, DataEnd, DataFeed, Done, End, Extension, Size, SizeEnd, Trailer, TrailerFeed,
+            TrailerLine,
         };
-        let state = self.state;
         self.seen += 1;
-        let limit = if matches!(state, Trailer | TrailerLine | End) {
-            self.trailer_bytes_max
-        } else {
-            CHUNK_LINE_BYTES_MAX
-        };
-        if self.seen > limit {
-            return Err(protocol("a chunk's size line or the trailers are too long".to_owned()));
+        if matches!(self.state, Trailer | TrailerLine | TrailerFeed | End) {
+            return self.trailer(byte);
         }
-        Ok(match (state, byte) {
-            (Size { value, digits }, byte) if byte.is_ascii_hexdigit() => {
-                if digits >= 15 {
-                    return Err(protocol("a chunk's size is too large".to_owned()));
-                }
+        if self.seen > CHUNK_LINE_BYTES_MAX {
+            return Err(protocol("a chunk's size line is too long".to_owned()));
+        }
+        Ok(match (self.state, byte) {
+            (Size { value, .. }, byte) if byte.is_ascii_hexdigit() => {
                 let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
-                Size { value: value * 16 + digit, digits: digits + 1 }
+                let value = value.checked_mul(16).map(|value| value + digit);
+                let too_large = || protocol("a chunk's size is too large".to_owned());
+                Size { value: value.ok_or_else(too_large)?, begun: true }
             }
-            (Size { digits: 0, .. }, _) => return Err(protocol("a chunk has no size".to_owned())),
-            (Size { value, .. }, b'\r') => SizeEnd { size: value },
-            (Size { value, .. }, b';' | b' ' | b'\t') => Extension { size: value },
-            (Extension { size }, b'\r') => SizeEnd { size },
-            (Extension { .. }, b'\n') => return Err(protocol("a chunk's size line is malformed".to_owned())),
-            (Extension { size }, _) => Extension { size },
+            (Size { begun: false, .. }, _) => return Err(protocol("a chunk has no size".to_owned())),
+            (Size { value: size, .. } | Blank { size } | Extension { size }, b'\r') => SizeEnd { size },
+            (Size { value: size, .. } | Blank { size }, b';') => Extension { size },
+            (Size { value: size, .. } | Blank { size }, b' ' | b'\t') => Blank { size },
+            (Extension { size }, byte) if byte != b'\n' => Extension { size },
             (SizeEnd { size }, b'\n') => {
                 self.seen = 0;
                 if size == 0 { Trailer } else { Data { left: size } }
@@ -287,14 +295,39 @@ impl Chunks {
             (DataEnd, b'\r') => DataFeed,
             (DataFeed, b'\n') => {
                 self.seen = 0;
-                Size { value: 0, digits: 0 }
+                Size { value: 0, begun: false }
             }
-            (Trailer, b'\r') => End,
-            (Trailer | TrailerLine, b'\n') => Trailer,
-            (Trailer | TrailerLine, _) => TrailerLine,
-            (End, b'\n') => Done,
+            (Done, _) => Done,
             _ => return Err(protocol("a chunk is malformed".to_owned())),
         })
+    }
+
+    /// The state behind one byte of the trailers, which are looked at as strictly as headers.
+    fn trailer(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
+        use ChunkState::{Done, End, Trailer, TrailerFeed, TrailerLine};
+        if self.seen > self.trailer_bytes_max {
+            return Err(protocol(format!(
+                "its trailers are too long: over {} bytes",
+                self.trailer_bytes_max
+            )));
+        }
+        self.trailers.push(byte);
+        match (self.state, byte) {
+            (Trailer, b'\r') => Ok(End),
+            (TrailerLine, b'\r') => Ok(TrailerFeed),
+            (TrailerFeed, b'\n') => Ok(Trailer),
+            (Trailer | TrailerLine, byte) if byte != b'\n' => Ok(TrailerLine),
+            (End, b'\n') => {
+                let mut slots = [httparse::EMPTY_HEADER; HEADERS_ON_STACK];
+                // An empty line alone is no trailer.
+                if self.trailers.len() > 2 {
+                    let parsed = httparse::parse_headers(&self.trailers, &mut slots);
+                    parsed.map_err(|error| protocol(format!("its trailers are malformed: {error}")))?;
+                }
+                Ok(Done)
+            }
+            _ => Err(protocol("its trailers are malformed".to_owned())),
+        }
     }
 }
 
@@ -448,6 +481,44 @@ mod tests {
             let seen = |keep_headers| head(&bytes, false, keep_headers, &limits).map_err(|error| error.to_string())
                 .map(|head| head.map(|head| (head.status, head.framing, head.keep_alive, head.length)));
             prop_assert_eq!(seen(false), seen(true), "{}", String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn a_damaged_answer_is_judged_the_same_in_one_piece_and_in_many(
+            which in 0..4_usize, at in any::<usize>(), byte in any::<u8>(), insert in any::<bool>(), step in 1..40_usize,
+        ) {
+            let mut wire = [
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: a\r\nConnection: keep-alive, x\r\n\r\n",
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nA:\r\n\r\n",
+                "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n",
+                "HTTP/1.0 200\r\nContent-Length: 5, 5\r\n\r\n",
+            ][which].as_bytes().to_vec();
+            let at = at % wire.len();
+            if insert { wire.insert(at, byte) } else { wire[at] = byte }
+            let judged = |bytes: &[u8]| {
+                head(bytes, false, true, &Limits::default())
+                    .map(|head| head.map(|head| (head.status, head.headers, head.framing, head.keep_alive, head.length)))
+                    .map_err(|error| error.to_string())
+            };
+            let whole = judged(&wire);
+            // What is read of a part is the same, or not whole yet; a fault is a fault at once or later.
+            for end in (0..wire.len()).step_by(step) {
+                match (judged(&wire[..end]), &whole) {
+                    (Ok(None), _) => {}
+                    (Ok(part), whole) => prop_assert_eq!(&Ok(part), whole),
+                    (Err(_), whole) => prop_assert!(whole.is_err()),
+                }
+            }
+        }
+
+        #[test]
+        fn damaged_chunks_are_judged_the_same_in_one_piece_and_in_many(
+            at in any::<usize>(), byte in any::<u8>(), insert in any::<bool>(), step in 1..40_usize,
+        ) {
+            let mut wire = b"5;ext=\"x\"\r\nhello\r\n00a \r\n, world!!!\r\n0\r\nTrailer: x\r\nOther: y\r\n\r\nGARBAGE".to_vec();
+            let at = at % wire.len();
+            if insert { wire.insert(at, byte) } else { wire[at] = byte }
+            prop_assert_eq!(unchunk(&wire, step), unchunk(&wire, wire.len()));
         }
 
         #[test]

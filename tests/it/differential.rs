@@ -72,9 +72,19 @@ async fn hypers(url: &BaseUrl, method: &Method) -> Option<Seen> {
 
 /// Both clients on a server that answers each request with `bytes` and closes.
 fn compare(bytes: &[u8], method: &Method) -> (Option<Seen>, Option<Seen>) {
-    let script = bytes.to_vec();
+    compare_in_pieces(vec![bytes.to_vec()], method)
+}
+
+/// The same with bytes that come piece by piece.
+fn compare_in_pieces(pieces: Vec<Vec<u8>>, method: &Method) -> (Option<Seen>, Option<Seen>) {
     let server = Server::start(move |_, wire| {
-        wire.send(&script);
+        for (index, piece) in pieces.iter().enumerate() {
+            if index > 0 {
+                // Long enough that most pieces are read alone.
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            wire.send(piece);
+        }
         After::Close
     });
     let url = BaseUrl::parse(&server.url()).unwrap();
@@ -82,7 +92,7 @@ fn compare(bytes: &[u8], method: &Method) -> (Option<Seen>, Option<Seen>) {
     runtime.block_on(async { (ours(&url, method).await, hypers(&url, method).await) })
 }
 
-const ANSWERS: [&str; 22] = [
+const ANSWERS: [&str; 33] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: a\r\nX: b\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 200 OK\r\n\r\nuntil the end",
@@ -105,6 +115,17 @@ const ANSWERS: [&str; 22] = [
     "SSH-2.0-OpenSSH_9.2\r\n",
     "HTTP/1.1 200 OK\r\nNo colon here\r\n\r\n",
     "HTTP/1.1 200 OK\r\nX:   blanks   \r\nEmpty:\r\nContent-Length: 1\r\n\r\n1",
+    "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000005\r\nhello\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5 \t;x\r\nhello\r\n0;last\r\nA: b\r\nC: d\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhello",
+    "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\nhello",
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than was announced",
+    "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+    "HTTP/1.1 599 Odd \t reason\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+    "\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
 ];
 
 #[test]
@@ -119,10 +140,75 @@ fn the_same_bytes_give_the_same_answer_as_hyper() {
 
 #[test]
 fn an_answer_cut_at_any_byte_is_the_same_as_hypers() {
-    for answer in [ANSWERS[0], ANSWERS[7], ANSWERS[15]] {
+    for answer in ANSWERS {
         for cut in 0..answer.len() {
             let (ours, hypers) = compare(&answer.as_bytes()[..cut], &Method::GET);
             assert_eq!(ours, hypers, "{:?}", &answer[..cut]);
         }
     }
+}
+
+/// A small generator of numbers: the same ones each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % limit.max(1) as u64).unwrap()
+    }
+}
+
+#[test]
+fn an_answer_in_odd_pieces_is_the_same_as_hypers() {
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for answer in ANSWERS {
+        let bytes = answer.as_bytes();
+        let each: Vec<Vec<u8>> = bytes.iter().map(|byte| vec![*byte]).collect();
+        let mut ways = vec![each];
+        for _ in 0..4 {
+            let mut cuts: Vec<usize> = (0..3).map(|_| numbers.below(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            ways.push(cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect());
+        }
+        let (whole, _) = compare(bytes, &Method::GET);
+        for pieces in ways {
+            let shown = format!("{answer:?} in {} pieces", pieces.len());
+            let (ours, hypers) = compare_in_pieces(pieces, &Method::GET);
+            assert_eq!(ours, hypers, "{shown}");
+            assert_eq!(ours, whole, "{shown}");
+        }
+    }
+}
+
+/// Answers with bytes changed, taken out and put in: whatever hyper makes of them, so do we.
+#[test]
+fn damaged_answers_are_the_same_as_hypers() {
+    const INTERESTING: &[u8] = b"\r\n\t :;,0159aAfFxX\0\x7f\x80\xff\"+-";
+    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
+    let mut different = Vec::new();
+    for _ in 0..3000 {
+        let mut bytes = ANSWERS[numbers.below(ANSWERS.len())].as_bytes().to_vec();
+        for _ in 0..=numbers.below(2) {
+            let at = numbers.below(bytes.len());
+            let byte = INTERESTING[numbers.below(INTERESTING.len())];
+            match numbers.below(4) {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                2 => drop(bytes.remove(at)),
+                _ => {
+                    let end = (at + numbers.below(12)).min(bytes.len());
+                    let again = bytes[at..end].to_vec();
+                    bytes.splice(at..at, again);
+                }
+            }
+        }
+        let (ours, hypers) = compare(&bytes, &Method::GET);
+        if ours != hypers {
+            different.push(format!("{}\n  ours {ours:?}\n  hyper {hypers:?}", bytes.escape_ascii()));
+        }
+    }
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }

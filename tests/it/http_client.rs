@@ -397,7 +397,7 @@ fn limits_are_as_large_as_the_scenario_says() {
             "too many trailers",
             answering(chunked, trailers),
             "max_trailers: 20",
-            Err(("protocol", "trailers are too long")),
+            Err(("protocol", "trailers are too long: over 20 bytes")),
         ),
     ] {
         expect(&twice(&server.url(), http, "get: /"), name, expected);
