@@ -137,6 +137,9 @@ struct RunArguments {
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
+    /// How many threads make the load (default: as many as there are cores).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
     /// Print no progress and no tables, only the verdict and the run's directory.
     #[arg(short, long)]
     quiet: bool,

@@ -1,9 +1,11 @@
-//! Progress while a load runs: a line that moves on a terminal, plain lines elsewhere.
+//! Progress while a load runs: a line for each workload that moves on a terminal, plain lines
+//! elsewhere.
 
+use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::clock::saturating_nanos;
 use crate::base::ids::IdSpace;
@@ -13,31 +15,38 @@ use crate::report::terminal::clean;
 use crate::runner::{Observer, Progress};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(2);
+/// The rate that is shown is that of this time.
+const RATE_OVER: Duration = Duration::from_secs(2);
+/// Lag below this is a timer's, not a queue's.
+const LAG_SHOWN_NS: u64 = 1_000_000;
 
 /// Shows progress on standard error.
 pub(super) struct Shown {
     ids: IdSpace,
     quiet: bool,
-    /// There only while a workload runs on a terminal: a bar that outlives its load is drawn again
-    /// over what follows.
+    profiled: bool,
+    /// There only while a load runs on a terminal: bars that outlive it are drawn again over what
+    /// follows.
+    bars: Option<MultiProgress>,
+    /// The workloads that are under way.
+    lines: Vec<Line>,
+}
+
+/// One workload under way.
+struct Line {
+    workload: usize,
+    name: String,
     bar: Option<ProgressBar>,
     times: Option<u64>,
     duration: Option<Duration>,
-    name: String,
     last_line: Instant,
+    /// What had ended at some times of the last seconds.
+    before: VecDeque<(Duration, u64)>,
 }
 
 impl Shown {
-    pub(super) fn new(ids: IdSpace, quiet: bool) -> Self {
-        Self {
-            ids,
-            quiet,
-            bar: None,
-            times: None,
-            duration: None,
-            name: String::new(),
-            last_line: Instant::now(),
-        }
+    pub(super) fn new(ids: IdSpace, quiet: bool, profiled: bool) -> Self {
+        Self { ids, quiet, profiled, bars: None, lines: Vec::new() }
     }
 
     /// A line between loads.
@@ -47,29 +56,59 @@ impl Shown {
         }
     }
 
-    fn figures(&self, progress: &Progress<'_>) -> String {
+    fn figures(&self, line: &Line, progress: &Progress<'_>) -> String {
         let total = progress.total;
-        let seconds = progress.elapsed.as_secs_f64().max(1e-3);
-        #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
-        let rate = total.ended() as f64 / seconds;
         let percentile = |p: f64| match total.response_ns.len() {
             0 => "-".to_owned(),
             _ => format_ns(total.response_ns.value_at_percentile(p)),
         };
-        let slowest = total.slowest.map(|(ns, id)| {
-            format!(", slowest {} {}", format_ns(ns), self.ids.base_id(id.workload, id.number))
-        });
-        format!(
-            "{rate:.0}/s, {} under way, {} failed, p50 {}, p99 {}{}",
-            progress.under_way,
-            total.failed,
-            percentile(50.0),
-            percentile(99.0),
-            slowest.unwrap_or_default()
-        )
+        let mut parts = vec![
+            format!("{:.0}/s", line.rate(progress)),
+            format!("{} under way", progress.under_way),
+            format!("{} failed", total.failed),
+            format!("p50 {}", percentile(50.0)),
+            format!("p99 {}", percentile(99.0)),
+        ];
+        let lag_ns = progress.lag.percentile_ns(99.0);
+        if lag_ns >= LAG_SHOWN_NS {
+            parts.push(format!("start lag p99 {}", format_ns(lag_ns)));
+        }
+        for (count, word) in [(progress.queued, "waiting"), (progress.dropped, "dropped")] {
+            if count > 0 {
+                parts.push(format!("{count} {word}"));
+            }
+        }
+        parts.push(if self.profiled { "profiled" } else { "not profiled" }.to_owned());
+        if let Some((ns, id)) = total.slowest {
+            parts.push(format!("slowest {} {}", format_ns(ns), self.ids.base_id(id.workload, id.number)));
+        }
+        parts.join(", ")
     }
 
-    fn plain_line(&self, progress: &Progress<'_>) -> String {
+    fn line_of(&mut self, workload: usize) -> Option<&mut Line> {
+        self.lines.iter_mut().find(|line| line.workload == workload)
+    }
+}
+
+impl Line {
+    /// Iterations that ended in the last seconds, a second.
+    fn rate(&self, progress: &Progress<'_>) -> f64 {
+        let (since, had) = self.before.front().copied().unwrap_or_default();
+        let seconds = progress.elapsed.saturating_sub(since).as_secs_f64().max(1e-3);
+        #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
+        let rate = progress.ended.saturating_sub(had) as f64 / seconds;
+        rate
+    }
+
+    fn remember(&mut self, progress: &Progress<'_>) {
+        self.before.push_back((progress.elapsed, progress.ended));
+        while self.before.front().is_some_and(|(at, _)| *at + RATE_OVER < progress.elapsed) {
+            self.before.pop_front();
+        }
+    }
+
+    /// `catalogue: 1200 of 5000, …`.
+    fn plain(&self, progress: &Progress<'_>, figures: &str) -> String {
         let of = match (self.times, self.duration) {
             (Some(times), _) => format!(" of {times}"),
             (None, Some(duration)) => {
@@ -77,48 +116,75 @@ impl Shown {
             }
             (None, None) => String::new(),
         };
-        format!("{}: {}{of}, {}", self.name, progress.total.ended(), self.figures(progress))
+        let warm_up = match progress.warm_up {
+            0 => String::new(),
+            all if all == progress.ended => ", warming up".to_owned(),
+            some => format!(" ({some} to warm up)"),
+        };
+        format!("{}: {}{of}{warm_up}, {figures}", self.name, progress.ended)
     }
 }
 
 impl Observer for Shown {
     fn begin(&mut self, plan: &Plan, workload: usize) {
-        let workload = &plan.workloads[workload];
-        self.times = workload.runner.times();
-        self.duration = workload.runner.duration();
-        self.name = clean(&workload.name);
-        self.last_line = Instant::now();
-        if self.quiet || !std::io::stderr().is_terminal() {
-            return;
+        let runner = &plan.workloads[workload].runner;
+        let mut line = Line {
+            workload,
+            name: clean(&plan.workloads[workload].name),
+            bar: None,
+            times: runner.times(),
+            duration: runner.duration(),
+            last_line: Instant::now(),
+            before: VecDeque::new(),
+        };
+        if !self.quiet && std::io::stderr().is_terminal() {
+            let bars = self.bars.get_or_insert_with(|| {
+                MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10))
+            });
+            let length = line.times.or_else(|| line.duration.map(milliseconds)).unwrap_or(0);
+            let bar = bars.add(ProgressBar::new(length));
+            // The message is cut at the terminal's edge, so that each bar stays on its line.
+            if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
+                bar.set_style(style);
+            }
+            line.bar = Some(bar);
         }
-        let length = self.times.or_else(|| self.duration.map(milliseconds)).unwrap_or(0);
-        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(10));
-        // The message is cut at the terminal's edge, so that the bar stays on its line.
-        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
-            bar.set_style(style);
-        }
-        self.bar = Some(bar);
+        self.lines.push(line);
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
-        if let Some(bar) = &self.bar {
-            let position = match self.times {
-                Some(_) => progress.total.ended(),
+        let quiet = self.quiet;
+        let Some(line) = self.lines.iter().find(|line| line.workload == progress.workload) else { return };
+        let figures = self.figures(line, progress);
+        let Some(line) = self.line_of(progress.workload) else { return };
+        line.remember(progress);
+        if let Some(bar) = &line.bar {
+            let position = match line.times {
+                Some(_) => progress.ended + progress.dropped,
                 None => milliseconds(progress.elapsed),
             };
             bar.set_position(position.min(bar.length().unwrap_or(position)));
-            bar.set_message(format!("{}: {}", self.name, self.figures(progress)));
-        } else if !self.quiet && self.last_line.elapsed() >= PLAIN_LINE_EVERY {
-            self.last_line = Instant::now();
-            super::say(&self.plain_line(progress));
+            bar.set_message(format!("{}: {figures}", line.name));
+        } else if !quiet && line.last_line.elapsed() >= PLAIN_LINE_EVERY {
+            line.last_line = Instant::now();
+            super::say(&line.plain(progress, &figures));
         }
     }
 
     fn end(&mut self, progress: &Progress<'_>) {
-        match self.bar.take() {
+        let Some(at) = self.lines.iter().position(|line| line.workload == progress.workload) else { return };
+        let mut line = self.lines.remove(at);
+        // The last line says how it was on the whole.
+        line.before.clear();
+        match line.bar.take() {
             Some(bar) => bar.finish_and_clear(),
-            None if !self.quiet => super::say(&self.plain_line(progress)),
+            None if !self.quiet => super::say(&line.plain(progress, &self.figures(&line, progress))),
             None => {}
+        }
+        if self.lines.is_empty()
+            && let Some(bars) = self.bars.take()
+        {
+            let _ = bars.clear();
         }
     }
 }

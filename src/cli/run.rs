@@ -50,18 +50,29 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     // Every fault of the files is known before anything is made or started.
     let mut checked = deployment.clone();
     super::demo::stand_in(&mut checked);
-    let plan = files::plan(&arguments.scenario, &document, checked, &options)?;
+    let mut plan = files::plan(&arguments.scenario, &document, checked, &options)?;
+    let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    let workers = arguments.workers.unwrap_or_else(cores);
+    // The embedded demo has the other end of each connection in this process.
+    let ends = if deployment.demo.is_some() { 2 } else { 1 };
+    let limits = runner::limits::prepare(&plan, ends, workers)
+        .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+    let users_max = limits.users_max;
+    plan.warnings.extend(limits.warnings.iter().cloned());
     let listener = arguments.watch.listen()?;
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
     let directory = make_directory(arguments, &plan.title, run_id, &clock)?;
     let demo = super::demo::start_if_wanted(&mut deployment, directory.path())?;
     let plan = match &demo {
-        Some(_) => files::plan(&arguments.scenario, &document, deployment, &options)?,
+        Some(_) => {
+            let mut plan = files::plan(&arguments.scenario, &document, deployment, &options)?;
+            plan.warnings.extend(limits.warnings);
+            plan
+        }
         None => plan,
     };
     files::warn(&plan.warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let workers = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let run = Run {
         arguments,
         plan: Arc::new(plan),
@@ -69,6 +80,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         ids: IdSpace::random(),
         run_id,
         workers,
+        users_max,
         directory,
         demo,
         runtime,
@@ -97,6 +109,7 @@ struct Run<'a> {
     ids: IdSpace,
     run_id: Uuid,
     workers: u32,
+    users_max: u32,
     directory: RunDirectory,
     demo: Option<Demo>,
     runtime: Runtime,
@@ -144,7 +157,8 @@ impl Run<'_> {
         };
         let housekeeping = self.runtime.spawn(housekeeping.keep(signals));
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
-        let mut shown = Shown::new(self.ids, self.arguments.quiet);
+        let profiled = self.plan.profiling_off.is_none();
+        let mut shown = Shown::new(self.ids, self.arguments.quiet, profiled);
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
         }
@@ -248,16 +262,20 @@ impl Run<'_> {
         log: &mut LogWriter,
         observer: &mut dyn Observer,
     ) -> End {
-        let mut notes = Vec::new();
+        let (mut notes, mut generator) = (Vec::new(), None);
         if let Err(failure) = self.setup(&mut context, stop) {
             stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure))));
         }
         let context = Arc::new(context);
         if !stop.is_stopping() {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
-            let load = Arc::new(Load { plan, context, stop: stop.clone(), workers: self.workers });
+            let (workers, users_max) = (self.workers, self.users_max);
+            let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
             match runner::run(&load, log, observer) {
-                Ok(seen) => notes.extend(seen),
+                Ok(seen) => {
+                    notes.extend(seen.notes);
+                    generator = Some(seen.generator);
+                }
                 Err(error) => {
                     stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")))
                 }
@@ -272,7 +290,7 @@ impl Run<'_> {
             Some(StopReason::TimedOut) => (RunStatus::TimedOut, None),
             Some(StopReason::Failed(error)) => (RunStatus::Failed, Some(error)),
         };
-        End { status, error, notes }
+        End { status, error, notes, generator }
     }
 
     /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted

@@ -90,12 +90,8 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 
 /// Keys that the files' format has and this version does not: the map's name, the key, and what to
 /// write instead.
-const NOT_YET: [(&str, &str, &str); 4] = [
-    ("`runner`", "rps", "use serial, constant or constant_for_duration"),
-    ("`runner`", "ramping", "use serial, constant or constant_for_duration"),
-    (ROOT, "parallel", "remove it: workloads run one after another"),
-    ("`sla`", "thresholds", "use failure_rate, max_seconds_per_iteration or max_avg_duration"),
-];
+const NOT_YET: [(&str, &str, &str); 1] =
+    [("`sla`", "thresholds", "use failure_rate, max_seconds_per_iteration or max_avg_duration")];
 
 /// What messages call the root of a document.
 const ROOT: &str = "the document";

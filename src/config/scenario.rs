@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reference::{DurationText, Reference, SizeText};
+use super::runner::{Runner, WarmUp};
 
 /// A scenario. A file with one workload may write the workload's keys at the top level.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,8 +35,12 @@ pub struct Scenario {
     /// Several loads, one after another.
     #[schemars(length(min = 1))]
     pub workloads: Option<Vec<Workload>>,
+    /// True runs the workloads at the same time instead.
+    pub parallel: Option<bool>,
     /// How often and how concurrently the iteration runs.
     pub runner: Option<Runner>,
+    /// Load before the measured part, of the same kind; its samples are kept apart.
+    pub warm_up: Option<WarmUp>,
     /// One pass: actions in order.
     #[schemars(length(min = 1))]
     pub iteration: Option<Vec<Step>>,
@@ -100,6 +105,8 @@ pub struct Workload {
     pub name: String,
     /// How often and how concurrently the iteration runs.
     pub runner: Runner,
+    /// Load before the measured part, of the same kind; its samples are kept apart.
+    pub warm_up: Option<WarmUp>,
     /// One pass: actions in order.
     #[schemars(length(min = 1))]
     pub iteration: Vec<Step>,
@@ -111,94 +118,6 @@ pub struct Workload {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Variable(pub Value);
-
-/// Exactly one of Rally's runners.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
-pub struct Runner {
-    /// Iterations one after another.
-    pub serial: Option<Serial>,
-    /// A fixed number of iterations, so many at a time.
-    pub constant: Option<Constant>,
-    /// So many iterations at a time, for a fixed time.
-    pub constant_for_duration: Option<ConstantForDuration>,
-}
-
-/// Iterations one after another.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Serial {
-    /// How many iterations.
-    #[schemars(range(min = 1))]
-    pub times: u64,
-    /// The longest that one iteration may take.
-    pub timeout: Option<DurationOrSeconds>,
-}
-
-/// A fixed number of iterations, so many at a time.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Constant {
-    /// How many iterations (default 1).
-    #[schemars(range(min = 1))]
-    pub times: Option<u64>,
-    /// How many at a time (default 1).
-    #[schemars(range(min = 1, max = 100_000))]
-    pub concurrency: Option<u32>,
-    /// The longest that one iteration may take.
-    pub timeout: Option<DurationOrSeconds>,
-}
-
-/// So many iterations at a time, for a fixed time.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ConstantForDuration {
-    /// For how long iterations start.
-    pub duration: DurationOrSeconds,
-    /// How many at a time.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub concurrency: u32,
-    /// The longest that one iteration may take.
-    pub timeout: Option<DurationOrSeconds>,
-}
-
-/// A duration in Rally's own keys: seconds as in Rally, or with a unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DurationOrSeconds(pub std::time::Duration);
-
-impl<'de> Deserialize<'de> for DurationOrSeconds {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        match Value::deserialize(deserializer)? {
-            Value::Number(number) => {
-                let seconds = number.as_f64().unwrap_or(-1.0);
-                let most = crate::base::units::DURATION_MAX.as_secs_f64();
-                if !(0.0..=most).contains(&seconds) {
-                    return Err(D::Error::custom("seconds must be between 0 and 30 days"));
-                }
-                Ok(Self(std::time::Duration::from_secs_f64(seconds)))
-            }
-            Value::String(text) => {
-                crate::base::units::parse_duration(&text).map(Self).map_err(D::Error::custom)
-            }
-            _ => Err(D::Error::custom("expected seconds or a duration such as 30s")),
-        }
-    }
-}
-
-impl JsonSchema for DurationOrSeconds {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "DurationOrSeconds".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let text = generator.subschema_for::<DurationText>();
-        json_schema!({
-            "description": "Seconds, as in Rally, or a duration with its unit.",
-            "anyOf": [{ "type": "number", "minimum": 0, "maximum": 2_592_000 }, text]
-        })
-    }
-}
 
 /// A step of an iteration: an action with its request, or a think time.
 #[derive(Debug, Deserialize, JsonSchema)]

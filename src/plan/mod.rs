@@ -12,6 +12,7 @@ pub mod json;
 pub mod references;
 pub mod runner;
 pub mod scenario;
+pub mod shape;
 pub mod sla;
 
 use std::collections::BTreeMap;
@@ -46,8 +47,10 @@ pub struct Plan {
     pub http: HttpOptions,
     /// Actions before the load.
     pub setup: Vec<Step>,
-    /// The loads, one after another.
+    /// The loads.
     pub workloads: Vec<Workload>,
+    /// True when they run at the same time, false when one after another.
+    pub parallel: bool,
     /// Actions after the load.
     pub teardown: Vec<Step>,
     /// The longest that the whole run may take.

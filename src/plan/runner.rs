@@ -1,119 +1,383 @@
-//! When iterations start, as resolved: pure functions of the scenario, no clock.
+//! When iterations start, as resolved: Rally's runners as one of two models, no clock.
+//!
+//! A closed model has virtual users, each starting its next iteration when its last one ends. An open
+//! model has arrivals, each due at its time whatever became of those before it.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::config::scenario;
+use super::shape::{Arrivals, Concurrency, Stretch};
+use crate::config::runner as config;
 
 /// How long an iteration may take when the runner names no timeout; no run may hang for ever.
 pub const ITERATION_TIMEOUT: Duration = Duration::from_secs(600);
+/// How many arrivals may wait when the runner does not say.
+pub const QUEUE_MAX: u32 = 100_000;
+const STEPS_MAX: f64 = 10_000.0;
+const STAGES_MAX: usize = 10_000;
+const USERS_MAX: f64 = 100_000.0;
 
 /// A runner.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Runner {
-    /// Its kind with its settings.
-    pub kind: Kind,
+    /// When its iterations start, with the warm-up.
+    pub model: Model,
+    /// What comes before the measured part.
+    pub warm_up: Option<config::WarmUp>,
     /// The longest that one iteration may take.
     pub timeout: Duration,
+    name: &'static str,
+    settings: Value,
 }
 
-/// Rally's runners.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// `times` iterations one after another.
-    Serial {
-        /// How many.
-        times: u64,
-    },
-    /// `times` iterations, `concurrency` at a time.
-    Constant {
-        /// How many.
-        times: u64,
-        /// How many at a time.
-        concurrency: u32,
-    },
-    /// `concurrency` iterations at a time while `duration` lasts.
-    ConstantForDuration {
-        /// For how long iterations start.
-        duration: Duration,
-        /// How many at a time.
-        concurrency: u32,
-    },
+/// Who decides when an iteration starts.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// The virtual users: the next one starts when the last one has ended.
+    Closed(Closed),
+    /// The clock.
+    Open(Open),
+}
+
+/// Virtual users.
+#[derive(Clone, Debug)]
+pub struct Closed {
+    /// How many there are, from the warm-up on.
+    pub users: Concurrency,
+    /// How many measured iterations there are, if that is settled beforehand.
+    pub times: Option<u64>,
+    /// For how long measured iterations start, if that is settled beforehand.
+    pub duration: Option<Duration>,
+}
+
+/// Arrivals.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// When they are due, from the warm-up on.
+    pub arrivals: Arrivals,
+    /// True when the scenario says how long they come, rather than how many they are.
+    pub timed: bool,
+    /// How many may be under way; `None` for as many as the system allows.
+    pub concurrency_max: Option<u32>,
+    /// How many may wait beyond that.
+    pub queue_max: u32,
+    /// True to hold due times to some microseconds, for processor time.
+    pub precise: bool,
+}
+
+/// A fault of a runner: in which key, what, and after a colon its remedy.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RunnerFault {
+    /// The keys below the runner's own that lead to it; numbers for items.
+    pub path: Vec<String>,
+    /// What is wrong: what to do.
+    pub message: String,
+}
+
+fn fault(path: &[&str], message: impl Into<String>) -> RunnerFault {
+    RunnerFault { path: path.iter().map(|key| (*key).to_owned()).collect(), message: message.into() }
 }
 
 impl Runner {
     /// The runner that a scenario asks for.
     ///
     /// # Errors
-    /// None of the kinds, or several.
-    pub fn from_config(config: &scenario::Runner) -> Result<Self, String> {
-        let (kind, timeout) = match (config.serial, config.constant, config.constant_for_duration) {
-            (Some(serial), None, None) => (Kind::Serial { times: serial.times }, serial.timeout),
-            (None, Some(constant), None) => {
-                let times = constant.times.unwrap_or(1);
-                let concurrency = constant.concurrency.unwrap_or(1);
-                // As in Rally: no more virtual users than iterations.
-                (
-                    Kind::Constant {
-                        times,
-                        concurrency: concurrency.min(u32::try_from(times).unwrap_or(u32::MAX)),
-                    },
-                    constant.timeout,
-                )
-            }
-            (None, None, Some(timed)) => (
-                Kind::ConstantForDuration { duration: timed.duration.0, concurrency: timed.concurrency },
-                timed.timeout,
-            ),
-            _ => {
-                return Err(
-                    "more than one runner, or none; write one of serial, constant, constant_for_duration"
-                        .to_owned(),
-                );
-            }
+    /// None of the kinds or several, and what their settings lack or contradict.
+    pub fn from_config(
+        runner: &config::Runner,
+        warm_up: Option<config::WarmUp>,
+    ) -> Result<Self, RunnerFault> {
+        let kinds = [
+            runner.serial.is_some(),
+            runner.constant.is_some(),
+            runner.constant_for_duration.is_some(),
+            runner.rps.is_some(),
+            runner.ramping.is_some(),
+        ];
+        let several = "more than one runner, or none; write one of serial, constant, constant_for_duration, rps, ramping";
+        let (name, model, timeout, settings) = if kinds.iter().filter(|there| **there).count() != 1 {
+            return Err(fault(&[], several));
+        } else if let Some(serial) = &runner.serial {
+            let model = closed(Concurrency::level(1), Some(serial.times), None);
+            ("serial", model, serial.timeout, json!({ "times": serial.times }))
+        } else if let Some(constant) = &runner.constant {
+            let times = constant.times.unwrap_or(1);
+            // As in Rally: no more virtual users than iterations.
+            let most = u32::try_from(times).unwrap_or(u32::MAX);
+            let users = constant.concurrency.unwrap_or(1).min(most);
+            let model = closed(Concurrency::level(users), Some(times), None);
+            ("constant", model, constant.timeout, json!({ "times": times, "concurrency": users }))
+        } else if let Some(timed) = &runner.constant_for_duration {
+            let (duration, users) = (timed.duration.0, timed.concurrency);
+            let model = closed(Concurrency::level(users), None, Some(duration));
+            let settings = json!({ "duration": duration.as_secs_f64(), "concurrency": users });
+            ("constant_for_duration", model, timed.timeout, settings)
+        } else if let Some(rps) = &runner.rps {
+            let (open, settings) = arrivals_of(rps)?;
+            ("rps", Model::Open(open), rps.timeout, settings)
+        } else if let Some(ramping) = &runner.ramping {
+            let (model, settings) = ramp(ramping)?;
+            ("ramping", model, ramping.timeout, settings)
+        } else {
+            return Err(fault(&[], several));
         };
-        Ok(Self { kind, timeout: timeout.map_or(ITERATION_TIMEOUT, |timeout| timeout.0) })
+        let timeout = timeout.map_or(ITERATION_TIMEOUT, |timeout| timeout.0);
+        Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, name, settings })
     }
 
-    /// How many iterations run at a time.
+    /// How many iterations may be under way at a time; `None` for as many as the system allows.
     #[must_use]
-    pub fn concurrency(&self) -> u32 {
-        match self.kind {
-            Kind::Serial { .. } => 1,
-            Kind::Constant { concurrency, .. } | Kind::ConstantForDuration { concurrency, .. } => concurrency,
+    pub fn concurrency(&self) -> Option<u32> {
+        match &self.model {
+            Model::Closed(closed) => Some(closed.users.users_max()),
+            Model::Open(open) => open.concurrency_max,
         }
     }
 
-    /// How many iterations there are, if that is settled beforehand.
+    /// How many iterations there are, if that is settled beforehand, with those of a warm-up by times.
     #[must_use]
     pub fn times(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Serial { times } | Kind::Constant { times, .. } => Some(times),
-            Kind::ConstantForDuration { .. } => None,
+        match (&self.model, self.warm_up) {
+            (Model::Open(open), _) => Some(open.arrivals.total()).filter(|_| !open.timed),
+            (Model::Closed(_), Some(config::WarmUp::For(_))) => None,
+            (Model::Closed(closed), Some(config::WarmUp::Times(warm_up))) => {
+                closed.times.map(|times| times.saturating_add(warm_up))
+            }
+            (Model::Closed(closed), None) => closed.times,
         }
     }
 
-    /// For how long iterations start, if that is settled beforehand.
+    /// For how long iterations start, if that is settled beforehand, with the warm-up.
     #[must_use]
     pub fn duration(&self) -> Option<Duration> {
-        if let Kind::ConstantForDuration { duration, .. } = self.kind { Some(duration) } else { None }
+        match (&self.model, self.warm_up) {
+            (Model::Open(open), _) => Some(open.arrivals.lasts()).filter(|_| open.timed),
+            (Model::Closed(_), Some(config::WarmUp::Times(_))) => None,
+            (Model::Closed(closed), Some(config::WarmUp::For(warm_up))) => {
+                closed.duration.map(|duration| duration + warm_up)
+            }
+            (Model::Closed(closed), None) => closed.duration,
+        }
     }
 
     /// The runner as it stands in results, Rally's names and seconds.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
-        let timeout = self.timeout.as_secs_f64();
-        let (name, settings) = match self.kind {
-            Kind::Serial { times } => ("serial", json!({ "times": times, "timeout": timeout })),
-            Kind::Constant { times, concurrency } => {
-                ("constant", json!({ "times": times, "concurrency": concurrency, "timeout": timeout }))
-            }
-            Kind::ConstantForDuration { duration, concurrency } => (
-                "constant_for_duration",
-                json!({ "duration": duration.as_secs_f64(), "concurrency": concurrency, "timeout": timeout }),
-            ),
-        };
-        Map::from_iter([(name.to_owned(), settings)])
+        let mut settings = self.settings.clone();
+        settings["timeout"] = self.timeout.as_secs_f64().into();
+        match self.warm_up {
+            Some(config::WarmUp::For(duration)) => settings["warm_up"] = duration.as_secs_f64().into(),
+            Some(config::WarmUp::Times(times)) => settings["warm_up"] = json!({ "times": times }),
+            None => {}
+        }
+        Map::from_iter([(self.name.to_owned(), settings)])
     }
+}
+
+fn closed(users: Concurrency, times: Option<u64>, duration: Option<Duration>) -> Model {
+    Model::Closed(Closed { users, times, duration })
+}
+
+fn warmed(mut model: Model, warm_up: Option<config::WarmUp>) -> Result<Model, RunnerFault> {
+    match (&mut model, warm_up) {
+        (_, None) => {}
+        (Model::Closed(closed), Some(warm_up)) if !closed.users.is_level() => {
+            let at_start = closed.users.users(Duration::ZERO);
+            let config::WarmUp::For(lasts) = warm_up else {
+                return Err(fault(
+                    &["warm_up"],
+                    "a warm-up of a number of iterations before a ramp of users; write how long it lasts, such as 10s",
+                ));
+            };
+            if at_start == 0 {
+                return Err(no_load_to_warm_up());
+            }
+            closed.users = closed.users.with_warm_up(lasts);
+        }
+        (Model::Closed(_), Some(_)) => {}
+        (Model::Open(open), Some(warm_up)) => {
+            let warmed = match warm_up {
+                config::WarmUp::For(lasts) => open.arrivals.with_warm_up(Some(lasts), 0),
+                config::WarmUp::Times(times) => open.arrivals.with_warm_up(None, times),
+            };
+            open.arrivals = warmed.ok_or_else(no_load_to_warm_up)?;
+        }
+    }
+    Ok(model)
+}
+
+fn no_load_to_warm_up() -> RunnerFault {
+    fault(
+        &["warm_up"],
+        "a warm-up has the load of the start, and this one begins with none; remove `warm_up`, or give the ramp a `start`",
+    )
+}
+
+fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
+    let (stretches, rate) = match rps.rps {
+        config::Rate::Constant(rate) => {
+            above_zero(rate, &["rps"], "rps")?;
+            (vec![Stretch::level(f64::INFINITY, rate)], json!(rate))
+        }
+        config::Rate::Steps(steps) => (stairs(&steps)?, steps_json(&steps)),
+    };
+    let duration = rps.duration.map(|duration| duration.0);
+    if rps.times.is_none() && duration.is_none() {
+        return Err(fault(&[], "`rps` has neither `times` nor `duration`; add one of them"));
+    }
+    let arrivals = Arrivals::new(&stretches, rps.times, duration);
+    let mut settings = json!({ "rps": rate });
+    if let Some(times) = rps.times {
+        settings["times"] = times.into();
+    }
+    if let Some(duration) = duration {
+        settings["duration"] = duration.as_secs_f64().into();
+    }
+    let open = Open {
+        arrivals,
+        timed: rps.times.is_none(),
+        concurrency_max: rps.max_concurrency,
+        queue_max: rps.max_queue.unwrap_or(QUEUE_MAX),
+        precise: rps.pacing == Some(config::Pacing::Precise),
+    };
+    open_settings(&open, &mut settings);
+    Ok((open, settings))
+}
+
+fn open_settings(open: &Open, settings: &mut Value) {
+    if let Some(most) = open.concurrency_max {
+        settings["max_concurrency"] = most.into();
+    }
+    settings["max_queue"] = open.queue_max.into();
+    if open.precise {
+        settings["pacing"] = "precise".into();
+    }
+}
+
+/// Rally's words: a rate that rises by `step` after every `duration`, up to `end`.
+fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
+    above_zero(steps.start, &["rps", "start"], "start")?;
+    if steps.end < steps.start {
+        let message =
+            "`end` is below `start`; write an `end` of at least `start`, or use `ramping` to go down";
+        return Err(fault(&["rps", "end"], message));
+    }
+    let lasts_s = step_lasts(steps).as_secs_f64();
+    if lasts_s == 0.0 {
+        return Err(fault(&["rps", "duration"], "`duration` is zero; give it a length, such as 5s"));
+    }
+    if steps.end == steps.start {
+        return Ok(vec![Stretch::level(f64::INFINITY, steps.end)]);
+    }
+    above_zero(steps.step, &["rps", "step"], "step")?;
+    let count = ((steps.end - steps.start) / steps.step - 1e-9).ceil();
+    if count > STEPS_MAX {
+        let message = format!("more than {STEPS_MAX} steps; write a larger `step`, or use `ramping`");
+        return Err(fault(&["rps", "step"], message));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most STEPS_MAX")]
+    let below =
+        (0..count as u32).map(|step| Stretch::level(lasts_s, steps.start + steps.step * f64::from(step)));
+    Ok(below.chain([Stretch::level(f64::INFINITY, steps.end)]).collect())
+}
+
+fn step_lasts(steps: &config::Steps) -> Duration {
+    steps.duration.map_or(Duration::from_secs(1), |duration| duration.0)
+}
+
+fn steps_json(steps: &config::Steps) -> Value {
+    let duration = step_lasts(steps).as_secs_f64();
+    json!({ "start": steps.start, "end": steps.end, "step": steps.step, "duration": duration })
+}
+
+fn above_zero(value: f64, path: &[&str], name: &str) -> Result<(), RunnerFault> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(fault(path, format!("`{name}` must be above 0; write a number of iterations a second, such as 10")))
+}
+
+/// The stages of one quantity.
+fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
+    if ramping.stages.len() > STAGES_MAX {
+        return Err(fault(&["stages"], format!("more than {STAGES_MAX} stages; write longer ones")));
+    }
+    let rates = ramping.stages.iter().any(|stage| stage.rps.is_some());
+    let quantity = if rates { "rps" } else { "concurrency" };
+    let start = ramping.start.unwrap_or(0.0);
+    let stepped = ramping.stepped.unwrap_or(false);
+    let (mut stretches, mut list, mut before) = (Vec::new(), Vec::new(), start);
+    for (index, stage) in ramping.stages.iter().enumerate() {
+        let lasts_s = stage.duration.0.as_secs_f64();
+        let to = stage_value(stage, index, rates)?;
+        // A stage without length is a jump.
+        if lasts_s > 0.0 {
+            stretches.push(if stepped {
+                Stretch::level(lasts_s, to)
+            } else {
+                Stretch { lasts_s, from: before, to }
+            });
+        }
+        before = to;
+        list.push(json!({ "duration": lasts_s, quantity: to }));
+    }
+    let mut settings = json!({ "start": start, "stages": list, "stepped": stepped });
+    if !rates {
+        return Ok((ramp_of_users(ramping, start, &stretches)?, settings));
+    }
+    let arrivals = Arrivals::new(&stretches, None, None);
+    if arrivals.total() == 0 {
+        return Err(fault(&["stages"], "no iteration would ever be due; write a stage with a rate above 0"));
+    }
+    let open = Open {
+        arrivals,
+        timed: true,
+        concurrency_max: ramping.max_concurrency,
+        queue_max: ramping.max_queue.unwrap_or(QUEUE_MAX),
+        precise: ramping.pacing == Some(config::Pacing::Precise),
+    };
+    open_settings(&open, &mut settings);
+    Ok((Model::Open(open), settings))
+}
+
+fn stage_value(stage: &config::Stage, index: usize, rates: bool) -> Result<f64, RunnerFault> {
+    let index = index.to_string();
+    let at = |key| ["stages", index.as_str(), key];
+    match (stage.concurrency, stage.rps) {
+        (Some(users), None) if !rates => Ok(f64::from(users)),
+        (None, Some(rate)) => Ok(rate),
+        (None, None) => {
+            let message = "a stage without `concurrency` and `rps`; say what it leads to";
+            Err(fault(&["stages", &index], message))
+        }
+        (Some(_), _) => Err(fault(
+            &at("concurrency"),
+            "`concurrency` among stages of `rps`; use one of the two in all stages, or two workloads",
+        )),
+    }
+}
+
+fn ramp_of_users(ramping: &config::Ramping, start: f64, stretches: &[Stretch]) -> Result<Model, RunnerFault> {
+    let of_rates = [
+        ("max_concurrency", ramping.max_concurrency.is_some()),
+        ("max_queue", ramping.max_queue.is_some()),
+        ("pacing", ramping.pacing.is_some()),
+    ];
+    if let Some((key, _)) = of_rates.iter().find(|(_, there)| *there) {
+        let message = format!("`{key}` has no meaning for stages of `concurrency`; remove it, or use `rps`");
+        return Err(fault(&[key], message));
+    }
+    if start.fract() != 0.0 || start > USERS_MAX {
+        let message =
+            format!("`start` is no number of virtual users; write a whole number up to {USERS_MAX}");
+        return Err(fault(&["start"], message));
+    }
+    let users = Concurrency::new(stretches);
+    if users.users_max() == 0 {
+        let message = "there would never be a virtual user; write a stage with a concurrency above 0";
+        return Err(fault(&["stages"], message));
+    }
+    let lasts_s = stretches.iter().map(|stretch| stretch.lasts_s).sum();
+    Ok(closed(users, None, Some(Duration::from_secs_f64(lasts_s))))
 }

@@ -11,7 +11,7 @@ use crate::base::diagnostics::{Fault, Source};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::config::scenario::{self as config, Scenario};
-use crate::config::{Document, Rejected, check::did_you_mean, schema};
+use crate::config::{Document, Rejected, check::did_you_mean, runner as config_runner, schema};
 
 use super::action::{Compiler, Step};
 use super::deployment::{Auth, Deployment, at, first_key, item, key_span};
@@ -84,6 +84,7 @@ pub fn build(
         variables,
         setup,
         workloads,
+        parallel: value.parallel.unwrap_or(false),
         teardown,
         timeout: value.timeout.map(|timeout| timeout.0),
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
@@ -117,6 +118,9 @@ pub fn find_further(
     let (_, faults, _) = compile(file, &rest, deployment, whole.as_ref(), options, env);
     crate::config::add_independent(&mut rejected.faults, faults);
 }
+
+/// A workload's runner and warm-up as written.
+type Load<'a> = (&'a config_runner::Runner, Option<config_runner::WarmUp>);
 
 /// The parts of a plan that are compiled.
 struct Parts {
@@ -241,22 +245,30 @@ impl Compiler<'_> {
             ("runner", value.runner.is_some()),
             ("iteration", value.iteration.is_some()),
             ("sla", value.sla.is_some()),
+            ("warm_up", value.warm_up.is_some()),
         ];
+        if value.parallel.is_some() && value.workloads.is_none() && !self.is_written("workloads") {
+            let span = key_span(root, "parallel");
+            self.faults.push(
+                Fault::error(span, "`parallel` without `workloads`")
+                    .help("remove it, or write a list of `workloads:` to run at the same time"),
+            );
+        }
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
-                let workload = self.workload(&value.title, runner, steps, value.sla.as_ref(), root);
+                let load = (runner, value.warm_up);
+                let workload = self.workload(&value.title, load, steps, value.sla.as_ref(), root);
                 return workload.into_iter().collect();
             }
             // One that is there with a fault has been reported.
-            let written = |key: &str| self.whole.as_ref().is_some_and(|(whole, _)| whole.get(key).is_some());
             let missing: Vec<&str> = single[..2]
                 .iter()
-                .filter(|(key, there)| !there && !written(key))
+                .filter(|(key, there)| !there && !self.is_written(key))
                 .map(|(key, _)| *key)
                 .collect();
             self.or_fault(Sla::from_config(value.sla.as_ref()), at(root, &["sla", "failure_rate"]));
             if let Some(sole) = &value.runner {
-                self.runner(sole, at(root, &["runner"]));
+                self.runner((sole, value.warm_up), root);
             }
             if let Some(steps) = value.iteration.as_ref().filter(|steps| steps.len() <= ACTIONS_MAX) {
                 self.steps(steps, at(root, &["iteration"]));
@@ -291,7 +303,7 @@ impl Compiler<'_> {
             self.known.clone_from(after_setup);
             workloads.extend(self.workload(
                 &config.name,
-                &config.runner,
+                (&config.runner, config.warm_up),
                 &config.iteration,
                 config.sla.as_ref(),
                 node,
@@ -303,7 +315,7 @@ impl Compiler<'_> {
     fn workload(
         &mut self,
         name: &str,
-        runner: &config::Runner,
+        load: Load<'_>,
         steps: &[config::Step],
         sla: Option<&config::Sla>,
         node: &Node,
@@ -319,17 +331,59 @@ impl Compiler<'_> {
             let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
             self.faults.push(fault.help("add an action with get, post, …"));
         }
-        let runner = self.runner(runner, at(node, &["runner"]));
+        let runner = self.runner(load, node);
         let sla = self.or_fault(Sla::from_config(sla), at(node, &["sla", "failure_rate"]));
         Some(Workload { name: name.to_owned(), runner: runner?, steps, sla: sla? })
     }
 
-    fn runner(&mut self, config: &config::Runner, node: &Node) -> Option<Runner> {
-        let runner = self.or_fault(Runner::from_config(config), node)?;
-        let kind = node.entries().first().map_or(node, |(_, kind)| kind);
+    /// The runner of a workload, which stands at `node`, with its warm-up.
+    fn runner(&mut self, (config, warm_up): Load<'_>, node: &Node) -> Option<Runner> {
+        let runner_node = at(node, &["runner"]);
+        let kind = runner_node.entries().first().map_or(runner_node, |(_, kind)| kind);
+        if let Some(config_runner::WarmUp::For(lasts)) = warm_up {
+            self.above_zero(Some(lasts), at(node, &["warm_up"]), "warm_up");
+        }
+        let runner = match Runner::from_config(config, warm_up) {
+            Ok(runner) => runner,
+            Err(fault) => {
+                let place = match fault.path.first().map(String::as_str) {
+                    Some("warm_up") => at(node, &["warm_up"]),
+                    Some(_) => fault.path.iter().fold(kind, |node, key| match key.parse() {
+                        Ok(index) => item(node, index),
+                        Err(_) => at(node, &[key]),
+                    }),
+                    None => kind,
+                };
+                let several = fault.path.is_empty() && runner_node.entries().len() != 1;
+                let span = if several {
+                    runner_node.span.clone()
+                } else if self.whole.is_some() {
+                    // Perhaps it follows from another fault of the runner, which is to be seen then.
+                    kind.span.clone()
+                } else if place.entries().is_empty() {
+                    place.span.clone()
+                } else {
+                    // A map is shown by its first key, not as a whole.
+                    first_key(place)
+                };
+                self.faults.push(Fault::with_remedy(span, &fault.message));
+                return None;
+            }
+        };
+        let timed = [
+            config.constant_for_duration.map(|timed| timed.duration.0),
+            config.rps.and_then(|rps| rps.duration).map(|d| d.0),
+        ];
         self.above_zero(Some(runner.timeout), at(kind, &["timeout"]), "timeout");
-        self.above_zero(runner.duration(), at(kind, &["duration"]), "duration");
+        for duration in timed {
+            self.above_zero(duration, at(kind, &["duration"]), "duration");
+        }
         Some(runner)
+    }
+
+    /// True when the file has this key, though perhaps with a fault.
+    fn is_written(&self, key: &str) -> bool {
+        self.whole.as_ref().is_some_and(|(whole, _)| whole.get(key).is_some())
     }
 
     /// What lasts no time at all is a slip: every request would fail, or none be made.

@@ -24,6 +24,9 @@ const MESSAGE_CHARS: usize = 160;
 pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut dyn Write) -> io::Result<()> {
     let paint = Paint { colour };
     writeln!(output, "\n{}", headline(results, paint))?;
+    for reason in &results.verdict.invalid {
+        writeln!(output, "\n{}  {}", paint.red("INVALID"), clean(reason))?;
+    }
     for workload in &results.workloads {
         writeln!(output, "\n{}", workload_line(workload, results))?;
         if workload.iterations.total > 0 {
@@ -33,10 +36,14 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     }
     slowest(results, output)?;
     criteria(results, paint, output)?;
+    if let Some(seen) = &results.generator {
+        writeln!(output, "\nload     {}", words::generator(seen))?;
+    }
     for note in &results.notes {
         writeln!(output, "\nnote: {}", clean(note))?;
     }
-    writeln!(output, "\nreport   {}", directory.join("report.html").display())?;
+    let gap = if results.generator.is_some() && results.notes.is_empty() { "" } else { "\n" };
+    writeln!(output, "{gap}report   {}", directory.join("report.html").display())?;
     writeln!(output, "results  {}", directory.join("results.json").display())
 }
 
@@ -62,6 +69,7 @@ fn headline(results: &Results, paint: Paint) -> String {
         Outcome::Pass => paint.green("PASS"),
         Outcome::Fail => paint.red("FAIL"),
         Outcome::Invalid => paint.red("INVALID"),
+        Outcome::None if !results.verdict.invalid.is_empty() => paint.red("INVALID (no gate)"),
         Outcome::None => "no gate".to_owned(),
     };
     let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };

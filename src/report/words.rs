@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 use crate::results::model::{Finding, Workload};
+use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
 #[must_use]
@@ -80,6 +81,32 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// How the load generator did, in one line.
+#[must_use]
+pub fn generator(seen: &Generator) -> String {
+    let most = |value: fn(&crate::runner::generator::WorkerVitals) -> f64| {
+        seen.workers.iter().map(value).fold(0.0, f64::max)
+    };
+    let count = seen.workers.iter().map(|worker| worker.worker + 1).max().unwrap_or(0);
+    let mut parts = vec![
+        format!("{count} worker{}", if count == 1 { "" } else { "s" }),
+        format!("the busiest at {:.0} % of a core", most(|worker| worker.cpu_share_max) * 100.0),
+    ];
+    if seen.workers.iter().any(|worker| worker.arrivals > 0) {
+        parts.push(format!(
+            "schedule kept within {} (p99) and {} (worst)",
+            duration(most(|worker| worker.late_p99_ms)),
+            duration(most(|worker| worker.late_max_ms))
+        ));
+    }
+    match (seen.descriptors_max, seen.descriptors_limit) {
+        (0, _) => {}
+        (most, Some(limit)) => parts.push(format!("{most} of {limit} descriptors")),
+        (most, None) => parts.push(format!("{most} descriptors")),
+    }
+    parts.join(", ")
 }
 
 /// What the slowest iterations have in common; the text is not yet cleaned for the place where it is

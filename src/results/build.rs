@@ -42,7 +42,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
     Results {
         format: FORMAT.to_owned(),
         version: VERSION,
-        verdict: Verdict { outcome: Outcome::None, criteria: Vec::new() },
+        verdict: Verdict { outcome: Outcome::None, invalid: Vec::new(), criteria: Vec::new() },
         run: Run {
             id: header.run_id,
             id_seed: header.id_seed,
@@ -61,6 +61,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
             collector_error: None,
         },
         environment: header.environment.clone(),
+        generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),
         findings: Vec::new(),
         notes,
         workloads: aggregate

@@ -6,6 +6,8 @@ use uuid::Uuid;
 
 use crate::plan::sla::Sla;
 
+use crate::runner::generator::Generator;
+
 use super::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
 
 /// What ran: enough to read the samples without the scenario.
@@ -55,4 +57,7 @@ pub struct End {
     pub error: Option<String>,
     /// What a reader must know, seen during the run.
     pub notes: Vec<String>,
+    /// How the load generator itself did; absent when no load was made.
+    #[serde(default)]
+    pub generator: Option<Generator>,
 }

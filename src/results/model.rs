@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::runner::generator::Generator;
+
 /// The value of the key `format` in every results file.
 pub const FORMAT: &str = "bench-results";
 /// The version of the model that this build writes.
@@ -38,6 +40,9 @@ pub struct Results {
     pub profiling: Profiling,
     /// The machine that made the load.
     pub environment: Environment,
+    /// How the load generator itself did; absent when no load was made or the harness was killed.
+    #[serde(default)]
+    pub generator: Option<Generator>,
     /// What the slowest iterations have in common, most frequent first.
     pub findings: Vec<Finding>,
     /// What a reader must know to trust the numbers: warnings, each one sentence.
@@ -154,8 +159,11 @@ pub enum Outcome {
 /// The verdict of a run.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Verdict {
-    /// The worst of the criteria's outcomes.
+    /// The worst of the criteria's outcomes; INVALID when the run itself is (see `invalid`).
     pub outcome: Outcome,
+    /// Why the run says nothing about the service whatever the criteria say, one sentence each.
+    #[serde(default)]
+    pub invalid: Vec<String>,
     /// One row for each criterion of each workload.
     pub criteria: Vec<Criterion>,
 }

@@ -1,190 +1,114 @@
 //! The closed model: so many virtual users, each starting its next iteration when its last one ends.
 //!
-//! serial, constant and constant_for_duration. An iteration is due when its user is free, so response
-//! time and service time are the same here.
+//! serial, constant, constant_for_duration, and ramping of a concurrency. An iteration is due when
+//! its user is free, so response time and service time are the same here.
 
-use std::cell::RefCell;
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
-use std::task::Poll;
-use std::thread::JoinHandle;
+use std::time::Duration;
 
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
-use crate::base::clock::Nanos;
-use crate::iteration::user::{Assignment, VirtualUser};
-use crate::measure::errors::Failure;
-use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
-use crate::measure::sample::{Ended, IterationSample};
+use crate::iteration::user::VirtualUser;
+use crate::plan::runner::Closed;
 
-use super::Running;
+use super::one::Post;
 
-/// A worker's thread; it gives the number of virtual users that panicked.
-type Worker = JoinHandle<io::Result<usize>>;
+/// How often a ramp's number of users is looked at.
+const RAMP_EVERY: Duration = Duration::from_millis(10);
 
-/// Starts the workers of a workload, its virtual users spread evenly over them.
-pub(super) fn start(running: &Arc<Running>, sender: &SyncSender<Batch>) -> Vec<io::Result<Worker>> {
-    let users = running.load.plan.workloads[running.workload].runner.concurrency();
-    let workers = running.load.workers.clamp(1, users.max(1));
-    (0..workers)
-        .map(|worker| {
-            let (running, sender) = (Arc::clone(running), sender.clone());
-            let share = users / workers + u32::from(worker < users % workers);
-            std::thread::Builder::new()
-                .name(format!("load-{worker}"))
-                .spawn(move || work(&running, worker, workers, share, sender))
-        })
-        .collect()
+/// A place for a virtual user.
+struct Seat {
+    /// Its number among the seats of this worker.
+    number: u32,
+    user: RefCell<VirtualUser>,
+    /// True while the user's task runs.
+    taken: Cell<bool>,
 }
 
-fn work(
-    running: &Arc<Running>,
-    worker: u32,
-    workers: u32,
-    users: u32,
-    sender: SyncSender<Batch>,
-) -> io::Result<usize> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let workload = u16::try_from(running.workload).unwrap_or(u16::MAX);
-    let recorder = Rc::new(RefCell::new(Recorder::new(workload, worker, workers, sender)));
-    let panics = LocalSet::new().block_on(&runtime, async {
-        let ticker = tokio::task::spawn_local(tick(Rc::clone(&recorder)));
-        let mut set = JoinSet::new();
-        let mut users_of_worker = Vec::new();
-        for _ in 0..users {
-            let user = Rc::new(RefCell::new(VirtualUser::new(&running.load.context)));
-            users_of_worker.push(Rc::clone(&user));
-            set.spawn_local(live(Arc::clone(running), Rc::clone(&recorder), user));
-        }
-        let panics = tokio::select! {
-            panics = until_all_end(&mut set) => panics,
-            () = running.load.stop.cut_off_token().cancelled() => {
-                set.abort_all();
-                until_all_end(&mut set).await
+/// One worker's users.
+struct Crew {
+    post: Rc<Post>,
+    seats: Vec<Rc<Seat>>,
+    tasks: JoinSet<()>,
+    /// Users whose seat has this number or a higher one leave before their next iteration.
+    wanted: Rc<Cell<u32>>,
+    /// The worker's own count of iterations.
+    local: Rc<Cell<u64>>,
+}
+
+/// Drives a worker's share of a workload to its end; gives the number of users that panicked.
+pub(super) async fn drive(post: Rc<Post>, model: &Closed) -> usize {
+    let stop = post.group.load.stop.clone();
+    let (mut panics, mut changes) = (0, !model.users.is_level());
+    let mut crew =
+        Crew { post, seats: Vec::new(), tasks: JoinSet::new(), wanted: Rc::default(), local: Rc::default() };
+    crew.fill(model);
+    let cut_off = stop.cut_off_token().cancelled();
+    let mut cut_off = std::pin::pin!(cut_off);
+    while changes || !crew.tasks.is_empty() {
+        tokio::select! {
+            Some(ended) = crew.tasks.join_next() => panics += usize::from(ended.is_err()),
+            () = tokio::time::sleep(RAMP_EVERY), if changes => {
+                crew.fill(model);
+                changes = !stop.is_stopping() && !crew.is_over();
             }
-        };
-        for user in &users_of_worker {
-            if let Some(sample) = user.borrow_mut().cut_off() {
-                recorder.borrow_mut().record(sample);
+            () = &mut cut_off => {
+                crew.cut_off().await;
+                changes = false;
             }
         }
-        ticker.abort();
-        panics
-    });
-    // A resolver that hangs must not hold up the end of the run.
-    runtime.shutdown_background();
-    recorder.borrow_mut().flush(true);
-    Ok(panics)
-}
-
-/// Sends batches even while no iteration ends.
-async fn tick(recorder: Rc<RefCell<Recorder>>) {
-    loop {
-        tokio::time::sleep(FLUSH_EVERY).await;
-        recorder.borrow_mut().tick();
-    }
-}
-
-/// The number of tasks that panicked; those that were cut off did not.
-async fn until_all_end(set: &mut JoinSet<()>) -> usize {
-    let mut panics = 0;
-    while let Some(ended) = set.join_next().await {
-        panics += usize::from(ended.is_err_and(|error| error.is_panic()));
     }
     panics
 }
 
+impl Crew {
+    /// Has as many users as there are to be now.
+    fn fill(&mut self, model: &Closed) {
+        let (post, elapsed) = (&self.post, Duration::from_nanos(self.post.group.elapsed_ns()));
+        let wanted = post.running.share(model.users.users(elapsed), post.worker);
+        self.wanted.set(wanted);
+        post.counters().users.set(wanted.into());
+        for number in 0..wanted {
+            if self.seats.len() <= number as usize {
+                let user = RefCell::new(post.new_user());
+                self.seats.push(Rc::new(Seat { number, user, taken: Cell::new(false) }));
+            }
+            let seat = &self.seats[number as usize];
+            if !seat.taken.replace(true) {
+                let (wanted, local) = (Rc::clone(&self.wanted), Rc::clone(&self.local));
+                self.tasks.spawn_local(live(Rc::clone(post), Rc::clone(seat), wanted, local));
+            }
+        }
+    }
+
+    /// True when a ramp has come to its end; in a pause within it there are no users either.
+    fn is_over(&self) -> bool {
+        let runner = &self.post.running.plan(&self.post.group.load).runner;
+        let lasts = runner.duration().unwrap_or_default();
+        Duration::from_nanos(self.post.group.elapsed_ns()) >= lasts
+    }
+
+    async fn cut_off(&mut self) {
+        self.tasks.shutdown().await;
+        for seat in &self.seats {
+            self.post.cut_off(&mut seat.user.borrow_mut());
+        }
+    }
+}
+
 /// One virtual user's life. Dropping it cuts the iteration off that is under way.
 #[expect(clippy::await_holding_refcell_ref, reason = "others borrow the user only once its task has gone")]
-async fn live(running: Arc<Running>, recorder: Rc<RefCell<Recorder>>, user: Rc<RefCell<VirtualUser>>) {
-    let load = &running.load;
-    let workload = &load.plan.workloads[running.workload];
-    let (times, duration) = (workload.runner.times(), workload.runner.duration());
-    let mut user = user.borrow_mut();
-    loop {
-        if load.stop.is_stopping() || duration.is_some_and(|duration| running.started.elapsed() >= duration) {
-            return;
-        }
-        let number = running.next.fetch_add(1, Ordering::Relaxed);
-        if times.is_some_and(|times| number >= times) {
-            return;
-        }
-        let assignment = Assignment {
-            workload: u16::try_from(running.workload).unwrap_or(u16::MAX),
-            name: &running.name,
-            number,
-            warm_up: false,
-            due_ns: load.context.clock.now_ns(),
-        };
-        let ended = {
-            let iteration = pin!(user.iterate(&load.context, &assignment, &workload.steps, &workload.runner));
-            caught(iteration).await
-        };
-        let mut recorder = recorder.borrow_mut();
-        if let Ok((sample, failure)) = ended {
-            sample.error = failure.map_or(0, |failure| recorder.failure(failure));
-            recorder.record(sample);
-        } else {
-            // The iteration is lost, but neither its place in the results nor the run is.
-            *user = VirtualUser::new(&load.context);
-            let mut sample = lost(&assignment, load.context.clock.now_ns());
-            sample.error = recorder.failure(fault_of_bench());
-            recorder.record(&sample);
-        }
-        running.finished.fetch_add(1, Ordering::Relaxed);
+async fn live(post: Rc<Post>, seat: Rc<Seat>, wanted: Rc<Cell<u32>>, local: Rc<Cell<u64>>) {
+    let mut user = seat.user.borrow_mut();
+    while seat.number < wanted.get() && !post.group.load.stop.is_stopping() {
+        let now_ns = post.now_ns();
+        let mut next = local.get();
+        let elapsed_ns = now_ns.saturating_sub(post.group.started_ns);
+        let claim = post.running.claim(post.worker, &mut next, elapsed_ns);
+        local.set(next);
+        let Some(claim) = claim else { break };
+        post.iterate(&mut user, claim.number, claim.warm_up, now_ns).await;
     }
-}
-
-/// Ends with `Err` when `iteration` panics; the panic's message is on standard error then.
-async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T, ()> {
-    std::future::poll_fn(|cx| {
-        // Nothing that the iteration used is looked at after a panic.
-        match catch_unwind(AssertUnwindSafe(|| iteration.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(_) => Poll::Ready(Err(())),
-        }
-    })
-    .await
-}
-
-/// What is kept of an iteration that panicked.
-fn lost(assignment: &Assignment<'_>, now_ns: Nanos) -> IterationSample {
-    IterationSample {
-        workload: assignment.workload,
-        number: assignment.number,
-        due_ns: assignment.due_ns,
-        start_ns: assignment.due_ns,
-        duration_ns: now_ns.saturating_sub(assignment.due_ns),
-        ended: Ended::Failed,
-        ..IterationSample::default()
-    }
-}
-
-fn fault_of_bench() -> Failure {
-    let message = "a fault of bench itself, described on standard error; please report it".to_owned();
-    Failure { class: "bench".to_owned(), action: None, message }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_iteration_that_panics_is_caught_at_whatever_step() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let panicking = |steps: u32| async move {
-            for step in 0..4 {
-                assert_ne!(step, steps, "expected by this test");
-                tokio::task::yield_now().await;
-            }
-            steps
-        };
-        let ended = (0..6).map(|steps| runtime.block_on(caught(pin!(panicking(steps)))));
-        assert_eq!(ended.collect::<Vec<_>>(), [Err(()), Err(()), Err(()), Err(()), Ok(4), Ok(5)]);
-    }
+    seat.taken.set(false);
 }

@@ -1,23 +1,36 @@
 //! Rank 6: when iterations start and stop.
 //!
 //! One coordinator (the caller's thread) owns the run's state and its log; workers, one thread each
-//! with a runtime of its own, send it batches. Nothing here knows what an iteration does. Arrival-rate
-//! runners will stand beside [`closed`].
+//! with a runtime of its own, send it batches. A worker drives its share of every workload that runs
+//! at the time: [`closed`] by virtual users, [`open`] by the clock. Beside them, [`generator`] watches
+//! whether the harness itself is the bottleneck. Nothing here knows what an iteration does.
 
-pub mod closed;
+pub mod count;
+pub mod generator;
+pub mod limits;
 pub mod stop;
+
+mod closed;
+mod machine;
+mod one;
+mod open;
+mod pacer;
+mod running;
+mod vitals;
+mod worker;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::iteration::Context;
 use crate::measure::log::LogWriter;
 use crate::measure::recorder::{Batch, Live};
 use crate::plan::Plan;
+use count::Spread;
+use generator::{Generator, WorkerVitals};
+use running::{Group, Running};
 use stop::{Stop, StopReason};
 
 /// Batches that may wait for the disk.
@@ -34,15 +47,25 @@ pub struct Progress<'a> {
     pub total: &'a Live,
     /// Iterations that are under way.
     pub under_way: u64,
+    /// Arrivals that wait for a virtual user.
+    pub queued: u64,
+    /// Arrivals that were due and never started.
+    pub dropped: u64,
+    /// All that ended, with those of the warm-up.
+    pub ended: u64,
+    /// Those of the warm-up among them.
+    pub warm_up: u64,
+    /// From due to start.
+    pub lag: Spread,
 }
 
 /// Somebody who watches a load. Called on the coordinator's thread, never by a worker.
 pub trait Observer {
-    /// A workload begins.
+    /// A workload begins; several may be under way.
     fn begin(&mut self, plan: &Plan, workload: usize);
     /// A worker has sent what it recorded.
     fn batch(&mut self, _batch: &Batch) {}
-    /// Called about ten times a second.
+    /// Called about ten times a second for each workload that is under way.
     fn progress(&mut self, progress: &Progress<'_>);
     /// A workload has ended.
     fn end(&mut self, progress: &Progress<'_>);
@@ -58,103 +81,102 @@ pub struct Load {
     pub stop: Stop,
     /// Threads that make the load.
     pub workers: u32,
+    /// How many virtual users there may be where the scenario sets no bound.
+    pub users_max: u32,
 }
 
-/// One workload under way.
-struct Running {
-    load: Arc<Load>,
-    workload: usize,
-    name: Arc<str>,
-    next: AtomicU64,
-    finished: AtomicU64,
-    started: Instant,
+/// What was seen beside the samples.
+pub struct Seen {
+    /// What a reader of the results must know.
+    pub notes: Vec<String>,
+    /// How the load generator did.
+    pub generator: Generator,
 }
 
-/// Runs all workloads of the plan, one after another, and writes every iteration to the log.
+/// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
+/// to the log.
 ///
 /// # Errors
 /// The log could not be written: the load is stopped, what was written stays.
-pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> io::Result<Vec<String>> {
-    let mut notes = Vec::new();
-    for workload in 0..load.plan.workloads.len() {
+pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> io::Result<Seen> {
+    let machine = machine::Watch::start();
+    let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
+    let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
+    let mut run = Run { load, log, observer, failed: None, unrecorded: 0, workers: Vec::new() };
+    for group in groups {
         if load.stop.is_stopping() {
             break;
         }
-        observer.begin(&load.plan, workload);
-        run_workload(load, workload, log, observer, &mut notes)?;
+        run.group(group);
     }
-    Ok(notes)
+    let Run { failed, unrecorded, workers, .. } = run;
+    let generator = machine.finish(workers, unrecorded);
+    failed.map_or(Ok(()), Err)?;
+    Ok(Seen { notes: generator.notes(), generator })
 }
 
-fn run_workload(
-    load: &Arc<Load>,
-    workload: usize,
-    log: &mut LogWriter,
-    observer: &mut dyn Observer,
-    notes: &mut Vec<String>,
-) -> io::Result<()> {
-    let running = Arc::new(Running {
-        load: Arc::clone(load),
-        workload,
-        name: Arc::from(load.plan.workloads[workload].name.as_str()),
-        next: AtomicU64::new(0),
-        finished: AtomicU64::new(0),
-        started: Instant::now(),
-    });
-    let (sender, batches) = sync_channel(BATCHES_MAX);
-    let threads = closed::start(&running, &sender);
-    drop(sender);
-    let mut coordinator = Coordinator { running: &running, log, total: Live::new(), failed: None };
-    coordinator.collect(&batches, observer);
-    let Coordinator { failed, total, .. } = coordinator;
-    // Less load than was asked for is no valid run.
-    let short_of_load = |reason: String| load.stop.stop(StopReason::Failed(reason));
-    for thread in threads {
-        match thread.map(JoinHandle::join) {
-            Ok(Ok(Ok(0))) => {}
-            Ok(Ok(Ok(panics))) => {
-                short_of_load(format!(
-                    "{panics} virtual users ended by a fault of bench itself; please report it"
-                ));
+/// A run under way: what its groups have in common.
+struct Run<'a> {
+    load: &'a Arc<Load>,
+    log: &'a mut LogWriter,
+    observer: &'a mut dyn Observer,
+    failed: Option<io::Error>,
+    unrecorded: u64,
+    workers: Vec<WorkerVitals>,
+}
+
+impl Run<'_> {
+    /// Runs the workloads of a group to their end.
+    fn group(&mut self, workloads: &[usize]) {
+        let group = Arc::new(Group::new(self.load, workloads));
+        for workload in workloads {
+            self.observer.begin(&self.load.plan, *workload);
+        }
+        let (sender, batches) = sync_channel(BATCHES_MAX);
+        let threads: Vec<_> =
+            (0..group.workers()).map(|number| worker::start(&group, number, &sender)).collect();
+        drop(sender);
+        let mut totals: Vec<Live> = workloads.iter().map(|_| Live::new()).collect();
+        self.collect(&group, &batches, &mut totals);
+        // Less load than was asked for is no valid run.
+        let short_of_load = |reason: String| self.load.stop.stop(StopReason::Failed(reason));
+        for thread in threads {
+            match thread.map(worker::Thread::join) {
+                Ok(Ok(Ok(ended))) => {
+                    if ended.panics > 0 {
+                        let panics = ended.panics;
+                        short_of_load(format!(
+                            "{panics} virtual users ended by a fault of bench itself; please report it"
+                        ));
+                    }
+                    self.workers.push(ended.vitals);
+                }
+                Err(error) | Ok(Ok(Err(error))) => {
+                    short_of_load(format!("a worker could not start: {error}"));
+                }
+                Ok(Err(_)) => {
+                    short_of_load("a worker ended by a fault of bench itself; please report it".to_owned());
+                }
             }
-            Err(error) | Ok(Ok(Err(error))) => short_of_load(format!("a worker could not start: {error}")),
-            Ok(Err(_)) => {
-                short_of_load("a worker ended by a fault of bench itself; please report it".to_owned());
+        }
+        for (running, total) in group.workloads.iter().zip(&totals) {
+            self.unrecorded += total.unrecorded;
+            if !running.is_told() {
+                self.observer.end(&running.progress(&group, total));
             }
         }
     }
-    if total.unrecorded > 0 {
-        notes
-            .push(format!("{} iterations were not recorded because the disk was too slow", total.unrecorded));
-    }
-    observer.end(&running.progress(&total));
-    failed.map_or(Ok(()), Err)
-}
 
-impl Running {
-    fn progress<'a>(&self, total: &'a Live) -> Progress<'a> {
-        let times = self.load.plan.workloads[self.workload].runner.times().unwrap_or(u64::MAX);
-        let claimed = self.next.load(Ordering::Relaxed).min(times);
-        let under_way = claimed.saturating_sub(self.finished.load(Ordering::Relaxed));
-        Progress { workload: self.workload, elapsed: self.started.elapsed(), total, under_way }
-    }
-}
-
-/// Writes what the workers send, until all have gone.
-struct Coordinator<'a> {
-    running: &'a Running,
-    log: &'a mut LogWriter,
-    total: Live,
-    failed: Option<io::Error>,
-}
-
-impl Coordinator<'_> {
-    fn collect(&mut self, batches: &Receiver<Batch>, observer: &mut dyn Observer) {
+    /// Writes what the workers send, until all have gone.
+    fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) {
         let mut shown = Instant::now();
         loop {
             match batches.recv_timeout(PROGRESS_EVERY) {
                 Ok(batch) => {
-                    observer.batch(&batch);
+                    if let Some(at) = group.position(batch.workload) {
+                        totals[at].add(&batch.live);
+                    }
+                    self.observer.batch(&batch);
                     self.take(&batch);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -163,25 +185,33 @@ impl Coordinator<'_> {
             self.flush();
             if shown.elapsed() >= PROGRESS_EVERY {
                 shown = Instant::now();
-                observer.progress(&self.running.progress(&self.total));
+                for (running, total) in group.workloads.iter().zip(totals.iter()) {
+                    self.show(group, running, total);
+                }
             }
         }
     }
 
-    fn take(&mut self, batch: &Batch) {
-        self.total.add(&batch.live);
-        if self.failed.is_some() {
-            self.log.lose(&batch.samples);
-        } else if let Err(error) = self.write(batch) {
-            self.fail(error);
+    fn show(&mut self, group: &Group, running: &Running, total: &Live) {
+        if running.is_told() {
+            return;
+        }
+        let progress = running.progress(group, total);
+        // The last batch arrives after the last iteration.
+        if running.is_over() && running.recorded(total) >= progress.ended {
+            running.tell();
+            self.observer.end(&progress);
+        } else {
+            self.observer.progress(&progress);
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> io::Result<()> {
-        if !batch.failures.is_empty() {
-            self.log.failures(&batch.failures)?;
+    fn take(&mut self, batch: &Batch) {
+        if self.failed.is_some() {
+            self.log.lose(&batch.samples);
+        } else if let Err(error) = write(self.log, batch) {
+            self.fail(error);
         }
-        self.log.samples(&batch.samples)
     }
 
     /// What waits in this process dies with it, and there may be no batch to follow it soon.
@@ -194,7 +224,14 @@ impl Coordinator<'_> {
     }
 
     fn fail(&mut self, error: io::Error) {
-        self.running.load.stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
+        self.load.stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
         self.failed.get_or_insert(error);
     }
+}
+
+fn write(log: &mut LogWriter, batch: &Batch) -> io::Result<()> {
+    if !batch.failures.is_empty() {
+        log.failures(&batch.failures)?;
+    }
+    log.samples(&batch.samples)
 }

@@ -1,5 +1,6 @@
 //! How a run is stopped: first gracefully, then at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,8 @@ pub enum StopReason {
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     graceful: CancellationToken,
+    /// The same as a plain flag: every iteration looks at it, and a token has a lock.
+    stopping: Arc<AtomicBool>,
     cut_off: CancellationToken,
     reason: Arc<Mutex<Option<StopReason>>>,
 }
@@ -27,6 +30,7 @@ impl Stop {
     /// Starts no further iteration; the first reason counts.
     pub fn stop(&self, reason: StopReason) {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.stopping.store(true, Ordering::Release);
         self.graceful.cancel();
     }
 
@@ -38,7 +42,7 @@ impl Stop {
     /// True once no further iteration may start.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.graceful.is_cancelled()
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Ends when no further iteration may start.

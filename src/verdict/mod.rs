@@ -3,6 +3,7 @@
 //! Criteria are judged by exact counts and sums, never by percentiles of a drawn sample. Without data
 //! nothing passes: a criterion without samples is INVALID. Nothing here prints or exits.
 
+pub mod generator;
 pub mod sla;
 
 use crate::results::aggregate::Aggregate;
@@ -15,7 +16,14 @@ pub fn judge(aggregate: &Aggregate) -> Verdict {
     for (stats, names) in aggregate.workloads.iter().zip(&aggregate.header.workloads) {
         criteria.extend(sla::judge(aggregate, &names.name, &names.sla, stats));
     }
-    Verdict { outcome: worst(&criteria), criteria }
+    let seen = aggregate.end.as_ref().and_then(|end| end.generator.as_ref());
+    let invalid = seen.map(|seen| generator::faults(seen, aggregate.total())).unwrap_or_default();
+    let outcome = match worst(&criteria) {
+        // Whatever was measured, it may have been the generator.
+        Outcome::Pass | Outcome::Fail if !invalid.is_empty() => Outcome::Invalid,
+        outcome => outcome,
+    };
+    Verdict { outcome, invalid, criteria }
 }
 
 /// The outcome of all: FAIL before INVALID before PASS; none without criteria.

@@ -71,14 +71,121 @@ fn runners() {
             "3:46|`d` is not a unit of time",
             "use ns, us, ms, s, m or h",
         ),
-        (
-            "{ rps: { times: 1, rps: 5 } }",
-            "3:11|`rps` is not in this version of bench yet",
-            "use serial, constant",
-        ),
-        ("{ ramping: {} }", "3:11|`ramping` is not in this version of bench yet", "use serial, constant"),
     ];
     check_all(rows.map(|(runner, message, help)| (scenario(runner, STEPS, ""), message, help)));
+}
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+#[test]
+fn runners_by_the_clock() {
+    let rows = [
+        ("{ rps: { rps: 5 } }", "3:18|neither `times` nor `duration`", "add one of them"),
+        ("{ rps: { times: 1 } }", "3:18|`rps` lacks the key `rps`", "add `rps:`"),
+        ("{ rps: { times: 0, rps: 5 } }", "3:25|`times` must be at least 1", "write 1 or more"),
+        ("{ rps: { times: 1, rps: 0 } }", "3:33|`rps` must be above 0", "such as 10"),
+        ("{ rps: { times: 1, rps: -1 } }", "3:33|`rps` must be at least 0, but is -1", "write 0 to 1000000"),
+        ("{ rps: { times: 1, rps: 2000000 } }", "3:33|at most 1000000", "write 0 to 1000000"),
+        ("{ rps: { times: 1, rps: .nan } }", "3:33|`rps` must be a number or a map", "write a number"),
+        ("{ rps: { times: 1, rps: fast } }", "3:33|`rps` must be a number or a map", "such as 10"),
+        ("{ rps: { duration: 0, rps: 1 } }", "3:28|`duration` is zero", "such as 5s"),
+        ("{ rps: { times: 1, rps: 1, timeout: 0 } }", "3:45|`timeout` is zero", "such as 5s"),
+        (
+            "{ rps: { times: 1, rps: 1, max_concurrency: 0 } }",
+            "3:53|`max_concurrency` must be at least 1",
+            "write 1 to 100000",
+        ),
+        (
+            "{ rps: { times: 1, rps: 1, max_concurrency: 1000000 } }",
+            "3:53|`max_concurrency` must be at most 100000",
+            "write 1 to 100000",
+        ),
+        ("{ rps: { times: 1, rps: 1, max_queue: -1 } }", "3:47|`max_queue` must be at least 0", "write 0 to"),
+        ("{ rps: { times: 1, rps: 1, pacing: exact } }", "3:44|cannot be `exact`", "one of: timer, precise"),
+        ("{ rps: { times: 1, rps: { start: 1, end: 5 } } }", "3:35|lacks the key `step`", "add `step:`"),
+        (
+            "{ rps: { times: 1, rps: { start: 5, end: 1, step: 1 } } }",
+            "3:50|`end` is below `start`",
+            "use `ramping` to go down",
+        ),
+        (
+            "{ rps: { times: 1, rps: { start: 1, end: 5, step: 0 } } }",
+            "3:59|`step` must be above 0",
+            "write a number",
+        ),
+        (
+            "{ rps: { times: 1, rps: { start: 0, end: 5, step: 1 } } }",
+            "3:42|`start` must be above 0",
+            "write a number",
+        ),
+        (
+            "{ rps: { times: 1, rps: { start: 1, end: 1000000, step: 1 } } }",
+            "3:65|more than 10000 steps",
+            "a larger `step`",
+        ),
+        (
+            "{ rps: { times: 1, rps: { start: 1, end: 5, step: 1, duration: 0 } } }",
+            "3:72|`duration` is zero",
+            "such as 5s",
+        ),
+        ("{ ramping: {} }", "3:20|`ramping` lacks the key `stages`", "add `stages:`"),
+        ("{ ramping: { stages: [] } }", "3:30|`stages` is empty", "add an item"),
+        (
+            "{ ramping: { stages: [ { duration: 1 } ] } }",
+            "3:34|a stage without `concurrency` and `rps`",
+            "say what it leads to",
+        ),
+        (
+            "{ ramping: { stages: [ { duration: 1, rps: 1 }, { duration: 1, concurrency: 5 } ] } }",
+            "3:85|`concurrency` among stages of `rps`",
+            "one of the two in all stages",
+        ),
+        (
+            "{ ramping: { stages: [ { duration: 1, rps: 1, concurrency: 5 } ] } }",
+            "3:68|`concurrency` among stages of `rps`",
+            "one of the two in all stages",
+        ),
+        (
+            "{ ramping: { stages: [ { duration: 1, rps: 0 } ] } }",
+            "3:30|no iteration would ever be due",
+            "a rate above 0",
+        ),
+        (
+            "{ ramping: { stages: [ { duration: 1, concurrency: 0 } ] } }",
+            "3:30|never be a virtual user",
+            "a concurrency above 0",
+        ),
+        (
+            "{ ramping: { stages: [ { duration: 1, concurrency: 1000000 } ] } }",
+            "3:60|`concurrency` must be at most 100000",
+            "write 0 to 100000",
+        ),
+        (
+            "{ ramping: { start: 1.5, stages: [ { duration: 1, concurrency: 2 } ] } }",
+            "3:29|`start` is no number of virtual users",
+            "a whole number",
+        ),
+        (
+            "{ ramping: { stages: [ { duration: 1, concurrency: 2 } ], max_queue: 5 } }",
+            "3:78|`max_queue` has no meaning for stages of `concurrency`",
+            "remove it",
+        ),
+    ];
+    check_all(rows.map(|(runner, message, help)| (scenario(runner, STEPS, ""), message, help)));
+}
+
+#[test]
+fn warm_ups() {
+    let ramp = "{ ramping: { stages: [ { duration: 1, rps: 1 } ] } }";
+    let users = "{ ramping: { start: 1, stages: [ { duration: 1, concurrency: 5 } ] } }";
+    let rows = [
+        (RUNNER, "warm_up: 0s", "6:10|`warm_up` is zero", "such as 5s"),
+        (RUNNER, "warm_up: { times: 0 }", "6:19|`times` must be at least 1", "write 1 or more"),
+        (RUNNER, "warm_up: { time: 5 }", "6:12|unknown key `time`", "did you mean `times`?"),
+        (RUNNER, "warm_up: 5 minutes", "6:10|`minutes` is not a unit of time", "use ns, us, ms, s, m or h"),
+        (ramp, "warm_up: 5s", "6:10|this one begins with none", "give the ramp a `start`"),
+        (users, "warm_up: { times: 5 }", "6:12|before a ramp of users", "write how long it lasts"),
+    ];
+    check_all(rows.map(|(runner, rest, message, help)| (scenario(runner, STEPS, rest), message, help)));
 }
 
 /// Checks scenarios that have one fault each: `line:column|message`, and a part of the remedy.
@@ -248,7 +355,7 @@ fn documents() {
             "6:8|`thresholds` is not in this version of bench yet",
             "use failure_rate",
         ),
-        (format!("{good}parallel: true"), "6:1|`parallel` is not in this version of bench yet", "remove it"),
+        (format!("{good}parallel: true"), "6:1|`parallel` without `workloads`", "remove it"),
         (format!("{good}runnr: {{}}"), "6:1|unknown key `runnr` in the document", "did you mean `runner`?"),
         (format!("{good}title: again"), "6:1|the key `title` stands here twice", "remove one"),
         (format!("{good}variables: {{ a: 1, 'a': 2 }}"), "6:20|the key `a` stands here twice", "remove one"),
@@ -402,7 +509,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     5 | runner: constant
       |         ^^^^^^^^
       |
-      = help: write keys below it, such as `constant: …`; known keys: serial, constant, constant_for_duration
+      = help: write keys below it, such as `constant: …`; known keys: serial, constant, constant_for_duration, rps, ramping
 
     error: no variable `usr` is known here
      --> scenario.yaml:8:10
@@ -506,7 +613,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     20 | paralel: true
        | ^^^^^^^
        |
-       = help: known keys: title, deployment, variables, profile, timeout, graceful_stop, http, setup, teardown, workloads, runner, iteration, sla
+       = help: did you mean `parallel`?
 
     scenario.yaml: 16 faults
 

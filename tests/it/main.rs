@@ -16,6 +16,7 @@ mod h2_server;
 mod http2;
 mod http_client;
 mod http_faults;
+mod load;
 mod metrics;
 mod mutations;
 mod profiling;

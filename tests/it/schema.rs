@@ -191,6 +191,22 @@ workloads:
     runner: { constant_for_duration: { duration: 30s, concurrency: 2 } }
     iteration: [{ get: / }]
     sla: { <<: *sla, max_avg_duration: 2 }
+  - name: fourth
+    runner: { rps: { rps: 5.5, times: 10, max_concurrency: 20, max_queue: 0, timeout: 5, pacing: precise } }
+    warm_up: 10s
+    iteration: [{ get: / }]
+  - name: fifth
+    runner: { rps: { rps: { start: 1, end: 10, step: 2, duration: 3s }, duration: 60, pacing: timer } }
+    warm_up: { times: 100 }
+    iteration: [{ get: / }]
+  - name: sixth
+    runner: { ramping: { start: 2, stages: [ { duration: 1m, concurrency: 20 }, { duration: 5, concurrency: 0 } ] } }
+    iteration: [{ get: / }]
+  - name: seventh
+    runner:
+      ramping: { stepped: true, stages: [ { duration: 1m, rps: 20 } ], max_concurrency: 10, max_queue: 5, pacing: precise }
+    iteration: [{ get: / }]
+parallel: true
 "#;
 
 #[test]
@@ -206,7 +222,7 @@ fn a_file_with_every_key_is_valid() {
     let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
     insta::assert_snapshot!(ended.stdout, @r"
     everything.yaml: a valid deployment with 2 targets
-    scenario.yaml: a valid scenario with 3 workloads and 13 actions
+    scenario.yaml: a valid scenario with 7 workloads and 17 actions
     ");
     assert_eq!(ended.stderr, "");
 }

@@ -16,19 +16,19 @@ const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
 /// Longer than any of these runs may take to end, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-fn start(bench: &Bench) -> Child {
+pub(crate) fn start(bench: &Bench) -> Child {
     let mut command = bench.command(&["run", "scenario.yaml"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }
 
 /// Waits for the end, within bounds.
 #[track_caller]
-fn end(mut child: Child) -> Ended {
+pub(crate) fn end(mut child: Child) -> Ended {
     let until = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > until {

@@ -286,6 +286,7 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
         version: VERSION,
         verdict: Verdict {
             outcome: Outcome::Fail,
+            invalid: Vec::new(),
             criteria: vec![
                 criterion(0, "failure_rate", "failure rate at most 1 %", "0.86 %", Outcome::Pass, vec![]),
                 criterion(
@@ -321,6 +322,7 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
             cpus: 8,
             workers: 4,
         },
+        generator: None,
         findings: vec![Finding {
             name: "db".to_owned(),
             detail: "SELECT role.id FROM assignment".to_owned(),

@@ -106,8 +106,14 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &[S
     let embedded: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
     Page {
         title: results.scenario.title.clone(),
-        verdict: verdict_badge(results.verdict.outcome),
-        verdict_reason: verdict_reason(&results.verdict.criteria),
+        verdict: match results.verdict.outcome {
+            Outcome::None if !results.verdict.invalid.is_empty() => verdict_badge(Outcome::Invalid),
+            outcome => verdict_badge(outcome),
+        },
+        verdict_reason: match results.verdict.invalid.as_slice() {
+            [] => verdict_reason(&results.verdict.criteria),
+            _ => "The run says nothing about the service.".to_owned(),
+        },
         summary: summary(results),
         started_at: results.run.started_at.clone(),
         banners: banners(results),
@@ -172,11 +178,26 @@ fn summary(results: &Results) -> String {
         0 => String::new(),
         aborted => format!(", {} cut off by the end of the run", text::count(aborted)),
     };
-    format!("{ran} in {lasted}{by}; {faults}{cut}.")
+    let dropped: u64 = results.workloads.iter().map(|workload| workload.iterations.dropped).sum();
+    let dropped = match dropped {
+        0 => String::new(),
+        dropped => format!(", {} dropped because too many were waiting", text::count(dropped)),
+    };
+    format!("{ran} in {lasted}{by}; {faults}{cut}{dropped}.")
+}
+
+/// A reason as a sentence.
+fn sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).chain(['.']).collect()
 }
 
 fn banners(results: &Results) -> Vec<Banner> {
-    let mut banners = Vec::new();
+    let invalid = results.verdict.invalid.iter();
+    let mut banners: Vec<Banner> = invalid
+        .map(|reason| Banner { class: "bad", title: "Not a valid run".to_owned(), text: sentence(reason) })
+        .collect();
     let error = results.run.error.clone();
     let ended = match results.run.status {
         RunStatus::Finished => error.as_ref().map(|_| ("bad", "The run reported a fault", "")),
@@ -349,13 +370,14 @@ fn facts(results: &Results) -> Vec<FactGroup> {
         fact("Started", &run.started_at),
         fact("Duration", &text::duration(run.duration_s * 1e3)),
     ];
-    let machine = vec![
+    let mut machine = vec![
         fact("bench", &environment.bench_version),
         fact("System", &environment.os),
         fact("Processors", &environment.cpus.to_string()),
         fact("Workers", &environment.workers.to_string()),
         fact("Results format", &format!("{} {}", results.format, results.version)),
     ];
+    machine.extend(results.generator.iter().map(|seen| fact("Its load", &words::generator(seen))));
     [
         ("Deployment", where_it_ran),
         ("Scenario", what_ran),

@@ -1,0 +1,170 @@
+//! What a worker counts while the load runs, for whoever watches: written by one thread, read by
+//! others, each worker's counters in cache lines of their own. Nothing here may lock or wait.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::clock::Nanos;
+
+/// Keeps its content out of the cache lines of its neighbours.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Apart<T>(pub(super) T);
+
+/// A number that one thread writes.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one; only its one writer may.
+    pub(super) fn bump(&self) {
+        self.set(self.get() + 1);
+    }
+
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one worker counts of one workload.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Iterations that started.
+    pub(super) started: Counter,
+    /// Iterations that ended.
+    pub(super) ended: Counter,
+    /// Those of them that belong to the warm-up.
+    pub(super) warm_up: Counter,
+    /// Arrivals that wait for a virtual user.
+    pub(super) queued: Counter,
+    /// The most that waited.
+    pub(super) queued_max: Counter,
+    /// Arrivals beyond a full queue.
+    pub(super) dropped: Counter,
+    /// Virtual users.
+    pub(super) users: Counter,
+    /// From due to start.
+    pub(super) lag: Spread,
+}
+
+impl Counters {
+    /// Iterations under way. The two numbers are read one after the other.
+    pub(super) fn under_way(&self) -> u64 {
+        let ended = self.ended.get();
+        self.started.get().saturating_sub(ended)
+    }
+}
+
+const BUCKETS: usize = 256;
+
+/// A distribution of durations in buckets a fifth wide: for a glance, not for results.
+#[derive(Debug)]
+pub struct Spread {
+    buckets: Box<[Counter; BUCKETS]>,
+    max_ns: Counter,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self { buckets: Box::new(std::array::from_fn(|_| Counter::default())), max_ns: Counter::default() }
+    }
+}
+
+impl Spread {
+    /// Adds a duration; only one thread may.
+    pub(super) fn record(&self, ns: Nanos) {
+        self.buckets[bucket(ns)].bump();
+        if ns > self.max_ns.get() {
+            self.max_ns.set(ns);
+        }
+    }
+
+    /// Adds all of another one.
+    pub(super) fn add(&self, other: &Self) {
+        for (own, theirs) in self.buckets.iter().zip(other.buckets.iter()) {
+            own.set(own.get() + theirs.get());
+        }
+        self.max_ns.set(self.max_ns.get().max(other.max_ns.get()));
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(Counter::get).sum()
+    }
+
+    /// The largest, exact.
+    #[must_use]
+    pub fn max_ns(&self) -> Nanos {
+        self.max_ns.get()
+    }
+
+    /// What `percentile` per cent do not exceed, within a fifth; 0 when there are none.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a count"
+    )]
+    pub fn percentile_ns(&self, percentile: f64) -> Nanos {
+        let rank = ((self.count() as f64 * percentile / 100.0).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (index, count) in self.buckets.iter().enumerate() {
+            seen += count.get();
+            if seen >= rank {
+                return upper_ns(index).min(self.max_ns());
+            }
+        }
+        0
+    }
+}
+
+/// Four buckets to each power of two.
+fn bucket(ns: Nanos) -> usize {
+    let power = ns.max(1).ilog2() as usize;
+    if power < 2 { ns as usize } else { power * 4 + ((ns >> (power - 2)) & 3) as usize }
+}
+
+/// The largest duration in a bucket.
+fn upper_ns(index: usize) -> Nanos {
+    if index < 8 {
+        return index as Nanos;
+    }
+    let (power, quarter) = (index / 4, (index % 4) as u128);
+    let next = (5 + quarter) << (power - 2);
+    Nanos::try_from(next - 1).unwrap_or(Nanos::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_duration_lies_in_a_bucket_that_is_at_most_a_fifth_wider() {
+        for ns in (0..5_000).chain((0..59).map(|power| 37_u64 << power)).chain([u64::MAX]) {
+            let (index, upper) = (bucket(ns), upper_ns(bucket(ns)));
+            assert!(index < BUCKETS && ns <= upper, "{ns}: {index}, {upper}");
+            assert!(ns < 4 || upper as f64 <= ns as f64 * 1.26, "{ns}: {upper}");
+        }
+        assert!((0..5_000).all(|ns| bucket(ns) <= bucket(ns + 1)));
+    }
+
+    #[test]
+    fn percentiles_of_a_spread_are_near_and_its_maximum_is_exact() {
+        let spread = Spread::default();
+        assert_eq!((spread.count(), spread.percentile_ns(99.0), spread.max_ns()), (0, 0, 0));
+        (1..=1000).for_each(|us| spread.record(us * 1_000));
+        let sum = Spread::default();
+        sum.add(&spread);
+        sum.add(&spread);
+        assert_eq!((sum.count(), sum.max_ns(), sum.percentile_ns(100.0)), (2000, 1_000_000, 1_000_000));
+        for (percentile, expected) in [(50.0, 500_000.0), (99.0, 990_000.0)] {
+            let ratio = sum.percentile_ns(percentile) as f64 / expected;
+            assert!((1.0..1.25).contains(&ratio), "p{percentile}: {ratio}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How the load generator itself did: whether it was the bottleneck, and what it came near to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the load generator itself did, for the whole run.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Generator {
+    /// Processor time of the whole process during the load, in seconds; the embedded demo is in it.
+    pub cpu_s: f64,
+    /// From the start of the first workload to the end of the last one, in seconds.
+    pub load_s: f64,
+    /// The most descriptors that were open, seen a few times a second; 0 where the system does not say.
+    pub descriptors_max: u64,
+    /// The limit of descriptors; absent when there is none.
+    pub descriptors_limit: Option<u64>,
+    /// For how long the machine slept or the process was stopped, in seconds.
+    pub suspended_s: f64,
+    /// By how much the wall clock jumped during the load, in seconds; no duration depends on it.
+    pub wall_clock_jump_s: f64,
+    /// Iterations that ended and were not recorded because the disk was too slow.
+    pub unrecorded: u64,
+    /// One entry for each thread that made load, in each workload or group of workloads that ran at
+    /// the same time.
+    pub workers: Vec<WorkerVitals>,
+}
+
+/// How one worker did.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkerVitals {
+    /// The indexes of the workloads that ran.
+    pub workloads: Vec<u16>,
+    /// Its number, from 0.
+    pub worker: u32,
+    /// For how long it ran, in seconds.
+    pub load_s: f64,
+    /// Its processor time, in seconds, without the waiting of `pacing: precise`.
+    pub cpu_s: f64,
+    /// The largest share of a processor that it had in any half second, 0 to 1.
+    pub cpu_share_max: f64,
+    /// For how long it could have run but had no processor, in seconds; 0 where the system does not say.
+    pub run_queue_s: f64,
+    /// The longest time for which its event loop did not come round.
+    pub loop_lag_max_ms: f64,
+    /// Arrivals of an open model that it saw to.
+    pub arrivals: u64,
+    /// Half of them were seen to within this time of being due, whether or not they could start.
+    pub late_p50_ms: f64,
+    /// 99 of a hundred were.
+    pub late_p99_ms: f64,
+    /// The longest such time.
+    pub late_max_ms: f64,
+    /// For how long it had hardly any time left, in seconds.
+    pub saturated_s: f64,
+    /// For how long it waited for a processor whenever it did not compute, in seconds.
+    pub starved_s: f64,
+    /// For how long it was behind its schedule by its own fault, in seconds.
+    pub behind_s: f64,
+}
+
+impl Generator {
+    /// What a reader of the results must know although it does not make the run invalid.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.unrecorded > 0 {
+            notes.push(format!(
+                "{} iterations were not recorded because the disk was too slow",
+                self.unrecorded
+            ));
+        }
+        if self.wall_clock_jump_s != 0.0 {
+            notes.push(format!(
+                "the wall clock jumped by {:+.1} s during the load; durations come from another clock and are right",
+                self.wall_clock_jump_s
+            ));
+        }
+        notes
+    }
+}

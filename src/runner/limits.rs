@@ -1,0 +1,239 @@
+//! What the system allows: descriptors, ports, memory. Looked at before the load, so that a load that
+//! cannot be made is refused, and one without a bound of its own gets one.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::client::options::Connections;
+use crate::client::url::Origin;
+use crate::plan::runner::Model;
+use crate::plan::{Plan, Workload};
+
+/// Descriptors for everything but the load's connections: files, pipes, timers, the collector.
+const DESCRIPTORS_KEPT: u64 = 100;
+/// What a virtual user takes at least.
+const USER_BYTES: u64 = 4096;
+const USERS_MAX: u64 = 100_000;
+
+/// What the load may count on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many virtual users there may be where the scenario sets no bound.
+    pub users_max: u32,
+    /// What may go wrong.
+    pub warnings: Vec<String>,
+}
+
+/// What the system has.
+#[derive(Clone, Copy, Debug)]
+struct System {
+    /// Descriptors; `None` for no limit.
+    descriptors: Option<u64>,
+    /// Ports for connections to one address; `None` if unknown.
+    ports: Option<u64>,
+    /// Memory; `None` if unknown.
+    free_bytes: Option<u64>,
+}
+
+/// Raises the limit of descriptors as far as it may be, and holds the plan against the limits. Each
+/// connection takes `ends` descriptors of this process: two when it serves the target itself. Where
+/// the users of a worker share connections, there are no more than `workers` allow.
+///
+/// # Errors
+/// The load cannot be made; says what to do.
+pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
+    raise_descriptors();
+    let system =
+        System { descriptors: descriptors().map(|(soft, _)| soft), ports: ports(), free_bytes: free_bytes() };
+    let groups: Vec<Vec<&Workload>> = if plan.parallel {
+        vec![plan.workloads.iter().collect()]
+    } else {
+        plan.workloads.iter().map(|workload| vec![workload]).collect()
+    };
+    let shared = (plan.http.connections == Connections::Shared)
+        .then(|| plan.http.connections_max.0 as u64 * u64::from(workers));
+    let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, ends, shared)).collect();
+    hold(&needs, &system)
+}
+
+/// What workloads that run at the same time need at the most.
+#[derive(Clone, Debug, Default)]
+struct Need {
+    /// Virtual users that there will be.
+    users: u64,
+    /// Their connections, by where to.
+    connections: BTreeMap<String, (u64, bool)>,
+    /// Descriptors of a connection.
+    ends: u64,
+    /// Connections of a virtual user, the most of any workload.
+    connections_each: u64,
+    /// What scenarios allow at most in open models, beyond that.
+    users_allowed: u64,
+}
+
+impl Need {
+    fn of(group: &[&Workload], ends: u64, shared: Option<u64>) -> Self {
+        let mut need = Self { ends, connections_each: 1, ..Self::default() };
+        for workload in group {
+            let mut origins: Vec<&Origin> = Vec::new();
+            for action in workload.actions() {
+                if !origins.contains(&&action.base.origin) {
+                    origins.push(&action.base.origin);
+                }
+            }
+            need.connections_each = need.connections_each.max(origins.len() as u64);
+            let users = u64::from(workload.runner.concurrency().unwrap_or(1));
+            if matches!(workload.runner.model, Model::Open(_)) {
+                need.users_allowed += users;
+                continue;
+            }
+            need.users += users;
+            for origin in origins {
+                let one_address = origin.host == "localhost" || origin.host.parse::<IpAddr>().is_ok();
+                let entry = need.connections.entry(format!("{}:{}", origin.host, origin.port));
+                entry.or_insert((0, one_address)).0 += users.min(shared.unwrap_or(users));
+            }
+        }
+        need
+    }
+
+    fn descriptors(&self) -> u64 {
+        self.connections.values().map(|(count, _)| count).sum::<u64>() * self.ends + DESCRIPTORS_KEPT
+    }
+}
+
+fn hold(needs: &[Need], system: &System) -> Result<Limits, String> {
+    let mut warnings = Vec::new();
+    let mut users_max = USERS_MAX;
+    for need in needs {
+        let users = need.users;
+        if let Some(limit) = system.descriptors.filter(|limit| need.descriptors() > *limit) {
+            let wanted = need.descriptors();
+            return Err(format!(
+                "{users} virtual users need about {wanted} descriptors, and the limit is {limit}: \
+                 raise it with `ulimit -n {wanted}`, or lower the concurrency"
+            ));
+        }
+        for (origin, (count, one_address)) in &need.connections {
+            let Some(ports) = system.ports.filter(|ports| count > ports) else { continue };
+            let text = format!(
+                "{count} connections to {origin}, but there are {ports} local ports for one address: \
+                 widen net.ipv4.ip_local_port_range, or lower the concurrency"
+            );
+            if *one_address {
+                return Err(text);
+            }
+            warnings.push(text);
+        }
+        if let Some(free) = system.free_bytes.filter(|free| users * USER_BYTES > *free) {
+            return Err(format!(
+                "{users} virtual users need at least {} MB of memory, and {} MB are free: lower the concurrency",
+                users * USER_BYTES / 1_000_000,
+                free / 1_000_000
+            ));
+        }
+        let each = need.connections_each * need.ends;
+        let left = |limit: u64| (limit.saturating_sub(need.descriptors()) / each).max(1);
+        let by_descriptors = system.descriptors.map_or(USERS_MAX, left);
+        let by_ports = system.ports.unwrap_or(USERS_MAX);
+        let fit = by_descriptors.min(by_ports);
+        if need.users_allowed > fit {
+            warnings.push(format!(
+                "`max_concurrency` allows {} virtual users, and {fit} fit into the limits of descriptors \
+                 (`ulimit -n`) and ports: more would fail to connect",
+                need.users_allowed
+            ));
+        }
+        users_max = users_max.min(fit);
+    }
+    Ok(Limits { users_max: u32::try_from(users_max).unwrap_or(u32::MAX), warnings })
+}
+
+/// The limits of descriptors, the one that counts and the one up to which it can be raised; `None`
+/// for no limit or an unknown one.
+#[cfg(unix)]
+pub(super) fn descriptors() -> Option<(u64, Option<u64>)> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map(|current| (current, limit.maximum))
+}
+
+#[cfg(not(unix))]
+pub(super) fn descriptors() -> Option<(u64, Option<u64>)> {
+    None
+}
+
+#[cfg(unix)]
+fn raise_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // What cannot be raised is found out when it is held against the need.
+    let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}
+
+#[cfg(not(unix))]
+fn raise_descriptors() {}
+
+/// How many connections there can be to one address and port.
+fn ports() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = text.split_whitespace().map(str::parse::<u64>);
+    let (low, high) = (bounds.next()?.ok()?, bounds.next()?.ok()?);
+    Some(high.saturating_sub(low) + 1)
+}
+
+fn free_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(users: u64, host: &str, users_allowed: u64) -> Need {
+        let one_address = host == "localhost" || host.parse::<IpAddr>().is_ok();
+        let connections = BTreeMap::from([(format!("{host}:80"), (users, one_address))]);
+        Need { users, connections, ends: 1, connections_each: 1, users_allowed }
+    }
+
+    #[test]
+    fn a_load_that_does_not_fit_is_refused_with_the_limit_and_the_remedy() {
+        let system = System { descriptors: Some(50_000), ports: Some(28_000), free_bytes: Some(100_000_000) };
+        let rows = [
+            (need(1_000, "127.0.0.1", 0), Ok((28_000, 0))),
+            (need(30_000, "127.0.0.1", 0), Err("ip_local_port_range")),
+            (need(20_000, "127.0.0.1", 0), Ok((28_000, 0))),
+            (need(30_000, "service.example", 0), Err("MB of memory")),
+            (need(24_000, "service.example", 40_000), Ok((25_900, 1))),
+            (need(60_000, "127.0.0.1", 0), Err("ulimit -n 60100")),
+        ];
+        for (need, expected) in rows {
+            let found = hold(std::slice::from_ref(&need), &system);
+            match expected {
+                Ok((users_max, warnings)) => {
+                    let found = found.unwrap();
+                    assert_eq!((found.users_max, found.warnings.len()), (users_max, warnings), "{need:?}");
+                }
+                Err(part) => {
+                    let error = found.unwrap_err();
+                    assert!(error.contains(part), "{need:?}: {error}");
+                }
+            }
+        }
+        let boundless = System { descriptors: None, ports: None, free_bytes: None };
+        assert_eq!(hold(&[need(90_000, "10.0.0.1", 0)], &boundless).unwrap().users_max, 100_000);
+    }
+
+    #[test]
+    fn the_own_process_has_limits_that_can_be_read() {
+        if cfg!(target_os = "linux") {
+            assert!(ports().unwrap() > 1_000);
+            assert!(free_bytes().unwrap() > 1_000_000);
+        }
+        raise_descriptors();
+        if let Some((soft, hard)) = descriptors() {
+            assert_eq!(Some(soft), hard.or(Some(soft)));
+        }
+    }
+}

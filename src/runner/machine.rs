@@ -1,0 +1,179 @@
+//! Watches the machine and the process while the load runs, in a thread of its own that does nothing
+//! else: when that thread was gone for a while, everything was.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::base::clock::Nanos;
+
+use super::generator::{Generator, WorkerVitals};
+
+const EVERY: Duration = Duration::from_millis(100);
+/// A thread that sleeps this much longer was stopped, unless it waited for a processor meanwhile.
+const STOPPED: Duration = Duration::from_millis(800);
+/// Clocks that are set by a time service move by less.
+const JUMP: f64 = 1.0;
+
+/// A watch under way.
+pub(super) struct Watch {
+    stop: Sender<()>,
+    thread: Option<JoinHandle<Generator>>,
+}
+
+impl Watch {
+    /// Starts to watch.
+    pub(super) fn start() -> Self {
+        let (stop, stopped) = channel();
+        let watch = move || {
+            let mut readings = Readings::take();
+            let mut seen = Generator::default();
+            let (began, cpu_ns) = (Instant::now(), process_cpu_ns());
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                readings.compare(&mut seen);
+            }
+            seen.load_s = began.elapsed().as_secs_f64();
+            seen.cpu_s = seconds(process_cpu_ns().saturating_sub(cpu_ns));
+            seen
+        };
+        // Without this thread the run is as good, only less is known of it.
+        let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch).ok();
+        Self { stop, thread }
+    }
+
+    /// What was seen, with what the workers saw.
+    pub(super) fn finish(self, workers: Vec<WorkerVitals>, unrecorded: u64) -> Generator {
+        drop(self.stop);
+        let seen = self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let descriptors_limit = super::limits::descriptors().map(|(soft, _)| soft);
+        Generator { workers, unrecorded, descriptors_limit, ..seen }
+    }
+}
+
+/// All clocks at one time.
+struct Readings {
+    monotonic: Instant,
+    wall: SystemTime,
+    /// How much more than the monotonic clock the clock shows that counts sleep.
+    asleep_s: f64,
+    run_queue_ns: Nanos,
+}
+
+impl Readings {
+    fn take() -> Self {
+        let (monotonic, wall) = (Instant::now(), SystemTime::now());
+        Self { monotonic, wall, asleep_s: asleep_s(), run_queue_ns: super::vitals::run_queue_ns() }
+    }
+
+    fn compare(&mut self, seen: &mut Generator) {
+        let before = std::mem::replace(self, Self::take());
+        let passed_s = (self.monotonic - before.monotonic).as_secs_f64();
+        let slept_s = (self.asleep_s - before.asleep_s).max(0.0);
+        let in_queue_s = seconds(self.run_queue_ns.saturating_sub(before.run_queue_ns));
+        let stopped_s = passed_s - EVERY.as_secs_f64();
+        if slept_s >= STOPPED.as_secs_f64() {
+            seen.suspended_s += slept_s;
+        } else if stopped_s >= STOPPED.as_secs_f64() && in_queue_s < stopped_s / 2.0 {
+            seen.suspended_s += stopped_s;
+        }
+        let wall_s = match self.wall.duration_since(before.wall) {
+            Ok(forward) => forward.as_secs_f64(),
+            Err(error) => -error.duration().as_secs_f64(),
+        };
+        let jump_s = wall_s - passed_s - slept_s;
+        if jump_s.abs() >= JUMP {
+            seen.wall_clock_jump_s += jump_s;
+        }
+        seen.descriptors_max = seen.descriptors_max.max(descriptors_open());
+    }
+}
+
+/// How many descriptors are open; 0 where the system does not say at once.
+fn descriptors_open() -> u64 {
+    // Since Linux 6.2 the size of this directory is their number; counting its entries would cost a
+    // system call for each some.
+    std::fs::metadata("/proc/self/fd").map_or(0, |folder| folder.len())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// A clock of the system in nanoseconds.
+#[cfg(unix)]
+pub(super) fn clock_ns(clock: rustix::time::ClockId) -> Nanos {
+    let time = rustix::time::clock_gettime(clock);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
+}
+
+#[cfg(unix)]
+fn process_cpu_ns() -> Nanos {
+    clock_ns(rustix::time::ClockId::ProcessCPUTime)
+}
+
+#[cfg(not(unix))]
+fn process_cpu_ns() -> Nanos {
+    0
+}
+
+#[cfg(target_os = "linux")]
+fn asleep_s() -> f64 {
+    use rustix::time::ClockId;
+    seconds(clock_ns(ClockId::Boottime).saturating_sub(clock_ns(ClockId::Monotonic)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn asleep_s() -> f64 {
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_and_jumps_are_told_apart() {
+        // The monotonic clock, the wall clock, sleep and the wait for a processor, each moved on;
+        // suspended, jumped.
+        let rows = [
+            (0.1, 0.1, 0.0, 0.0, 0.0, 0.0),
+            (0.7, 0.7, 0.0, 0.0, 0.0, 0.0),
+            (2.1, 2.1, 0.0, 0.0, 2.0, 0.0),
+            (2.1, 2.1, 0.0, 1.9, 0.0, 0.0),
+            (0.1, 60.1, 60.0, 0.0, 60.0, 0.0),
+            (0.1, 3600.1, 0.0, 0.0, 0.0, 3600.0),
+            (0.1, -3599.9, 0.0, 0.0, 0.0, -3600.0),
+            (0.1, 0.3, 0.0, 0.0, 0.0, 0.0),
+        ];
+        for (passed, wall, slept, queued, suspended, jumped) in rows {
+            let mut seen = Generator::default();
+            let mut readings = Readings::take();
+            readings.monotonic -= Duration::from_secs_f64(passed);
+            readings.wall = if wall < 0.0 {
+                readings.wall + Duration::from_secs_f64(-wall)
+            } else {
+                readings.wall - Duration::from_secs_f64(wall)
+            };
+            readings.asleep_s -= slept;
+            let queued_ns = (queued * 1e9) as u64;
+            readings.run_queue_ns = readings.run_queue_ns.saturating_sub(queued_ns);
+            let possible = readings.run_queue_ns > 0 || queued == 0.0;
+            readings.compare(&mut seen);
+            if possible {
+                assert!((seen.suspended_s - suspended).abs() < 0.3, "{passed} {wall}: {seen:?}");
+                assert!((seen.wall_clock_jump_s - jumped).abs() < 0.3, "{passed} {wall}: {seen:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_watch_knows_the_process() {
+        let watch = Watch::start();
+        std::thread::sleep(EVERY * 3);
+        let seen = watch.finish(Vec::new(), 7);
+        assert_eq!((seen.unrecorded, seen.suspended_s), (7, 0.0));
+        assert!(seen.load_s >= 0.3 && seen.cpu_s < 60.0);
+    }
+}

@@ -1,0 +1,130 @@
+//! One iteration after another: run, caught if it panics, counted and recorded. Both models end here.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::base::clock::Nanos;
+use crate::iteration::user::{Assignment, VirtualUser};
+use crate::measure::errors::Failure;
+use crate::measure::recorder::Recorder;
+use crate::measure::sample::{Ended, IterationSample};
+
+use super::count::Counters;
+use super::running::{Group, Running};
+
+/// A workload as one of its workers sees it.
+pub(super) struct Post {
+    pub(super) group: Arc<Group>,
+    pub(super) running: Arc<Running>,
+    pub(super) worker: u32,
+    pub(super) recorder: Rc<RefCell<Recorder>>,
+}
+
+impl Post {
+    pub(super) fn counters(&self) -> &Counters {
+        &self.running.counters[self.worker as usize].0
+    }
+
+    pub(super) fn now_ns(&self) -> Nanos {
+        self.group.load.context.clock.now_ns()
+    }
+
+    /// A virtual user without connections.
+    pub(super) fn new_user(&self) -> VirtualUser {
+        VirtualUser::new(&self.group.load.context)
+    }
+
+    /// Runs one iteration and records it.
+    pub(super) async fn iterate(&self, user: &mut VirtualUser, number: u64, warm_up: bool, due_ns: Nanos) {
+        let load = &self.group.load;
+        let plan = self.running.plan(load);
+        let assignment =
+            Assignment { workload: self.running.workload, name: &self.running.name, number, warm_up, due_ns };
+        self.counters().started.bump();
+        // Pinned here and lent: a future that is handed over takes its place twice, in each user.
+        let ended = {
+            let iteration = pin!(user.iterate(&load.context, &assignment, &plan.steps, &plan.runner));
+            caught(iteration).await
+        };
+        if let Ok((sample, failure)) = ended {
+            sample.error = failure.map_or(0, |failure| self.recorder.borrow_mut().failure(failure));
+            self.record(sample);
+        } else {
+            // The iteration is lost, but neither its place in the results nor the run is.
+            *user = self.new_user();
+            let mut sample = self.unstarted(number, warm_up, due_ns, Ended::Failed);
+            sample.duration_ns = self.now_ns().saturating_sub(due_ns);
+            sample.error = self.recorder.borrow_mut().failure(fault_of_bench());
+            self.record(&sample);
+        }
+    }
+
+    /// Records what is known of an iteration whose future was dropped.
+    pub(super) fn cut_off(&self, user: &mut VirtualUser) {
+        if let Some(sample) = user.cut_off() {
+            self.record(sample);
+        }
+    }
+
+    /// The sample of an iteration that nobody ran.
+    pub(super) fn unstarted(
+        &self,
+        number: u64,
+        warm_up: bool,
+        due_ns: Nanos,
+        ended: Ended,
+    ) -> IterationSample {
+        let workload = self.running.workload;
+        IterationSample { workload, number, warm_up, due_ns, start_ns: due_ns, ended, ..Default::default() }
+    }
+
+    fn record(&self, sample: &IterationSample) {
+        let counters = self.counters();
+        counters.ended.bump();
+        if sample.warm_up {
+            counters.warm_up.bump();
+        }
+        counters.lag.record(sample.lag_ns());
+        self.recorder.borrow_mut().record(sample);
+    }
+}
+
+/// Ends with `Err` when `iteration` panics; the panic's message is on standard error then.
+async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T, ()> {
+    std::future::poll_fn(|cx| {
+        // Nothing that the iteration used is looked at after a panic.
+        match catch_unwind(AssertUnwindSafe(|| iteration.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(())),
+        }
+    })
+    .await
+}
+
+fn fault_of_bench() -> Failure {
+    let message = "a fault of bench itself, described on standard error; please report it".to_owned();
+    Failure { class: "bench".to_owned(), action: None, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_iteration_that_panics_is_caught_at_whatever_step() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let panicking = |steps: u32| async move {
+            for step in 0..4 {
+                assert_ne!(step, steps, "expected by this test");
+                tokio::task::yield_now().await;
+            }
+            steps
+        };
+        let ended = (0..6).map(|steps| runtime.block_on(caught(pin!(panicking(steps)))));
+        assert_eq!(ended.collect::<Vec<_>>(), [Err(()), Err(()), Err(()), Err(()), Ok(4), Ok(5)]);
+    }
+}

@@ -1,0 +1,219 @@
+//! How a worker does: its processor time, its waits for a processor, its event loop, its schedule.
+//!
+//! Read a few times a second in the worker's own thread, judged window by window. What follows from
+//! it is `verdict`'s business.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::base::clock::{Nanos, saturating_nanos};
+
+use super::count::Spread;
+use super::generator::WorkerVitals;
+
+const BEAT: Duration = Duration::from_millis(100);
+/// Shorter windows would judge by single time slices of the scheduler.
+const WINDOW: Duration = Duration::from_millis(500);
+/// A worker that computes for this share of a window has no time left to be punctual.
+const SATURATED_SHARE: f64 = 0.9;
+/// One that is never idle, and computes for this share, is saturated on a machine that is shared.
+const SATURATED_SHARED: f64 = 0.5;
+const NEVER_IDLE: f64 = 0.97;
+/// A schedule is not kept while more than half of at least so many arrivals in a window were later
+/// than this. A window in which the worker neither computed nor waited for a processor is the
+/// machine's: it slept.
+const BEHIND_ARRIVALS: u64 = 20;
+const BEHIND_NS: Nanos = 10_000_000;
+const AWAKE_SHARE: f64 = 0.25;
+
+/// What a worker's tasks tell about themselves; nothing in it is shared with other threads.
+pub(super) struct Pulse {
+    /// Time spent in a loop of a precise pacer in which nobody else ran.
+    idle_ns: Cell<Nanos>,
+    /// Arrivals seen to in this window.
+    arrivals: Cell<u64>,
+    /// Those of them that were late.
+    late: Cell<u64>,
+    lateness: Spread,
+    window: RefCell<Window>,
+}
+
+/// Readings at the start of a window, and the sums of all before it.
+struct Window {
+    began: Instant,
+    cpu_ns: Nanos,
+    queue_ns: Nanos,
+    sums: WorkerVitals,
+}
+
+impl Pulse {
+    /// Begins to watch the thread that calls it.
+    pub(super) fn new() -> Self {
+        let window = Window {
+            began: Instant::now(),
+            cpu_ns: thread_cpu_ns(),
+            queue_ns: run_queue_ns(),
+            sums: WorkerVitals::default(),
+        };
+        Self {
+            idle_ns: Cell::new(0),
+            arrivals: Cell::new(0),
+            late: Cell::new(0),
+            lateness: Spread::default(),
+            window: RefCell::new(window),
+        }
+    }
+
+    /// A pacer waited in a loop.
+    pub(super) fn idled(&self, idle: Duration) {
+        self.idle_ns.set(self.idle_ns.get() + saturating_nanos(idle));
+    }
+
+    /// An arrival was seen to, so much after it was due.
+    pub(super) fn saw_to(&self, late_ns: Nanos) {
+        self.arrivals.set(self.arrivals.get() + 1);
+        self.late.set(self.late.get() + u64::from(late_ns > BEHIND_NS));
+        self.lateness.record(late_ns);
+    }
+
+    /// The event loop came back to this so much later than asked.
+    fn beat(&self, late: Duration) {
+        let began = {
+            let mut window = self.window.borrow_mut();
+            let late_ms = late.as_secs_f64() * 1e3;
+            window.sums.loop_lag_max_ms = window.sums.loop_lag_max_ms.max(late_ms);
+            window.began
+        };
+        if began.elapsed() >= WINDOW {
+            self.close_window();
+        }
+    }
+
+    fn close_window(&self) {
+        let mut window = self.window.borrow_mut();
+        let (now, cpu_ns, queue_ns) = (Instant::now(), thread_cpu_ns(), run_queue_ns());
+        let lasted_s = (now - window.began).as_secs_f64();
+        let idle_s = seconds(self.idle_ns.take());
+        let cpu_s = (seconds(cpu_ns.saturating_sub(window.cpu_ns)) - idle_s).max(0.0);
+        let queue_s = seconds(queue_ns.saturating_sub(window.queue_ns));
+        let (arrivals, late) = (self.arrivals.take(), self.late.take());
+        let behind = arrivals >= BEHIND_ARRIVALS && late * 2 > arrivals;
+        window.sums.add_window(&Reading { lasted_s, cpu_s, queue_s, behind });
+        (window.began, window.cpu_ns, window.queue_ns) = (now, cpu_ns, queue_ns);
+    }
+
+    /// The sums of all windows.
+    pub(super) fn finish(&self) -> WorkerVitals {
+        // The rest of a window counts; it cannot count for much.
+        self.close_window();
+        let mut sums = self.window.borrow().sums.clone();
+        let late_ms = |percentile| seconds(self.lateness.percentile_ns(percentile)) * 1e3;
+        sums.arrivals = self.lateness.count();
+        (sums.late_p50_ms, sums.late_p99_ms) = (late_ms(50.0), late_ms(99.0));
+        sums.late_max_ms = seconds(self.lateness.max_ns()) * 1e3;
+        sums
+    }
+}
+
+/// Watches until it is aborted.
+pub(super) async fn watch(pulse: Rc<Pulse>) {
+    loop {
+        let asked = Instant::now();
+        tokio::time::sleep(BEAT).await;
+        pulse.beat(asked.elapsed().saturating_sub(BEAT));
+    }
+}
+
+/// One window.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    lasted_s: f64,
+    /// Processor time, without that of a pacer that only waited.
+    cpu_s: f64,
+    /// Time in which the thread could run and had no processor.
+    queue_s: f64,
+    /// Most arrivals were late.
+    behind: bool,
+}
+
+impl WorkerVitals {
+    fn add_window(&mut self, reading: &Reading) {
+        let Reading { lasted_s, cpu_s, queue_s, behind } = *reading;
+        self.load_s += lasted_s;
+        self.cpu_s += cpu_s;
+        self.run_queue_s += queue_s;
+        if lasted_s >= WINDOW.as_secs_f64() / 2.0 {
+            self.cpu_share_max = self.cpu_share_max.max((cpu_s / lasted_s).min(1.0));
+        }
+        let never_idle = cpu_s + queue_s >= NEVER_IDLE * lasted_s;
+        if cpu_s >= SATURATED_SHARE * lasted_s || never_idle && cpu_s >= SATURATED_SHARED * lasted_s {
+            self.saturated_s += lasted_s;
+        } else if never_idle {
+            self.starved_s += lasted_s;
+        }
+        if behind && cpu_s + queue_s >= AWAKE_SHARE * lasted_s {
+            self.behind_s += lasted_s;
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// Processor time of the calling thread.
+#[cfg(unix)]
+fn thread_cpu_ns() -> Nanos {
+    super::machine::clock_ns(rustix::time::ClockId::ThreadCPUTime)
+}
+
+#[cfg(not(unix))]
+fn thread_cpu_ns() -> Nanos {
+    0
+}
+
+/// Time for which the calling thread could run and had no processor; 0 where the system does not say.
+pub(super) fn run_queue_ns() -> Nanos {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_judged_by_what_the_worker_did_and_could_not_do() {
+        // Of ten windows of a second: computing, waiting for a processor, behind; saturated, starved.
+        let rows = [
+            (0.30, 0.00, false, 0.0, 0.0),
+            (0.89, 0.05, false, 0.0, 0.0),
+            (0.95, 0.00, false, 10.0, 0.0),
+            (0.60, 0.39, false, 10.0, 0.0),
+            (0.30, 0.69, false, 0.0, 10.0),
+            (0.30, 0.30, true, 0.0, 0.0),
+            (0.02, 0.01, true, 0.0, 0.0),
+        ];
+        for (cpu_s, queue_s, behind, saturated_s, starved_s) in rows {
+            let mut vitals = WorkerVitals::default();
+            for _ in 0..10 {
+                vitals.add_window(&Reading { lasted_s: 1.0, cpu_s, queue_s, behind });
+            }
+            let behind_s = if behind && cpu_s > 0.1 { 10.0 } else { 0.0 };
+            let found = (vitals.saturated_s, vitals.starved_s, vitals.behind_s);
+            assert_eq!(found, (saturated_s, starved_s, behind_s), "{cpu_s} {queue_s}");
+        }
+    }
+
+    #[test]
+    fn all_arrivals_are_counted_and_idle_turns_are_no_work() {
+        let pulse = Pulse::new();
+        (0..30).for_each(|_| pulse.saw_to(BEHIND_NS * 5));
+        pulse.idled(Duration::from_secs(1_000));
+        let vitals = pulse.finish();
+        assert_eq!((vitals.arrivals, vitals.late_max_ms, vitals.cpu_s), (30, 50.0, 0.0));
+        assert_eq!((vitals.behind_s, vitals.saturated_s), (0.0, 0.0), "the only window did no work");
+    }
+}

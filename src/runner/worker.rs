@@ -1,0 +1,116 @@
+//! A worker: one thread with a runtime of its own that drives its share of every workload of a group.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
+use crate::plan::runner::Model;
+
+use super::generator::WorkerVitals;
+use super::one::Post;
+use super::running::{Group, Running};
+use super::vitals::{self, Pulse};
+use super::{closed, open};
+
+/// So many turns of tasks, at most, between two looks at sockets and timers: a timer that waits for
+/// many turns is late.
+const TURNS: u32 = 16;
+
+/// A worker's thread.
+pub(super) struct Thread(JoinHandle<io::Result<Ended>>);
+
+/// What a worker leaves.
+pub(super) struct Ended {
+    /// Virtual users that ended by a fault of this program.
+    pub(super) panics: usize,
+    pub(super) vitals: WorkerVitals,
+}
+
+impl Thread {
+    pub(super) fn join(self) -> std::thread::Result<io::Result<Ended>> {
+        self.0.join()
+    }
+}
+
+/// Starts worker `number` of a group.
+pub(super) fn start(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Result<Thread> {
+    let (group, sender) = (Arc::clone(group), sender.clone());
+    let thread = std::thread::Builder::new().name(format!("load-{number}"));
+    thread.spawn(move || work(&group, number, &sender)).map(Thread)
+}
+
+fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Result<Ended> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(TURNS).build()?;
+    let mut recorders = Vec::new();
+    let pulse = Rc::new(Pulse::new());
+    let panics = LocalSet::new().block_on(&runtime, async {
+        let watch = tokio::task::spawn_local(vitals::watch(Rc::clone(&pulse)));
+        let mut set = JoinSet::new();
+        for running in group.workloads.iter().filter(|running| number < running.workers) {
+            let recorder = Recorder::new(running.workload, number, running.workers, sender.clone());
+            let recorder = Rc::new(RefCell::new(recorder));
+            recorders.push(Rc::clone(&recorder));
+            let (group, running) = (Arc::clone(group), Arc::clone(running));
+            let post = Rc::new(Post { group, running, worker: number, recorder });
+            set.spawn_local(drive(post, Rc::clone(&pulse)));
+        }
+        let ticker = tokio::task::spawn_local(tick(recorders.clone()));
+        let mut panics = Ok(0);
+        while let Some(ended) = set.join_next().await {
+            panics = match (panics, ended) {
+                (Ok(panics), Ok(Ok(more))) => Ok(panics + more),
+                (Ok(panics), Err(_)) => Ok(panics + 1),
+                (Ok(_), Ok(Err(error))) => Err(error),
+                (error, _) => error,
+            };
+        }
+        ticker.abort();
+        watch.abort();
+        panics
+    });
+    // A resolver that hangs must not hold up the end of the run.
+    runtime.shutdown_background();
+    let workloads = group.workloads.iter().filter(|running| number < running.workers);
+    let workloads = workloads.map(|running| running.workload).collect();
+    let vitals = WorkerVitals { workloads, worker: number, ..pulse.finish() };
+    for recorder in &recorders {
+        recorder.borrow_mut().flush(true);
+    }
+    Ok(Ended { panics: panics?, vitals })
+}
+
+/// Drives one workload; gives the number of virtual users that panicked.
+async fn drive(post: Rc<Post>, pulse: Rc<Pulse>) -> io::Result<usize> {
+    let (load, running) = (Arc::clone(&post.group.load), Arc::clone(&post.running));
+    let _left = Left { group: Arc::clone(&post.group), running: Arc::clone(&running) };
+    match &running.plan(&load).runner.model {
+        Model::Closed(model) => Ok(closed::drive(post, model).await),
+        Model::Open(model) => open::drive(post, model, pulse).await,
+    }
+}
+
+/// Says that this worker has ended a workload, however it ended.
+struct Left {
+    group: Arc<Group>,
+    running: Arc<Running>,
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.running.leave(&self.group);
+    }
+}
+
+/// Sends batches even while no iteration ends.
+async fn tick(recorders: Vec<Rc<RefCell<Recorder>>>) {
+    loop {
+        tokio::time::sleep(FLUSH_EVERY).await;
+        recorders.iter().for_each(|recorder| recorder.borrow_mut().tick());
+    }
+}
