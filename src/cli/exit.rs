@@ -30,7 +30,7 @@ Exit codes:
   0    ran; every gate passed, or none was asked for
   1    the run itself failed (setup, disk, time limit)
   2    a gate failed
-  3    no valid verdict: no samples
+  3    no valid verdict: no samples, or bench itself was the limit
   64   wrong usage
   65   a bad input file; all its faults are listed
   69   target or collector unreachable before the load

@@ -3,6 +3,7 @@
 //! What a worker does for a sample is to copy it; packing, writing and counting by bucket happen on
 //! the coordinator's thread.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
@@ -147,14 +148,13 @@ impl Default for Live {
 pub struct Recorder {
     workload: u16,
     failures: FailureTable,
-    fresh: Vec<NumberedFailure>,
     samples: Rows,
     live: Live,
     sender: SyncSender<Batch>,
     flushed: Instant,
-    /// A batch of this size is sent. Larger than usual while the coordinator is busy, so that it is
-    /// not tried again with every sample.
-    flush_at_bytes: usize,
+    /// Batches that the coordinator had no room for yet.
+    backlog: VecDeque<Batch>,
+    backlog_bytes: usize,
 }
 
 impl Recorder {
@@ -164,12 +164,12 @@ impl Recorder {
         Self {
             workload,
             failures: FailureTable::new(workload, worker, workers),
-            fresh: Vec::new(),
             samples: Rows::default(),
             live: Live::new(),
             sender,
             flushed: Instant::now(),
-            flush_at_bytes: BATCH_BYTES,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
         }
     }
 
@@ -181,12 +181,12 @@ impl Recorder {
     /// Records an iteration.
     pub fn record(&mut self, sample: &IterationSample) {
         self.live.count(sample);
-        if self.samples.bytes() < BUFFER_BYTES_MAX {
+        if self.backlog_bytes + self.samples.bytes() < BUFFER_BYTES_MAX {
             self.samples.push(sample);
         } else {
             self.live.unrecorded += 1;
         }
-        if self.samples.bytes() >= self.flush_at_bytes {
+        if self.samples.bytes() >= BATCH_BYTES {
             self.flush(false);
         }
     }
@@ -199,37 +199,43 @@ impl Recorder {
     }
 
     /// Sends what there is; with `wait`, even if the coordinator is busy.
+    ///
+    /// While the disk is slow the load goes on, and batches wait here.
     pub fn flush(&mut self, wait: bool) {
         self.flushed = Instant::now();
-        if self.live.all() == 0 {
+        self.send_backlog(wait);
+        let has_to_wait = !self.backlog.is_empty() && self.samples.bytes() < BATCH_BYTES;
+        if has_to_wait || self.live.all() == 0 {
             return;
         }
-        self.fresh.append(&mut self.failures.take_fresh());
         let room = Rows::as_large_as(&self.samples);
-        let batch = Batch {
+        self.backlog_bytes += self.samples.bytes();
+        self.backlog.push_back(Batch {
             workload: self.workload,
-            failures: std::mem::take(&mut self.fresh),
+            failures: self.failures.take_fresh(),
             samples: std::mem::replace(&mut self.samples, room),
             live: self.live.clone(),
-        };
-        let refused = if wait {
-            self.sender.send(batch).err().map(|error| error.0)
-        } else {
-            match self.sender.try_send(batch) {
-                Ok(()) => None,
-                Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => Some(batch),
+        });
+        self.live.clear();
+        self.send_backlog(wait);
+    }
+
+    fn send_backlog(&mut self, wait: bool) {
+        while let Some(batch) = self.backlog.pop_front() {
+            let bytes = batch.samples.bytes();
+            let refused = if wait {
+                self.sender.send(batch).err().map(|error| error.0)
+            } else {
+                match self.sender.try_send(batch) {
+                    Ok(()) => None,
+                    Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => Some(batch),
+                }
+            };
+            if let Some(batch) = refused {
+                self.backlog.push_front(batch);
+                return;
             }
-        };
-        match refused {
-            // The disk is slow: the load goes on, the batch waits here.
-            Some(batch) => {
-                (self.fresh, self.samples) = (batch.failures, batch.samples);
-                self.flush_at_bytes = self.samples.bytes() + BATCH_BYTES;
-            }
-            None => {
-                self.flush_at_bytes = BATCH_BYTES;
-                self.live.clear();
-            }
+            self.backlog_bytes -= bytes;
         }
     }
 }
@@ -244,7 +250,7 @@ mod tests {
 
     #[test]
     fn batches_hold_every_sample_even_when_the_coordinator_is_busy() {
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(2);
         let mut recorder = Recorder::new(0, 0, 1, sender);
         let mut numbers = Vec::new();
         let mut live = Live::new();
@@ -279,7 +285,8 @@ mod tests {
         for number in 0..2_000_000 {
             recorder.record(&sample(number, Ended::Ok));
             if recorder.live.unrecorded > 0 {
-                assert!(recorder.samples.bytes() >= BUFFER_BYTES_MAX);
+                assert!(recorder.backlog_bytes + recorder.samples.bytes() >= BUFFER_BYTES_MAX);
+                assert!(recorder.backlog.iter().all(|batch| batch.samples.bytes() < 2 * BATCH_BYTES));
                 return;
             }
         }

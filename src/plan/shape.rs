@@ -257,16 +257,16 @@ mod tests {
     fn arrivals_are_due_when_the_integral_of_the_rate_reaches_their_number() {
         let forever = f64::INFINITY;
         let ten_seconds = Some(Duration::from_secs(10));
-        let rows: [(&str, Vec<Stretch>, Option<u64>, Option<Duration>, Vec<f64>); 8] = [
+        let rows = [
             ("constant, by times", vec![line(forever, 4.0, 4.0)], Some(3), None, vec![0.0, 250.0, 500.0]),
             (
                 "constant, by duration",
                 vec![line(forever, 0.3, 0.3)],
                 None,
                 ten_seconds,
-                vec![0.0, 3333.333_333, 6666.666_667],
+                vec![0.0, 3333.333333, 6666.666667],
             ),
-            ("a rising line", vec![line(2.0, 0.0, 2.0)], None, None, vec![0.0, 1414.213_562]),
+            ("a rising line", vec![line(2.0, 0.0, 2.0)], None, None, vec![0.0, 1414.213562]),
             ("a falling line", vec![line(2.0, 2.0, 0.0)], None, None, vec![0.0, 585.786_438]),
             (
                 "steps",
@@ -288,7 +288,7 @@ mod tests {
                 vec![line(20.0, 0.0, 2.0)],
                 None,
                 ten_seconds,
-                vec![0.0, 4472.135_955, 6324.555_32, 7745.966_692, 8944.271_91],
+                vec![0.0, 4472.135955, 6324.55532, 7745.966692, 8944.27191],
             ),
         ];
         for (name, stretches, times, duration, expected) in rows {

@@ -107,7 +107,8 @@ fn hold(needs: &[Need], system: &System) -> Result<Limits, String> {
     let mut users_max = USERS_MAX;
     for need in needs {
         let users = need.users;
-        if let Some(limit) = system.descriptors.filter(|limit| need.descriptors() > *limit) {
+        let too_low = |limit: &u64| users > 0 && need.descriptors() > *limit;
+        if let Some(limit) = system.descriptors.filter(too_low) {
             let wanted = need.descriptors();
             return Err(format!(
                 "{users} virtual users need about {wanted} descriptors, and the limit is {limit}: \

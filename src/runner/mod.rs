@@ -2,7 +2,7 @@
 //!
 //! One coordinator (the caller's thread) owns the run's state and its log; workers, one thread each
 //! with a runtime of its own, send it batches. A worker drives its share of every workload that runs
-//! at the time: [`closed`] by virtual users, [`open`] by the clock. Beside them, [`generator`] watches
+//! at the time: `closed` by virtual users, `open` by the clock. Beside them, [`generator`] watches
 //! whether the harness itself is the bottleneck. Nothing here knows what an iteration does.
 
 pub mod count;

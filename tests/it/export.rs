@@ -154,7 +154,7 @@ fn check_parquet(modules: &str, script: &str) {
 
 #[cfg(feature = "parquet")]
 #[test]
-fn real_pyarrow_reads_the_parquet_file() {
+fn pyarrow_reads_the_parquet_file() {
     check_parquet(
         "pyarrow.parquet",
         "import sys, json, pyarrow.parquet as p\n\
@@ -166,7 +166,7 @@ fn real_pyarrow_reads_the_parquet_file() {
 
 #[cfg(feature = "parquet")]
 #[test]
-fn real_duckdb_reads_the_parquet_file() {
+fn duckdb_reads_the_parquet_file() {
     check_parquet(
         "duckdb",
         "import sys, json, duckdb\n\

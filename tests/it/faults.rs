@@ -599,7 +599,8 @@ fn a_machine_out_of_descriptors_is_not_the_services_fault() {
     bench.load(
         &server.url(),
         "",
-        &format!("runner: {{ constant: {{ times: 200, concurrency: 200 }} }}\n{GET}"),
+        // A concurrency of 200 would be refused; this one may need fewer, and finds out.
+        &format!("runner: {{ rps: {{ rps: 10000, times: 200, max_concurrency: 200 }} }}\n{GET}"),
     );
     let binary = env!("CARGO_BIN_EXE_bench");
     let mut limited = std::process::Command::new("sh");

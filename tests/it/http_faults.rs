@@ -360,7 +360,7 @@ fn a_machine_out_of_ports_is_not_the_services_fault() {
     bench.write("deployment.yaml", "demo: {}\n");
     bench.write(
         "scenario.yaml",
-        "title: t\ndeployment: deployment.yaml\nprofile: false\nrunner: { constant: { times: 60, concurrency: 60 } }\niteration: [ { action: a, get: /, expect: { status: [2xx, 4xx] } }, { think: 500ms } ]\n",
+        "title: t\ndeployment: deployment.yaml\nprofile: false\nrunner: { rps: { rps: 1000, times: 60, max_concurrency: 60 } }\niteration: [ { action: a, get: /, expect: { status: [2xx, 4xx] } }, { think: 500ms } ]\n",
     );
     let script = format!(
         "ip link set lo up && echo 40000 40020 > /proc/sys/net/ipv4/ip_local_port_range && exec '{}' run scenario.yaml",

@@ -196,6 +196,15 @@ fn a_warm_up_runs_before_with_numbers_of_its_own() {
         let (results, _) = run(&server, runner, &format!("warm_up: {warm_up}\n{GET}"), 0);
         let sent = server.seen().len();
         let all = (sent - std::mem::replace(&mut seen_before, sent)) as u64;
+        let warm_up = results["workloads"][0]["warm_up"]["total"].as_u64().unwrap();
+        assert_eq!(warm_up + count(&results, "total"), all, "{runner}");
+        let flagged = rows(&results).iter().filter(|row| row["warm_up"] == true);
+        assert!(flagged.clone().count() as u64 == warm_up && warm_up > 0, "{runner}: {warm_up}");
+        let last_warm = flagged.map(|row| number(row, "due_s")).fold(0.0, f64::max);
+        let measured = rows(&results).iter().filter(|row| row["warm_up"] != true);
+        let first = measured.map(|row| number(row, "due_s")).fold(f64::INFINITY, f64::min);
+        assert!(total.is_none() || (warm_up, count(&results, "total")) == (10, 20), "{runner}: {warm_up}");
+        assert!(!runner.contains("rps") || last_warm < first, "{runner}");
         assert_eq!(rows(&results).len() as u64, all, "{runner}");
         assert_eq!(numbers(&results).len() as u64, all, "no number twice: {runner}");
         assert!(total.is_none_or(|total| total == all) && all > 20, "{runner}: {all}");

@@ -145,7 +145,7 @@ impl Sink for StuckDisk {
 /// The disk takes nothing until all is recorded: if recording ever waited for it, this would not end.
 #[test]
 fn a_disk_that_is_stuck_never_holds_up_recording_and_what_is_not_recorded_is_counted() {
-    const ITERATIONS: u64 = 600_000;
+    const ITERATIONS: u64 = 1_500_000;
     let (written, stuck) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
     let disk = StuckDisk { written: Arc::clone(&written), stuck: Arc::clone(&stuck) };
     let mut log = LogWriter::to_sink(Box::new(disk)).unwrap();

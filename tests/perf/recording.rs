@@ -174,7 +174,7 @@ fn work(mut recorder: Recorder, worker: u32, iterations: u64, open: bool) -> Vec
         thousands.push(began.elapsed());
         // As fast as the coordinator takes it, so that nothing is dropped: batches are made above.
         chunks += 1;
-        if chunks % 4 == 0 {
+        if chunks % 2 == 0 {
             recorder.flush(true);
         }
         first += THOUSAND * u64::from(WORKERS);

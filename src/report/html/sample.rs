@@ -267,6 +267,7 @@ pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
     StoredTrace { trace_id: slow.iteration.trace_id, state: slow.trace, points: all.collect() }
 }
 
+#[expect(clippy::too_many_lines, reason = "one of everything")]
 fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
     let criterion =
         |workload: usize, name: &str, condition: &str, observed: &str, outcome, trace_ids: Vec<Uuid>| {
@@ -316,12 +317,7 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
         },
         deployment: deployment(),
         profiling: profiling(),
-        environment: Environment {
-            bench_version: "0.1.0".to_owned(),
-            os: "linux x86_64".to_owned(),
-            cpus: 8,
-            workers: 4,
-        },
+        environment: environment(),
         generator: None,
         findings: vec![Finding {
             name: "db".to_owned(),
@@ -339,6 +335,10 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
         workloads,
         slowest,
     }
+}
+
+fn environment() -> Environment {
+    Environment { bench_version: "0.1.0".to_owned(), os: "linux x86_64".to_owned(), cpus: 8, workers: 4 }
 }
 
 fn run() -> Run {

@@ -1,6 +1,6 @@
 //! A load under way, for programs that watch it: OpenMetrics to be scraped, OTLP to be pushed.
 //!
-//! Both say the same in their own words, made from one [`Meter`](crate::measure::meter::Meter), and
+//! Both say the same in their own words, made from one [`Meter`], and
 //! every bucket has an exemplar: the trace id of an iteration that fell into it. Names follow
 //! Prometheus: base units, `_total` for counters. Nothing here sends anything.
 
