@@ -82,8 +82,11 @@ fn literal_body(body: &Body) -> Option<Bytes> {
 /// The fixed parts that were made, by workload and action, each with the credentials' generation.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    made: RwLock<HashMap<(u16, u16), (u64, Arc<Fixed>)>>,
+    made: RwLock<HashMap<(u16, u16), Made>>,
 }
+
+/// With the generation of the credentials in it.
+type Made = (u64, Arc<Fixed>);
 
 impl Shelf {
     fn get(

@@ -267,7 +267,6 @@ pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
     StoredTrace { trace_id: slow.iteration.trace_id, state: slow.trace, points: all.collect() }
 }
 
-#[expect(clippy::too_many_lines, reason = "one of everything")]
 fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
     let criterion =
         |workload: usize, name: &str, condition: &str, observed: &str, outcome, trace_ids: Vec<Uuid>| {
