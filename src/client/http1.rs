@@ -28,7 +28,7 @@ const BODY_BYTES_INLINE: usize = 64 * 1024;
 const INTERIM_MAX: usize = 16;
 /// A connection that was idle for longer is looked at before it serves again: the server may have
 /// closed it. Within so short a time nothing would be known yet, and looking costs a system call.
-const LOOK_AFTER_IDLE: Duration = Duration::from_micros(200);
+const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
 
 /// An open connection.
 pub(super) struct Http1 {

@@ -31,7 +31,7 @@ use super::{Answer, Phases, Request};
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// A connection that was idle for longer is looked at before it serves again, as in HTTP/1.1.
-const LOOK_AFTER_IDLE: Duration = Duration::from_micros(200);
+const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
 /// Values up to this length may be kept in the table of headers that both sides keep; a longer one is
 /// a token or a trace, and one that changes each time would only push out the others.
 const INDEXED_BYTES_MAX: usize = 64;

@@ -94,7 +94,7 @@ class Bench:
         counts = workload["iterations"]
         if counts["failed"] or (counts.get("dropped") and not dropped_ok):
             raise RuntimeError(f"failed or dropped iterations: {counts}, {workload['errors'][:1]}")
-        load_s = results["generator"]["load_cpu_s"]
+        load_s = results["generator"]["cpu_s"]
         return {"n": counts["total"], "cpu_us": cpu_s / counts["total"] * 1e6,
                 "load_us": load_s / counts["total"] * 1e6, "peak_kb": peak_kb,
                 "workload": workload, "results": results}
