@@ -52,7 +52,9 @@ impl HeaderBlock {
     /// Adds a header that is not there yet, with a value that was made of base64, digits and dashes
     /// and needs no check.
     pub fn push_valid(&mut self, name: &HeaderName, value: &[u8]) {
-        self.text.extend_from_slice(name.as_str().as_bytes());
+        let name_bytes = name.as_str().as_bytes();
+        self.text.reserve(name_bytes.len() + value.len() + 4);
+        self.text.extend_from_slice(name_bytes);
         self.text.extend_from_slice(b": ");
         let start = self.text.len();
         self.text.extend_from_slice(value);

@@ -37,8 +37,8 @@ pub(super) struct Http1 {
     input: Vec<u8>,
     limits: Limits,
     requests: u64,
-    /// When the last answer ended.
-    idle_since: Instant,
+    /// When bytes, or the end, were read last: between two answers, since when it is idle.
+    read_at: Instant,
     /// False once the connection must not be used again.
     usable: bool,
 }
@@ -51,7 +51,7 @@ impl Http1 {
             input: Vec::new(),
             limits,
             requests: 0,
-            idle_since: Instant::now(),
+            read_at: Instant::now(),
             usable: true,
         }
     }
@@ -59,7 +59,7 @@ impl Http1 {
     /// True when another request can be sent, and so short a time after the last answer that looking
     /// would tell nothing.
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
-        self.usable && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
+        self.usable && now.saturating_duration_since(self.read_at) < LOOK_AFTER_IDLE
     }
 
     /// True when another request can be sent; notices a connection that the server has closed, or on
@@ -102,12 +102,13 @@ impl Http1 {
         // A server may answer and close before it has read all of the request: the answer counts.
         let mut first_at = None;
         let answer = self.read_answer(request, &mut first_at).await;
-        let ended_at = Instant::now();
+        // An answer ends with the bytes that were read last.
+        let ended_at = if answer.is_ok() { self.read_at } else { Instant::now() };
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
         match answer {
             Ok((mut answer, keep_alive)) => {
-                (answer.ended, self.idle_since) = (ended_at, ended_at);
+                answer.ended = ended_at;
                 // Bytes behind the answer belong to no request.
                 self.usable = keep_alive && written.is_ok() && self.input.is_empty();
                 buffers::give(&mut self.input);
@@ -208,7 +209,7 @@ impl Http1 {
                 continue;
             }
             self.read().await?;
-            first_at.get_or_insert_with(Instant::now);
+            first_at.get_or_insert(self.read_at);
         }
     }
 
@@ -268,7 +269,9 @@ impl Http1 {
             }
             read
         });
-        match read.await {
+        let read = read.await;
+        self.read_at = Instant::now();
+        match read {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(()),
             Err(error) => Err(error),

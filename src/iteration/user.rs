@@ -42,6 +42,8 @@ pub struct Assignment<'a> {
     pub warm_up: bool,
     /// When it was due.
     pub due_ns: Nanos,
+    /// When it starts: now.
+    pub start: Instant,
 }
 
 /// A virtual user.
@@ -102,7 +104,7 @@ impl VirtualUser {
         steps: &[Step],
         runner: &Runner,
     ) -> (&mut IterationSample, Option<Failure>) {
-        let started = Instant::now();
+        let started = assignment.start;
         self.begin(assignment, context.clock.offset_ns(started));
         self.began = Some(started);
         let (workload, number) = (assignment.workload, assignment.number);
@@ -157,13 +159,14 @@ impl VirtualUser {
     ) -> Result<(), Failure> {
         let base_id = context.ids.base_id(ONCE, 0);
         let points = DerivedPoints::new(context.ids, ONCE, 0);
-        self.begin(&Assignment { workload: ONCE, name, number: 0, warm_up: false, due_ns: 0 }, 0);
+        let start = Instant::now();
+        self.begin(&Assignment { workload: ONCE, name, number: 0, warm_up: false, due_ns: 0, start }, 0);
         let mut pass = Pass {
             context,
             workload: ONCE,
             profiler: Profiler::init(base_id, None, points),
             signer: None,
-            started: Instant::now(),
+            started: start,
             deadline: None,
         };
         self.steps(&mut pass, steps, variables).await

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::notifier::Notifier;
@@ -15,8 +16,8 @@ use super::signing::{BaseSigner, TraceHeaders};
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
 
-/// Deep enough for what scenarios nest; deeper stacks grow.
-const STACK_CAPACITY: usize = 8;
+/// How deep load scenarios nest; deeper stacks go to the heap.
+const DEPTH: usize = 3;
 
 /// Where a profiler's ids come from and where its records go.
 pub trait Points {
@@ -34,7 +35,7 @@ pub struct Profiler<P: Points> {
     points: P,
     base_id: Uuid,
     parent_id: Uuid,
-    open: Vec<OpenPoint>,
+    open: SmallVec<[OpenPoint; DEPTH]>,
     clock: Option<RunClock>,
 }
 
@@ -50,8 +51,7 @@ impl<P: Points> Profiler<P> {
     #[must_use]
     pub fn init(base_id: Uuid, parent_id: Option<Uuid>, points: P) -> Self {
         let clock = points.wants_records().then(RunClock::start);
-        let open = Vec::with_capacity(STACK_CAPACITY);
-        Self { points, base_id, parent_id: parent_id.unwrap_or(base_id), open, clock }
+        Self { points, base_id, parent_id: parent_id.unwrap_or(base_id), open: SmallVec::new(), clock }
     }
 
     /// Opens a point below the current one and returns its id.

@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
@@ -102,13 +102,14 @@ impl Crew {
 async fn live(post: Rc<Post>, seat: Rc<Seat>, wanted: Rc<Cell<u32>>, local: Rc<Cell<u64>>) {
     let mut user = seat.user.borrow_mut();
     while seat.number < wanted.get() && !post.group.load.stop.is_stopping() {
-        let now_ns = post.now_ns();
+        let now = Instant::now();
+        let now_ns = post.group.load.context.clock.offset_ns(now);
         let mut next = local.get();
         let elapsed_ns = now_ns.saturating_sub(post.group.started_ns);
         let claim = post.running.claim(post.worker, &mut next, elapsed_ns);
         local.set(next);
         let Some(claim) = claim else { break };
-        post.iterate(&mut user, claim.number, claim.warm_up, now_ns).await;
+        post.iterate(&mut user, claim.number, claim.warm_up, now_ns, now).await;
     }
     seat.taken.set(false);
 }

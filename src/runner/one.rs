@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use crate::base::clock::Nanos;
 use crate::iteration::user::{Assignment, VirtualUser};
@@ -38,12 +39,19 @@ impl Post {
         VirtualUser::new(&self.group.load.context)
     }
 
-    /// Runs one iteration and records it.
-    pub(super) async fn iterate(&self, user: &mut VirtualUser, number: u64, warm_up: bool, due_ns: Nanos) {
+    /// Runs one iteration, which starts now, and records it.
+    pub(super) async fn iterate(
+        &self,
+        user: &mut VirtualUser,
+        number: u64,
+        warm_up: bool,
+        due_ns: Nanos,
+        start: Instant,
+    ) {
         let load = &self.group.load;
         let plan = self.running.plan(load);
-        let assignment =
-            Assignment { workload: self.running.workload, name: &self.running.name, number, warm_up, due_ns };
+        let (workload, name) = (self.running.workload, &self.running.name);
+        let assignment = Assignment { workload, name, number, warm_up, due_ns, start };
         self.counters().started.bump();
         // Pinned here and lent: a future that is handed over takes its place twice, in each user.
         let ended = {

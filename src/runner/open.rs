@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -269,6 +270,6 @@ async fn live(crew: Leaving, seat: Rc<Seat>) {
     let crew = &crew.0;
     let mut user = seat.user.borrow_mut();
     while let Some(Arrival { number, due_ns }) = crew.next(&seat).await {
-        crew.post.iterate(&mut user, number, number < crew.warm_up, due_ns).await;
+        crew.post.iterate(&mut user, number, number < crew.warm_up, due_ns, Instant::now()).await;
     }
 }
