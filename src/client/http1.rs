@@ -27,7 +27,8 @@ const BODY_BYTES_INLINE: usize = 64 * 1024;
 /// Interim answers (100, 103) before the final one.
 const INTERIM_MAX: usize = 16;
 /// A connection that was idle for longer is looked at before it serves again: the server may have
-/// closed it. Within so short a time nothing would be known yet, and looking costs a system call.
+/// closed it. One that closes sooner costs the next request an error of class `closed`; to look every
+/// time would cost every request a system call.
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
 
 /// An open connection.
