@@ -8,6 +8,9 @@ mod redis;
 mod sqlite;
 
 use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -28,13 +31,51 @@ pub const TRACE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
+/// What a [`Driver`] answers, later.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + Send + 'a>>;
+
+/// One kind of storage: the writer and the reader of its format.
+pub trait Driver: fmt::Debug + Send + Sync {
+    /// Stores records. After an error, some of them may be stored.
+    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()>;
+    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown.
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>>;
+    /// The traces it holds, newest first.
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>>;
+    /// Asks for a sign of life.
+    fn probe(&self) -> Answer<'_, ()>;
+    /// The collector's URL without user, password and query.
+    fn target(&self) -> &str;
+}
+
+/// Which traces to list.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceQuery {
+    /// Only those with a point that failed.
+    pub errors_only: bool,
+    /// Not more than this.
+    pub limit: usize,
+}
+
+/// A trace that a collector holds. What a storage does not tell cheaply is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceSummary {
+    /// The trace.
+    pub base_id: String,
+    /// UTC time of its oldest known record, as records hold it.
+    pub timestamp: String,
+    /// How many records it has.
+    pub records: Option<u64>,
+    /// The name of its oldest known point.
+    pub name: Option<String>,
+    /// Whether one of its points failed.
+    pub failed: Option<bool>,
+}
+
 /// A connected collector. Clones share the connection, which is opened again when it broke.
 #[derive(Clone, Debug)]
-pub enum Collector {
-    /// `redis://[user:password@]host[:port][/db]`, the format of OSProfiler's redis driver.
-    Redis(RedisCollector),
-    /// `sqlite://PATH`, the table of OSProfiler's SQLAlchemy driver in a file.
-    Sqlite(SqliteCollector),
+pub struct Collector {
+    driver: Arc<dyn Driver>,
 }
 
 /// Why a collector could not be used. Complete "failed to …".
@@ -48,6 +89,16 @@ pub enum DriverError {
     Unsupported {
         /// What stands before `://`.
         scheme: String,
+    },
+    /// The storage cannot do that.
+    #[error("{action} the collector {target}: {reason}")]
+    NotOffered {
+        /// `write to` or `read from`.
+        action: &'static str,
+        /// The collector, redacted.
+        target: String,
+        /// Why, and what to use instead.
+        reason: &'static str,
     },
     /// The connection string cannot be read.
     #[error("read the connection string of the collector {target}: {reason}")]
@@ -120,12 +171,13 @@ impl Collector {
     pub async fn connect(connection: &Secret) -> Result<Self, DriverError> {
         let url = connection.expose();
         let target = redacted_url(url);
-        match url.split_once("://") {
-            Some(("redis", _)) => RedisCollector::connect(url, target).await.map(Self::Redis),
-            Some(("sqlite", path)) => SqliteCollector::connect(path, target).await.map(Self::Sqlite),
-            Some((scheme, _)) => Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
-            None => Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() }),
-        }
+        let driver: Arc<dyn Driver> = match url.split_once("://") {
+            Some(("redis", _)) => Arc::new(RedisCollector::connect(url, target).await?),
+            Some(("sqlite", path)) => Arc::new(SqliteCollector::connect(path, target).await?),
+            Some((scheme, _)) => return Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
+            None => return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() }),
+        };
+        Ok(Self { driver })
     }
 
     /// True when [`Collector::connect`] knows the kind of collector.
@@ -142,10 +194,7 @@ impl Collector {
         if records.is_empty() {
             return Ok(());
         }
-        match self {
-            Self::Redis(collector) => collector.write(records).await,
-            Self::Sqlite(collector) => collector.write(records).await,
-        }
+        self.driver.write(records).await
     }
 
     /// All records of a trace as they were stored, oldest first; empty if the trace is unknown.
@@ -153,10 +202,15 @@ impl Collector {
     /// # Errors
     /// As [`Collector::write`]; also a trace over the limits, or a record that is none.
     pub async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
-        match self {
-            Self::Redis(collector) => collector.records(base_id).await,
-            Self::Sqlite(collector) => collector.records(base_id).await,
-        }
+        self.driver.records(base_id).await
+    }
+
+    /// The traces it holds, newest first.
+    ///
+    /// # Errors
+    /// As [`Collector::write`]; also a storage that cannot list.
+    pub async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
+        self.driver.list(query).await
     }
 
     /// Asks for a sign of life.
@@ -164,19 +218,13 @@ impl Collector {
     /// # Errors
     /// No connection, or no answer in time.
     pub async fn probe(&self) -> Result<(), DriverError> {
-        match self {
-            Self::Redis(collector) => collector.probe().await,
-            Self::Sqlite(collector) => collector.probe().await,
-        }
+        self.driver.probe().await
     }
 
     /// The collector's URL without user, password and query.
     #[must_use]
     pub fn target(&self) -> &str {
-        match self {
-            Self::Redis(collector) => collector.target(),
-            Self::Sqlite(collector) => collector.target(),
-        }
+        self.driver.target()
     }
 }
 

@@ -11,7 +11,8 @@ use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::Mutex;
 
 use super::{
-    CONNECT_TIMEOUT, Cause, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer,
+    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX,
+    TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
 use crate::osprofiler::record::Record;
 
@@ -25,7 +26,7 @@ const MEMORY_USAGE_MAX: u64 = 2 * TRACE_BYTES_MAX as u64;
 
 /// A connection to redis; see [`super::Collector`].
 #[derive(Clone)]
-pub struct RedisCollector {
+pub(super) struct RedisCollector {
     shared: Arc<Shared>,
 }
 
@@ -48,11 +49,11 @@ impl RedisCollector {
         Ok(collector)
     }
 
-    pub(super) fn target(&self) -> &str {
+    fn target(&self) -> &str {
         &self.shared.target
     }
 
-    pub(super) async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
         let mut pipeline = redis::pipe();
         for record in records {
             let json = serde_json::to_vec(record).map_err(|error| self.failed("write to", error.into()))?;
@@ -63,7 +64,7 @@ impl RedisCollector {
         self.keep_or_forget(result).await
     }
 
-    pub(super) async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
         let too_large =
             || DriverError::TooLarge { base_id: base_id.to_owned(), target: self.target().to_owned() };
         if self.memory_usage(base_id).await? > MEMORY_USAGE_MAX {
@@ -93,7 +94,12 @@ impl RedisCollector {
         }
     }
 
-    pub(super) async fn probe(&self) -> Result<(), DriverError> {
+    async fn list(&self, _query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
+        let target = self.target().to_owned();
+        Err(DriverError::NotOffered { action: "read from", target, reason: "listing comes next" })
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
         let mut connection = self.connection().await?;
         let ping = redis::cmd("PING");
         let result = answer("read from", self.target(), ping.query_async::<String>(&mut connection)).await;
@@ -159,6 +165,28 @@ impl RedisCollector {
 
     fn failed(&self, action: &'static str, source: Cause) -> DriverError {
         DriverError::Request { action, target: self.target().to_owned(), source }
+    }
+}
+
+impl Driver for RedisCollector {
+    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+        Box::pin(self.write(records))
+    }
+
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.records(base_id))
+    }
+
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+        Box::pin(self.list(query))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn target(&self) -> &str {
+        self.target()
     }
 }
 

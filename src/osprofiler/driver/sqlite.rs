@@ -13,7 +13,10 @@ use sqlx::sqlite::{
 };
 use sqlx::{QueryBuilder, Row, Sqlite};
 
-use super::{CONNECT_TIMEOUT, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer};
+use super::{
+    Answer, CONNECT_TIMEOUT, Driver, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX, TRACE_RECORDS_MAX,
+    TraceQuery, TraceSummary, answer,
+};
 use crate::osprofiler::record::{Info, RECORD_LEN_MAX, Record, RecordError};
 
 /// Rows for each statement: 9 values each, well below SQLite's limit of 32,766.
@@ -42,7 +45,7 @@ const PAGE_LEN: i64 = 2_000;
 
 /// An open database; see [`super::Collector`].
 #[derive(Clone, Debug)]
-pub struct SqliteCollector {
+pub(super) struct SqliteCollector {
     pool: SqlitePool,
     target: String,
 }
@@ -78,11 +81,11 @@ impl SqliteCollector {
         }
     }
 
-    pub(super) fn target(&self) -> &str {
+    fn target(&self) -> &str {
         &self.target
     }
 
-    pub(super) async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
         let write = async {
             let mut transaction = self.pool.begin().await?;
             for rows in records.chunks(ROWS_PER_INSERT) {
@@ -105,7 +108,7 @@ impl SqliteCollector {
         answer("write to", &self.target, write).await
     }
 
-    pub(super) async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
         let measure = sqlx::query_as::<_, (i64, i64)>(MEASURE).bind(base_id).fetch_one(&self.pool);
         let (records, bytes) = answer("read from", &self.target, measure).await?;
         let over = |value: i64, limit: usize| usize::try_from(value).map_or(true, |value| value > limit);
@@ -136,9 +139,36 @@ impl SqliteCollector {
         }
     }
 
-    pub(super) async fn probe(&self) -> Result<(), DriverError> {
+    async fn list(&self, _query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
+        let target = self.target().to_owned();
+        Err(DriverError::NotOffered { action: "read from", target, reason: "listing comes next" })
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
         let select = sqlx::query("SELECT 1 FROM data LIMIT 1").fetch_optional(&self.pool);
         answer("read from", &self.target, select).await.map(|_| ())
+    }
+}
+
+impl Driver for SqliteCollector {
+    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+        Box::pin(self.write(records))
+    }
+
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.records(base_id))
+    }
+
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+        Box::pin(self.list(query))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn target(&self) -> &str {
+        self.target()
     }
 }
 
