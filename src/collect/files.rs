@@ -139,6 +139,11 @@ impl Gathered {
     }
 
     fn add_json(&mut self, value: Value, place: impl Fn() -> String) {
+        // What `redis-cli --json LRANGE` prints are records in strings.
+        let value = match value {
+            Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            value => value,
+        };
         match serde_json::from_value::<Record>(value) {
             Ok(record) if record.timestamp_us().is_some() => self.add(record),
             Ok(_) => self.reject(|| format!("{} has a timestamp that cannot be read", place())),
@@ -182,8 +187,12 @@ fn json(text: &[u8], gathered: &mut Gathered) -> Result<(), FileError> {
         }
         _ => return Err(FileError::Unknown),
     }
-    // Reports come in the order of their tree.
+    // Reports come in the order of their tree, lists of redis newest first.
     for trace in &mut gathered.loaded.traces {
+        let time = |record: Option<&Record>| record.and_then(Record::timestamp_us);
+        if time(trace.records.first()) > time(trace.records.last()) {
+            trace.records.reverse();
+        }
         trace.records.sort_by_key(Record::timestamp_us);
     }
     Ok(())

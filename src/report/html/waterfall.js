@@ -1,11 +1,13 @@
 // ---- waterfall -----------------------------------------------------------------------------
 
+// keystone/public: a service's own name says little without its project's.
+const reporter = ({ project, service }) => [...new Set([project, service])].filter(Boolean).join("/");
 function pointMore(point) {
   const list = make("dl");
   const add = (name, value) => value !== "" && value !== null && list.append(make("dt", {}, name), make("dd", {}, value));
   add("Point", `${point.name} ${point.detail}`);
   add("Error", point.error);
-  add("Reported by", [point.service, point.project, point.host].filter(Boolean).join(" · "));
+  add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
   add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
     : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} of its own`);
   add("Starts", `${point.start_us < 0 ? "-" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);
@@ -79,7 +81,7 @@ function pointRow({ point, children, level }, index, from, scale, length, cut) {
   const label = make("div", { class: "label" });
   label.style.paddingLeft = `min(${level * 12}px, 45%)`;
   label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${point.name}` }) : make("span", { class: "leaf" }));
-  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, make("b", {}, point.name), make("span", { class: "svc" }, ` ${point.service}`), make("span", { class: "dtl" }, point.detail));
+  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, make("b", {}, point.name), make("span", { class: "svc" }, ` ${reporter(point)}`), make("span", { class: "dtl" }, point.detail));
   name.title = point.detail;
   label.append(name);
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
