@@ -271,3 +271,60 @@ fn own_point(node: &Value, info: &Info, base_id: &str, first_unix_us: i64, gathe
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::osprofiler::report::TraceTree;
+    use proptest::prelude::*;
+
+    fn load_bytes(bytes: &[u8]) -> Result<Loaded, FileError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        load(file.path())
+    }
+
+    const RAW: &str = include_str!("../../tests/vectors/traces/get-v3.redis-raw.json");
+    const REPORT: &str = include_str!("../../tests/vectors/traces/get-v3.report.json");
+    const LOG: &str = include_str!("../../tests/vectors/mistral/1-seed-doc.log");
+
+    #[test]
+    fn every_form_gives_the_same_trace() {
+        let raw = load_bytes(RAW.as_bytes()).unwrap();
+        assert_eq!((raw.traces.len(), raw.traces[0].records.len(), raw.malformed), (1, 2, 0));
+        let records = &raw.traces[0].records;
+        assert_eq!(records[0].name, "wsgi-start");
+        let array = serde_json::to_string(records).unwrap();
+        let lines: Vec<String> = records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+        let stored = serde_json::json!({"trace_id": records[0].base_id, "state": "complete", "records": records});
+        let with_mark = format!("\u{feff}\n {array}");
+        for form in [REPORT, &array, &lines.join("\n"), &lines.join("\r\n\n"), &stored.to_string(), &with_mark] {
+            assert_eq!(load_bytes(form.as_bytes()).unwrap().traces, raw.traces, "{form}");
+        }
+        assert_eq!(load_bytes(b"").unwrap().traces, []);
+        assert!(matches!(load_bytes(b"{\"a\": 1}"), Err(FileError::Unknown)));
+        assert!(matches!(load_bytes(b"{\"a\": "), Err(FileError::Json(_))));
+        let nested = format!("{{\"children\": {}{}}}", "[{\"info\":{},\"children\":".repeat(200), "1".repeat(3));
+        assert!(matches!(load_bytes(nested.as_bytes()), Err(FileError::Json(_))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn no_file_is_a_panic(
+            which in 0..3usize, cut in any::<prop::sample::Index>(), bytes: Vec<u8>, drop in 0..40usize,
+        ) {
+            let text = [RAW, REPORT, LOG][which].as_bytes();
+            let at = cut.index(text.len());
+            let rest = &text[(at + drop).min(text.len())..];
+            for content in [bytes.clone(), [&text[..at], &bytes, rest].concat()] {
+                if let Ok(loaded) = load_bytes(&content) {
+                    for trace in loaded.traces {
+                        prop_assert!(TraceTree::build(&trace.records).points.len() <= trace.records.len());
+                    }
+                }
+            }
+        }
+    }
+}
