@@ -1,6 +1,7 @@
 //! Rank 8: why the slow iterations were slow. Nothing here may do I/O.
 
 pub mod attribution;
+pub mod breakdown;
 pub mod call_stats;
 pub mod critical_path;
 pub mod culprit;
