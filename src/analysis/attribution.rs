@@ -103,7 +103,13 @@ pub struct Cause {
 /// Compares. `kinds` is how many kinds there are, `incomplete` the larger share of a side's traces that were
 /// left out. `seed` makes the bounds the same each time.
 #[must_use]
-pub fn compare(slow: &[Breakdown], fast: &[Breakdown], kinds: usize, incomplete: f64, seed: u64) -> Attribution {
+pub fn compare(
+    slow: &[Breakdown],
+    fast: &[Breakdown],
+    kinds: usize,
+    incomplete: f64,
+    seed: u64,
+) -> Attribution {
     let (slow_table, fast_table) = (Table::new(slow, kinds), Table::new(fast, kinds));
     let (slow_us, fast_us) = (mean(&slow_table.totals), mean(&fast_table.totals));
     let unsupported = match () {
@@ -117,7 +123,8 @@ pub fn compare(slow: &[Breakdown], fast: &[Breakdown], kinds: usize, incomplete:
         let delta = |kind: usize| mean(&slow_table.exclusive[kind]) - mean(&fast_table.exclusive[kind]);
         let mut order: Vec<(usize, f64)> = (0..kinds).map(|kind| (kind, delta(kind))).collect();
         order.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        let largest: Vec<usize> = order.iter().take(CAUSES_MAX).filter(|(_, us)| *us > 0.0).map(|(k, _)| *k).collect();
+        let largest: Vec<usize> =
+            order.iter().take(CAUSES_MAX).filter(|(_, us)| *us > 0.0).map(|(k, _)| *k).collect();
         let bounds = shares(&slow_table, &fast_table, &largest, seed);
         let agreed = (0..kinds)
             .map(|kind| (kind, mean(&slow_table.own[kind]) - mean(&fast_table.own[kind])))
@@ -149,7 +156,8 @@ struct Table {
 impl Table {
     fn new(traces: &[Breakdown], kinds: usize) -> Self {
         let zeros = || vec![vec![0.0; traces.len()]; kinds];
-        let mut table = Self { exclusive: zeros(), own: zeros(), calls: zeros(), totals: vec![0.0; traces.len()] };
+        let mut table =
+            Self { exclusive: zeros(), own: zeros(), calls: zeros(), totals: vec![0.0; traces.len()] };
         for (number, trace) in traces.iter().enumerate() {
             for part in trace.parts.iter().filter(|part| part.kind < kinds) {
                 table.exclusive[part.kind][number] += part.exclusive_us;
@@ -258,7 +266,8 @@ mod tests {
 
     /// A trace of (exclusive time, calls) for each kind.
     fn trace(parts: &[(f64, f64)]) -> Breakdown {
-        let part = |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
+        let part =
+            |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
         Breakdown { parts: parts.iter().enumerate().map(part).collect() }
     }
 

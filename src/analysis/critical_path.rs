@@ -78,7 +78,8 @@ fn clamped(spans: &[Span]) -> Vec<Span> {
         let (low, high) = bounds.map_or((i64::MIN, i64::MAX), |parent| (parent.start_us, parent.end_us));
         let start_us = span.start_us.clamp(low, high);
         let end_us = span.end_us.clamp(start_us, high.max(start_us));
-        let parent = if index == 0 { None } else { Some(span.parent.filter(|&parent| parent < index).unwrap_or(0)) };
+        let parent =
+            if index == 0 { None } else { Some(span.parent.filter(|&parent| parent < index).unwrap_or(0)) };
         inside.push(Span { parent, start_us, end_us });
     }
     inside

@@ -15,6 +15,8 @@ use crate::measure::sample::{Ended, IterationSample};
 
 /// Time slices within which slow and typical iterations are matched.
 const SLICES: usize = 20;
+/// Slow iterations whose traces are fetched at most, and as many typical ones.
+pub const SLOW_MAX: usize = 200;
 /// Failed iterations that are fetched at most.
 const FAILED_MAX: usize = 50;
 
@@ -76,7 +78,8 @@ pub fn choose(aggregate: &Aggregate, log: &Path, limit: usize) -> Result<Vec<Cho
     let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
     let known: HashSet<(u16, u64)> =
         chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
-    let slowest = aggregate.slowest.iter().filter(|sample| !known.contains(&(sample.workload, sample.number)));
+    let slowest =
+        aggregate.slowest.iter().filter(|sample| !known.contains(&(sample.workload, sample.number)));
     chosen.extend(slowest.map(|sample| Chosen { sample: sample.clone(), side: Side::Slowest }));
     Ok(chosen)
 }

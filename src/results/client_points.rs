@@ -45,7 +45,14 @@ pub fn records(header: &Header, sample: &IterationSample, failure: Option<&Failu
         let start_ns = sample.start_ns.saturating_add(action.offset_ns);
         let info = json!({"name": name, "request_line": request});
         let stop = Some(stop_info(action));
-        client.add(ACTION, &id, &iteration, (start_ns, start_ns.saturating_add(action.duration_ns)), info, stop);
+        client.add(
+            ACTION,
+            &id,
+            &iteration,
+            (start_ns, start_ns.saturating_add(action.duration_ns)),
+            info,
+            stop,
+        );
         client.phases(place, action, start_ns, &id);
     }
     client.records
@@ -103,7 +110,15 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn add(&mut self, name: &str, id: &str, parent: &str, time_ns: (u64, u64), info: Value, stop: Option<Value>) {
+    fn add(
+        &mut self,
+        name: &str,
+        id: &str,
+        parent: &str,
+        time_ns: (u64, u64),
+        info: Value,
+        stop: Option<Value>,
+    ) {
         let ids = (self.point(0), id, parent);
         let anchor_ns = self.header.started_unix_ns;
         let mut record = |suffix: &str, at_ns: u64, info: Option<Value>| {
