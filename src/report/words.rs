@@ -152,9 +152,10 @@ pub fn comparison(comparison: &Comparison) -> String {
             ),
         };
         return format!(
-            "{head}; {} explains {} of it, because {}{others}.",
+            "{head}; {} explains {:.0} % of it (at least {:.0} %), because {}{others}.",
             kind_name(first),
-            share(first),
+            first.share * 100.0,
+            first.share_low * 100.0,
             why(first)
         );
     }
