@@ -86,8 +86,6 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
         }
     }
     let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
-    let known: HashSet<(u16, u64)> =
-        chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
     let mut known: HashSet<(u16, u64)> =
         chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
     for sample in aggregate.slowest.iter().chain(&others.kept) {
