@@ -28,6 +28,8 @@ pub const QUEUE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 const BATCH_LEN_MAX: usize = 2_048;
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
+/// How often a collector that works may refuse the same records.
+const REFUSALS_MAX: u32 = 3;
 /// How long [`QueueNotifier::shutdown`] goes on writing what waits.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -259,6 +261,14 @@ fn size_bytes(record: &Record) -> u64 {
     bytes as u64
 }
 
+/// What became of some records of a batch.
+enum Part {
+    Written,
+    /// The collector works, but does not take all of these.
+    Refused,
+    GivenUp,
+}
+
 struct Writer {
     collector: Collector,
     items: mpsc::Receiver<Item>,
@@ -306,26 +316,59 @@ impl Writer {
         }
         let written = match deadline {
             None => self.write_at_last(batch).await,
-            Some(deadline) => Instant::now() < deadline && self.try_write(batch).await.is_ok(),
+            Some(deadline) if Instant::now() < deadline => self.write_once(batch).await,
+            Some(_) => 0,
         };
-        Counts::add(if written { &self.counts.written } else { &self.counts.dropped }, batch.len());
+        Counts::add(&self.counts.written, written);
+        Counts::add(&self.counts.dropped, batch.len() - written);
         let bytes = batch.drain(..).map(|record| size_bytes(&record)).sum();
         self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    async fn write_once(&self, batch: &[Record]) -> usize {
+        if self.try_write(batch).await.is_ok() { batch.len() } else { 0 }
+    }
+
     /// Tries until the batch is written or shutdown begins; meanwhile the queue fills and drops.
-    async fn write_at_last(&self, batch: &[Record]) -> bool {
+    /// Records that a working collector refuses are left out: they are found by halving.
+    async fn write_at_last(&self, batch: &[Record]) -> usize {
+        let mut written = 0;
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            match self.write_part(part).await {
+                Part::Written => written += part.len(),
+                Part::Refused if part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    parts.extend([second, first]);
+                }
+                Part::Refused | Part::GivenUp => {}
+            }
+        }
+        written
+    }
+
+    async fn write_part(&self, part: &[Record]) -> Part {
         let mut retry_after = RETRY_AFTER_MIN;
-        while let Err(error) = self.try_write(batch).await {
+        let mut refusals = 0;
+        while let Err(error) = self.try_write(part).await {
             if !error.is_transient() {
-                return false;
+                return Part::GivenUp;
+            }
+            // An answer that is an error may be about the records, unless nothing works.
+            if matches!(error, DriverError::Request { .. }) && self.collector.probe().await.is_ok() {
+                refusals += 1;
+                if refusals == REFUSALS_MAX {
+                    return Part::Refused;
+                }
             }
             tokio::select! {
-                () = self.stop.cancelled() => return self.try_write(batch).await.is_ok(),
+                () = self.stop.cancelled() => {
+                    return if self.write_once(part).await > 0 { Part::Written } else { Part::GivenUp };
+                }
                 () = sleep(retry_after) => retry_after = (retry_after * 2).min(RETRY_AFTER_MAX),
             }
         }
-        true
+        Part::Written
     }
 
     async fn try_write(&self, batch: &[Record]) -> Result<(), DriverError> {

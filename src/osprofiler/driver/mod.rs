@@ -180,6 +180,12 @@ impl Collector {
         Ok(Self { driver })
     }
 
+    /// A collector of another kind than those known here.
+    #[must_use]
+    pub fn of(driver: Arc<dyn Driver>) -> Self {
+        Self { driver }
+    }
+
     /// True when [`Collector::connect`] knows the kind of collector.
     #[must_use]
     pub fn supports(connection: &str) -> bool {
