@@ -23,6 +23,7 @@ mod profiling;
 mod real_keystone;
 mod real_osprofiler;
 mod real_servers;
+mod real_service;
 mod recording;
 mod schema;
 mod server;

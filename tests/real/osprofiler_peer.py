@@ -14,6 +14,9 @@ is a JSON object; each is answered by one line, until the end of the input:
         {"base_id": B}; optional: base_id, parent_id, project, service, host
         POINT: {"name": N}; optional: info, stop_info (objects), sleep_ms (spent inside, before
         the children), children (list of POINT), open (true: its stop is not recorded)
+    {"op": "call", "connection_string": C, "hmac_key": K, "url": U}
+        {"base_id": B, "status": S, "body": T}: requests.get(U) with the library's integration of
+        requests, below a point "client"; optional: project, service, host
 
 A request that fails is answered by {"error": ...}; the next one is read all the same.
 """
@@ -28,7 +31,9 @@ sys.dont_write_bytecode = True  # the caller's directories stay as they are
 from oslo_config import cfg  # noqa: E402
 from osprofiler import drivers  # noqa: E402,F401  registers the drivers
 from osprofiler import notifier, opts, profiler, web  # noqa: E402
+from osprofiler import requests as profiled_requests  # noqa: E402
 from osprofiler.drivers import base  # noqa: E402
+import requests  # noqa: E402
 import webob  # noqa: E402
 
 
@@ -103,7 +108,31 @@ def write_points(points):
             profiler.stop(info=point.get("stop_info"))
 
 
-OPERATIONS = {"sign": sign, "verify": verify, "report": report, "write": write}
+@contextlib.contextmanager
+def traced_requests():
+    send = requests.adapters.HTTPAdapter.send
+    profiled_requests.enable()
+    try:
+        yield
+    finally:
+        requests.adapters.HTTPAdapter.send = send
+
+
+def call(request):
+    origin = {key: request[key] for key in ("project", "service", "host") if key in request}
+    driver = base.get_driver(request["connection_string"], **origin)
+    profiler.init(request["hmac_key"])
+    with notifying(driver.notify), traced_requests():
+        with profiler.Trace("client", info={"url": request["url"]}):
+            response = requests.get(request["url"], timeout=10)
+    return {
+        "base_id": profiler.get().get_base_id(),
+        "status": response.status_code,
+        "body": response.text,
+    }
+
+
+OPERATIONS = {"sign": sign, "verify": verify, "report": report, "write": write, "call": call}
 
 
 def main():

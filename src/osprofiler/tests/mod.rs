@@ -4,11 +4,11 @@ mod ambient;
 mod clients;
 mod collectors;
 mod headers;
+mod instrumented;
 mod middleware;
 mod notifiers;
 mod profilers;
 mod programs;
-mod spans;
 mod trees;
 
 use std::sync::{Arc, Mutex};
