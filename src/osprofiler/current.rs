@@ -137,7 +137,7 @@ impl Drop for Flow {
     fn drop(&mut self) {
         let busy_ns = self.busy_ns();
         while let Some(Started { mut scope, busy_before_ns }) = self.started.pop() {
-            scope.was_busy(busy_ns - busy_before_ns);
+            scope.was_busy(busy_ns.saturating_sub(busy_before_ns));
             scope.did_not_panic();
             scope.trace().note(UNSTOPPED, true.into());
         }

@@ -21,6 +21,7 @@ mod metrics;
 mod mutations;
 mod profiling;
 mod real_keystone;
+mod real_middleware;
 mod real_osprofiler;
 mod real_servers;
 mod real_service;
