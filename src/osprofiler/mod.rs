@@ -16,6 +16,7 @@ pub mod driver;
 pub mod http_client;
 pub mod instrument;
 pub mod notifier;
+pub mod profile_log;
 pub mod profiler;
 pub mod record;
 pub mod report;

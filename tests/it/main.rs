@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
 mod bad_input;
+mod browser;
 mod canary;
 mod command_line;
 mod demo;
@@ -31,3 +32,4 @@ mod server;
 mod signals;
 mod support;
 mod tidy;
+mod trace_commands;

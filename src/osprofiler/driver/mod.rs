@@ -4,6 +4,7 @@
 //! only one that names the storage's crate. Every call has a time limit, every answer a size
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
+mod file;
 mod redis;
 mod sqlite;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::file::FileCollector;
 use self::redis::RedisCollector;
 use self::sqlite::SqliteCollector;
 use super::record::{Record, RecordError};
@@ -83,8 +85,8 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are redis://[:password@]host[:port][/db] and \
-         sqlite://PATH"
+        "use a collector with `{scheme}`: supported are redis://[:password@]host[:port][/db], \
+         sqlite://PATH and file://PATH"
     )]
     Unsupported {
         /// What stands before `://`.
@@ -172,6 +174,7 @@ impl Collector {
         let url = connection.expose();
         let target = redacted_url(url);
         let driver: Arc<dyn Driver> = match url.split_once("://") {
+            Some(("file", path)) => Arc::new(FileCollector::connect(path, target).await?),
             Some(("redis", _)) => Arc::new(RedisCollector::connect(url, target).await?),
             Some(("sqlite", path)) => Arc::new(SqliteCollector::connect(path, target).await?),
             Some((scheme, _)) => return Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
@@ -189,7 +192,7 @@ impl Collector {
     /// True when [`Collector::connect`] knows the kind of collector.
     #[must_use]
     pub fn supports(connection: &str) -> bool {
-        matches!(connection.split_once("://"), Some(("redis" | "sqlite", _)))
+        matches!(connection.split_once("://"), Some(("file" | "redis" | "sqlite", _)))
     }
 
     /// Stores records. After an error, some of them may be stored.
