@@ -31,21 +31,25 @@ fn id() -> impl Strategy<Value = String> {
 /// JSON objects with some keys, in any order, perhaps twice, perhaps damaged.
 fn json_text() -> impl Strategy<Value = String> {
     let key = prop_oneof![
-        8 => Just("base_id"), 6 => Just("parent_id"), 1 => Just("hmac_key"), 1 => Just("other"), 1 => Just(""),
+        8 => Just("base_id"),
+        6 => Just("parent_id"),
+        1 => Just("hmac_key"),
+        1 => Just("other"),
+        1 => Just(""),
     ];
     let entry = (key, id()).prop_map(|(key, value)| format!("\"{key}\": {value}"));
-    let object = prop::collection::vec(entry, 0..4).prop_map(|entries| format!("{{{}}}", entries.join(", ")));
-    prop_oneof![
-        12 => object.clone(),
-        1 => (object.clone(), 0_usize..60).prop_map(|(mut text, at)| {
-            text.truncate((0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
-            text
-        }),
-        1 => object.clone().prop_map(|text| format!("[{text}]")),
-        1 => object.prop_map(|text| format!(" \t{text}\n")),
-        1 => Just("7".to_owned()),
-        1 => Just(String::new()),
-    ]
+    let entries = prop::collection::vec(entry, 0..4);
+    (entries, 0_u8..16, 0_usize..60).prop_map(|(entries, damage, at)| {
+        let text = format!("{{{}}}", entries.join(", "));
+        match damage {
+            0 => text.chars().take(at).collect(),
+            1 => format!("[{text}]"),
+            2 => format!(" \t{text}\n"),
+            3 => "7".to_owned(),
+            4 => String::new(),
+            _ => text,
+        }
+    })
 }
 
 /// How the text is written in the header.

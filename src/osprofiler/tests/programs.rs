@@ -139,6 +139,16 @@ async fn one(names: &Arc<Names>, step: Step, parent: usize) {
         Step::Filtered(steps) => {
             run(Arc::clone(names), steps, parent).instrument(tracing::trace_span!("filtered")).await;
         }
+        Step::Yield => tokio::task::yield_now().await,
+        Step::Tasks(_) | Step::Join(..) | Step::Blocking(_) => concurrent(names, step, parent).await,
+        Step::Cancelled(..) | Step::Panic(_) | Step::SyncPanic(_) | Step::Unstopped(_) | Step::ExtraStop => {
+            irregular(names, step, parent).await;
+        }
+    }
+}
+
+async fn concurrent(names: &Arc<Names>, step: Step, parent: usize) {
+    match step {
         Step::Tasks(tasks) => {
             let spawn = |steps| {
                 let work = run(Arc::clone(names), steps, parent).in_current_trace();
@@ -158,6 +168,16 @@ async fn one(names: &Arc<Names>, step: Step, parent: usize) {
             let work = profiler::inherited(move || sync(&names, parent, depth));
             tokio::task::spawn_blocking(work).await.unwrap();
         }
+        _ => unreachable!("{step:?} is for another function"),
+    }
+}
+
+async fn irregular(names: &Arc<Names>, step: Step, parent: usize) {
+    let below = |steps: Vec<Step>| {
+        let (number, name) = names.next(parent);
+        (name, run(Arc::clone(names), steps, number))
+    };
+    match step {
         Step::Cancelled(steps, polls) => {
             let (name, work) = below(steps);
             let mut work = Box::pin(profiler::trace(name, (), async {
@@ -202,7 +222,7 @@ async fn one(names: &Arc<Names>, step: Step, parent: usize) {
             profiler::trace(name, (), work).await;
         }
         Step::ExtraStop => async { profiler::stop(()) }.in_current_trace().await,
-        Step::Yield => tokio::task::yield_now().await,
+        _ => unreachable!("{step:?} is for another function"),
     }
 }
 
