@@ -23,6 +23,7 @@ mod profiling;
 mod real_keystone;
 mod real_osprofiler;
 mod real_servers;
+mod real_stores;
 mod recording;
 mod schema;
 mod server;

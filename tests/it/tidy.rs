@@ -30,8 +30,25 @@ const OWNERS: [(&str, &[&str]); 11] = [
     ("reqwest::", &["client/plain.rs"]),
     ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs", "cli/metrics.rs"]),
-    ("redis::", &["osprofiler/driver/redis.rs", "osprofiler/driver/mod.rs"]),
-    ("sqlx::", &["osprofiler/driver/sqlite.rs"]),
+    (
+        "redis::",
+        &[
+            "osprofiler/driver/mod.rs",
+            "osprofiler/driver/redis/legacy.rs",
+            "osprofiler/driver/redis/list.rs",
+            "osprofiler/driver/redis/mod.rs",
+            "osprofiler/driver/redis/url.rs",
+        ],
+    ),
+    (
+        "sqlx::",
+        &[
+            "osprofiler/driver/sql/engine.rs",
+            "osprofiler/driver/sql/mysql.rs",
+            "osprofiler/driver/sql/postgres.rs",
+            "osprofiler/driver/sql/sqlite.rs",
+        ],
+    ),
     ("saphyr_parser::", &["base/yaml.rs"]),
     ("annotate_snippets::", &["base/diagnostics.rs"]),
     // No duration may come from the wall clock.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Stops what up.sh started in the same REAL_DIR (default: .real in the repository).
+# Stops what up.sh and stores.sh started in the same REAL_DIR (default: .real in the repository).
 # The installed software, databases and keys stay, so the next start is quick; to forget
 # them too, delete the directory. Running this twice, or with nothing started, is fine.
 
@@ -12,3 +12,7 @@ open_dir
 for name in placement keystone redis; do   # the collector last: traced services fail without it
   stop "$name"
 done
+for name in stores-sentinel stores-redis stores-mariadb stores-postgres; do
+  stop "$name"
+done
+forget_stores

@@ -5,7 +5,7 @@
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
 mod redis;
-mod sqlite;
+mod sql;
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::redis::RedisCollector;
-use self::sqlite::SqliteCollector;
+use self::sql::SqlCollector;
 use super::record::{Record, RecordError};
 use crate::base::secret::{Secret, redacted_url};
 
@@ -24,6 +24,8 @@ use crate::base::secret::{Secret, redacted_url};
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one answer of a collector may take.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long listing traces may take, which can need many answers.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longer traces are refused.
 pub const TRACE_RECORDS_MAX: usize = 100_000;
 /// Larger traces (bytes of JSON) are refused.
@@ -83,8 +85,8 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are redis://[:password@]host[:port][/db] and \
-         sqlite://PATH"
+        "use a collector with `{scheme}`: supported are redis://, rediss://, redissentinel://, mysql://, \
+         postgresql:// and sqlite://PATH"
     )]
     Unsupported {
         /// What stands before `://`.
@@ -172,8 +174,12 @@ impl Collector {
         let url = connection.expose();
         let target = redacted_url(url);
         let driver: Arc<dyn Driver> = match url.split_once("://") {
-            Some(("redis", _)) => Arc::new(RedisCollector::connect(url, target).await?),
-            Some(("sqlite", path)) => Arc::new(SqliteCollector::connect(path, target).await?),
+            Some((scheme, _)) if RedisCollector::handles(scheme) => {
+                Arc::new(RedisCollector::connect(url, target).await?)
+            }
+            Some((scheme, _)) if SqlCollector::handles(scheme) => {
+                Arc::new(SqlCollector::connect(url, target).await?)
+            }
             Some((scheme, _)) => return Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
             None => return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() }),
         };
@@ -183,7 +189,9 @@ impl Collector {
     /// True when [`Collector::connect`] knows the kind of collector.
     #[must_use]
     pub fn supports(connection: &str) -> bool {
-        matches!(connection.split_once("://"), Some(("redis" | "sqlite", _)))
+        connection
+            .split_once("://")
+            .is_some_and(|(scheme, _)| RedisCollector::handles(scheme) || SqlCollector::handles(scheme))
     }
 
     /// Stores records. After an error, some of them may be stored.

@@ -1,6 +1,7 @@
 //! Checks against what the real programs produced (`tests/vectors`), and against hostile input.
 
 mod collectors;
+mod collectors_sqlite;
 mod headers;
 mod middleware;
 mod profilers;
