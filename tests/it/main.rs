@@ -10,6 +10,7 @@ mod demo;
 mod deployments;
 mod differential;
 mod dns;
+mod elasticsearch;
 mod export;
 mod faults;
 mod h2_server;

@@ -27,7 +27,7 @@ const LINES_MAX: usize = 600;
 const OWNERS: [(&str, &[&str]); 11] = [
     ("h2::", &["client/http2.rs", "client/error.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
-    ("reqwest::", &["client/plain.rs"]),
+    ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs"]),
     ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs", "cli/metrics.rs"]),
     (

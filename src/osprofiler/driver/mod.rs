@@ -4,6 +4,8 @@
 //! only one that names the storage's crate. Every call has a time limit, every answer a size
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
+mod elasticsearch;
+mod http;
 mod redis;
 mod sql;
 
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::elasticsearch::ElasticsearchCollector;
 use self::redis::RedisCollector;
 use self::sql::SqlCollector;
 use super::record::{Record, RecordError};
@@ -85,7 +88,7 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are redis://, rediss://, redissentinel://, mysql://, \
+        "use a collector with `{scheme}`: supported are elasticsearch://, redis://, rediss://, redissentinel://, mysql://, \
          postgresql:// and sqlite://PATH"
     )]
     Unsupported {
@@ -138,6 +141,18 @@ pub enum DriverError {
         #[source]
         source: Cause,
     },
+    /// An answer by HTTP that is a refusal.
+    #[error("{action} the collector {target}: it answers HTTP {status}{reason}")]
+    Status {
+        /// `write to` or `read from`.
+        action: &'static str,
+        /// The collector, redacted.
+        target: String,
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of what it says, after a colon; or nothing.
+        reason: String,
+    },
     /// A trace over the limits.
     #[error(
         "read trace {base_id} from the collector {target}: it is over the limit of \
@@ -174,6 +189,9 @@ impl Collector {
         let url = connection.expose();
         let target = redacted_url(url);
         let driver: Arc<dyn Driver> = match url.split_once("://") {
+            Some((scheme, _)) if ElasticsearchCollector::handles(scheme) => {
+                Arc::new(ElasticsearchCollector::connect(url, target).await?)
+            }
             Some((scheme, _)) if RedisCollector::handles(scheme) => {
                 Arc::new(RedisCollector::connect(url, target).await?)
             }
@@ -189,9 +207,11 @@ impl Collector {
     /// True when [`Collector::connect`] knows the kind of collector.
     #[must_use]
     pub fn supports(connection: &str) -> bool {
-        connection
-            .split_once("://")
-            .is_some_and(|(scheme, _)| RedisCollector::handles(scheme) || SqlCollector::handles(scheme))
+        connection.split_once("://").is_some_and(|(scheme, _)| {
+            ElasticsearchCollector::handles(scheme)
+                || RedisCollector::handles(scheme)
+                || SqlCollector::handles(scheme)
+        })
     }
 
     /// Stores records. After an error, some of them may be stored.
@@ -240,7 +260,11 @@ impl DriverError {
     /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. })
+        match self {
+            Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..),
+            _ => false,
+        }
     }
 
     /// The error and its causes on one line, each once.

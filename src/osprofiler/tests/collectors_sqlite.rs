@@ -72,7 +72,7 @@ async fn traces_are_listed_newest_first() {
     // Encoded once, by a writer that is not OSProfiler's.
     run(
         &pool,
-        "INSERT INTO data (base_id, timestamp, data) VALUES ('once', 'T', '{\"info\": {\"etype\":\"E\"}}')",
+        "INSERT INTO data (base_id, timestamp, name, data) VALUES ('once', 'T', 'a-stop', '{\"info\": {\"etype\":\"E\"}}')",
     )
     .await;
     let failed = collector.list(&TraceQuery { errors_only: true, limit: 100 }).await.unwrap();

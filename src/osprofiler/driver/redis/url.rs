@@ -41,7 +41,7 @@ pub(super) struct Target {
 /// Who gives connections.
 pub(super) enum Source {
     /// The redis itself.
-    Direct(Client),
+    Direct(Box<Client>),
     /// Sentinels, which know the redis that is the master at the moment.
     Sentinel(Box<tokio::sync::Mutex<SentinelClient>>),
 }
@@ -85,7 +85,7 @@ pub(super) fn parse(connection: &str) -> Result<Target, &'static str> {
             Client::open(info.set_redis_settings(settings)).map_err(|_| FORM)?
         }
     };
-    Ok(Target { source: Source::Direct(client), filter_error_trace: options.filter_error_trace })
+    Ok(Target { source: Source::Direct(Box::new(client)), filter_error_trace: options.filter_error_trace })
 }
 
 fn open_tls(

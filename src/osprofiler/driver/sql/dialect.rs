@@ -10,9 +10,9 @@ pub(super) const COLUMNS: [&str; 9] =
     ["timestamp", "base_id", "parent_id", "trace_id", "project", "host", "service", "name", "data"];
 
 /// A failed point, in `data` encoded twice (a backslash before the quote) or once.
-const ETYPE_PATTERNS: [&str; 2] = ["%\"etype_\": %", "%\"etype\":%"];
-/// As the first, from writers that leave no blank after the colon.
-const ETYPE_PATTERN_TIGHT: &str = "%\"etype_\":%";
+const ETYPE_PATTERNS: [&str; 2] = ["%\"etype_\":%", "%\"etype\":%"];
+/// Only the record of a stop can tell of a failure, and `data` is long.
+const STOP_PATTERN: &str = "%stop";
 
 /// How one database says it.
 pub(super) struct Dialect {
@@ -159,14 +159,14 @@ impl Dialect {
     /// 1), id of its first record.
     pub(super) fn summaries(&self, base_ids: &[String]) -> Statement {
         let mut values: Vec<Value> =
-            [ETYPE_PATTERNS[0], ETYPE_PATTERNS[1], ETYPE_PATTERN_TIGHT].map(Value::from).to_vec();
+            [STOP_PATTERN, ETYPE_PATTERNS[0], ETYPE_PATTERNS[1]].map(Value::from).to_vec();
         values.extend(base_ids.iter().map(|id| id.as_str().into()));
         let data = self.as_text("data");
         let text = format!(
             "SELECT base_id, min(timestamp), {}, {}, {} FROM data WHERE base_id IN ({}) GROUP BY base_id",
             self.as_text("count(*)"),
             self.as_text(&format!(
-                "max(CASE WHEN {data} LIKE {} OR {data} LIKE {} OR {data} LIKE {} THEN 1 ELSE 0 END)",
+                "max(CASE WHEN name LIKE {} AND ({data} LIKE {} OR {data} LIKE {}) THEN 1 ELSE 0 END)",
                 (self.placeholder)(1),
                 (self.placeholder)(2),
                 (self.placeholder)(3),
