@@ -4,8 +4,16 @@
 //! only one that names the storage's crate. Every call has a time limit, every answer a size
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
+mod http;
+mod jaeger;
+#[cfg(feature = "messaging")]
+mod messaging;
+#[cfg(feature = "mongodb")]
+mod mongodb;
+mod otlp;
 mod redis;
 mod sqlite;
+mod tempo;
 
 use std::error::Error;
 use std::fmt;
@@ -15,8 +23,15 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::jaeger::JaegerCollector;
+#[cfg(feature = "messaging")]
+use self::messaging::MessagingCollector;
+#[cfg(feature = "mongodb")]
+use self::mongodb::MongoCollector;
+use self::otlp::OtlpCollector;
 use self::redis::RedisCollector;
 use self::sqlite::SqliteCollector;
+use self::tempo::TempoCollector;
 use super::record::{Record, RecordError};
 use crate::base::secret::{Secret, redacted_url};
 
@@ -44,6 +59,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>>;
     /// Asks for a sign of life.
     fn probe(&self) -> Answer<'_, ()>;
+    /// Writes what waits inside of the driver, before it ends.
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// The collector's URL without user, password and query.
     fn target(&self) -> &str;
 }
@@ -83,12 +102,24 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are redis://[:password@]host[:port][/db] and \
-         sqlite://PATH"
+        "use a collector with `{scheme}`: supported are jaeger://host[:port], \
+         messaging://user:password@host[:port][/vhost], mongodb://host[:port], otlp://host[:port], \
+         redis://[:password@]host[:port][/db], sqlite://PATH and tempo://host[:port]"
     )]
     Unsupported {
         /// What stands before `://`.
         scheme: String,
+    },
+    /// A kind of collector that this build leaves out.
+    #[error(
+        "use a collector with `{scheme}`: this bench was built without it; build one with \
+         `cargo build --release --features {feature}`"
+    )]
+    NotBuilt {
+        /// What stands before `://`, with it.
+        scheme: String,
+        /// The cargo feature.
+        feature: &'static str,
     },
     /// The storage cannot do that.
     #[error("{action} the collector {target}: {reason}")]
@@ -136,6 +167,28 @@ pub enum DriverError {
         #[source]
         source: Cause,
     },
+    /// An answer by HTTP that is a refusal.
+    #[error("{action} the collector {target}: it answers HTTP {status}{reason}")]
+    Status {
+        /// `write to` or `read from`.
+        action: &'static str,
+        /// The collector, redacted.
+        target: String,
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of what it says, after a colon; or nothing.
+        reason: String,
+    },
+    /// Spans that a backend took the request with, but not them.
+    #[error("write to the collector {target}: it rejects {spans} spans: {reason}")]
+    Rejected {
+        /// The collector, redacted.
+        target: String,
+        /// How many.
+        spans: u64,
+        /// Why, in its words.
+        reason: String,
+    },
     /// A trace over the limits.
     #[error(
         "read trace {base_id} from the collector {target}: it is over the limit of \
@@ -172,8 +225,23 @@ impl Collector {
         let url = connection.expose();
         let target = redacted_url(url);
         let driver: Arc<dyn Driver> = match url.split_once("://") {
+            Some(("jaeger" | "jaeger+https", _)) => Arc::new(JaegerCollector::connect(url, target).await?),
+            #[cfg(feature = "messaging")]
+            Some(("messaging" | "messaging+amqps", _)) => {
+                Arc::new(MessagingCollector::connect(url, target).await?)
+            }
+            #[cfg(feature = "mongodb")]
+            Some(("mongodb" | "mongodb+srv", _)) => Arc::new(MongoCollector::connect(url, target).await?),
+            Some(("otlp" | "otlps", _)) => Arc::new(OtlpCollector::connect(url, target).await?),
             Some(("redis", _)) => Arc::new(RedisCollector::connect(url, target).await?),
             Some(("sqlite", path)) => Arc::new(SqliteCollector::connect(path, target).await?),
+            Some(("tempo" | "tempo+https", _)) => Arc::new(TempoCollector::connect(url, target).await?),
+            #[cfg(not(feature = "messaging"))]
+            Some((scheme @ ("messaging" | "messaging+amqps"), _)) => {
+                return Err(not_built(scheme, "messaging"));
+            }
+            #[cfg(not(feature = "mongodb"))]
+            Some((scheme @ ("mongodb" | "mongodb+srv"), _)) => return Err(not_built(scheme, "mongodb")),
             Some((scheme, _)) => return Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
             None => return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() }),
         };
@@ -183,7 +251,24 @@ impl Collector {
     /// True when [`Collector::connect`] knows the kind of collector.
     #[must_use]
     pub fn supports(connection: &str) -> bool {
-        matches!(connection.split_once("://"), Some(("redis" | "sqlite", _)))
+        matches!(
+            connection.split_once("://"),
+            Some((
+                "jaeger"
+                    | "jaeger+https"
+                    | "messaging"
+                    | "messaging+amqps"
+                    | "mongodb"
+                    | "mongodb+srv"
+                    | "otlp"
+                    | "otlps"
+                    | "redis"
+                    | "sqlite"
+                    | "tempo"
+                    | "tempo+https",
+                _
+            ))
+        )
     }
 
     /// Stores records. After an error, some of them may be stored.
@@ -221,6 +306,15 @@ impl Collector {
         self.driver.probe().await
     }
 
+    /// Writes what waits inside of the driver: points of which only the start came. Call it before the
+    /// last clone is dropped; [`super::notifier::QueueNotifier::shutdown`] does.
+    ///
+    /// # Errors
+    /// As [`Collector::write`].
+    pub async fn flush(&self) -> Result<(), DriverError> {
+        self.driver.flush().await
+    }
+
     /// The collector's URL without user, password and query.
     #[must_use]
     pub fn target(&self) -> &str {
@@ -232,7 +326,11 @@ impl DriverError {
     /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. })
+        match self {
+            Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..),
+            _ => false,
+        }
     }
 
     /// The error and its causes on one line, each once.
@@ -250,6 +348,11 @@ impl DriverError {
         }
         text
     }
+}
+
+#[cfg(not(all(feature = "messaging", feature = "mongodb")))]
+fn not_built(scheme: &str, feature: &'static str) -> DriverError {
+    DriverError::NotBuilt { scheme: format!("{scheme}://"), feature }
 }
 
 /// Applies [`RESPONSE_TIMEOUT`] and says which collector failed at what.

@@ -4,6 +4,7 @@ mod collectors;
 mod headers;
 mod middleware;
 mod profilers;
+mod spans;
 mod trees;
 
 use std::sync::{Arc, Mutex};
