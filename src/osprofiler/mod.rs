@@ -15,6 +15,7 @@ pub mod profiler;
 pub mod record;
 pub mod report;
 pub mod signing;
+pub mod spans;
 pub mod trace;
 pub mod verifying;
 pub mod web;

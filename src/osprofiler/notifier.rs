@@ -136,7 +136,7 @@ impl Writer {
                 () = self.stop.cancelled() => break,
                 received = self.records.recv_many(&mut batch, BATCH_LEN_MAX) => {
                     if received == 0 {
-                        return self.written;
+                        return self.flush().await;
                     }
                 }
             }
@@ -183,7 +183,7 @@ impl Writer {
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         loop {
             if batch.is_empty() && self.records.recv_many(&mut batch, BATCH_LEN_MAX).await == 0 {
-                return self.written;
+                return self.flush().await;
             }
             if Instant::now() < deadline {
                 self.write_once(&batch).await;
@@ -192,6 +192,13 @@ impl Writer {
             }
             batch.clear();
         }
+    }
+
+    async fn flush(mut self) -> Written {
+        if let Err(error) = self.collector.flush().await {
+            self.note(&error);
+        }
+        self.written
     }
 
     fn note(&mut self, error: &DriverError) {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
+mod backend;
 mod bad_input;
 mod canary;
 mod command_line;
@@ -24,10 +25,12 @@ mod profiling;
 mod real_keystone;
 mod real_osprofiler;
 mod real_servers;
+mod real_spans;
 mod real_stores;
 mod recording;
 mod schema;
 mod server;
 mod signals;
+mod spans;
 mod support;
 mod tidy;

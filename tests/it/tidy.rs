@@ -24,12 +24,14 @@ const RANKS: [(&str, u8); 15] = [
 const LINES_MAX: usize = 600;
 
 /// Crates that only one room may name.
-const OWNERS: [(&str, &[&str]); 11] = [
+const OWNERS: [(&str, &[&str]); 13] = [
     ("h2::", &["client/http2.rs", "client/error.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs"]),
     ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs", "cli/metrics.rs"]),
+    ("lapin::", &["osprofiler/driver/messaging.rs"]),
+    ("bson::", &["osprofiler/driver/mongodb.rs"]),
     (
         "redis::",
         &[

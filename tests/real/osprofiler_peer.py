@@ -8,10 +8,13 @@ is a JSON object; each is answered by one line, until the end of the input:
     {"op": "verify", "hmac_keys": "K1,K2", "headers": {...}}
         {"accepted": true, "base_id": B, "parent_id": P} as a service behind the middleware sees
         them; else {"accepted": false}, with "error" if the middleware raised
-    {"op": "report", "connection_string": C, "base_id": B}
+    {"op": "report", "connection_string": C, "base_id": B}      optional: options
         what `osprofiler trace show --json` prints
+    {"op": "list", "connection_string": C}                      optional: options
+        {"traces": [...]}
     {"op": "write", "connection_string": C, "hmac_key": K, "points": [POINT...]}
-        {"base_id": B}; optional: base_id, parent_id, project, service, host
+        {"base_id": B}; optional: base_id, parent_id, project, service, host, options (of the
+        driver); with "echo": true also "records", what the driver was given
         POINT: {"name": N}; optional: info, stop_info (objects), sleep_ms (spent inside, before
         the children), children (list of POINT), open (true: its stop is not recorded)
 
@@ -19,6 +22,7 @@ A request that fails is answered by {"error": ...}; the next one is read all the
 """
 
 import contextlib
+import copy
 import json
 import sys
 import time
@@ -80,17 +84,32 @@ def verify(request):
     return seen
 
 
+def driver_of(request, **origin):
+    return base.get_driver(request["connection_string"], **origin, **request.get("options", {}))
+
+
 def report(request):
-    return base.get_driver(request["connection_string"]).get_report(request["base_id"])
+    return driver_of(request).get_report(request["base_id"])
+
+
+def list_traces(request):
+    return {"traces": driver_of(request).list_traces()}
 
 
 def write(request):
     origin = {key: request[key] for key in ("project", "service", "host") if key in request}
-    driver = base.get_driver(request["connection_string"], **origin)
+    driver = driver_of(request, **origin)
+    records = []
+
+    def notify(record):
+        records.append(copy.deepcopy(record))
+        driver.notify(record)
+
     profiler.init(request["hmac_key"], request.get("base_id"), request.get("parent_id"))
-    with notifying(driver.notify):
+    with notifying(notify if request.get("echo") else driver.notify):
         write_points(request["points"])
-    return {"base_id": profiler.get().get_base_id()}
+    answer = {"base_id": profiler.get().get_base_id()}
+    return {**answer, "records": records} if request.get("echo") else answer
 
 
 def write_points(points):
@@ -103,7 +122,7 @@ def write_points(points):
             profiler.stop(info=point.get("stop_info"))
 
 
-OPERATIONS = {"sign": sign, "verify": verify, "report": report, "write": write}
+OPERATIONS = {"list": list_traces, "sign": sign, "verify": verify, "report": report, "write": write}
 
 
 def main():

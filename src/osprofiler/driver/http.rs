@@ -3,6 +3,7 @@
 //! `user:password@` becomes basic authentication, `?tenant=NAME` the header `X-Scope-OrgID`. Errors
 //! never hold the URL, which may hold the password.
 
+use std::fmt;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -16,7 +17,7 @@ const REASON_LEN_MAX: usize = 300;
 const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// A client of one collector.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Http {
     client: reqwest::Client,
     base: Url,
@@ -167,6 +168,12 @@ impl Http {
         } else {
             DriverError::Request { action, target, source: error.into() }
         }
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Http({})", self.target)
     }
 }
 

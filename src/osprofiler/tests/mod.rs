@@ -5,6 +5,7 @@ mod collectors_sqlite;
 mod headers;
 mod middleware;
 mod profilers;
+mod spans;
 mod trees;
 
 use std::sync::{Arc, Mutex};
