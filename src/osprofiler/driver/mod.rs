@@ -5,6 +5,7 @@
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
 mod elasticsearch;
+mod file;
 mod http;
 mod jaeger;
 #[cfg(feature = "messaging")]
@@ -25,6 +26,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::elasticsearch::ElasticsearchCollector;
+use self::file::FileCollector;
 use self::jaeger::JaegerCollector;
 #[cfg(feature = "messaging")]
 use self::messaging::MessagingCollector;
@@ -106,8 +108,8 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are elasticsearch://host[:port], jaeger://host[:port], \
-         messaging://user:password@host[:port][/vhost], mongodb://host[:port], \
+        "use a collector with `{scheme}`: supported are elasticsearch://host[:port], file://PATH, \
+         jaeger://host[:port], messaging://user:password@host[:port][/vhost], mongodb://host[:port], \
          mysql://user:password@host/database, otlp://host[:port], postgresql://user:password@host/database, \
          redis://[:password@]host[:port][/db], rediss://, redissentinel://, sqlite://PATH and tempo://host[:port]"
     )]
@@ -233,6 +235,7 @@ impl Collector {
             Some((scheme, _)) if ElasticsearchCollector::handles(scheme) => {
                 Arc::new(ElasticsearchCollector::connect(url, target).await?)
             }
+            Some(("file", path)) => Arc::new(FileCollector::connect(path, target).await?),
             Some(("jaeger" | "jaeger+https", _)) => Arc::new(JaegerCollector::connect(url, target).await?),
             #[cfg(feature = "messaging")]
             Some(("messaging" | "messaging+amqps", _)) => {
@@ -269,7 +272,8 @@ impl Collector {
             || SqlCollector::handles(scheme)
             || matches!(
                 scheme,
-                "jaeger"
+                "file"
+                    | "jaeger"
                     | "jaeger+https"
                     | "messaging"
                     | "messaging+amqps"

@@ -11,7 +11,7 @@ use crate::osprofiler::record::{START_SUFFIX, STOP_SUFFIX};
 /// Traces that are looked at for failed ones.
 const SEARCHED_MAX: usize = 10_000;
 /// Traces for each answer.
-const PAGE_LEN: usize = 100;
+const PAGE_LEN: usize = 25;
 
 impl SqlCollector {
     pub(super) async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
