@@ -295,16 +295,21 @@ mod tests {
         let records = &raw.traces[0].records;
         assert_eq!(records[0].name, "wsgi-start");
         let array = serde_json::to_string(records).unwrap();
-        let lines: Vec<String> = records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
-        let stored = serde_json::json!({"trace_id": records[0].base_id, "state": "complete", "records": records});
+        let lines: Vec<String> =
+            records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+        let stored =
+            serde_json::json!({"trace_id": records[0].base_id, "state": "complete", "records": records});
         let with_mark = format!("\u{feff}\n {array}");
-        for form in [REPORT, &array, &lines.join("\n"), &lines.join("\r\n\n"), &stored.to_string(), &with_mark] {
+        for form in
+            [REPORT, &array, &lines.join("\n"), &lines.join("\r\n\n"), &stored.to_string(), &with_mark]
+        {
             assert_eq!(load_bytes(form.as_bytes()).unwrap().traces, raw.traces, "{form}");
         }
         assert_eq!(load_bytes(b"").unwrap().traces, []);
         assert!(matches!(load_bytes(b"{\"a\": 1}"), Err(FileError::Unknown)));
         assert!(matches!(load_bytes(b"{\"a\": "), Err(FileError::Json(_))));
-        let nested = format!("{{\"children\": {}{}}}", "[{\"info\":{},\"children\":".repeat(200), "1".repeat(3));
+        let nested =
+            format!("{{\"children\": {}{}}}", "[{\"info\":{},\"children\":".repeat(200), "1".repeat(3));
         assert!(matches!(load_bytes(nested.as_bytes()), Err(FileError::Json(_))));
     }
 

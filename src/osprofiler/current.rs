@@ -153,6 +153,11 @@ pub(super) fn current() -> Option<Trace> {
     with_flow(|flow| flow.current().cloned()).flatten()
 }
 
+/// Whether there is a current point: [`current`] without a handle.
+pub(super) fn is_traced() -> bool {
+    with_flow(|flow| flow.current().is_some()) == Some(true)
+}
+
 /// Opens a point below the current one, which becomes the current one. `info` is asked only then.
 pub(super) fn start(name: &str, info: impl IntoInfo) {
     let Some(parent) = current() else { return };

@@ -27,6 +27,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
@@ -36,6 +37,25 @@ use super::fields::Fields;
 use super::record::Info;
 use super::trace::{Scope, Trace};
 use crate::base::clock::Nanos;
+
+/// A layer that spares a program the cost of spans nobody records: with it,
+/// `registry().with(InstrumentLayer::new()).with(WhileTraced)`, a span made where no profiler is
+/// initialised is not even made.
+///
+/// That goes for all layers of the subscriber, so it is for programs whose spans are for traces
+/// only. Events pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WhileTraced;
+
+impl<S: Subscriber> Layer<S> for WhileTraced {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if metadata.is_span() { Interest::sometimes() } else { Interest::always() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        !metadata.is_span() || current::is_traced()
+    }
+}
 
 /// What a failed function's `etype` is.
 const ERROR_TYPE: &str = "Err";

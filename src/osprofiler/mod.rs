@@ -22,6 +22,7 @@ pub mod record;
 pub mod report;
 pub mod rpc;
 pub mod signing;
+pub mod spans;
 pub mod trace;
 pub mod traced;
 pub mod verifying;

@@ -286,7 +286,7 @@ impl Writer {
                 () = self.stop.cancelled() => break,
                 received = self.items.recv_many(&mut items, BATCH_LEN_MAX) => {
                     if received == 0 {
-                        return;
+                        return self.flush().await;
                     }
                 }
             }
@@ -303,6 +303,7 @@ impl Writer {
                 Item::Record(record) => batch.push(record),
                 Item::Flush(reached) => {
                     self.write(&mut batch, deadline).await;
+                    self.flush().await;
                     // Who asked may have given up waiting.
                     let _ = reached.send(());
                 }
@@ -386,6 +387,14 @@ impl Writer {
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while !items.is_empty() || self.items.recv_many(&mut items, BATCH_LEN_MAX).await > 0 {
             self.take(&mut items, Some(deadline)).await;
+        }
+        self.flush().await;
+    }
+
+    /// Has the collector send what it keeps back.
+    async fn flush(&self) {
+        if let Err(error) = self.collector.flush().await {
+            self.counts.note(error.chain());
         }
     }
 }

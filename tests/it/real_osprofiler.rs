@@ -41,8 +41,11 @@ pub(crate) struct Peer {
 
 impl Peer {
     fn start() -> Option<Self> {
-        let python = service("BENCH_TEST_PYTHON", "a Python that has OSProfiler")?;
-        Some(Self::run(&python, "osprofiler_peer.py"))
+        Some(Self::of(&service("BENCH_TEST_PYTHON", "a Python that has OSProfiler")?))
+    }
+
+    pub(crate) fn of(python: &str) -> Self {
+        Self::run(python, "osprofiler_peer.py")
     }
 
     /// Runs a script of `tests/real` that talks as `osprofiler_peer.py` does.

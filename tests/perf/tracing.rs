@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bench::osprofiler::instrument::InstrumentLayer;
+use bench::osprofiler::instrument::{InstrumentLayer, WhileTraced};
 use bench::osprofiler::notifier::Notifier;
 use bench::osprofiler::profiler;
 use bench::osprofiler::record::{Identity, Record};
@@ -21,6 +21,8 @@ use uuid::Uuid;
 const ROUNDS: u32 = 2_000;
 /// Calls in a round.
 const CALLS: u32 = 500;
+
+type Call = fn(u64) -> u64;
 
 /// About a microsecond: less than any function that somebody would want to trace.
 #[inline(never)]
@@ -69,7 +71,7 @@ fn poll<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn round_ns(calls: u32, call: fn(u64) -> u64) -> f64 {
+fn round_ns(calls: u32, call: Call) -> f64 {
     let started = Instant::now();
     for seed in 0..u64::from(calls) {
         black_box(call(seed));
@@ -78,7 +80,7 @@ fn round_ns(calls: u32, call: fn(u64) -> u64) -> f64 {
 }
 
 /// The fastest of many short rounds that take turns: what else the machine does can only add.
-fn fastest_ns(rounds: u32, calls: u32, all: &[(&str, fn(u64) -> u64)]) -> Vec<f64> {
+fn fastest_ns(rounds: u32, calls: u32, all: &[(&str, Call)]) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; all.len()];
     for _ in 0..rounds {
         for (fastest, (_, call)) in fastest.iter_mut().zip(all) {
@@ -88,7 +90,7 @@ fn fastest_ns(rounds: u32, calls: u32, all: &[(&str, fn(u64) -> u64)]) -> Vec<f6
     fastest
 }
 
-fn print(title: &str, rounds: u32, calls: u32, all: &[(&str, fn(u64) -> u64)]) {
+fn print(title: &str, rounds: u32, calls: u32, all: &[(&str, Call)]) {
     println!("{title}: fastest of {rounds} rounds of {calls} calls");
     let fastest = fastest_ns(rounds, calls, all);
     for ((name, _), ns) in all.iter().zip(&fastest) {
@@ -99,7 +101,7 @@ fn print(title: &str, rounds: u32, calls: u32, all: &[(&str, fn(u64) -> u64)]) {
 
 fn main() {
     let rounds = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(ROUNDS);
-    let all: [(&str, fn(u64) -> u64); 7] = [
+    let all: [(&str, Call); 7] = [
         ("the work", bare),
         ("the work again (noise)", bare),
         ("start and stop", explicit),
@@ -109,7 +111,7 @@ fn main() {
         ("#[instrument]", instrumented),
     ];
     print("without a subscriber, not traced", rounds, CALLS, &all);
-    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new());
+    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(WhileTraced);
     tracing::subscriber::set_global_default(subscriber).unwrap();
     print("with the layer, not traced", rounds, CALLS, &all);
     let discard: Arc<dyn Notifier> = Arc::new(|record: Record| drop(black_box(record)));

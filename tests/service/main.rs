@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bench::base::secret::Secret;
 use bench::osprofiler::driver::Collector;
-use bench::osprofiler::instrument::InstrumentLayer;
+use bench::osprofiler::instrument::{InstrumentLayer, WhileTraced};
 use bench::osprofiler::notifier::{Notifier, QUEUE_LEN, QueueNotifier};
 use bench::osprofiler::record::Record;
 use bench::osprofiler::verifying::ServerKeys;
@@ -36,7 +36,8 @@ fn main() -> anyhow::Result<()> {
     }
     let keys = ServerKeys::parse(&keys.context(USAGE)?);
     // The one thing that instrumented code needs.
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(InstrumentLayer::new()))?;
+    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(WhileTraced);
+    tracing::subscriber::set_global_default(subscriber)?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let queue = match connection {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tracing::{Instrument as _, Level, Span, instrument};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::osprofiler::instrument::InstrumentLayer;
+use crate::osprofiler::instrument::{InstrumentLayer, WhileTraced};
 use crate::osprofiler::profiler::{self, InTrace};
 use crate::osprofiler::record::Record;
 
@@ -39,7 +40,11 @@ async fn handler(id: u32) {
 }
 
 /// Runs `work` in a trace under a subscriber with `layer`, and returns the records.
-fn recorded<F: Future<Output = ()>>(layer: InstrumentLayer, work: F) -> Vec<Record> {
+fn recorded<L, F>(layer: L, work: F) -> Vec<Record>
+where
+    L: Layer<Registry> + Send + Sync,
+    F: Future<Output = ()>,
+{
     let notifier = Arc::new(MemoryNotifier::default());
     let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -71,6 +76,21 @@ fn spans_scopes_and_explicit_points_make_one_tree() {
     assert_eq!(stop.info["function"], json!({"kwargs": {"rows": 3}}));
     assert!(stop.info["idle_us"].as_u64() >= Some(4_000));
     assert!(records.iter().all(|record| !record.info.contains_key("unstopped")));
+}
+
+#[test]
+fn if_so_asked_only_traced_spans_are_made() {
+    let work = async {
+        handler(7).await;
+        profiler::untraced(|| assert!(tracing::info_span!("untraced").is_disabled()));
+        assert!(!tracing::info_span!("traced").is_disabled());
+        tokio::spawn(async { assert!(tracing::info_span!("untraced").is_disabled()) }).await.unwrap();
+        tokio::spawn(query("SELECT 3").in_current_trace()).await.unwrap();
+    };
+    let records = recorded(InstrumentLayer::new().and_then(WhileTraced), work);
+    let expected =
+        ["handler", "  explicit", "    db", "  scope", "    db", "  divide Err: no", "traced", "db"];
+    assert_eq!(outline(&records), expected);
 }
 
 #[test]

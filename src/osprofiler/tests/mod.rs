@@ -3,12 +3,14 @@
 mod ambient;
 mod clients;
 mod collectors;
+mod collectors_sqlite;
 mod headers;
 mod instrumented;
 mod middleware;
 mod notifiers;
 mod profilers;
 mod programs;
+mod spans;
 mod trees;
 
 use std::sync::{Arc, Mutex};

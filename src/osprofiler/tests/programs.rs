@@ -256,7 +256,7 @@ fn check(records: &[Record], root: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn programs_leave_well_formed_traces(programs in prop::collection::vec(program(), 1..4)) {
