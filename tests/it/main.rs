@@ -28,6 +28,7 @@ mod real_osprofiler;
 mod real_servers;
 mod real_spans;
 mod real_stores;
+mod real_stores_down;
 mod recording;
 mod schema;
 mod server;
