@@ -30,6 +30,7 @@ mod real_servers;
 mod real_service;
 mod real_spans;
 mod real_stores;
+mod real_stores_down;
 mod recording;
 mod schema;
 mod server;

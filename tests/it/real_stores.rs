@@ -23,7 +23,7 @@ const PASSWORD: [&str; 2] = ["p@s:s/w%d", "p%40s%3As%2Fw%25d"];
 const ALL: TraceQuery = TraceQuery { errors_only: false, limit: 10_000 };
 const FAILED: TraceQuery = TraceQuery { errors_only: true, limit: 10_000 };
 
-fn store(variable: &str) -> Option<String> {
+pub(crate) fn store(variable: &str) -> Option<String> {
     service(variable, "what tests/real/stores.sh gives it")
 }
 
@@ -31,7 +31,7 @@ fn peer() -> Option<Peer> {
     Some(Peer::run(&store("BENCH_TEST_STORES_PYTHON")?, "stores_peer.py"))
 }
 
-async fn connect(url: &str) -> Collector {
+pub(crate) async fn connect(url: &str) -> Collector {
     Collector::connect(&Secret::new(url)).await.unwrap_or_else(|error| panic!("{}", error.chain()))
 }
 
@@ -59,7 +59,7 @@ fn written_by_python(peer: &mut Peer, url: &str, further: &Value) -> String {
 }
 
 /// Writes a trace as a service would.
-async fn written_by_us(collector: &Collector, failing: bool) -> String {
+pub(crate) async fn written_by_us(collector: &Collector, failing: bool) -> String {
     let notifier = Arc::new(QueueNotifier::start(collector.clone(), 1_000));
     let identity = Identity { project: "demo".into(), service: "api".into(), host: hostname() };
     let sink: Arc<dyn Notifier> = Arc::clone(&notifier) as Arc<dyn Notifier>;

@@ -36,7 +36,7 @@ use self::otlp::OtlpCollector;
 use self::redis::RedisCollector;
 use self::sql::SqlCollector;
 use self::tempo::TempoCollector;
-use super::record::{Record, RecordError};
+use super::record::{Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 use crate::base::secret::{Secret, redacted_url};
 
 /// How long connecting to a collector may take.
@@ -389,4 +389,9 @@ async fn answer<T, E: Into<Cause>>(
         }
         Err(_) => Err(DriverError::Timeout { target: target.to_owned(), limit: RESPONSE_TIMEOUT }),
     }
+}
+
+/// The name of the point whose record has this name.
+fn point_name(name: &str) -> &str {
+    name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name)
 }

@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::TraceSummary;
-use crate::osprofiler::record::{RECORD_LEN_MAX, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
+use super::super::{TraceSummary, point_name};
+use crate::osprofiler::record::{RECORD_LEN_MAX, Record, RecordError};
 
 /// Whether the server that gave this answer to `GET /` still has types of documents. `None` if it is
 /// another kind of server.
@@ -93,15 +93,11 @@ pub(super) fn summaries(answer: &Value) -> Vec<TraceSummary> {
             source.get(key)?.as_str().map(str::to_owned)
         };
         let name = first("name");
-        let strip = |name: &str| {
-            let stripped = name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX));
-            stripped.unwrap_or(name).to_owned()
-        };
         Some(TraceSummary {
             base_id: bucket.get("key")?.as_str()?.to_owned(),
             timestamp: first("timestamp").unwrap_or_default(),
             records: bucket.get("doc_count").and_then(Value::as_u64),
-            name: name.as_deref().map(strip),
+            name: name.as_deref().map(|name| point_name(name).to_owned()),
             failed: bucket.pointer("/failed/doc_count").and_then(Value::as_u64).map(|count| count > 0),
         })
     };

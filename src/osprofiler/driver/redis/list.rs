@@ -10,10 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use redis::RedisResult;
 use tokio::time::Instant;
 
-use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
+use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary, point_name};
 use super::legacy::{self, LegacyKey};
 use super::{ERROR_PREFIX, KEY_PREFIX, MEMORY_USAGE_MAX, RedisCollector, tells_failure};
-use crate::osprofiler::record::{Record, START_SUFFIX, STOP_SUFFIX};
+use crate::osprofiler::record::Record;
 
 /// Traces that are looked at.
 const TRACES_MAX: usize = 100_000;
@@ -223,8 +223,4 @@ fn merge(traces: &mut HashMap<String, TraceSummary>, found: TraceSummary) {
         known.timestamp = found.timestamp;
         known.name = found.name;
     }
-}
-
-fn point_name(name: &str) -> &str {
-    name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name)
 }

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use tokio::time::Instant;
 
-use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
+use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary, point_name};
 use super::{SqlCollector, rows};
-use crate::osprofiler::record::{START_SUFFIX, STOP_SUFFIX};
 
 /// Traces that are looked at for failed ones.
 const SEARCHED_MAX: usize = 10_000;
@@ -56,8 +55,4 @@ impl SqlCollector {
         });
         Ok(summaries.collect())
     }
-}
-
-fn point_name(name: &str) -> &str {
-    name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name)
 }
