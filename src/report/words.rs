@@ -133,7 +133,8 @@ pub fn sentences(results: &Results) -> Vec<String> {
 pub fn comparison(comparison: &Comparison) -> String {
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let head = format!(
-        "The slowest 5 % of iterations take {} longer than typical ones ({} instead of {}, on the mean)",
+        "The slowest {} % of iterations take {} longer than typical ones ({} instead of {}, on the mean)",
+        comparison.slow_percent,
         duration(gap_ms),
         duration(comparison.slow_ms),
         duration(comparison.typical_ms),
