@@ -15,7 +15,7 @@ use crate::client::pool::Pool;
 use crate::client::{Answer, Phases, Request};
 use crate::measure::errors::Failure;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
-use crate::osprofiler::profiler::{DerivedPoints, Profiler};
+use crate::osprofiler::derived::DerivedProfiler;
 use crate::osprofiler::signing::BaseSigner;
 use crate::plan::action::{Action, Step};
 use crate::plan::runner::Runner;
@@ -68,7 +68,7 @@ pub struct VirtualUser {
 struct Pass<'a> {
     context: &'a Context,
     workload: u16,
-    profiler: Profiler<DerivedPoints>,
+    profiler: DerivedProfiler,
     signer: Option<BaseSigner>,
     started: Instant,
     /// When it must be over, with the limit for people.
@@ -113,7 +113,7 @@ impl VirtualUser {
         let mut pass = Pass {
             context,
             workload,
-            profiler: Profiler::init(base_id, None, DerivedPoints::new(context.ids, workload, number)),
+            profiler: DerivedProfiler::new(context.ids, workload, number),
             signer: context.signer.as_ref().map(|signer| signer.for_base(base_id)),
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),
@@ -157,14 +157,12 @@ impl VirtualUser {
         name: &Arc<str>,
         variables: &mut Variables,
     ) -> Result<(), Failure> {
-        let base_id = context.ids.base_id(ONCE, 0);
-        let points = DerivedPoints::new(context.ids, ONCE, 0);
         let start = Instant::now();
         self.begin(&Assignment { workload: ONCE, name, number: 0, warm_up: false, due_ns: 0, start }, 0);
         let mut pass = Pass {
             context,
             workload: ONCE,
-            profiler: Profiler::init(base_id, None, points),
+            profiler: DerivedProfiler::new(context.ids, ONCE, 0),
             signer: None,
             started: start,
             deadline: None,
@@ -204,18 +202,18 @@ impl VirtualUser {
         steps: &[Step],
         variables: &mut Variables,
     ) -> Result<(), Failure> {
-        pass.profiler.start("iteration", None);
+        pass.profiler.start();
         for step in steps {
             match step {
                 Step::Think(pause) => pass.think(*pause).await?,
                 Step::Action(action) => {
-                    pass.profiler.start("http", None);
+                    pass.profiler.start();
                     self.action(pass, action, variables).await.map_err(|(class, message)| Failure {
                         class: class.to_owned(),
                         action: Some(Arc::clone(&action.name)),
                         message,
                     })?;
-                    pass.profiler.stop(None);
+                    pass.profiler.stop();
                 }
             }
         }

@@ -6,39 +6,108 @@
 //! [`Notifier::notify`].
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{Collector, DriverError};
-use super::record::Record;
+use super::record::{Identity, RECORD_LEN_MAX, Record};
 
 /// How many records may wait for the collector, unless told otherwise (about 30 MB).
 pub const QUEUE_LEN: usize = 65_536;
+/// How much may wait for the collector (bytes of text in records), however few records that are.
+pub const QUEUE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 const BATCH_LEN_MAX: usize = 2_048;
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
+/// How often a collector that works may refuse the same records.
+const REFUSALS_MAX: u32 = 3;
 /// How long [`QueueNotifier::shutdown`] goes on writing what waits.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes records from observed code.
+///
+/// Any `Fn(Record)` is one, as any function is OSProfiler's. If it panics, the observed work goes
+/// on; what it does itself is not traced.
 pub trait Notifier: Send + Sync {
     /// Takes a record; must return at once, whatever the collector does.
     fn notify(&self, record: Record);
 }
 
+impl<F: Fn(Record) + Send + Sync> Notifier for F {
+    fn notify(&self, record: Record) {
+        self(record);
+    }
+}
+
+/// Gives every record to each of several notifiers.
+#[derive(Clone)]
+pub struct FanOut(Vec<Arc<dyn Notifier>>);
+
+impl FanOut {
+    /// Notifies in this order.
+    #[must_use]
+    pub fn new(notifiers: Vec<Arc<dyn Notifier>>) -> Self {
+        Self(notifiers)
+    }
+}
+
+impl Notifier for FanOut {
+    fn notify(&self, record: Record) {
+        let Some((last, others)) = self.0.split_last() else { return };
+        for notifier in others {
+            // One that panics must not keep the record from the others.
+            let _ = catch_unwind(AssertUnwindSafe(|| notifier.notify(record.clone())));
+        }
+        last.notify(record);
+    }
+}
+
+/// Who reports, and to what.
+#[derive(Clone)]
+pub struct Reporter {
+    pub(super) identity: Arc<Identity>,
+    pub(super) notifier: Arc<dyn Notifier>,
+}
+
+impl Reporter {
+    /// `identity` reports to `notifier`.
+    #[must_use]
+    pub fn new(identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
+        Self { identity, notifier }
+    }
+}
+
+static PROCESS: RwLock<Option<Reporter>> = RwLock::new(None);
+
+/// Makes this the process's notifier, which profilers made by `init` and by messages report to. As
+/// in OSProfiler there is none at first: traces are passed on then, and not recorded.
+pub fn set(reporter: Option<Reporter>) {
+    let before = std::mem::replace(&mut *PROCESS.write().unwrap_or_else(PoisonError::into_inner), reporter);
+    // Its last reference may go here, which runs foreign code: not under the lock.
+    drop(before);
+}
+
+/// What [`set`] was given.
+#[must_use]
+pub fn get() -> Option<Reporter> {
+    PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Writes records to a [`Collector`] from a background task.
 pub struct QueueNotifier {
-    queue: mpsc::Sender<Record>,
-    dropped: Arc<AtomicU64>,
+    queue: mpsc::Sender<Item>,
+    counts: Arc<Counts>,
     stop: CancellationToken,
-    writer: Mutex<Option<JoinHandle<Written>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What became of a notifier's records.
@@ -52,57 +121,101 @@ pub struct NotifierReport {
     pub last_error: Option<String>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly all items are records")]
+enum Item {
+    Record(Record),
+    /// Answered once everything before it is written or given up.
+    Flush(oneshot::Sender<()>),
+}
+
+/// Shared with the background task, so that what is known survives the task's end, even a panic's.
 #[derive(Default)]
-struct Written {
-    records: u64,
-    lost: u64,
-    last_error: Option<String>,
+struct Counts {
+    written: AtomicU64,
+    dropped: AtomicU64,
+    waiting_bytes: AtomicU64,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Counts {
+    fn add(counter: &AtomicU64, count: usize) {
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn note(&self, error: String) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    fn report(&self) -> NotifierReport {
+        NotifierReport {
+            written: self.written.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
 }
 
 impl QueueNotifier {
-    /// Starts the background task, on the current tokio runtime, with room for `queue_len` records.
+    /// Starts the background task, on the current tokio runtime, with room for `queue_len` records
+    /// and [`QUEUE_BYTES_MAX`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
     pub fn start(collector: Collector, queue_len: usize) -> Self {
-        let (queue, records) = mpsc::channel(queue_len.max(1));
-        let stop = CancellationToken::new();
-        let writer = Writer { collector, records, stop: stop.clone(), written: Written::default() };
+        let (queue, items) = mpsc::channel(queue_len.max(1));
+        let (stop, counts) = (CancellationToken::new(), Arc::<Counts>::default());
+        let writer = Writer { collector, items, stop: stop.clone(), counts: Arc::clone(&counts) };
         let task = tokio::spawn(writer.run());
-        Self { queue, dropped: Arc::default(), stop, writer: Mutex::new(Some(task)) }
+        Self { queue, counts, stop, writer: Mutex::new(Some(task)) }
     }
 
-    /// How many records did not fit into the queue so far.
+    /// How many records were dropped so far.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.counts.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes what waits (starting no write after 10 s), ends the task and reports.
-    /// Later records are dropped. A second call reports nothing written.
+    /// What became of the records so far.
+    #[must_use]
+    pub fn report(&self) -> NotifierReport {
+        self.counts.report()
+    }
+
+    /// Returns `true` when every record notified before is written or given up; `false` if that
+    /// took longer than `limit`, because the collector is down or slow.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        let (reached, flushed) = oneshot::channel();
+        let flush = async {
+            // A queue that is closed holds nothing to wait for.
+            self.queue.send(Item::Flush(reached)).await.is_err() || flushed.await.is_ok()
+        };
+        timeout(limit, flush).await.unwrap_or(false)
+    }
+
+    /// Writes what waits (starting no write after 10 s), ends the task and reports on everything
+    /// since the start. Later records are dropped.
     pub async fn shutdown(&self) -> NotifierReport {
         self.stop.cancel();
         let task = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let written = match task {
-            Some(task) => task.await.unwrap_or_else(|error| Written {
-                last_error: Some(format!("end the notifier: {error}")),
-                ..Written::default()
-            }),
-            None => Written::default(),
-        };
-        NotifierReport {
-            written: written.records,
-            dropped: written.lost + self.dropped(),
-            last_error: written.last_error,
+        if let Some(Err(error)) = match task {
+            Some(task) => Some(task.await),
+            None => None,
+        } {
+            self.counts.note(format!("end the notifier: {error}"));
         }
+        self.report()
     }
 }
 
 impl Notifier for QueueNotifier {
     fn notify(&self, record: Record) {
-        if self.queue.try_send(record).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let bytes = size_bytes(&record);
+        let waiting = self.counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = bytes <= RECORD_LEN_MAX as u64 && waiting.saturating_add(bytes) <= QUEUE_BYTES_MAX;
+        if !fits || self.queue.try_send(Item::Record(record)).is_err() {
+            self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            Counts::add(&self.counts.dropped, 1);
         }
     }
 }
@@ -120,81 +233,168 @@ impl fmt::Debug for QueueNotifier {
     }
 }
 
+/// About how long the record's JSON is: never less than the texts in it.
+fn size_bytes(record: &Record) -> u64 {
+    let Record { name, base_id, trace_id, parent_id, timestamp, info, project, service } = record;
+    let texts = [name, base_id, trace_id, parent_id, timestamp];
+    let texts = texts.into_iter().chain(project.iter()).chain(service.iter());
+    let mut bytes: usize = 120 + texts.map(String::len).sum::<usize>();
+    let mut waiting: Vec<&Value> = Vec::new();
+    for (key, value) in info {
+        bytes += key.len() + 6;
+        waiting.push(value);
+    }
+    // Not by recursion: a value may be nested deeper than a stack.
+    while let Some(value) = waiting.pop() {
+        bytes += match value {
+            Value::String(text) => text.len() + 4,
+            Value::Array(items) => {
+                waiting.extend(items);
+                2
+            }
+            Value::Object(entries) => {
+                waiting.extend(entries.values());
+                2 + entries.keys().map(|key| key.len() + 6).sum::<usize>()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        };
+    }
+    bytes as u64
+}
+
+/// What became of some records of a batch.
+enum Part {
+    Written,
+    /// The collector works, but does not take all of these.
+    Refused,
+    GivenUp,
+}
+
 struct Writer {
     collector: Collector,
-    records: mpsc::Receiver<Record>,
+    items: mpsc::Receiver<Item>,
     stop: CancellationToken,
-    written: Written,
+    counts: Arc<Counts>,
 }
 
 impl Writer {
-    async fn run(mut self) -> Written {
-        let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
+    async fn run(mut self) {
+        let mut items = Vec::with_capacity(BATCH_LEN_MAX);
         loop {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                received = self.records.recv_many(&mut batch, BATCH_LEN_MAX) => {
+                received = self.items.recv_many(&mut items, BATCH_LEN_MAX) => {
                     if received == 0 {
-                        return self.written;
+                        return self.flush().await;
                     }
                 }
             }
-            self.write(&batch).await;
-            batch.clear();
+            self.take(&mut items, None).await;
         }
-        self.drain(batch).await
+        self.drain(items).await;
+    }
+
+    /// Writes records and answers who waits for them; after the deadline it gives up both.
+    async fn take(&self, items: &mut Vec<Item>, deadline: Option<Instant>) {
+        let mut batch = Vec::with_capacity(items.len());
+        for item in items.drain(..) {
+            match item {
+                Item::Record(record) => batch.push(record),
+                Item::Flush(reached) => {
+                    self.write(&mut batch, deadline).await;
+                    self.flush().await;
+                    // Who asked may have given up waiting.
+                    let _ = reached.send(());
+                }
+            }
+        }
+        self.write(&mut batch, deadline).await;
+    }
+
+    async fn write(&self, batch: &mut Vec<Record>, deadline: Option<Instant>) {
+        if batch.is_empty() {
+            return;
+        }
+        let written = match deadline {
+            None => self.write_at_last(batch).await,
+            Some(deadline) if Instant::now() < deadline => self.write_once(batch).await,
+            Some(_) => 0,
+        };
+        Counts::add(&self.counts.written, written);
+        Counts::add(&self.counts.dropped, batch.len() - written);
+        let bytes = batch.drain(..).map(|record| size_bytes(&record)).sum();
+        self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    async fn write_once(&self, batch: &[Record]) -> usize {
+        if self.try_write(batch).await.is_ok() { batch.len() } else { 0 }
     }
 
     /// Tries until the batch is written or shutdown begins; meanwhile the queue fills and drops.
-    async fn write(&mut self, batch: &[Record]) {
+    /// Records that a working collector refuses are left out: they are found by halving.
+    async fn write_at_last(&self, batch: &[Record]) -> usize {
+        let mut written = 0;
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            match self.write_part(part).await {
+                Part::Written => written += part.len(),
+                Part::Refused if part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    parts.extend([second, first]);
+                }
+                Part::Refused | Part::GivenUp => {}
+            }
+        }
+        written
+    }
+
+    async fn write_part(&self, part: &[Record]) -> Part {
         let mut retry_after = RETRY_AFTER_MIN;
-        while let Err(error) = self.collector.write(batch).await {
-            let give_up = !error.is_transient();
-            self.note(&error);
-            if give_up {
-                self.written.lost += batch.len() as u64;
-                return;
+        let mut refusals = 0;
+        while let Err(error) = self.try_write(part).await {
+            if !error.is_transient() {
+                return Part::GivenUp;
+            }
+            // An answer that is an error may be about the records, unless nothing works.
+            if matches!(error, DriverError::Request { .. }) && self.collector.probe().await.is_ok() {
+                refusals += 1;
+                if refusals == REFUSALS_MAX {
+                    return Part::Refused;
+                }
             }
             tokio::select! {
                 () = self.stop.cancelled() => {
-                    self.write_once(batch).await;
-                    return;
+                    return if self.write_once(part).await > 0 { Part::Written } else { Part::GivenUp };
                 }
                 () = sleep(retry_after) => retry_after = (retry_after * 2).min(RETRY_AFTER_MAX),
             }
         }
-        self.written.records += batch.len() as u64;
+        Part::Written
     }
 
-    async fn write_once(&mut self, batch: &[Record]) {
-        match self.collector.write(batch).await {
-            Ok(()) => self.written.records += batch.len() as u64,
-            Err(error) => {
-                self.note(&error);
-                self.written.lost += batch.len() as u64;
-            }
+    async fn try_write(&self, batch: &[Record]) -> Result<(), DriverError> {
+        let written = self.collector.write(batch).await;
+        if let Err(error) = &written {
+            self.counts.note(error.chain());
         }
+        written
     }
 
     /// After the call to stop: one attempt for each batch that still waits, within a time limit.
-    async fn drain(mut self, mut batch: Vec<Record>) -> Written {
-        self.records.close();
+    async fn drain(mut self, mut items: Vec<Item>) {
+        self.items.close();
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-        loop {
-            if batch.is_empty() && self.records.recv_many(&mut batch, BATCH_LEN_MAX).await == 0 {
-                return self.written;
-            }
-            if Instant::now() < deadline {
-                self.write_once(&batch).await;
-            } else {
-                self.written.lost += batch.len() as u64;
-            }
-            batch.clear();
+        while !items.is_empty() || self.items.recv_many(&mut items, BATCH_LEN_MAX).await > 0 {
+            self.take(&mut items, Some(deadline)).await;
         }
+        self.flush().await;
     }
 
-    fn note(&mut self, error: &DriverError) {
-        self.written.last_error = Some(error.chain());
+    /// Has the collector send what it keeps back.
+    async fn flush(&self) {
+        if let Err(error) = self.collector.flush().await {
+            self.counts.note(error.chain());
+        }
     }
 }

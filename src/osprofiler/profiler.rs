@@ -1,187 +1,177 @@
-//! OSProfiler's profiler: a stack of ids that `start` and `stop` push and pop.
+//! OSProfiler's `profiler` module: the current profiler of a task or thread, and its trace points.
 //!
-//! For sequential code, above all for the load generator, which makes a fresh one for each
-//! iteration. It may not be shared between tasks (concurrent points need [`super::trace::Trace`]),
-//! may not allocate for points nobody records, and knows nothing about collectors: where ids come
-//! from and where records go is up to [`Points`].
+//! Three ways to make a point, as in OSProfiler:
+//!
+//! 1. [`start`] and [`stop`], an explicit stack;
+//! 2. the decorator: `#[tracing::instrument]` with [`super::instrument::InstrumentLayer`];
+//! 3. the scope: [`trace`] and [`try_trace`] around a future, [`trace_sync`] and
+//!    [`try_trace_sync`] around a closure. It closes its point on early return, on error, on
+//!    cancellation and on panic, and says which in the stop's info.
+//!
+//! A profiler becomes current by [`super::web::ProfilerLayer`] (a service's requests),
+//! [`super::rpc::serve`] (its messages), [`init`] (this thread) or [`InTrace::in_trace`] (a task).
+//! It follows its work over await points and threads. Without one, everything here does nothing and
+//! asks for no info.
+//!
+//! | need | type |
+//! |---|---|
+//! | a load generator's ids, no records | [`super::derived::DerivedProfiler`] |
+//! | one point, passed along by hand or to another thread | [`super::trace::Trace`] |
+//! | "the current point", as OSProfiler has it | this module: a stack of the above for each flow |
+//!
+//! # Flows
+//!
+//! A stack belongs to one flow: the request of a middleware, a scope, an instrumented span, or a
+//! future made by [`InTrace`]. `stop` never closes what another flow started. Futures that run side
+//! by side *in one task* (`join!`, `select!`) share its flow: wrap each in a scope or
+//! [`InTrace::in_current_trace`] if they use `start` and `stop`. A spawned task has no profiler
+//! unless it is given one: `tokio::spawn(work.in_current_trace())`, or
+//! `spawn_blocking(inherited(work))`.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::marker::PhantomData;
 
-use smallvec::SmallVec;
-use uuid::Uuid;
+use super::current::{self, Flow, Outcome, Token};
+use super::record::IntoInfo;
+use super::trace::Trace;
+use super::traced::{Traced, failed};
+use crate::base::secret::Secret;
 
-use super::notifier::Notifier;
-use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
-use super::signing::{BaseSigner, TraceHeaders};
-use crate::base::clock::RunClock;
-use crate::base::ids::IdSpace;
-
-/// How deep load scenarios nest; deeper stacks go to the heap.
-const DEPTH: usize = 3;
-
-/// Where a profiler's ids come from and where its records go.
-pub trait Points {
-    /// The id of the next point; no two calls may ever return the same one.
-    fn next_id(&mut self) -> Uuid;
-    /// Takes a record without who reports it; must not block.
-    fn notify(&mut self, record: Record);
-    /// Whether [`Points::notify`] is of any use.
-    fn wants_records(&self) -> bool;
+/// Makes a profiler the current one of this thread until the guard is dropped, as OSProfiler's
+/// `init` does; see [`Trace::init`] for the arguments. If there is one already, that one stays.
+///
+/// The guard cannot go to another thread. In code that may, use
+/// `work.in_trace(Trace::init(…))`; other tasks that this thread polls meanwhile do not see it.
+#[must_use = "the profiler is forgotten when this is dropped"]
+pub fn init(hmac_key: &Secret, base_id: Option<&str>, parent_id: Option<&str>) -> Initialized {
+    if let Some(trace) = current::current() {
+        return Initialized { trace, token: None, this_thread: PhantomData };
+    }
+    let trace = Trace::init(hmac_key, base_id, parent_id);
+    let token = current::install(Flow::follow(trace.clone()), None);
+    Initialized { trace, token, this_thread: PhantomData }
 }
 
-/// One flow's position in a trace.
+/// Keeps a thread's profiler; made by [`init`].
 #[derive(Debug)]
-pub struct Profiler<P: Points> {
-    points: P,
-    base_id: Uuid,
-    parent_id: Uuid,
-    open: SmallVec<[OpenPoint; DEPTH]>,
-    clock: Option<RunClock>,
+pub struct Initialized {
+    trace: Trace,
+    token: Option<Token>,
+    this_thread: PhantomData<*const ()>,
 }
 
-#[derive(Debug)]
-struct OpenPoint {
-    id: Uuid,
-    /// Empty, and so without an allocation, when nobody records.
-    name: String,
-}
-
-impl<P: Points> Profiler<P> {
-    /// A profiler without an open point. OSProfiler takes base_id where no parent_id is given.
+impl Initialized {
+    /// The point that the profiler started with.
     #[must_use]
-    pub fn init(base_id: Uuid, parent_id: Option<Uuid>, points: P) -> Self {
-        let clock = points.wants_records().then(RunClock::start);
-        Self { points, base_id, parent_id: parent_id.unwrap_or(base_id), open: SmallVec::new(), clock }
+    pub fn trace(&self) -> &Trace {
+        &self.trace
     }
+}
 
-    /// Opens a point below the current one and returns its id.
-    pub fn start(&mut self, name: &str, info: Option<Info>) -> Uuid {
-        let id = self.points.next_id();
-        let name = if self.points.wants_records() { name.to_owned() } else { String::new() };
-        self.open.push(OpenPoint { id, name });
-        self.notify(START_SUFFIX, info);
-        id
-    }
-
-    /// Closes the current point; without an open point it does nothing.
-    pub fn stop(&mut self, info: Option<Info>) {
-        if !self.open.is_empty() {
-            self.notify(STOP_SUFFIX, info);
-            self.open.pop();
+impl Drop for Initialized {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            drop(current::uninstall(token));
         }
     }
+}
 
-    /// The trace.
-    #[must_use]
-    pub fn base_id(&self) -> Uuid {
-        self.base_id
-    }
+/// The current point; `None` if no profiler is initialised here.
+#[must_use]
+pub fn get() -> Option<Trace> {
+    current::current()
+}
 
-    /// The point around the current one. As in OSProfiler it is base_id while no point is open.
-    #[must_use]
-    pub fn parent_id(&self) -> Uuid {
-        match self.open.len() {
-            0 => self.base_id,
-            1 => self.parent_id,
-            open => self.open[open - 2].id,
+/// Forgets the current profiler: what follows in this flow is not traced. Points that were started
+/// and not stopped are closed.
+pub fn clean() {
+    current::clean();
+}
+
+/// Opens a point below the current one. `info` may be `()`, a JSON object, or a closure that
+/// returns one, which is called only if a profiler is initialised.
+pub fn start(name: &str, info: impl IntoInfo) {
+    current::start(name, info);
+}
+
+/// Closes what [`start`] opened last in this flow; without an open point it does nothing.
+pub fn stop(info: impl IntoInfo) {
+    current::stop(info);
+}
+
+/// Runs a future as a point. It opens when the future is first polled.
+pub fn trace<F: Future, I: IntoInfo>(name: impl Into<Cow<'static, str>>, info: I, work: F) -> Traced<F, I> {
+    Traced::point(work, name.into(), info, None)
+}
+
+/// As [`trace`]; an error becomes `etype` (the name of its type) and `message` of the stop.
+pub fn try_trace<F, I, T, E>(name: impl Into<Cow<'static, str>>, info: I, work: F) -> Traced<F, I>
+where
+    F: Future<Output = Result<T, E>>,
+    I: IntoInfo,
+    E: Display,
+{
+    Traced::point(work, name.into(), info, Some(failed))
+}
+
+/// Runs a closure as a point.
+pub fn trace_sync<T>(name: &str, info: impl IntoInfo, work: impl FnOnce() -> T) -> T {
+    point_sync(name, info, work, None)
+}
+
+/// As [`trace_sync`]; an error becomes `etype` (the name of its type) and `message` of the stop.
+///
+/// # Errors
+/// What the closure returns.
+pub fn try_trace_sync<T, E: Display>(
+    name: &str,
+    info: impl IntoInfo,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    point_sync(name, info, work, Some(failed))
+}
+
+fn point_sync<T>(
+    name: &str,
+    info: impl IntoInfo,
+    work: impl FnOnce() -> T,
+    outcome: Option<Outcome<T>>,
+) -> T {
+    match current::current() {
+        None => work(),
+        Some(parent) => {
+            let scope = parent.enter(name, Some(info.into_info()));
+            current::run(Flow::of_sync_point(scope), work, outcome)
         }
     }
+}
 
-    /// The current point: what a request that is sent now has for a parent.
-    #[must_use]
-    pub fn id(&self) -> Uuid {
-        self.open.last().map_or(self.parent_id, |point| point.id)
-    }
+/// Runs `work` with nothing traced.
+pub fn untraced<T>(work: impl FnOnce() -> T) -> T {
+    current::untraced(work)
+}
 
-    /// How many points are open.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.open.len()
-    }
-
-    /// The headers for a request from the current point. `signer` must be for this trace.
-    #[must_use]
-    pub fn headers(&self, signer: &BaseSigner) -> TraceHeaders {
-        debug_assert_eq!(signer.base_id(), self.base_id);
-        signer.sign(self.id())
-    }
-
-    fn notify(&mut self, suffix: &str, info: Option<Info>) {
-        let (true, Some(clock), Some(point)) = (self.points.wants_records(), self.clock, self.open.last())
-        else {
-            return;
-        };
-        let record = Record {
-            name: format!("{}{suffix}", point.name),
-            base_id: self.base_id.to_string(),
-            trace_id: point.id.to_string(),
-            parent_id: self.parent_id().to_string(),
-            timestamp: timestamp(clock.wall_anchor_unix_ns().saturating_add(clock.now_ns())),
-            info: info.unwrap_or_default(),
-            project: None,
-            service: None,
-        };
-        self.points.notify(record);
+/// A closure that has the current point wherever it runs: for `spawn_blocking` and threads.
+pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let trace = current::current();
+    move || match trace {
+        Some(trace) => trace.run(work),
+        None => work(),
     }
 }
 
-/// A load generator's points: derived ids, no records.
-#[derive(Clone, Debug)]
-pub struct DerivedPoints {
-    ids: IdSpace,
-    workload: u16,
-    iteration: u64,
-    next: u32,
-}
+/// Futures that belong to a trace wherever they are polled.
+pub trait InTrace: Future + Sized {
+    /// Has the point that is current now for its current point, with a stack of its own.
+    fn in_current_trace(self) -> Traced<Self> {
+        Traced::follow(self, current::current())
+    }
 
-impl DerivedPoints {
-    /// The points of one iteration, numbered from 1; its base_id is `ids.base_id(workload,
-    /// iteration)`.
-    #[must_use]
-    pub fn new(ids: IdSpace, workload: u16, iteration: u64) -> Self {
-        Self { ids, workload, iteration, next: 1 }
+    /// Has `trace` for its current point.
+    fn in_trace(self, trace: Trace) -> Traced<Self> {
+        Traced::follow(self, Some(trace))
     }
 }
 
-impl Points for DerivedPoints {
-    fn next_id(&mut self) -> Uuid {
-        let id = self.ids.point_id(self.workload, self.iteration, self.next);
-        self.next = self.next.saturating_add(1);
-        id
-    }
-
-    fn notify(&mut self, _record: Record) {}
-
-    fn wants_records(&self) -> bool {
-        false
-    }
-}
-
-/// A service's points: random ids, records for a notifier.
-#[derive(Clone)]
-pub struct RecordedPoints {
-    identity: Arc<Identity>,
-    notifier: Arc<dyn Notifier>,
-}
-
-impl RecordedPoints {
-    /// Points that `identity` reports to `notifier`.
-    #[must_use]
-    pub fn new(identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
-        Self { identity, notifier }
-    }
-}
-
-impl Points for RecordedPoints {
-    fn next_id(&mut self) -> Uuid {
-        Uuid::new_v4()
-    }
-
-    fn notify(&mut self, record: Record) {
-        self.notifier.notify(record.reported_by(&self.identity));
-    }
-
-    fn wants_records(&self) -> bool {
-        true
-    }
-}
+impl<F: Future> InTrace for F {}

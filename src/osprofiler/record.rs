@@ -4,12 +4,57 @@
 //! collectors that anybody may write to: reading is bounded and never panics. No storage is named
 //! here.
 
+use std::fmt::{self, Write as _};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 /// What a point says about itself: a JSON object.
 pub type Info = Map<String, Value>;
+
+/// What can be a point's info.
+///
+/// `()` is none. A closure is called only if somebody will see the info, so that it costs nothing
+/// otherwise. A JSON value that is no object becomes one with the key `value`.
+pub trait IntoInfo {
+    /// The info.
+    fn into_info(self) -> Info;
+}
+
+impl IntoInfo for () {
+    fn into_info(self) -> Info {
+        Info::new()
+    }
+}
+
+impl IntoInfo for Info {
+    fn into_info(self) -> Info {
+        self
+    }
+}
+
+impl IntoInfo for Option<Info> {
+    fn into_info(self) -> Info {
+        self.unwrap_or_default()
+    }
+}
+
+impl IntoInfo for Value {
+    fn into_info(self) -> Info {
+        match self {
+            Self::Object(info) => info,
+            Self::Null => Info::new(),
+            value => Info::from_iter([("value".to_owned(), value)]),
+        }
+    }
+}
+
+impl<F: FnOnce() -> I, I: IntoInfo> IntoInfo for F {
+    fn into_info(self) -> Info {
+        self().into_info()
+    }
+}
 
 /// Longer records (bytes of JSON) are refused; real ones have about 450.
 pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
@@ -129,4 +174,36 @@ pub fn timestamp(unix_ns: u64) -> String {
         .round(jiff::TimestampRound::new().smallest(jiff::Unit::Microsecond).mode(jiff::RoundMode::Trunc))
         .unwrap_or(time);
     format!("{:.6}", jiff::tz::TimeZone::UTC.to_datetime(time))
+}
+
+/// The text of a value, cut to `len_max` bytes; a cut is marked by `…`. What a value would write
+/// beyond that is never made.
+pub(super) fn bounded_text(value: &dyn fmt::Display, len_max: usize) -> String {
+    let mut text = BoundedText { text: String::new(), len_max, cut: false };
+    // An error of the value's own leaves what it wrote before.
+    let _ = write!(text, "{value}");
+    if text.cut {
+        text.text.push('…');
+    }
+    text.text
+}
+
+struct BoundedText {
+    text: String,
+    len_max: usize,
+    cut: bool,
+}
+
+impl fmt::Write for BoundedText {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let room = self.len_max - self.text.len();
+        if piece.len() <= room {
+            self.text.push_str(piece);
+            return Ok(());
+        }
+        self.text.push_str(&piece[..piece.floor_char_boundary(room)]);
+        self.cut = true;
+        // Ends the value's writing.
+        Err(fmt::Error)
+    }
 }

@@ -3,9 +3,11 @@
 //! Info is URL-safe padded base64 of `{"base_id": "…", "parent_id": "…"}` exactly as Python's
 //! `json.dumps` writes it; the HMAC is SHA-1 in lowercase hex over the base64 text (observed on
 //! OSProfiler 4.4.0). Signing happens on the load generator's hot path: with UUIDs it may neither
-//! allocate nor lock. No key may be kept or shown here, only the state that is derived from it.
+//! allocate nor lock. No key may be shown here; it is kept because OpenStack's services pass it on
+//! to each other in their messages ([`super::rpc`]).
 
 use std::fmt;
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
@@ -36,10 +38,11 @@ const FIXED_INFO_LEN: usize = base64url::encoded_len(FIXED_JSON_LEN);
 const BLOCK_LEN: usize = 64;
 const _: () = assert!(FIXED_JSON_LEN.is_multiple_of(3) && FIXED_INFO_LEN >= BLOCK_LEN);
 
-/// Signs with one HMAC key. Cloning is cheap and keeps no copy of the key itself.
+/// Signs with one HMAC key. Cloning is cheap.
 #[derive(Clone)]
 pub struct Signer {
     keyed: Hmac<Sha1>,
+    key: Arc<Secret>,
 }
 
 impl Signer {
@@ -48,12 +51,23 @@ impl Signer {
     /// A client's key is used as it is, commas included; only servers split theirs.
     #[must_use]
     pub fn new(key: &Secret) -> Option<Self> {
-        if key.expose().is_empty() { None } else { Self::from_bytes(key.expose().as_bytes()) }
+        if key.expose().is_empty() {
+            return None;
+        }
+        // HMAC takes keys of every length, so this never fails.
+        let keyed = Hmac::new_from_slice(key.expose().as_bytes()).ok()?;
+        Some(Self { keyed, key: Arc::new(key.clone()) })
     }
 
-    pub(super) fn from_bytes(key: &[u8]) -> Option<Self> {
-        // HMAC takes keys of every length, so this never fails.
-        Hmac::new_from_slice(key).ok().map(|keyed| Self { keyed })
+    pub(super) fn key(&self) -> &Secret {
+        &self.key
+    }
+
+    /// Whether both have the same key, in constant time: of the two, signatures of one text are
+    /// compared.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let signature: [u8; HMAC_LEN / 2] = self.keyed.clone().finalize().into_bytes().into();
+        other.verifies(b"", &signature)
     }
 
     /// A signer for all points of one trace: hashes once what only depends on `base_id`.

@@ -1,48 +1,70 @@
-//! Trace points of asynchronous services: an immutable handle instead of a shared stack.
+//! The handle of one point: what everything else here is built on.
 //!
-//! Every [`Trace`] names one point; a child is a new handle, so concurrent children cannot take
-//! each other's place (OSProfiler's OTLP driver, with one stack for each process, does just that).
-//! Nothing here may block or fail: a point is observed work, never a reason for it to stop.
+//! A [`Trace`] names a point and never changes; a child is a new handle, so points that are open at
+//! the same time cannot take each other's place (OSProfiler's OTLP driver, with one stack for each
+//! process, does just that). A [`Scope`] is a point that is open. Who does not want to pass handles
+//! along uses [`super::profiler`], which keeps the current one for each task and thread.
+//!
+//! Nothing here may block, fail or panic: a point is observed work, never a reason for it to stop.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::notifier::Notifier;
-use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use super::current;
+use super::notifier::{self, Notifier, Reporter};
+use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, bounded_text, timestamp};
 use super::signing::Signer;
+use super::traced::Traced;
 use super::verifying::TraceContext;
-use crate::base::clock::RunClock;
+use crate::base::clock::{Nanos, RunClock, saturating_nanos};
+use crate::base::secret::Secret;
 
-/// A point of a trace, under which further ones can be opened.
+/// The key of a stop's info that tells how long the point was at work (microseconds): on the
+/// processor, or blocking its thread. What lies below it on the same task counts, as in the
+/// `cumtime` of Python's profilers.
+pub const BUSY_US: &str = "busy_us";
+/// The key of a stop's info that tells how long the point waited to be polled again (microseconds):
+/// its duration without [`BUSY_US`].
+pub const IDLE_US: &str = "idle_us";
+/// The key of a stop's info that is `true` when the work was dropped before its end.
+pub const CANCELLED: &str = "cancelled";
+/// The key of a stop's info that is `true` when nobody stopped the point: it was closed when the
+/// work that had started it ended.
+pub const UNSTOPPED: &str = "unstopped";
+/// Errors' messages are cut to so many bytes.
+pub const MESSAGE_LEN_MAX: usize = 8 * 1024;
+
+/// A point of a trace, under which further ones can be opened. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Trace {
-    shared: Arc<Shared>,
     point: Arc<Point>,
+}
+
+struct Point {
+    shared: Arc<Shared>,
+    id: String,
+    stop_info: Mutex<Option<Info>>,
 }
 
 struct Shared {
     base_id: String,
     signer: Option<Signer>,
-    identity: Arc<Identity>,
-    notifier: Arc<dyn Notifier>,
+    /// Without one the trace is only passed on.
+    reporter: Option<Reporter>,
     /// One anchor for each trace: durations are monotonic, and no clock drift can add up.
     clock: RunClock,
-}
-
-struct Point {
-    id: String,
-    stop_info: Mutex<Option<Info>>,
 }
 
 impl Trace {
     /// The handle of a request that arrived with `context`; it stands for the client's point.
     #[must_use]
     pub fn new(context: TraceContext, identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
-        let TraceContext { base_id, parent_id, signer } = context;
-        Self::with_signer(base_id, parent_id, Some(signer), identity, notifier)
+        Self::of(context, Some(Reporter::new(identity, notifier)))
     }
 
     /// The handle of a trace that starts here. Without a signer, onward requests are unsigned.
@@ -53,24 +75,35 @@ impl Trace {
         identity: Arc<Identity>,
         notifier: Arc<dyn Notifier>,
     ) -> Self {
-        Self::with_signer(base_id.to_string(), base_id.to_string(), signer, identity, notifier)
+        let reporter = Some(Reporter::new(identity, notifier));
+        Self::build(base_id.to_string(), base_id.to_string(), signer, reporter)
     }
 
-    fn with_signer(
-        base_id: String,
-        id: String,
-        signer: Option<Signer>,
-        identity: Arc<Identity>,
-        notifier: Arc<dyn Notifier>,
-    ) -> Self {
-        let shared = Shared { base_id, signer, identity, notifier, clock: RunClock::start() };
-        Self { shared: Arc::new(shared), point: Arc::new(Point::new(id)) }
+    /// OSProfiler's `init` without making it anybody's current profiler: reports to what
+    /// [`notifier::set`] was given. An absent or empty base_id becomes a random one, an absent or
+    /// empty parent_id the base_id; with an empty key onward requests are unsigned.
+    #[must_use]
+    pub fn init(hmac_key: &Secret, base_id: Option<&str>, parent_id: Option<&str>) -> Self {
+        let given = |id: Option<&str>| id.filter(|id| !id.is_empty()).map(str::to_owned);
+        let base_id = given(base_id).unwrap_or_else(|| Uuid::new_v4().to_string());
+        let parent_id = given(parent_id).unwrap_or_else(|| base_id.clone());
+        Self::build(base_id, parent_id, Signer::new(hmac_key), notifier::get())
+    }
+
+    pub(super) fn of(context: TraceContext, reporter: Option<Reporter>) -> Self {
+        let TraceContext { base_id, parent_id, signer } = context;
+        Self::build(base_id, parent_id, Some(signer), reporter)
+    }
+
+    fn build(base_id: String, id: String, signer: Option<Signer>, reporter: Option<Reporter>) -> Self {
+        let shared = Arc::new(Shared { base_id, signer, reporter, clock: RunClock::start() });
+        Self { point: Arc::new(Point { shared, id, stop_info: Mutex::new(None) }) }
     }
 
     /// The trace.
     #[must_use]
     pub fn base_id(&self) -> &str {
-        &self.shared.base_id
+        &self.point.shared.base_id
     }
 
     /// This point: the parent of the points opened through this handle.
@@ -79,7 +112,8 @@ impl Trace {
         &self.point.id
     }
 
-    /// Runs `body` as a point named `name`, with the point's handle for further points below it.
+    /// Runs `body` as a point named `name`, with the point's handle for further points below it;
+    /// the point is also the current one of what runs in it.
     ///
     /// The point is closed when the work ends, and also when it panics or its future is dropped.
     /// Errors are the caller's to tell, through [`Trace::fail`].
@@ -89,26 +123,39 @@ impl Trace {
         Work: Future,
     {
         let scope = self.enter(name, info);
-        body(scope.trace().clone()).await
+        let trace = scope.trace().clone();
+        Traced::opened(body(trace), scope).await
     }
 
-    /// Opens a point that is closed when the guard is dropped.
+    /// Opens a point that is closed when the guard is dropped. It does not become the current one:
+    /// for that there are [`super::profiler::start`] and [`super::profiler::trace`].
     #[must_use = "the point is closed when this is dropped"]
     pub fn enter(&self, name: &str, info: Option<Info>) -> Scope {
-        let child = Self {
-            shared: Arc::clone(&self.shared),
-            point: Arc::new(Point::new(Uuid::new_v4().to_string())),
+        let shared = Arc::clone(&self.point.shared);
+        let point = Point { shared, id: Uuid::new_v4().to_string(), stop_info: Mutex::new(None) };
+        let scope = Scope {
+            trace: Self { point: Arc::new(point) },
+            parent: self.clone(),
+            name: name.to_owned(),
+            started_ns: self.point.shared.clock.now_ns(),
+            ended_ns: None,
+            busy_ns: None,
+            // A panic that is under way already is not this point's.
+            may_panic: !std::thread::panicking(),
         };
-        let scope = Scope { trace: child, parent_id: self.id().to_owned(), name: name.to_owned() };
-        scope.notify(START_SUFFIX, info.unwrap_or_default());
+        scope.notify(START_SUFFIX, scope.started_ns, || info.unwrap_or_default());
         scope
+    }
+
+    /// Runs `work` with this as its current point, for instance on another thread.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        current::run(current::Flow::follow(self.clone()), work, None)
     }
 
     /// Says that this point failed: its stop record gets `etype` and `message`, as OSProfiler has
     /// them for an exception. The last call counts; it does nothing once the point is closed.
     pub fn fail(&self, etype: &str, message: &str) {
-        self.note("etype", Value::String(etype.to_owned()));
-        self.note("message", Value::String(message.to_owned()));
+        self.add(failure(etype, &message));
     }
 
     /// Adds a detail to the point's stop record.
@@ -116,8 +163,33 @@ impl Trace {
         self.point.stop_info().get_or_insert_default().insert(key.to_owned(), value);
     }
 
+    /// Adds details to the point's stop record.
+    pub(super) fn add(&self, info: Info) {
+        self.point.stop_info().get_or_insert_default().extend(info);
+    }
+
+    /// As [`Trace::add`], but keeps what an object such as `function` or `db` has already.
+    pub(super) fn merge(&self, key: &str, details: Info) {
+        let mut stop_info = self.point.stop_info();
+        let info = stop_info.get_or_insert_default();
+        match info.get_mut(key) {
+            Some(Value::Object(known)) => known.extend(details),
+            _ => {
+                info.insert(key.to_owned(), Value::Object(details));
+            }
+        }
+    }
+
+    pub(super) fn is_of_same_trace(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.point.shared, &other.point.shared)
+    }
+
+    pub(super) fn signer(&self) -> Option<&Signer> {
+        self.point.shared.signer.as_ref()
+    }
+
     pub(super) fn signed_headers(&self) -> Option<(String, String)> {
-        self.shared.signer.as_ref().map(|signer| signer.sign_text(self.base_id(), self.id()))
+        self.signer().map(|signer| signer.sign_text(self.base_id(), self.id()))
     }
 }
 
@@ -128,10 +200,6 @@ impl fmt::Debug for Trace {
 }
 
 impl Point {
-    fn new(id: String) -> Self {
-        Self { id, stop_info: Mutex::new(None) }
-    }
-
     fn stop_info(&self) -> MutexGuard<'_, Option<Info>> {
         // A panic between two insertions leaves a usable map.
         self.stop_info.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,8 +210,13 @@ impl Point {
 #[derive(Debug)]
 pub struct Scope {
     trace: Trace,
-    parent_id: String,
+    parent: Trace,
     name: String,
+    started_ns: Nanos,
+    /// When it ended, if that is not when this is dropped.
+    ended_ns: Option<Nanos>,
+    busy_ns: Option<Nanos>,
+    may_panic: bool,
 }
 
 impl Scope {
@@ -158,28 +231,72 @@ impl Scope {
         self.trace.fail(etype, message);
     }
 
-    fn notify(&self, suffix: &str, info: Info) {
-        let shared = &self.trace.shared;
+    /// Tells how long the point was at work.
+    pub(super) fn was_busy(&mut self, busy_ns: Nanos) {
+        self.busy_ns = Some(busy_ns);
+    }
+
+    /// Dates the stop back.
+    pub(super) fn ended_at(&mut self, instant: Instant) {
+        self.ended_ns = Some(self.trace.point.shared.clock.offset_ns(instant).max(self.started_ns));
+    }
+
+    /// Whatever it was that ended the work, it was not a panic of this point's own.
+    pub(super) fn did_not_panic(&mut self) {
+        self.may_panic = false;
+    }
+
+    fn notify(&self, suffix: &str, at_ns: Nanos, info: impl FnOnce() -> Info) {
+        let shared = &*self.trace.point.shared;
+        let Some(reporter) = &shared.reporter else { return };
         let record = Record {
             name: format!("{}{suffix}", self.name),
             base_id: shared.base_id.clone(),
             trace_id: self.trace.id().to_owned(),
-            parent_id: self.parent_id.clone(),
-            timestamp: timestamp(shared.clock.wall_anchor_unix_ns().saturating_add(shared.clock.now_ns())),
-            info,
+            parent_id: self.parent.id().to_owned(),
+            timestamp: timestamp(shared.clock.wall_anchor_unix_ns().saturating_add(at_ns)),
+            info: info(),
             project: None,
             service: None,
         };
-        shared.notifier.notify(record.reported_by(&shared.identity));
+        let record = record.reported_by(&reporter.identity);
+        // A notifier that is itself instrumented must not report on its reporting, and one that
+        // panics must not take the observed work with it.
+        let notify = AssertUnwindSafe(|| current::untraced(|| reporter.notifier.notify(record)));
+        let _ = catch_unwind(notify);
+    }
+
+    fn stop_info(&self, ended_ns: Nanos) -> Info {
+        let mut info = self.trace.point.stop_info().take().unwrap_or_default();
+        if self.may_panic && std::thread::panicking() && !info.contains_key("etype") {
+            info.extend(failure("panic", &"the work panicked"));
+        }
+        if let Some(busy_ns) = self.busy_ns {
+            let duration_ns = ended_ns.saturating_sub(self.started_ns);
+            let busy_ns = busy_ns.min(duration_ns);
+            info.insert(BUSY_US.to_owned(), (busy_ns / 1000).into());
+            info.insert(IDLE_US.to_owned(), ((duration_ns - busy_ns) / 1000).into());
+        }
+        info
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        if std::thread::panicking() && self.trace.point.stop_info().is_none() {
-            self.fail("panic", "the work panicked");
-        }
-        let info = self.trace.point.stop_info().take().unwrap_or_default();
-        self.notify(STOP_SUFFIX, info);
+        let ended_ns = self.ended_ns.unwrap_or_else(|| self.trace.point.shared.clock.now_ns());
+        self.notify(STOP_SUFFIX, ended_ns, || self.stop_info(ended_ns));
     }
+}
+
+/// A stop's info of a point that failed.
+pub(super) fn failure(etype: &str, message: &dyn fmt::Display) -> Info {
+    let mut info = Info::new();
+    info.insert("etype".to_owned(), Value::String(etype.to_owned()));
+    info.insert("message".to_owned(), Value::String(bounded_text(message, MESSAGE_LEN_MAX)));
+    info
+}
+
+/// How long ago `instant` was, in nanoseconds.
+pub(super) fn elapsed_ns(instant: Instant) -> Nanos {
+    saturating_nanos(instant.elapsed())
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::base64url;
 use super::signing::Signer;
+use crate::base::secret::Secret;
 
 /// Header values longer than this (bytes) are rejected unread; a real one has 140.
 pub const HEADER_LEN_MAX: usize = 8 * 1024;
@@ -89,7 +90,7 @@ impl ServerKeys {
     /// each removed, empty ones left out.
     #[must_use]
     pub fn parse(keys: &str) -> Self {
-        let signers = split(keys).filter_map(|key| Signer::from_bytes(key.as_bytes())).collect();
+        let signers = split(keys).filter_map(|key| Signer::new(&Secret::new(key))).collect();
         Self { signers }
     }
 
@@ -97,6 +98,11 @@ impl ServerKeys {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.signers.is_empty()
+    }
+
+    /// The key that equals `key`, if there is one.
+    pub(super) fn find(&self, key: &Signer) -> Option<&Signer> {
+        self.signers.iter().find(|signer| signer.is_same(key))
     }
 
     /// Verifies the values of `X-Trace-Info` and `X-Trace-HMAC`.
@@ -157,7 +163,7 @@ fn ids_from_json(json: &[u8]) -> Result<(String, String), Rejection> {
 }
 
 /// `None` for what Python takes as false: OSProfiler then makes up the id.
-fn id(value: Option<&Value>, key: &'static str) -> Result<Option<String>, Rejection> {
+pub(super) fn id(value: Option<&Value>, key: &'static str) -> Result<Option<String>, Rejection> {
     match value {
         None | Some(Value::Null | Value::Bool(false)) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),

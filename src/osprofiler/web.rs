@@ -1,13 +1,12 @@
 //! OSProfiler's web middleware for tower services.
 //!
 //! A request with valid headers becomes a point `wsgi` (the name that every OSProfiler service
-//! uses), and its handler finds the point's [`Trace`] in the request's extensions. Every other
-//! request passes untouched: nothing here may change an answer or tell a client whether it is
-//! traced.
+//! uses). It is the current point of everything its handler does ([`super::profiler`]), and the
+//! handler finds its [`Trace`] in the request's extensions. Every other request passes untouched:
+//! nothing here may change an answer or tell a client whether it is traced.
 
 use std::fmt::Display;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, Request};
@@ -15,10 +14,12 @@ use serde_json::json;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::notifier::Notifier;
+use super::current::{self, Flow};
+use super::notifier::{Notifier, Reporter};
 use super::record::{Identity, Info};
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
 use super::trace::{Scope, Trace};
+use super::traced::{Traced, failed};
 use super::verifying::{Rejection, ServerKeys, TraceContext};
 
 const POINT_NAME: &str = "wsgi";
@@ -26,27 +27,94 @@ const POINT_NAME: &str = "wsgi";
 /// Adds [`ProfilerService`] to a tower stack.
 #[derive(Clone)]
 pub struct ProfilerLayer {
-    /// `None` when profiling is off.
+    /// `None` when profiling is off for good.
     settings: Option<Arc<Settings>>,
 }
 
+#[derive(Clone)]
 struct Settings {
+    enabled: bool,
     keys: ServerKeys,
-    identity: Arc<Identity>,
-    notifier: Arc<dyn Notifier>,
+    switch: Option<Switch>,
+    reporter: Reporter,
 }
 
 impl ProfilerLayer {
     /// Traces requests that are signed with one of `keys`.
     #[must_use]
     pub fn new(keys: ServerKeys, identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
-        Self { settings: Some(Arc::new(Settings { keys, identity, notifier })) }
+        let reporter = Reporter::new(identity, notifier);
+        Self { settings: Some(Arc::new(Settings { enabled: true, keys, switch: None, reporter })) }
     }
 
     /// Traces nothing, like OSProfiler's `enabled = false`.
     #[must_use]
     pub fn disabled() -> Self {
         Self { settings: None }
+    }
+
+    /// Says whether requests are traced while a [`Switch`] says nothing: the `enabled` of
+    /// OSProfiler's paste file, there `false` unless it is given.
+    #[must_use]
+    pub fn enabled(self, enabled: bool) -> Self {
+        self.with(|settings| settings.enabled = enabled)
+    }
+
+    /// Obeys `switch`.
+    #[must_use]
+    pub fn switched_by(self, switch: Switch) -> Self {
+        self.with(|settings| settings.switch = Some(switch))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Settings)) -> Self {
+        let settings = self.settings.map(|mut settings| {
+            change(Arc::make_mut(&mut settings));
+            settings
+        });
+        Self { settings }
+    }
+}
+
+/// Turns middleware on and off while it serves: OSProfiler's `web.enable` and `web.disable`, for
+/// the layers that were given it rather than for the whole process. Clones are the same switch.
+#[derive(Clone, Debug, Default)]
+pub struct Switch(Arc<RwLock<Position>>);
+
+#[derive(Debug, Default)]
+enum Position {
+    /// The layer's own settings count.
+    #[default]
+    Untouched,
+    On(ServerKeys),
+    Off,
+}
+
+impl Switch {
+    /// Turns tracing on. `keys` count instead of the layer's own, unless there are none.
+    pub fn enable(&self, keys: ServerKeys) {
+        self.set(Position::On(keys));
+    }
+
+    /// Turns tracing off.
+    pub fn disable(&self) {
+        self.set(Position::Off);
+    }
+
+    fn set(&self, position: Position) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = position;
+    }
+}
+
+impl Settings {
+    fn trace_context(&self, headers: &HeaderMap) -> Result<TraceContext, Rejection> {
+        let position = self.switch.as_ref().map(|switch| switch.0.read());
+        let position = position.map(|position| position.unwrap_or_else(PoisonError::into_inner));
+        match position.as_deref() {
+            Some(Position::Off) => Err(Rejection::NoKeys),
+            Some(Position::On(keys)) if !keys.is_empty() => trace_context(keys, headers),
+            None | Some(Position::Untouched) if !self.enabled => Err(Rejection::NoKeys),
+            _ => trace_context(&self.keys, headers),
+        }
     }
 }
 
@@ -72,42 +140,20 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = TracedFuture<S::Future>;
+    type Future = Traced<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let scope = self.settings.as_ref().and_then(|settings| open(settings, &request));
-        if let Some(scope) = &scope {
-            request.extensions_mut().insert(scope.trace().clone());
-        }
-        TracedFuture { inner: Box::pin(self.inner.call(request)), scope }
-    }
-}
-
-/// The inner service's future with the request's point, which closes when this ends or is dropped.
-pub struct TracedFuture<F> {
-    inner: Pin<Box<F>>,
-    scope: Option<Scope>,
-}
-
-impl<F, R, E> Future for TracedFuture<F>
-where
-    F: Future<Output = Result<R, E>>,
-    E: Display,
-{
-    type Output = Result<R, E>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(result) = self.inner.as_mut().poll(context) else {
-            return Poll::Pending;
+        let Some(scope) = self.settings.as_ref().and_then(|settings| open(settings, &request)) else {
+            return Traced::running(self.inner.call(request), None, None);
         };
-        if let (Some(scope), Err(error)) = (self.scope.take(), &result) {
-            scope.fail(std::any::type_name::<E>(), &error.to_string());
-        }
-        Poll::Ready(result)
+        request.extensions_mut().insert(scope.trace().clone());
+        // A handler may start before its future is polled.
+        let (answer, flow) = current::within(Flow::of_point(scope), || self.inner.call(request));
+        Traced::running(answer, flow, Some(failed))
     }
 }
 
@@ -134,8 +180,8 @@ pub fn onward_headers(trace: &Trace) -> Option<(String, String)> {
 
 fn open<B>(settings: &Settings, request: &Request<B>) -> Option<Scope> {
     // A rejection shows nowhere: whoever probes for keys must not learn anything.
-    let context = trace_context(&settings.keys, request.headers()).ok()?;
-    let trace = Trace::new(context, Arc::clone(&settings.identity), Arc::clone(&settings.notifier));
+    let context = settings.trace_context(request.headers()).ok()?;
+    let trace = Trace::of(context, Some(settings.reporter.clone()));
     let uri = request.uri();
     let mut info = Info::new();
     let details = json!({

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
+mod backend;
 mod bad_input;
 mod browser;
 mod canary;
@@ -11,6 +12,7 @@ mod demo;
 mod deployments;
 mod differential;
 mod dns;
+mod elasticsearch;
 mod export;
 mod faults;
 mod h2_server;
@@ -22,12 +24,18 @@ mod metrics;
 mod mutations;
 mod profiling;
 mod real_keystone;
+mod real_middleware;
 mod real_osprofiler;
 mod real_servers;
+mod real_service;
+mod real_spans;
+mod real_stores;
+mod real_stores_down;
 mod recording;
 mod schema;
 mod server;
 mod signals;
+mod spans;
 mod support;
 mod tidy;
 mod trace_commands;

@@ -33,7 +33,7 @@ const KEYS: [&str; 10] = [
 ];
 
 /// A Python process with the library; see `tests/real/osprofiler_peer.py`.
-struct Peer {
+pub(crate) struct Peer {
     process: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -41,21 +41,28 @@ struct Peer {
 
 impl Peer {
     fn start() -> Option<Self> {
-        let python = service("BENCH_TEST_PYTHON", "a Python that has OSProfiler")?;
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/osprofiler_peer.py");
+        Some(Self::of(&service("BENCH_TEST_PYTHON", "a Python that has OSProfiler")?))
+    }
+
+    pub(crate) fn of(python: &str) -> Self {
+        Self::run(python, "osprofiler_peer.py")
+    }
+
+    /// Runs a script of `tests/real` that talks as `osprofiler_peer.py` does.
+    pub(crate) fn run(python: &str, script: &str) -> Self {
         let mut process = Command::new(python)
-            .arg(script)
+            .arg(format!("{}/tests/real/{script}", env!("CARGO_MANIFEST_DIR")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("BENCH_TEST_PYTHON cannot be started");
+            .unwrap_or_else(|error| panic!("{python} cannot be started: {error}"));
         let requests = process.stdin.take();
         let answers = BufReader::new(process.stdout.take().unwrap());
-        Some(Self { process, requests, answers })
+        Self { process, requests, answers }
     }
 
     #[track_caller]
-    fn ask(&mut self, request: &Value) -> Value {
+    pub(crate) fn ask(&mut self, request: &Value) -> Value {
         let mut line = String::new();
         writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
         self.answers.read_line(&mut line).unwrap();

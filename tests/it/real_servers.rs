@@ -16,7 +16,7 @@ const CHUNKED: usize = 70_000;
 const TIMES: usize = 60;
 
 /// A server's process; dropping it ends it.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     name: &'static str,
 }
@@ -38,7 +38,7 @@ impl Drop for Process {
 }
 
 /// Where a program is, or that its test is skipped.
-fn installed(names: &[&str]) -> Option<PathBuf> {
+pub(crate) fn installed(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
@@ -52,12 +52,17 @@ fn installed(names: &[&str]) -> Option<PathBuf> {
     found
 }
 
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
 }
 
 /// Starts a server that listens at this address, and waits until it does.
-fn start(name: &'static str, command: &mut Command, folder: &Path, address: SocketAddr) -> Process {
+pub(crate) fn start(
+    name: &'static str,
+    command: &mut Command,
+    folder: &Path,
+    address: SocketAddr,
+) -> Process {
     let log = std::fs::File::create(folder.join("server.log")).unwrap();
     let child = command
         .current_dir(folder)

@@ -24,14 +24,33 @@ const RANKS: [(&str, u8); 15] = [
 const LINES_MAX: usize = 600;
 
 /// Crates that only one room may name.
-const OWNERS: [(&str, &[&str]); 11] = [
+const OWNERS: [(&str, &[&str]); 13] = [
     ("h2::", &["client/http2.rs", "client/error.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
-    ("reqwest::", &["client/plain.rs"]),
+    ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs"]),
     ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs", "cli/metrics.rs"]),
-    ("redis::", &["osprofiler/driver/redis.rs", "osprofiler/driver/mod.rs"]),
-    ("sqlx::", &["osprofiler/driver/sqlite.rs"]),
+    ("lapin::", &["osprofiler/driver/messaging.rs"]),
+    ("bson::", &["osprofiler/driver/mongodb.rs"]),
+    (
+        "redis::",
+        &[
+            "osprofiler/driver/mod.rs",
+            "osprofiler/driver/redis/legacy.rs",
+            "osprofiler/driver/redis/list.rs",
+            "osprofiler/driver/redis/mod.rs",
+            "osprofiler/driver/redis/url.rs",
+        ],
+    ),
+    (
+        "sqlx::",
+        &[
+            "osprofiler/driver/sql/engine.rs",
+            "osprofiler/driver/sql/mysql.rs",
+            "osprofiler/driver/sql/postgres.rs",
+            "osprofiler/driver/sql/sqlite.rs",
+        ],
+    ),
     ("saphyr_parser::", &["base/yaml.rs"]),
     ("annotate_snippets::", &["base/diagnostics.rs"]),
     // No duration may come from the wall clock.

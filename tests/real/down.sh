@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 #
-# Stops what up.sh started in the same REAL_DIR (default: .real in the repository).
+# Stops what up.sh, broker.sh, drivers.sh and stores.sh started in the same REAL_DIR (default: .real in the
+# repository).
 # The installed software, databases and keys stay, so the next start is quick; to forget
 # them too, delete the directory. Running this twice, or with nothing started, is fine.
 
@@ -9,6 +10,10 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 [[ -d $REAL_DIR ]] || exit 0
 open_dir
-for name in placement keystone redis; do   # the collector last: traced services fail without it
+for name in placement keystone redis rabbitmq epmd mongodb; do   # collectors last: traced services fail without
   stop "$name"
 done
+for name in stores-sentinel stores-redis stores-mariadb stores-postgres; do
+  stop "$name"
+done
+forget_stores

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# Shared by up.sh and down.sh: where things are, and which processes are ours.
+# Shared by the scripts beside it: where things are, and which processes are ours.
 
 set -euo pipefail
 
@@ -75,4 +75,29 @@ install() {
   } >"$log/apt.log" 2>&1 </dev/null 9>&- || ok=''
   [[ -z $policy ]] || rm -f "$policy"
   [[ -n $ok ]] || { tail -n 5 "$log/apt.log" >&2; die "apt-get failed, see $log/apt.log"; }
+}
+
+# base_python: the first that fits. A python3 on the path may be too old, a version
+# manager's shim that runs nothing, or a Debian one without ensurepip.
+base_python() {
+  local candidate
+  local candidates=(python3 python3.{11..14} /usr/bin/python3)
+  if [[ -n ${REAL_PYTHON-} ]]; then candidates=("$REAL_PYTHON"); fi
+  for candidate in "${candidates[@]}"; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      printf '%s' "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# forget_stores: removes the data of stores.sh, whose servers must have ended.
+forget_stores() {
+  local data
+  [[ -f $run/stores.dir ]] || return 0
+  data=$(<"$run/stores.dir")
+  # The name is checked so that no damaged file can make this remove anything else.
+  if [[ $data == /*/bench-stores.?????? && $data != *..* ]]; then rm -rf -- "$data"; fi
+  rm -f "$run/stores.dir"
 }

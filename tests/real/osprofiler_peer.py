@@ -8,17 +8,24 @@ is a JSON object; each is answered by one line, until the end of the input:
     {"op": "verify", "hmac_keys": "K1,K2", "headers": {...}}
         {"accepted": true, "base_id": B, "parent_id": P} as a service behind the middleware sees
         them; else {"accepted": false}, with "error" if the middleware raised
-    {"op": "report", "connection_string": C, "base_id": B}
+    {"op": "report", "connection_string": C, "base_id": B}      optional: options
         what `osprofiler trace show --json` prints
+    {"op": "list", "connection_string": C}                      optional: options
+        {"traces": [...]}
     {"op": "write", "connection_string": C, "hmac_key": K, "points": [POINT...]}
-        {"base_id": B}; optional: base_id, parent_id, project, service, host
+        {"base_id": B}; optional: base_id, parent_id, project, service, host, options (of the
+        driver); with "echo": true also "records", what the driver was given
         POINT: {"name": N}; optional: info, stop_info (objects), sleep_ms (spent inside, before
         the children), children (list of POINT), open (true: its stop is not recorded)
+    {"op": "call", "connection_string": C, "hmac_key": K, "url": U}
+        {"base_id": B, "status": S, "body": T}: requests.get(U) with the library's integration of
+        requests, below a point "client"; optional: project, service, host
 
 A request that fails is answered by {"error": ...}; the next one is read all the same.
 """
 
 import contextlib
+import copy
 import json
 import sys
 import time
@@ -80,17 +87,32 @@ def verify(request):
     return seen
 
 
+def driver_of(request, **origin):
+    return base.get_driver(request["connection_string"], **origin, **request.get("options", {}))
+
+
 def report(request):
-    return base.get_driver(request["connection_string"]).get_report(request["base_id"])
+    return driver_of(request).get_report(request["base_id"])
+
+
+def list_traces(request):
+    return {"traces": driver_of(request).list_traces()}
 
 
 def write(request):
     origin = {key: request[key] for key in ("project", "service", "host") if key in request}
-    driver = base.get_driver(request["connection_string"], **origin)
+    driver = driver_of(request, **origin)
+    records = []
+
+    def notify(record):
+        records.append(copy.deepcopy(record))
+        driver.notify(record)
+
     profiler.init(request["hmac_key"], request.get("base_id"), request.get("parent_id"))
-    with notifying(driver.notify):
+    with notifying(notify if request.get("echo") else driver.notify):
         write_points(request["points"])
-    return {"base_id": profiler.get().get_base_id()}
+    answer = {"base_id": profiler.get().get_base_id()}
+    return {**answer, "records": records} if request.get("echo") else answer
 
 
 def write_points(points):
@@ -103,7 +125,43 @@ def write_points(points):
             profiler.stop(info=point.get("stop_info"))
 
 
-OPERATIONS = {"sign": sign, "verify": verify, "report": report, "write": write}
+@contextlib.contextmanager
+def traced_requests():
+    from osprofiler import requests as profiled_requests
+    import requests
+
+    send = requests.adapters.HTTPAdapter.send
+    profiled_requests.enable()
+    try:
+        yield
+    finally:
+        requests.adapters.HTTPAdapter.send = send
+
+
+def call(request):
+    import requests  # not every environment has it
+
+    origin = {key: request[key] for key in ("project", "service", "host") if key in request}
+    driver = driver_of(request, **origin)
+    profiler.init(request["hmac_key"])
+    with notifying(driver.notify), traced_requests():
+        with profiler.Trace("client", info={"url": request["url"]}):
+            response = requests.get(request["url"], timeout=10)
+    return {
+        "base_id": profiler.get().get_base_id(),
+        "status": response.status_code,
+        "body": response.text,
+    }
+
+
+OPERATIONS = {
+    "call": call,
+    "list": list_traces,
+    "report": report,
+    "sign": sign,
+    "verify": verify,
+    "write": write,
+}
 
 
 def main():

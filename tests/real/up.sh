@@ -54,21 +54,6 @@ mkdir -p "$state" "$REAL_DIR/home" "$REAL_DIR/tmp"
 
 # ------------------------------------------------------------------ software
 
-# base_python: the first that fits. A python3 on the path may be too old, a version
-# manager's shim that runs nothing, or a Debian one without ensurepip.
-base_python() {
-  local candidate
-  local candidates=(python3 python3.{11..14} /usr/bin/python3)
-  if [[ -n ${REAL_PYTHON-} ]]; then candidates=("$REAL_PYTHON"); fi
-  for candidate in "${candidates[@]}"; do
-    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-      printf '%s' "$candidate"
-      return
-    fi
-  done
-  return 1
-}
-
 install_software() {
   local base pins=$repo/tests/real/requirements.txt
   command -v redis-server >/dev/null || install redis-server

@@ -4,9 +4,18 @@
 //! only one that names the storage's crate. Every call has a time limit, every answer a size
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
+mod elasticsearch;
 mod file;
+mod http;
+mod jaeger;
+#[cfg(feature = "messaging")]
+mod messaging;
+#[cfg(feature = "mongodb")]
+mod mongodb;
+mod otlp;
 mod redis;
-mod sqlite;
+mod sql;
+mod tempo;
 
 use std::error::Error;
 use std::fmt;
@@ -16,16 +25,26 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::elasticsearch::ElasticsearchCollector;
 use self::file::FileCollector;
+use self::jaeger::JaegerCollector;
+#[cfg(feature = "messaging")]
+use self::messaging::MessagingCollector;
+#[cfg(feature = "mongodb")]
+use self::mongodb::MongoCollector;
+use self::otlp::OtlpCollector;
 use self::redis::RedisCollector;
-use self::sqlite::SqliteCollector;
-use super::record::{Record, RecordError};
+use self::sql::SqlCollector;
+use self::tempo::TempoCollector;
+use super::record::{Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 use crate::base::secret::{Secret, redacted_url};
 
 /// How long connecting to a collector may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one answer of a collector may take.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long listing traces may take, which can need many answers.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longer traces are refused.
 pub const TRACE_RECORDS_MAX: usize = 100_000;
 /// Larger traces (bytes of JSON) are refused.
@@ -46,6 +65,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>>;
     /// Asks for a sign of life.
     fn probe(&self) -> Answer<'_, ()>;
+    /// Writes what waits inside of the driver, before it ends.
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// The collector's URL without user, password and query.
     fn target(&self) -> &str;
 }
@@ -85,12 +108,25 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are redis://[:password@]host[:port][/db], \
-         sqlite://PATH and file://PATH"
+        "use a collector with `{scheme}`: supported are elasticsearch://host[:port], file://PATH, \
+         jaeger://host[:port], messaging://user:password@host[:port][/vhost], mongodb://host[:port], \
+         mysql://user:password@host/database, otlp://host[:port], postgresql://user:password@host/database, \
+         redis://[:password@]host[:port][/db], rediss://, redissentinel://, sqlite://PATH and tempo://host[:port]"
     )]
     Unsupported {
         /// What stands before `://`.
         scheme: String,
+    },
+    /// A kind of collector that this build leaves out.
+    #[error(
+        "use a collector with `{scheme}`: this bench was built without it; build one with \
+         `cargo build --release --features {feature}`"
+    )]
+    NotBuilt {
+        /// What stands before `://`, with it.
+        scheme: String,
+        /// The cargo feature.
+        feature: &'static str,
     },
     /// The storage cannot do that.
     #[error("{action} the collector {target}: {reason}")]
@@ -138,6 +174,28 @@ pub enum DriverError {
         #[source]
         source: Cause,
     },
+    /// An answer by HTTP that is a refusal.
+    #[error("{action} the collector {target}: it answers HTTP {status}{reason}")]
+    Status {
+        /// `write to` or `read from`.
+        action: &'static str,
+        /// The collector, redacted.
+        target: String,
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of what it says, after a colon; or nothing.
+        reason: String,
+    },
+    /// Spans that a backend took the request with, but not them.
+    #[error("write to the collector {target}: it rejects {spans} spans: {reason}")]
+    Rejected {
+        /// The collector, redacted.
+        target: String,
+        /// How many.
+        spans: u64,
+        /// Why, in its words.
+        reason: String,
+    },
     /// A trace over the limits.
     #[error(
         "read trace {base_id} from the collector {target}: it is over the limit of \
@@ -174,19 +232,64 @@ impl Collector {
         let url = connection.expose();
         let target = redacted_url(url);
         let driver: Arc<dyn Driver> = match url.split_once("://") {
+            Some((scheme, _)) if ElasticsearchCollector::handles(scheme) => {
+                Arc::new(ElasticsearchCollector::connect(url, target).await?)
+            }
             Some(("file", path)) => Arc::new(FileCollector::connect(path, target).await?),
-            Some(("redis", _)) => Arc::new(RedisCollector::connect(url, target).await?),
-            Some(("sqlite", path)) => Arc::new(SqliteCollector::connect(path, target).await?),
+            Some(("jaeger" | "jaeger+https", _)) => Arc::new(JaegerCollector::connect(url, target).await?),
+            #[cfg(feature = "messaging")]
+            Some(("messaging" | "messaging+amqps", _)) => {
+                Arc::new(MessagingCollector::connect(url, target).await?)
+            }
+            #[cfg(feature = "mongodb")]
+            Some(("mongodb" | "mongodb+srv", _)) => Arc::new(MongoCollector::connect(url, target).await?),
+            Some(("otlp" | "otlps", _)) => Arc::new(OtlpCollector::connect(url, target).await?),
+            Some((scheme, _)) if RedisCollector::handles(scheme) => {
+                Arc::new(RedisCollector::connect(url, target).await?)
+            }
+            Some((scheme, _)) if SqlCollector::handles(scheme) => {
+                Arc::new(SqlCollector::connect(url, target).await?)
+            }
+            Some(("tempo" | "tempo+https", _)) => Arc::new(TempoCollector::connect(url, target).await?),
+            #[cfg(not(feature = "messaging"))]
+            Some((scheme @ ("messaging" | "messaging+amqps"), _)) => {
+                return Err(not_built(scheme, "messaging"));
+            }
+            #[cfg(not(feature = "mongodb"))]
+            Some((scheme @ ("mongodb" | "mongodb+srv"), _)) => return Err(not_built(scheme, "mongodb")),
             Some((scheme, _)) => return Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
             None => return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() }),
         };
         Ok(Self { driver })
     }
 
+    /// A collector of another kind than those known here.
+    #[must_use]
+    pub fn of(driver: Arc<dyn Driver>) -> Self {
+        Self { driver }
+    }
+
     /// True when [`Collector::connect`] knows the kind of collector.
     #[must_use]
     pub fn supports(connection: &str) -> bool {
-        matches!(connection.split_once("://"), Some(("file" | "redis" | "sqlite", _)))
+        let Some((scheme, _)) = connection.split_once("://") else { return false };
+        ElasticsearchCollector::handles(scheme)
+            || RedisCollector::handles(scheme)
+            || SqlCollector::handles(scheme)
+            || matches!(
+                scheme,
+                "file"
+                    | "jaeger"
+                    | "jaeger+https"
+                    | "messaging"
+                    | "messaging+amqps"
+                    | "mongodb"
+                    | "mongodb+srv"
+                    | "otlp"
+                    | "otlps"
+                    | "tempo"
+                    | "tempo+https"
+            )
     }
 
     /// Stores records. After an error, some of them may be stored.
@@ -224,6 +327,15 @@ impl Collector {
         self.driver.probe().await
     }
 
+    /// Writes what waits inside of the driver: points of which only the start came. Call it before the
+    /// last clone is dropped; [`super::notifier::QueueNotifier::shutdown`] does.
+    ///
+    /// # Errors
+    /// As [`Collector::write`].
+    pub async fn flush(&self) -> Result<(), DriverError> {
+        self.driver.flush().await
+    }
+
     /// The collector's URL without user, password and query.
     #[must_use]
     pub fn target(&self) -> &str {
@@ -235,7 +347,11 @@ impl DriverError {
     /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. })
+        match self {
+            Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..),
+            _ => false,
+        }
     }
 
     /// The error and its causes on one line, each once.
@@ -255,6 +371,11 @@ impl DriverError {
     }
 }
 
+#[cfg(not(all(feature = "messaging", feature = "mongodb")))]
+fn not_built(scheme: &str, feature: &'static str) -> DriverError {
+    DriverError::NotBuilt { scheme: format!("{scheme}://"), feature }
+}
+
 /// Applies [`RESPONSE_TIMEOUT`] and says which collector failed at what.
 async fn answer<T, E: Into<Cause>>(
     action: &'static str,
@@ -268,4 +389,9 @@ async fn answer<T, E: Into<Cause>>(
         }
         Err(_) => Err(DriverError::Timeout { target: target.to_owned(), limit: RESPONSE_TIMEOUT }),
     }
+}
+
+/// The name of the point whose record has this name.
+fn point_name(name: &str) -> &str {
+    name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name)
 }

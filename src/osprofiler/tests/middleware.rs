@@ -12,10 +12,11 @@ use tower_service::Service;
 use super::{MemoryNotifier, identity, vectors};
 use crate::base::secret::Secret;
 use crate::osprofiler::notifier::Notifier;
+use crate::osprofiler::profiler;
 use crate::osprofiler::signing::Signer;
 use crate::osprofiler::trace::Trace;
 use crate::osprofiler::verifying::ServerKeys;
-use crate::osprofiler::web::{ProfilerLayer, onward_headers};
+use crate::osprofiler::web::{ProfilerLayer, Switch, onward_headers};
 
 /// Answers what a handler sees of the trace: the headers of an onward request.
 #[derive(Clone)]
@@ -32,6 +33,8 @@ impl Service<Request<()>> for Handler {
 
     fn call(&mut self, request: Request<()>) -> Self::Future {
         let trace = request.extensions().get::<Trace>();
+        // It is the current one too, already here.
+        assert_eq!(trace.map(Trace::id), profiler::get().as_ref().map(Trace::id));
         std::future::ready(Ok(Response::new(trace.and_then(onward_headers))))
     }
 }
@@ -52,9 +55,12 @@ async fn requests_are_traced_as_by_osprofilers_middleware() {
             let bytes: Vec<u8> = value.as_str().unwrap().chars().map(|c| u32::from(c) as u8).collect();
             builder = builder.header(name, HeaderValue::from_bytes(&bytes).unwrap());
         }
-        // Keys given by `web.enable` replace those of the paste file.
-        let keys = case["web.enable"].as_str().or(case["hmac_keys"].as_str()).unwrap();
-        let layer = if case["enabled"] == true { layer(keys, &notifier) } else { ProfilerLayer::disabled() };
+        let layer = layer(case["hmac_keys"].as_str().unwrap(), &notifier);
+        let switch = Switch::default();
+        if let Some(keys) = case["web.enable"].as_str() {
+            switch.enable(ServerKeys::parse(keys));
+        }
+        let layer = layer.enabled(case["enabled"] == true).switched_by(switch);
         let response = layer.layer(Handler).call(builder.body(()).unwrap()).await.unwrap();
         assert!(response.headers().is_empty() && response.status() == 200);
         let records = notifier.records();
@@ -118,4 +124,44 @@ async fn repeated_headers_are_not_traced() {
     request.headers_mut().append("X-Trace-Info", info);
     let response = layer("K", &notifier).layer(Handler).call(request).await.unwrap();
     assert!(response.body().is_none() && notifier.records().is_empty());
+}
+
+/// All that can be set, in every combination, as `WsgiMiddleware.__call__` decides it.
+#[tokio::test]
+async fn switches_and_settings_decide_together() {
+    for (enabled, own_keys, position, traced) in [
+        (true, "K", None, true),
+        (false, "K", None, false),
+        (true, "no", None, false),
+        (true, "", None, false),
+        (false, "no", Some(Some("K")), true),
+        (false, "K", Some(Some("")), true),
+        (true, "K", Some(Some("no")), false),
+        (true, "K", Some(Some(" , no,K ,")), true),
+        (true, "K", Some(None), false),
+    ] {
+        let notifier = Arc::new(MemoryNotifier::default());
+        let switch = Switch::default();
+        let layer = layer(own_keys, &notifier).enabled(enabled).switched_by(switch.clone());
+        let mut service = layer.layer(Handler);
+        // It may be moved while the service serves.
+        match position {
+            None => {}
+            Some(Some(keys)) => switch.enable(ServerKeys::parse(keys)),
+            Some(None) => switch.disable(),
+        }
+        let response = service.call(signed_request()).await.unwrap();
+        assert_eq!(response.body().is_some(), traced, "{enabled} {own_keys:?} {position:?}");
+        assert_eq!(notifier.records().len(), if traced { 2 } else { 0 });
+    }
+    assert!(
+        ProfilerLayer::disabled()
+            .enabled(true)
+            .layer(Handler)
+            .call(signed_request())
+            .await
+            .unwrap()
+            .body()
+            .is_none()
+    );
 }

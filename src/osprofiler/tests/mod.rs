@@ -1,17 +1,28 @@
 //! Checks against what the real programs produced (`tests/vectors`), and against hostile input.
 
+mod ambient;
+mod clients;
 mod collectors;
+mod collectors_sqlite;
 mod headers;
+mod instrumented;
 mod middleware;
+mod notifiers;
 mod profilers;
+mod programs;
+mod spans;
 mod trees;
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::notifier::Notifier;
 use super::record::{Identity, Record};
+use super::report::{Point, TraceTree};
+use super::signing::Signer;
+use super::trace::Trace;
 
 /// Keeps what it gets.
 #[derive(Default)]
@@ -52,4 +63,27 @@ fn record(name: &str, trace_id: &str, parent_id: &str, us: u32) -> Record {
         project: None,
         service: None,
     }
+}
+
+/// A trace that starts here and is recorded by `notifier`.
+fn trace(notifier: &Arc<MemoryNotifier>, signer: Option<Signer>) -> Trace {
+    Trace::start(Uuid::new_v4(), signer, identity(), Arc::clone(notifier) as Arc<dyn Notifier>)
+}
+
+/// The tree as text: a point on each line, indented, with its error if it has one.
+fn outline(records: &[Record]) -> Vec<String> {
+    let points = TraceTree::build(records).points;
+    let line = |point: &Point| {
+        let error = point.error.as_ref().map(|error| format!(" {}: {}", error.etype, error.message));
+        format!("{}{}{}", "  ".repeat(point.depth), point.name, error.unwrap_or_default())
+    };
+    points.iter().map(line).collect()
+}
+
+/// The stop's info of the only point with this name.
+fn stop_info(records: &[Record], name: &str) -> Value {
+    let name = format!("{name}-stop");
+    let stops: Vec<_> = records.iter().filter(|record| record.name == name).collect();
+    assert_eq!(stops.len(), 1, "{name}");
+    Value::Object(stops[0].info.clone())
 }

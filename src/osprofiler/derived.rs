@@ -1,0 +1,80 @@
+//! The load generator's profiler: a stack of derived ids, and nothing else.
+//!
+//! Its hot path runs for every iteration, so it may not allocate, lock, look at a clock or at a
+//! thread's state, and it makes no records: the run log keeps the times, and every id is computed
+//! again from the run's seed. What is recorded is [`super::profiler`]'s and [`super::trace`]'s.
+
+use smallvec::SmallVec;
+use uuid::Uuid;
+
+use super::signing::{BaseSigner, TraceHeaders};
+use crate::base::ids::IdSpace;
+
+/// How deep load scenarios nest; deeper stacks go to the heap.
+const DEPTH: usize = 3;
+
+/// One iteration's position in its trace.
+#[derive(Debug)]
+pub struct DerivedProfiler {
+    ids: IdSpace,
+    workload: u16,
+    iteration: u64,
+    /// The number of the next point; 0 is the base_id.
+    next: u32,
+    base_id: Uuid,
+    open: SmallVec<[Uuid; DEPTH]>,
+}
+
+impl DerivedProfiler {
+    /// The profiler of one iteration, without an open point; its base_id is `ids.base_id(workload,
+    /// iteration)`.
+    #[must_use]
+    pub fn new(ids: IdSpace, workload: u16, iteration: u64) -> Self {
+        let base_id = ids.base_id(workload, iteration);
+        Self { ids, workload, iteration, next: 1, base_id, open: SmallVec::new() }
+    }
+
+    /// Opens a point below the current one and returns its id.
+    pub fn start(&mut self) -> Uuid {
+        let id = self.ids.point_id(self.workload, self.iteration, self.next);
+        self.next = self.next.saturating_add(1);
+        self.open.push(id);
+        id
+    }
+
+    /// Closes the current point; without an open point it does nothing.
+    pub fn stop(&mut self) {
+        self.open.pop();
+    }
+
+    /// The trace.
+    #[must_use]
+    pub fn base_id(&self) -> Uuid {
+        self.base_id
+    }
+
+    /// The point around the current one. As in OSProfiler it is base_id while no point is open.
+    #[must_use]
+    pub fn parent_id(&self) -> Uuid {
+        self.open.len().checked_sub(2).map_or(self.base_id, |around| self.open[around])
+    }
+
+    /// The current point: what a request that is sent now has for a parent.
+    #[must_use]
+    pub fn id(&self) -> Uuid {
+        self.open.last().copied().unwrap_or(self.base_id)
+    }
+
+    /// How many points are open.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The headers for a request from the current point. `signer` must be for this trace.
+    #[must_use]
+    pub fn headers(&self, signer: &BaseSigner) -> TraceHeaders {
+        debug_assert_eq!(signer.base_id(), self.base_id);
+        signer.sign(self.id())
+    }
+}

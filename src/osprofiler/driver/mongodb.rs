@@ -1,0 +1,238 @@
+//! MongoDB: the collection `profiler` of the database `osprofiler`, a document for each record.
+//!
+//! The format (observed on OSProfiler 4.4.0): a record's keys with `info` as a document. The
+//! collection `profiler_error` has `base_id` and `timestamp` of traces with an error: OSProfiler fills
+//! it only if told to, and with a call that pymongo 4 no longer has; here it is always filled, and
+//! never needed. The database is the same whatever the connection string names, as in OSProfiler.
+//!
+//! Tested with OSProfiler and pymongo on one side and this driver on the other, between them nx-27017
+//! (a server of MongoDB's wire protocol on SQLite); never against mongod itself.
+
+use std::collections::HashMap;
+
+use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::options::ClientOptions;
+use mongodb::{Client, Collection, Database};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::{
+    Answer, CONNECT_TIMEOUT, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
+    TraceSummary, answer,
+};
+use crate::osprofiler::record::{Info, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
+
+const DATABASE: &str = "osprofiler";
+const RECORDS: &str = "profiler";
+const ERRORS: &str = "profiler_error";
+
+/// A MongoDB; see [`super::Collector`].
+pub(super) struct MongoCollector {
+    database: Database,
+    target: String,
+}
+
+impl MongoCollector {
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        if url.starts_with("mongodb+srv://") {
+            let reason = "mongodb+srv:// is not supported; name the hosts: mongodb://host1,host2/?tls=true";
+            return Err(DriverError::Invalid { target, reason });
+        }
+        // The cause may quote the string, password and all.
+        let reason = "write it as mongodb://[user:password@]host[:port][/?option=value], special characters \
+            as %XX";
+        let parsed = timeout(CONNECT_TIMEOUT, ClientOptions::parse(url)).await;
+        let Ok(Ok(mut options)) = parsed else { return Err(DriverError::Invalid { target, reason }) };
+        options.app_name = Some("bench".to_owned());
+        options.connect_timeout = Some(CONNECT_TIMEOUT);
+        options.server_selection_timeout = Some(CONNECT_TIMEOUT);
+        let Ok(client) = Client::with_options(options) else {
+            return Err(DriverError::Invalid { target, reason });
+        };
+        let collector = Self { database: client.database(DATABASE), target };
+        match timeout(2 * CONNECT_TIMEOUT, collector.ping()).await {
+            Ok(Ok(_)) => Ok(collector),
+            Ok(Err(error)) => Err(DriverError::Connect { target: collector.target, source: error.into() }),
+            Err(_) => Err(DriverError::Timeout { target: collector.target, limit: 2 * CONNECT_TIMEOUT }),
+        }
+    }
+
+    fn collection(&self, name: &str) -> Collection<Document> {
+        self.database.collection(name)
+    }
+
+    async fn ping(&self) -> Result<Document, mongodb::error::Error> {
+        self.database.run_command(doc! { "ping": 1 }).await
+    }
+
+    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+        let write = async {
+            self.collection(RECORDS).insert_many(records.iter().map(document)).await?;
+            // One update for each trace, with its first error's time.
+            let mut failed: HashMap<&str, &str> = HashMap::new();
+            for record in records.iter().filter(|record| has_failed(record)) {
+                failed.entry(&record.base_id).or_insert(&record.timestamp);
+            }
+            for (base_id, timestamp) in failed {
+                let set = doc! { "$set": { "base_id": base_id, "timestamp": timestamp } };
+                self.collection(ERRORS).update_one(doc! { "base_id": base_id }, set).upsert(true).await?;
+            }
+            Ok::<_, mongodb::error::Error>(())
+        };
+        answer("write to", &self.target, write).await
+    }
+
+    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        let collection = self.database.collection::<Record>(RECORDS);
+        let find = collection.find(doc! { "base_id": base_id }).into_future();
+        let mut cursor = answer("read from", &self.target, find).await?;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while answer("read from", &self.target, cursor.advance()).await? {
+            bytes += cursor.current().as_bytes().len();
+            if records.len() == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
+                let (base_id, target) = (base_id.to_owned(), self.target.clone());
+                return Err(DriverError::TooLarge { base_id, target });
+            }
+            let malformed = |error: mongodb::error::Error| {
+                RecordError::Malformed(<serde_json::Error as serde::de::Error>::custom(error))
+            };
+            let record = cursor.deserialize_current().map_err(malformed);
+            let timed = record.and_then(|record| {
+                record.timestamp_us().is_some().then_some(record).ok_or(RecordError::Timestamp)
+            });
+            records.push(timed.map_err(|source| DriverError::Record {
+                base_id: base_id.to_owned(),
+                index: records.len(),
+                target: self.target.clone(),
+                source,
+            })?);
+        }
+        Ok(records)
+    }
+
+    async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
+        let mut pipeline = vec![doc! { "$group": {
+            "_id": "$base_id",
+            "timestamp": { "$min": "$timestamp" },
+            "records": { "$sum": 1 },
+            "name": { "$first": "$name" },
+            "failed": { "$max": "$info.etype" },
+        } }];
+        if query.errors_only {
+            pipeline.push(doc! { "$match": { "failed": { "$ne": Bson::Null } } });
+        }
+        pipeline.push(doc! { "$sort": { "timestamp": -1 } });
+        pipeline.push(doc! { "$limit": i64::try_from(query.limit.max(1)).unwrap_or(i64::MAX) });
+        let collection = self.collection(RECORDS);
+        let aggregate = collection.aggregate(pipeline).into_future();
+        let mut cursor = answer("read from", &self.target, aggregate).await?;
+        let mut traces = Vec::new();
+        while traces.len() < query.limit && answer("read from", &self.target, cursor.advance()).await? {
+            // A document of another shape is no trace.
+            let document = cursor.deserialize_current();
+            traces.extend(document.ok().as_ref().and_then(summary));
+        }
+        Ok(traces)
+    }
+}
+
+/// A record as a document. What BSON cannot hold (a key with a NUL, a number over 63 bits) is kept as
+/// the text of its JSON.
+fn document(record: &Record) -> Document {
+    serialize_to_document(record).unwrap_or_else(|_| {
+        let mut info = Info::new();
+        if let Some(host) = record.host() {
+            info.insert("host".to_owned(), host.into());
+        }
+        info.insert("json".to_owned(), Value::Object(record.info.clone()).to_string().into());
+        serialize_to_document(&Record { info, ..record.clone() }).unwrap_or_default()
+    })
+}
+
+fn has_failed(record: &Record) -> bool {
+    !record.info.get("etype").is_none_or(Value::is_null)
+}
+
+fn summary(document: &Document) -> Option<TraceSummary> {
+    let name = document.get_str("name").ok();
+    let name = name.map(|name| {
+        name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name).to_owned()
+    });
+    let records = match document.get("records") {
+        Some(Bson::Int32(records)) => u64::try_from(*records).ok(),
+        Some(Bson::Int64(records)) => u64::try_from(*records).ok(),
+        _ => None,
+    };
+    Some(TraceSummary {
+        base_id: document.get_str("_id").ok()?.to_owned(),
+        timestamp: document.get_str("timestamp").unwrap_or_default().to_owned(),
+        records,
+        name,
+        failed: Some(!matches!(document.get("failed"), None | Some(Bson::Null))),
+    })
+}
+
+impl std::fmt::Debug for MongoCollector {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "MongoCollector({})", self.target)
+    }
+}
+
+impl Driver for MongoCollector {
+    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+        Box::pin(self.write(records))
+    }
+
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.records(base_id))
+    }
+
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+        Box::pin(self.list(query))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(async { answer("read from", &self.target, self.ping()).await.map(|_| ()) })
+    }
+
+    fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_bson_cannot_hold_is_kept_as_text() {
+        for info in [json!({"a\0b": 1, "host": "vm"}), json!({"n": u64::MAX, "host": "vm"})] {
+            let record = Record {
+                name: "a-start".into(),
+                base_id: "b".into(),
+                trace_id: "t".into(),
+                parent_id: "b".into(),
+                timestamp: "2026-11-20T22:52:01.123456".into(),
+                info: info.as_object().cloned().unwrap_or_default(),
+                project: None,
+                service: None,
+            };
+            let document = document(&record);
+            let kept = document.get_document("info").unwrap();
+            assert_eq!(kept.get_str("json").unwrap(), info.to_string());
+            assert_eq!(kept.get_str("host").unwrap(), "vm");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn documents_of_any_shape_are_survived(bytes: Vec<u8>, text: String) {
+            if let Ok(document) = mongodb::bson::Document::from_reader(bytes.as_slice()) {
+                let _ = summary(&document);
+            }
+            let _ = summary(&doc! { "_id": &text, "records": &text, "name": 3, "failed": {} });
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The redis collector: a list `osprofiler_opt:<base_id>` of JSON records, newest first.
+//!
+//! The format of OSProfiler 2.8.0 and later (observed on 4.4.0); releases before kept every record
+//! under a key of its own, which [`legacy`] reads. With `?filter_error_trace=true` the key
+//! `osprofiler_error:<base_id>` marks a failed trace, as the Python driver's option of that name does
+//! (off there too unless set). Reached directly, by TLS, or through sentinels ([`url`]).
+//!
+//! The Python driver looks at every key of the database for every trace that it reads. Nothing here
+//! may do that: a trace is read from its own list, and walks of the keyspace are bounded and few.
+
+mod legacy;
+mod list;
+mod url;
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use self::legacy::Knowledge;
+use self::url::Source;
+use super::{
+    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX,
+    TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
+};
+use crate::osprofiler::record::Record;
+
+const KEY_PREFIX: &str = "osprofiler_opt:";
+const ERROR_PREFIX: &str = "osprofiler_error:";
+/// Records for each answer, so that a huge trace is refused before it is in memory.
+const PAGE_LEN: usize = 2_000;
+/// Bytes for each batch of writes, so that the time limit does not depend on the size of records.
+const WRITE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Few huge records would fill the memory before a page can be measured. Twice the limit, because
+/// redis counts its own overhead too.
+const MEMORY_USAGE_MAX: u64 = 2 * TRACE_BYTES_MAX as u64;
+/// Keys that redis looks at for each step of a walk, which keeps it busy for about a millisecond.
+const SCAN_COUNT: usize = 1_000;
+
+/// A connection to redis; see [`super::Collector`].
+#[derive(Clone)]
+pub(super) struct RedisCollector {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    source: Source,
+    target: String,
+    filter_error_trace: bool,
+    /// `None` after a failure: the next call connects again.
+    connection: Mutex<Option<MultiplexedConnection>>,
+    legacy: Mutex<Knowledge>,
+}
+
+impl RedisCollector {
+    /// True for the schemes that [`RedisCollector::connect`] reads.
+    pub(super) fn handles(scheme: &str) -> bool {
+        matches!(scheme, "redis" | "rediss" | "redissentinel")
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        // The cause may quote the string, password and all.
+        let parsed = match url::parse(url) {
+            Ok(parsed) => parsed,
+            Err(reason) => return Err(DriverError::Invalid { target, reason }),
+        };
+        let shared = Shared {
+            source: parsed.source,
+            target,
+            filter_error_trace: parsed.filter_error_trace,
+            connection: Mutex::new(None),
+            legacy: Mutex::default(),
+        };
+        let collector = Self { shared: Arc::new(shared) };
+        collector.connection().await?;
+        Ok(collector)
+    }
+
+    fn target(&self) -> &str {
+        &self.shared.target
+    }
+
+    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+        let mut pipeline = redis::pipe();
+        let mut bytes = 0;
+        for record in records {
+            let json = serde_json::to_vec(record).map_err(|error| self.failed("write to", error.into()))?;
+            bytes += json.len();
+            pipeline.cmd("LPUSH").arg(format!("{KEY_PREFIX}{}", record.base_id)).arg(json).ignore();
+            if self.shared.filter_error_trace
+                && record.info.get("etype").is_some_and(|etype| !etype.is_null())
+            {
+                let mark = serde_json::json!({"base_id": record.base_id, "timestamp": record.timestamp});
+                pipeline
+                    .cmd("SET")
+                    .arg(format!("{ERROR_PREFIX}{}", record.base_id))
+                    .arg(mark.to_string())
+                    .ignore();
+            }
+            if bytes > WRITE_BYTES_MAX {
+                self.send::<()>("write to", &pipeline).await?;
+                pipeline.clear();
+                bytes = 0;
+            }
+        }
+        if pipeline.is_empty() { Ok(()) } else { self.send("write to", &pipeline).await }
+    }
+
+    /// Those of old keys first, then the list's, which are in the order of writing.
+    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        if self.memory_usage(base_id).await? > MEMORY_USAGE_MAX {
+            return Err(self.too_large(base_id));
+        }
+        let mut kept = Kept::new(base_id);
+        for json in self.legacy_records(base_id).await? {
+            kept.add(self, &json)?;
+        }
+        let mut skip = 0;
+        loop {
+            let page = self.page(base_id, skip).await?;
+            for json in page.iter().rev() {
+                kept.add(self, json)?;
+            }
+            if page.len() < PAGE_LEN {
+                return Ok(kept.records);
+            }
+            skip += page.len();
+        }
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
+        self.ask::<String>(&redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// The bytes a trace takes in redis; 0 if it is unknown or if redis does not tell.
+    async fn memory_usage(&self, base_id: &str) -> Result<u64, DriverError> {
+        let mut usage = redis::cmd("MEMORY");
+        usage.arg("USAGE").arg(format!("{KEY_PREFIX}{base_id}")).arg("SAMPLES").arg(0);
+        match self.ask::<Option<u64>>(&usage).await {
+            Ok(bytes) => Ok(bytes.unwrap_or(0)),
+            // Not every account may ask; a broken connection shows at the next call.
+            Err(DriverError::Request { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The `PAGE_LEN` records after the `skip` oldest ones, newest first. Counting from the list's
+    /// end is stable while services push to its head.
+    async fn page(&self, base_id: &str, skip: usize) -> Result<Vec<Vec<u8>>, DriverError> {
+        let mut range = redis::cmd("LRANGE");
+        let (first, last) = (skip.saturating_add(PAGE_LEN), skip.saturating_add(1));
+        range.arg(format!("{KEY_PREFIX}{base_id}")).arg(format!("-{first}")).arg(format!("-{last}"));
+        self.ask(&range).await
+    }
+
+    /// One step of a walk over the keys that fit `pattern`: where to go on (0: at the end), and keys.
+    async fn scan(&self, cursor: u64, pattern: &str) -> Result<(u64, Vec<Vec<u8>>), DriverError> {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
+        self.ask(&scan).await
+    }
+
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, DriverError> {
+        let mut connection = self.connection().await?;
+        let result = answer("read from", self.target(), command.query_async(&mut connection)).await;
+        self.keep_or_forget(result).await
+    }
+
+    async fn send<T: FromRedisValue>(
+        &self,
+        action: &'static str,
+        pipeline: &Pipeline,
+    ) -> Result<T, DriverError> {
+        let mut connection = self.connection().await?;
+        let result = answer(action, self.target(), pipeline.query_async(&mut connection)).await;
+        self.keep_or_forget(result).await
+    }
+
+    async fn connection(&self) -> Result<MultiplexedConnection, DriverError> {
+        let mut connection = self.shared.connection.lock().await;
+        if let Some(open) = connection.as_ref() {
+            return Ok(open.clone());
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT));
+        let attempt = async {
+            match &self.shared.source {
+                Source::Direct(client) => client.get_multiplexed_async_connection_with_config(&config).await,
+                // Asked every time: after a failover another redis is the master.
+                Source::Sentinel(client) => {
+                    client.lock().await.get_async_connection_with_config(&config).await
+                }
+            }
+        };
+        // A server that accepts and then says nothing is not covered by the two limits above.
+        let opened = match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => {
+                let target = self.target().to_owned();
+                return Err(DriverError::Connect { target, source: error.into() });
+            }
+            Err(_) => {
+                let target = self.target().to_owned();
+                return Err(DriverError::Timeout { target, limit: CONNECT_TIMEOUT });
+            }
+        };
+        *connection = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// A connection that failed once may be broken for good, or lead to a redis that is no longer
+    /// the master; a new one costs little.
+    async fn keep_or_forget<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
+        if result.is_err() {
+            *self.shared.connection.lock().await = None;
+        }
+        result
+    }
+
+    fn failed(&self, action: &'static str, source: Cause) -> DriverError {
+        DriverError::Request { action, target: self.target().to_owned(), source }
+    }
+
+    fn too_large(&self, base_id: &str) -> DriverError {
+        DriverError::TooLarge { base_id: base_id.to_owned(), target: self.target().to_owned() }
+    }
+}
+
+/// The records of a trace so far, within the limits.
+struct Kept<'a> {
+    base_id: &'a str,
+    records: Vec<Record>,
+    bytes: usize,
+}
+
+impl<'a> Kept<'a> {
+    fn new(base_id: &'a str) -> Self {
+        Self { base_id, records: Vec::new(), bytes: 0 }
+    }
+
+    fn add(&mut self, collector: &RedisCollector, json: &[u8]) -> Result<(), DriverError> {
+        self.bytes += json.len();
+        if self.records.len() == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
+            return Err(collector.too_large(self.base_id));
+        }
+        let record = Record::decode(json).map_err(|source| DriverError::Record {
+            base_id: self.base_id.to_owned(),
+            index: self.records.len(),
+            target: collector.target().to_owned(),
+            source,
+        })?;
+        self.records.push(record);
+        Ok(())
+    }
+}
+
+/// Whether a record, as stored, tells of a failure.
+fn tells_failure(json: &[u8]) -> bool {
+    // Most records do not even hold the word, and decoding costs much more.
+    memchr::memmem::find(json, b"\"etype\"").is_some()
+        && serde_json::from_slice::<Value>(json)
+            .is_ok_and(|record| record.pointer("/info/etype").is_some_and(|etype| !etype.is_null()))
+}
+
+impl Driver for RedisCollector {
+    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+        Box::pin(self.write(records))
+    }
+
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.records(base_id))
+    }
+
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+        Box::pin(self.list(query))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn target(&self) -> &str {
+        self.target()
+    }
+}
+
+impl fmt::Debug for RedisCollector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "RedisCollector({})", self.target())
+    }
+}

@@ -1,0 +1,190 @@
+//! Collectors in SQL databases: the table `data` of OSProfiler's SQLAlchemy driver.
+//!
+//! | connection string | database |
+//! |---|---|
+//! | `mysql://user:password@host[:port]/database`, `mysql+pymysql://`, `mysql+mysqldb://` | MySQL, MariaDB |
+//! | `postgresql://…`, `postgres://…`, `postgresql+psycopg2://` | PostgreSQL |
+//! | `sqlite://PATH` | a file ([`sqlite`]) |
+//!
+//! What follows a `+` names a Python library and is ignored; the options after the `?` are read under
+//! the names that MySQL's and PostgreSQL's own clients, SQLAlchemy and sqlx give them ([`mysql`],
+//! [`postgres`]). Seen working against MariaDB 10.11 and PostgreSQL 15, to and from the Python driver.
+//!
+//! The columns are the ids, names and the timestamp as strings, and `data` ([`rows`]). Under
+//! SQLAlchemy 2 the Python driver neither commits what it writes nor reads; nothing here depends on it.
+
+mod dialect;
+mod engine;
+mod list;
+mod mysql;
+mod postgres;
+mod rows;
+mod sqlite;
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::dialect::{Dialect, MYSQL, POSTGRES, SQLITE};
+use self::engine::{Cells, Engine, Opening, Statement};
+use super::{
+    Answer, CONNECT_TIMEOUT, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
+    TraceSummary, answer,
+};
+use crate::osprofiler::record::Record;
+
+/// Rows for each statement: 9 values each, well below SQLite's limit of 32,766.
+const ROWS_PER_INSERT: usize = 500;
+/// Bytes of `data` for each statement; MySQL's default limit on one is 16 MiB.
+const INSERT_BYTES_MAX: usize = 1024 * 1024;
+/// Rows for each answer, so that the time limit does not depend on the size of a trace.
+const PAGE_LEN: i64 = 2_000;
+
+/// An open database; see [`super::Collector`].
+#[derive(Clone)]
+pub(super) struct SqlCollector {
+    engine: Arc<dyn Engine>,
+    dialect: &'static Dialect,
+    target: String,
+}
+
+enum Kind {
+    MySql,
+    Postgres,
+    Sqlite,
+}
+
+/// The database that a scheme names, whatever Python library it asks for.
+fn kind(scheme: &str) -> Option<Kind> {
+    match scheme.split_once('+').map_or(scheme, |(database, _)| database) {
+        "mysql" | "mariadb" => Some(Kind::MySql),
+        "postgresql" | "postgres" => Some(Kind::Postgres),
+        "sqlite" => Some(Kind::Sqlite),
+        _ => None,
+    }
+}
+
+/// `rest` with a host: SQLAlchemy leaves it out where the options name a socket.
+fn with_host(rest: &str) -> std::borrow::Cow<'_, str> {
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if authority.ends_with('@') { format!("{authority}localhost{tail}").into() } else { rest.into() }
+}
+
+fn read(url: &str) -> Result<(Opening, &'static Dialect), &'static str> {
+    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+    match kind(scheme) {
+        Some(Kind::MySql) => Ok((mysql::open(rest)?, &MYSQL)),
+        Some(Kind::Postgres) => Ok((postgres::open(rest)?, &POSTGRES)),
+        Some(Kind::Sqlite) => Ok((sqlite::open(scheme, rest)?, &SQLITE)),
+        None => Err("name a database, as in postgresql://"),
+    }
+}
+
+impl SqlCollector {
+    /// True for the schemes that [`SqlCollector::connect`] reads.
+    pub(super) fn handles(scheme: &str) -> bool {
+        kind(scheme).is_some()
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        let (opening, dialect) = match read(url) {
+            Ok(read) => read,
+            Err(reason) => return Err(DriverError::Invalid { target, reason }),
+        };
+        let limit = CONNECT_TIMEOUT;
+        match tokio::time::timeout(limit, opening).await {
+            Ok(Ok(engine)) => Ok(Self { engine: Arc::from(engine), dialect, target }),
+            Ok(Err(source)) => Err(DriverError::Connect { target, source }),
+            Err(_) => Err(DriverError::Timeout { target, limit }),
+        }
+    }
+
+    async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+        let mut statements = Vec::new();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for record in records {
+            let row = rows::encode(record);
+            bytes += row.iter().flatten().map(String::len).sum::<usize>();
+            if rows.len() == ROWS_PER_INSERT || (bytes > INSERT_BYTES_MAX && !rows.is_empty()) {
+                statements.push(self.dialect.insert(std::mem::take(&mut rows)));
+                bytes = 0;
+            }
+            rows.push(row);
+        }
+        statements.push(self.dialect.insert(rows));
+        answer("write to", &self.target, self.engine.run(statements)).await
+    }
+
+    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        let stored_id = rows::stored_id(base_id);
+        let measured = self.rows(self.dialect.measure(&stored_id)).await?;
+        let (count, bytes) =
+            measured.first().map_or((0, 0), |row| (rows::number(row, 0), rows::number(row, 1)));
+        let over = |value: i64, limit: usize| usize::try_from(value).map_or(true, |value| value > limit);
+        if over(count, TRACE_RECORDS_MAX) || over(bytes, TRACE_BYTES_MAX) {
+            let (base_id, target) = (base_id.to_owned(), self.target.clone());
+            return Err(DriverError::TooLarge { base_id, target });
+        }
+        let mut records = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
+        let (mut last_id, mut left) = (i64::MIN, count);
+        // Not more than was measured, whatever was written since.
+        while left > 0 {
+            let page = self.rows(self.dialect.page(&stored_id, last_id, left.min(PAGE_LEN))).await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in page {
+                left -= 1;
+                last_id = rows::number(&row, 0);
+                let columns = row.get(1..).unwrap_or_default();
+                // MySQL takes ids for equal that differ in case.
+                if columns.get(rows::BASE_ID).and_then(Option::as_deref) != Some(&stored_id) {
+                    continue;
+                }
+                let record = rows::decode(columns).map_err(|source| DriverError::Record {
+                    base_id: base_id.to_owned(),
+                    index: records.len(),
+                    target: self.target.clone(),
+                    source,
+                })?;
+                records.push(record);
+            }
+        }
+        Ok(records)
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
+        self.rows(self.dialect.probe()).await.map(|_| ())
+    }
+
+    async fn rows(&self, statement: Statement) -> Result<Vec<Cells>, DriverError> {
+        answer("read from", &self.target, self.engine.rows(statement)).await
+    }
+}
+
+impl Driver for SqlCollector {
+    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+        Box::pin(self.write(records))
+    }
+
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.records(base_id))
+    }
+
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+        Box::pin(self.list(query))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+impl fmt::Debug for SqlCollector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "SqlCollector({})", self.target)
+    }
+}

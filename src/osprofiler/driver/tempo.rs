@@ -1,0 +1,117 @@
+//! Grafana Tempo, to read: `/api/v2/traces`, before Tempo 2.7 `/api/traces`, and `/api/search`.
+//!
+//! Protobuf is asked for; JSON is understood too. A trace is listed with its id as a UUID, because a
+//! search does not tell the base_id of a trace that is named by no UUID. Listing covers two days.
+//! Tested against in-process servers with answers of documented shape, never against Tempo itself.
+
+use super::http::{Http, HttpAnswer};
+use super::jaeger::{failed, too_large};
+use super::{Answer, Driver, DriverError, TraceQuery, TraceSummary};
+use crate::base::clock::RunClock;
+use crate::osprofiler::record::{Record, timestamp};
+use crate::osprofiler::spans::{Span, SpanError, json, protobuf, read, trace_id};
+
+const DEFAULT_PORT: u16 = 3_200;
+/// Tempo compares the whole header with this.
+const PROTOBUF: &str = "application/protobuf";
+const JSON: &str = "application/json";
+/// Tempo refuses searches over a week by default.
+const LIST_SECONDS: u64 = 2 * 24 * 3_600;
+const TRACES_MAX: usize = 1_000;
+
+/// A query frontend of Tempo; see [`super::Collector`].
+#[derive(Debug)]
+pub(super) struct TempoCollector {
+    http: Http,
+}
+
+impl TempoCollector {
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        let scheme = if url.starts_with("tempo+https://") { "https" } else { "http" };
+        let collector = Self { http: Http::new(url, target, scheme, DEFAULT_PORT)? };
+        collector.probe().await?;
+        Ok(collector)
+    }
+
+    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        let id = trace_id(base_id);
+        for (path, decode) in [
+            (format!("/api/v2/traces/{id:032x}"), protobuf::decode_tempo_v2 as fn(&[u8]) -> _),
+            (format!("/api/traces/{id:032x}"), protobuf::decode),
+        ] {
+            let answer = self.http.get(&path, &[], PROTOBUF).await?;
+            if answer.status == 404 {
+                // Either knows no such trace, or no such path.
+                continue;
+            }
+            if answer.status != 200 {
+                return Err(self.http.refused("read from", &answer));
+            }
+            let spans = decoded(&answer, decode).map_err(|error| failed(self.http.target(), error));
+            return Ok(read::records(base_id, &spans.map_err(|error| too_large(error, base_id))?));
+        }
+        Ok(Vec::new())
+    }
+
+    async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
+        let now = RunClock::start().wall_anchor_unix_ns() / 1_000_000_000;
+        let (start, end) = (now.saturating_sub(LIST_SECONDS).to_string(), now.saturating_add(1).to_string());
+        let limit = query.limit.clamp(1, TRACES_MAX).to_string();
+        let wanted = if query.errors_only { "{ status = error || span.error = true }" } else { "{}" };
+        let parameters = [("q", wanted), ("limit", &limit), ("start", &start), ("end", &end)];
+        let answer = self.http.get("/api/search", &parameters, JSON).await?;
+        if answer.status != 200 {
+            return Err(self.http.refused("read from", &answer));
+        }
+        let mut found =
+            json::decode_search(&answer.body).map_err(|error| failed(self.http.target(), error))?;
+        found.sort_by_key(|(id, start_ns, _)| std::cmp::Reverse((*start_ns, *id)));
+        let summaries = found.into_iter().take(query.limit).map(|(id, start_ns, name)| TraceSummary {
+            base_id: uuid::Uuid::from_u128(id).to_string(),
+            timestamp: timestamp(start_ns),
+            records: None,
+            name,
+            failed: query.errors_only.then_some(true),
+        });
+        Ok(summaries.collect())
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
+        let answer = self.http.get("/api/echo", &[], "*/*").await?;
+        if answer.status == 200 { Ok(()) } else { Err(self.http.refused("read from", &answer)) }
+    }
+}
+
+/// Decodes JSON if the answer is JSON, by its content type or by how it begins.
+fn decoded(
+    answer: &HttpAnswer,
+    decode: impl FnOnce(&[u8]) -> Result<Vec<Span>, SpanError>,
+) -> Result<Vec<Span>, SpanError> {
+    let is_protobuf = answer.content_type.contains("protobuf");
+    let is_json = answer.content_type.contains("json") || answer.body.starts_with(b"{");
+    if is_json && !is_protobuf { json::decode(&answer.body) } else { decode(&answer.body) }
+}
+
+impl Driver for TempoCollector {
+    fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
+        let target = self.http.target().to_owned();
+        let reason = "Tempo takes spans by OTLP; write to otlp://host:4318";
+        Box::pin(std::future::ready(Err(DriverError::NotOffered { action: "write to", target, reason })))
+    }
+
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+        Box::pin(self.records(base_id))
+    }
+
+    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
+        Box::pin(self.list(query))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(self.probe())
+    }
+
+    fn target(&self) -> &str {
+        self.http.target()
+    }
+}

@@ -1,0 +1,209 @@
+//! The JSON of Jaeger's query service, `/api/traces` and `/api/services`.
+//!
+//! Times are microseconds, ids hexadecimal digits without (old releases) or with leading zeros, the
+//! parent is a reference `CHILD_OF` (in old releases `parentSpanID`). Kind, status and scope of a
+//! span that came by OTLP are tags: `span.kind`, `error`, `otel.status_code`, `otel.scope.name`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Event, Few, Kind, SPANS_MAX, Span, SpanError};
+use crate::osprofiler::record::Info;
+
+const PARTS_OF_A_SPAN_MAX: usize = 100_000;
+const SERVICES_MAX: usize = 10_000;
+
+#[derive(Deserialize)]
+struct Traces {
+    #[serde(default)]
+    data: Few<Trace, SPANS_MAX>,
+}
+
+#[derive(Deserialize)]
+struct Trace {
+    spans: Few<JaegerSpan, SPANS_MAX>,
+    #[serde(default)]
+    processes: Option<HashMap<String, Process>>,
+}
+
+#[derive(Deserialize)]
+struct Process {
+    #[serde(rename = "serviceName", default)]
+    service_name: String,
+    #[serde(default)]
+    tags: Few<Tag, PARTS_OF_A_SPAN_MAX>,
+}
+
+#[derive(Deserialize)]
+struct JaegerSpan {
+    #[serde(rename = "traceID")]
+    trace_id: String,
+    #[serde(rename = "spanID")]
+    span_id: String,
+    #[serde(rename = "parentSpanID", default)]
+    parent_span_id: Option<String>,
+    #[serde(rename = "operationName", default)]
+    operation_name: String,
+    #[serde(default)]
+    references: Few<Reference, PARTS_OF_A_SPAN_MAX>,
+    #[serde(rename = "startTime", default)]
+    start_us: Value,
+    #[serde(rename = "duration", default)]
+    duration_us: Value,
+    #[serde(default)]
+    tags: Few<Tag, PARTS_OF_A_SPAN_MAX>,
+    #[serde(default)]
+    logs: Few<Log, PARTS_OF_A_SPAN_MAX>,
+    #[serde(rename = "processID", default)]
+    process_id: String,
+    #[serde(default)]
+    process: Option<Process>,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(rename = "refType", default)]
+    ref_type: String,
+    #[serde(rename = "traceID", default)]
+    trace_id: String,
+    #[serde(rename = "spanID")]
+    span_id: String,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    key: String,
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    value: Value,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    #[serde(default)]
+    timestamp: Value,
+    fields: Few<Tag, PARTS_OF_A_SPAN_MAX>,
+}
+
+#[derive(Deserialize)]
+struct Services {
+    #[serde(default)]
+    data: Few<String, SERVICES_MAX>,
+}
+
+/// The spans of all traces of an answer; none if it holds none.
+///
+/// # Errors
+/// No JSON of that shape, an id that is none, or too many spans.
+pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
+    let traces: Traces = serde_json::from_slice(body).map_err(SpanError::Json)?;
+    let nobody = Arc::new(Info::new());
+    let mut spans = Vec::new();
+    for trace in traces.data.0 {
+        let processes = trace.processes.unwrap_or_default().into_iter();
+        let processes: HashMap<String, Arc<Info>> =
+            processes.map(|(id, process)| (id, Arc::new(resource(process)))).collect();
+        for mut span in trace.spans.0 {
+            if spans.len() == SPANS_MAX {
+                return Err(SpanError::TooMany);
+            }
+            let own = span.process.take().map(|process| Arc::new(resource(process)));
+            let resource = own.as_ref().or_else(|| processes.get(&span.process_id)).unwrap_or(&nobody);
+            spans.push(decode_span(span, resource)?);
+        }
+    }
+    Ok(spans)
+}
+
+/// The names of the services that Jaeger knows.
+///
+/// # Errors
+/// No JSON of that shape.
+pub fn decode_services(body: &[u8]) -> Result<Vec<String>, SpanError> {
+    serde_json::from_slice::<Services>(body).map(|services| services.data.0).map_err(SpanError::Json)
+}
+
+/// An id of up to 128 bits in hexadecimal digits.
+pub(super) fn hex_id(text: &str) -> Result<u128, SpanError> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = if digits { u128::from_str_radix(text, 16).ok() } else { None };
+    id.ok_or_else(|| SpanError::Id(text.chars().take(40).collect()))
+}
+
+fn resource(process: Process) -> Info {
+    let mut resource = object(process.tags.0);
+    resource.insert("service.name".to_owned(), process.service_name.into());
+    resource
+}
+
+fn decode_span(span: JaegerSpan, resource: &Arc<Info>) -> Result<Span, SpanError> {
+    let trace_id = hex_id(&span.trace_id)?;
+    let span_id = hex_span_id(&span.span_id)?;
+    let mut attributes = object(span.tags.0);
+    let mut take = |key: &str| attributes.swap_remove(key).map(super::meaning::text);
+    let kind = take("span.kind").map(|kind| Kind::from_name(&kind)).unwrap_or_default();
+    let scope = take("otel.scope.name").or_else(|| take("otel.library.name")).unwrap_or_default();
+    let status = take("otel.status_code");
+    let message = take("otel.status_description");
+    for key in ["otel.scope.version", "otel.library.version", "internal.span.format", "w3c.tracestate"] {
+        take(key);
+    }
+    let start_ns = microseconds(&span.start_us);
+    let events = span.logs.0.into_iter().map(|log| {
+        let mut attributes = object(log.fields.0);
+        let name = attributes.swap_remove("event").map(super::meaning::text).unwrap_or_default();
+        Event { name, time_ns: microseconds(&log.timestamp), attributes }
+    });
+    Ok(Span {
+        trace_id,
+        span_id,
+        parent_id: parent(&span.references.0, span.parent_span_id.as_deref(), trace_id)?,
+        name: span.operation_name,
+        kind,
+        start_ns,
+        end_ns: start_ns.saturating_add(microseconds(&span.duration_us)),
+        events: events.collect(),
+        error: (status.as_deref() == Some("ERROR")).then(|| message.unwrap_or_default()),
+        attributes,
+        resource: Arc::clone(resource),
+        scope: Arc::from(scope),
+    })
+}
+
+/// The enclosing span: the first that it is a child of, else one that it follows, in this trace.
+fn parent(references: &[Reference], old: Option<&str>, trace_id: u128) -> Result<Option<u64>, SpanError> {
+    let here = |reference: &&Reference| {
+        reference.trace_id.is_empty() || hex_id(&reference.trace_id).is_ok_and(|id| id == trace_id)
+    };
+    let mut candidates = references.iter().filter(here);
+    let first = candidates.clone().find(|reference| reference.ref_type == "CHILD_OF");
+    let parent = first.or_else(|| candidates.next()).map(|reference| reference.span_id.as_str());
+    let Some(parent) = parent.or(old).filter(|parent| !parent.is_empty()) else { return Ok(None) };
+    Ok(Some(hex_span_id(parent)?).filter(|parent| *parent != 0))
+}
+
+fn hex_span_id(text: &str) -> Result<u64, SpanError> {
+    u64::try_from(hex_id(text)?).map_err(|_| SpanError::Id(text.to_owned()))
+}
+
+fn microseconds(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0).saturating_mul(1_000)
+}
+
+fn object(tags: Vec<Tag>) -> Map<String, Value> {
+    tags.into_iter().map(|tag| (tag.key, value(&tag.kind, tag.value))).collect()
+}
+
+/// Whole numbers beyond what JavaScript can hold are texts.
+fn value(kind: &str, value: Value) -> Value {
+    match (kind, value.as_str()) {
+        ("int64", Some(text)) => text.parse::<i64>().map_or(value, Value::from),
+        ("bool", Some(text)) => text.parse::<bool>().map_or(value, Value::from),
+        ("float64", Some(text)) => text.parse::<f64>().map_or(value, Value::from),
+        _ => value,
+    }
+}

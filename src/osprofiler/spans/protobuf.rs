@@ -1,0 +1,402 @@
+//! OTLP traces, version 1, as protobuf: only the fields that are used here.
+//!
+//! One shape serves three: the request of `/v1/traces`, Tempo's `Trace` (the same fields under other
+//! names) and, one level down, the answer of Tempo's `/api/v2/traces`. Bytes are counted before they
+//! are decoded: two bytes of an empty message would become hundreds in memory.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use prost::Message;
+use serde_json::{Map, Value};
+
+use super::{Event, Kind, PARTS_MAX, SPANS_MAX, Span, SpanError};
+use crate::osprofiler::record::Info;
+
+/// The content type.
+pub const CONTENT_TYPE: &str = "application/x-protobuf";
+
+/// Sampled, and known whether the parent is remote.
+const FLAGS: u32 = 0x101;
+const STATUS_ERROR: i32 = 2;
+
+#[derive(Clone, PartialEq, Message)]
+struct Traces {
+    #[prost(message, repeated, tag = "1")]
+    resource_spans: Vec<ResourceSpans>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ResourceSpans {
+    #[prost(message, optional, tag = "1")]
+    resource: Option<Attributes>,
+    #[prost(message, repeated, tag = "2")]
+    scope_spans: Vec<ScopeSpans>,
+}
+
+/// `Resource`.
+#[derive(Clone, PartialEq, Message)]
+struct Attributes {
+    #[prost(message, repeated, tag = "1")]
+    attributes: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ScopeSpans {
+    #[prost(message, optional, tag = "1")]
+    scope: Option<Scope>,
+    #[prost(message, repeated, tag = "2")]
+    spans: Vec<OtlpSpan>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Scope {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OtlpSpan {
+    #[prost(bytes = "vec", tag = "1")]
+    trace_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    span_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    parent_span_id: Vec<u8>,
+    #[prost(string, tag = "5")]
+    name: String,
+    #[prost(int32, tag = "6")]
+    kind: i32,
+    #[prost(fixed64, tag = "7")]
+    start_ns: u64,
+    #[prost(fixed64, tag = "8")]
+    end_ns: u64,
+    #[prost(message, repeated, tag = "9")]
+    attributes: Vec<KeyValue>,
+    #[prost(message, repeated, tag = "11")]
+    events: Vec<OtlpEvent>,
+    #[prost(message, optional, tag = "15")]
+    status: Option<Status>,
+    #[prost(fixed32, tag = "16")]
+    flags: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OtlpEvent {
+    #[prost(fixed64, tag = "1")]
+    time_ns: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(message, repeated, tag = "3")]
+    attributes: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(int32, tag = "3")]
+    code: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct KeyValue {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(message, optional, tag = "2")]
+    value: Option<AnyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct AnyValue {
+    #[prost(oneof = "Any", tags = "1, 2, 3, 4, 5, 6, 7")]
+    value: Option<Any>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Any {
+    #[prost(string, tag = "1")]
+    Text(String),
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    #[prost(int64, tag = "3")]
+    Int(i64),
+    #[prost(double, tag = "4")]
+    Double(f64),
+    #[prost(message, tag = "5")]
+    List(List),
+    #[prost(message, tag = "6")]
+    Object(Object),
+    #[prost(bytes, tag = "7")]
+    Bytes(Vec<u8>),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct List {
+    #[prost(message, repeated, tag = "1")]
+    values: Vec<AnyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Object {
+    #[prost(message, repeated, tag = "1")]
+    values: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ExportAnswer {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected_spans: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+/// `TraceByIDResponse`.
+#[derive(Clone, PartialEq, Message)]
+struct TempoAnswer {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    trace: Option<Vec<u8>>,
+    /// 1 for a trace that Tempo cut.
+    #[prost(int32, tag = "3")]
+    status: i32,
+}
+
+/// The body of a request to `/v1/traces`.
+#[must_use]
+pub fn encode(spans: &[Span]) -> Vec<u8> {
+    let mut groups: Vec<(&Arc<Info>, &str, Vec<OtlpSpan>)> = Vec::new();
+    for span in spans {
+        let known = groups.iter_mut().find(|(resource, scope, _)| {
+            *scope == &*span.scope && (Arc::ptr_eq(resource, &span.resource) || **resource == span.resource)
+        });
+        match known {
+            Some((_, _, spans)) => spans.push(encode_span(span)),
+            None => groups.push((&span.resource, &span.scope, vec![encode_span(span)])),
+        }
+    }
+    let resource_spans = groups.into_iter().map(|(resource, scope, spans)| ResourceSpans {
+        resource: Some(Attributes { attributes: encode_object(resource) }),
+        scope_spans: vec![ScopeSpans { scope: Some(Scope { name: scope.to_owned() }), spans }],
+    });
+    Traces { resource_spans: resource_spans.collect() }.encode_to_vec()
+}
+
+/// How many spans a backend refused, and why, by its answer to a request.
+///
+/// # Errors
+/// No protobuf.
+pub fn decode_answer(body: &[u8]) -> Result<Option<(i64, String)>, SpanError> {
+    let answer = ExportAnswer::decode(body).map_err(SpanError::Protobuf)?;
+    Ok(answer
+        .partial_success
+        .filter(|partial| partial.rejected_spans > 0)
+        .map(|partial| (partial.rejected_spans, partial.error_message)))
+}
+
+/// The spans of a request to `/v1/traces`, or of Tempo's `Trace`.
+///
+/// # Errors
+/// No protobuf of that shape, or too many spans.
+pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
+    let mut counts = Counts::default();
+    counts.add(body, Level::Traces)?;
+    let traces = Traces::decode(body).map_err(SpanError::Protobuf)?;
+    let mut spans = Vec::new();
+    for group in traces.resource_spans {
+        let resource = Arc::new(decode_object(group.resource.unwrap_or_default().attributes));
+        for scoped in group.scope_spans {
+            let scope: Arc<str> = Arc::from(scoped.scope.unwrap_or_default().name);
+            for span in scoped.spans {
+                spans.push(decode_span(span, &resource, &scope)?);
+            }
+        }
+    }
+    Ok(spans)
+}
+
+/// The spans of an answer of Tempo's `/api/v2/traces`; none if it does not know the trace.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_tempo_v2(body: &[u8]) -> Result<Vec<Span>, SpanError> {
+    let answer = TempoAnswer::decode(body).map_err(SpanError::Protobuf)?;
+    if answer.status == 1 {
+        return Err(SpanError::TooMany);
+    }
+    answer.trace.map_or_else(|| Ok(Vec::new()), |trace| decode(&trace))
+}
+
+fn encode_span(span: &Span) -> OtlpSpan {
+    let events = span.events.iter().map(|event| OtlpEvent {
+        time_ns: event.time_ns,
+        name: event.name.clone(),
+        attributes: encode_object(&event.attributes),
+    });
+    let error = span.error.as_ref();
+    OtlpSpan {
+        trace_id: span.trace_id.to_be_bytes().to_vec(),
+        span_id: span.span_id.to_be_bytes().to_vec(),
+        parent_span_id: span.parent_id.map(|id| id.to_be_bytes().to_vec()).unwrap_or_default(),
+        name: span.name.clone(),
+        kind: span.kind as i32,
+        start_ns: span.start_ns,
+        end_ns: span.end_ns,
+        attributes: encode_object(&span.attributes),
+        events: events.collect(),
+        status: error.map(|message| Status { message: message.clone(), code: STATUS_ERROR }),
+        flags: FLAGS,
+    }
+}
+
+fn encode_object(object: &Info) -> Vec<KeyValue> {
+    let pairs =
+        object.iter().map(|(key, value)| KeyValue { key: key.clone(), value: Some(encode_value(value)) });
+    pairs.collect()
+}
+
+fn encode_value(value: &Value) -> AnyValue {
+    let value = match value {
+        Value::Null => None,
+        Value::Bool(value) => Some(Any::Bool(*value)),
+        Value::String(text) => Some(Any::Text(text.clone())),
+        Value::Number(number) => Some(match number.as_i64() {
+            Some(number) => Any::Int(number),
+            None => Any::Double(number.as_f64().unwrap_or_default()),
+        }),
+        Value::Array(values) => Some(Any::List(List { values: values.iter().map(encode_value).collect() })),
+        Value::Object(object) => Some(Any::Object(Object { values: encode_object(object) })),
+    };
+    AnyValue { value }
+}
+
+fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result<Span, SpanError> {
+    let events = span.events.into_iter().map(|event| Event {
+        name: event.name,
+        time_ns: event.time_ns,
+        attributes: decode_object(event.attributes),
+    });
+    let status = span.status.filter(|status| status.code == STATUS_ERROR);
+    let id = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map(u64::from_be_bytes).map_err(|_| hex(bytes));
+    let parent = &span.parent_span_id;
+    let no_parent = parent.iter().all(|byte| *byte == 0);
+    Ok(Span {
+        trace_id: <[u8; 16]>::try_from(&*span.trace_id)
+            .map(u128::from_be_bytes)
+            .map_err(|_| hex(&span.trace_id))?,
+        span_id: id(&span.span_id)?,
+        parent_id: if no_parent { None } else { Some(id(parent)?) },
+        name: span.name,
+        kind: Kind::from_number(i64::from(span.kind)),
+        start_ns: span.start_ns,
+        end_ns: span.end_ns,
+        attributes: decode_object(span.attributes),
+        events: events.collect(),
+        error: status.map(|status| status.message),
+        resource: Arc::clone(resource),
+        scope: Arc::clone(scope),
+    })
+}
+
+fn hex(bytes: &[u8]) -> SpanError {
+    SpanError::Id(bytes.iter().take(20).map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn decode_object(pairs: Vec<KeyValue>) -> Map<String, Value> {
+    pairs.into_iter().map(|KeyValue { key, value }| (key, value.map_or(Value::Null, decode_value))).collect()
+}
+
+fn decode_value(value: AnyValue) -> Value {
+    match value.value {
+        None => Value::Null,
+        Some(Any::Text(text)) => Value::String(text),
+        Some(Any::Bool(value)) => Value::Bool(value),
+        Some(Any::Int(number)) => number.into(),
+        Some(Any::Double(number)) => number.into(),
+        Some(Any::List(list)) => list.values.into_iter().map(decode_value).collect(),
+        Some(Any::Object(object)) => Value::Object(decode_object(object.values)),
+        Some(Any::Bytes(bytes)) => Value::String(STANDARD.encode(bytes)),
+    }
+}
+
+/// Where in the messages a field lies.
+#[derive(Clone, Copy)]
+enum Level {
+    Traces,
+    Resource,
+    Scope,
+    Span,
+    Part,
+}
+
+/// How many messages a body has, counted without keeping any.
+#[derive(Default)]
+struct Counts {
+    spans: usize,
+    parts: usize,
+}
+
+impl Counts {
+    /// Counts the messages below `body`; bytes that are no protobuf are left to the decoder.
+    fn add(&mut self, mut body: &[u8], level: Level) -> Result<(), SpanError> {
+        while let Some((number, content)) = field(&mut body) {
+            let below = match (level, number) {
+                (Level::Traces, 1) => Level::Resource,
+                (Level::Resource, 2) => Level::Scope,
+                (Level::Scope, 2) => Level::Span,
+                (Level::Part, _) => continue,
+                _ => Level::Part,
+            };
+            match below {
+                Level::Span => self.spans += 1,
+                // Every element of a list may be as small as a field of an attribute.
+                Level::Part => self.parts += 1 + content.len() / 8,
+                _ => self.parts += 1,
+            }
+            if self.spans > SPANS_MAX || self.parts > PARTS_MAX.saturating_mul(4) {
+                return Err(SpanError::TooMany);
+            }
+            self.add(content, below)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the next field: its number, and its bytes if it has a length.
+fn field<'a>(body: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
+    let key = varint(body)?;
+    let len = match key & 7 {
+        0 => {
+            varint(body)?;
+            return Some((key >> 3, &[]));
+        }
+        1 => 8,
+        2 => usize::try_from(varint(body)?).ok()?,
+        5 => 4,
+        _ => return None,
+    };
+    let (content, rest) = body.split_at_checked(len)?;
+    *body = rest;
+    Some((key >> 3, if key & 7 == 2 { content } else { &[] }))
+}
+
+fn varint(body: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..70).step_by(7) {
+        let (byte, rest) = body.split_first()?;
+        *body = rest;
+        if shift < 64 {
+            value |= u64::from(byte & 0x7f) << shift;
+        }
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

@@ -1,0 +1,133 @@
+//! From spans to the records of OSProfiler, oldest first.
+//!
+//! Spans are hostile: of any number, with ids that come twice, parents that are missing or their own
+//! children's. Every span becomes a start and a stop record; the tree builder sorts out the rest.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::meaning::{MISSING, PARENT_ID, TRACE_ID, meaning, named_base_id};
+use super::{Kind, Span, span_id, span_id_text, trace_id};
+use crate::osprofiler::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+
+/// The records of the trace `base_id`; spans of other traces are left out.
+#[must_use]
+pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
+    let wanted = trace_id(base_id);
+    let root = span_id(base_id);
+    let low_half = wanted as u64;
+    let spans: Vec<&Span> = spans.iter().filter(|span| span.trace_id == wanted).collect();
+    let points = points(&spans);
+    let mut records = Vec::with_capacity(spans.len() * 2);
+    for (index, span) in spans.iter().enumerate() {
+        let Some(point) = &points.of_span[index] else { continue };
+        let parent = match (point.below, told(span, PARENT_ID), span.parent_id) {
+            (Some(first), ..) => points.id_of(first),
+            (None, Some(parent), _) => parent.to_owned(),
+            (None, None, None) => base_id.to_owned(),
+            (None, None, Some(parent)) => match points.first_of.get(&parent) {
+                Some(first) => points.id_of(*first),
+                None if parent == root || parent == low_half => base_id.to_owned(),
+                None => span_id_text(parent),
+            },
+        };
+        let ids = [base_id, &point.id, &parent];
+        add(&mut records, span, ids);
+    }
+    // Stable: records of one microsecond keep the order of their spans.
+    records.sort_by_key(|(time_ns, _)| *time_ns);
+    records.into_iter().map(|(_, record)| record).collect()
+}
+
+/// The base_id of a trace: what one of its spans names, else its id as a UUID.
+#[must_use]
+pub fn base_id(trace_id: u128, spans: &[Span]) -> String {
+    let named = spans.iter().filter(|span| span.trace_id == trace_id).find_map(named_base_id);
+    named.map_or_else(|| uuid::Uuid::from_u128(trace_id).to_string(), str::to_owned)
+}
+
+struct PointOf {
+    id: String,
+    /// The span with the same id that this one lies below.
+    below: Option<usize>,
+}
+
+struct Points {
+    of_span: Vec<Option<PointOf>>,
+    first_of: HashMap<u64, usize>,
+}
+
+impl Points {
+    fn id_of(&self, span: usize) -> String {
+        self.of_span[span].as_ref().map(|point| point.id.clone()).unwrap_or_default()
+    }
+}
+
+/// Gives every span an id. A span that was delivered twice counts once. The two halves of a point
+/// that was sent before it ended are one point. Two different spans with one id are what Zipkin's
+/// clients and servers make: the later one lies below the earlier.
+fn points(spans: &[&Span]) -> Points {
+    let mut points = Points { of_span: Vec::with_capacity(spans.len()), first_of: HashMap::new() };
+    // The client's half first, whichever order they come in.
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_by_key(|&index| (spans[index].kind == Kind::Server, spans[index].start_ns));
+    points.of_span.resize_with(spans.len(), || None);
+    let mut copies: HashMap<u64, Vec<usize>> = HashMap::new();
+    for index in order {
+        let span = spans[index];
+        let id = told(span, TRACE_ID).map_or_else(|| span_id_text(span.span_id), str::to_owned);
+        let known = copies.entry(span.span_id).or_default();
+        let point = if told(span, MISSING).is_some() || known.is_empty() {
+            Some(PointOf { id, below: None })
+        } else if known.len() >= COPIES_MAX || known.iter().any(|&other| same(spans[other], span)) {
+            None
+        } else if known.iter().any(|&other| told(spans[other], MISSING).is_some()) {
+            Some(PointOf { id, below: None })
+        } else {
+            Some(PointOf { id: format!("{id}#{}", known.len() + 1), below: known.first().copied() })
+        };
+        if point.is_some() {
+            points.first_of.entry(span.span_id).or_insert(index);
+            known.push(index);
+        }
+        points.of_span[index] = point;
+    }
+    points
+}
+
+/// More spans than this with one id are not told apart.
+const COPIES_MAX: usize = 16;
+
+fn same(one: &Span, other: &Span) -> bool {
+    (one.start_ns, one.end_ns, &one.name, one.kind) == (other.start_ns, other.end_ns, &other.name, other.kind)
+}
+
+fn add(records: &mut Vec<(u64, Record)>, span: &Span, [base_id, id, parent_id]: [&str; 3]) {
+    let point = meaning(span);
+    let missing = told(span, MISSING);
+    let halves = [
+        ("start", START_SUFFIX, span.start_ns, point.start),
+        ("stop", STOP_SUFFIX, span.end_ns.max(span.start_ns), point.stop),
+    ];
+    for (which, suffix, time_ns, info) in halves {
+        if missing == Some(which) {
+            continue;
+        }
+        let record = Record {
+            name: format!("{}{suffix}", point.name),
+            base_id: base_id.to_owned(),
+            trace_id: id.to_owned(),
+            parent_id: parent_id.to_owned(),
+            timestamp: timestamp(time_ns),
+            info,
+            project: point.project.clone(),
+            service: point.service.clone(),
+        };
+        records.push((time_ns, record));
+    }
+}
+
+fn told<'a>(span: &'a Span, key: &str) -> Option<&'a str> {
+    span.attributes.get(key).and_then(Value::as_str)
+}

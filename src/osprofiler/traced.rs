@@ -1,0 +1,133 @@
+//! A future that belongs to a trace: its flow is the current one at every poll, on whatever thread.
+//!
+//! One type serves scopes, the middleware and tasks that follow their parent. It may not allocate
+//! while nothing is traced, and what it wraps must behave as if it were not wrapped: its output is
+//! untouched and its panics go on.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::current::{self, Flow, Outcome};
+use super::record::{Info, IntoInfo};
+use super::trace::{Scope, Trace, failure};
+
+pin_project! {
+    /// A future in a trace; see [`super::profiler`].
+    #[must_use = "futures do nothing unless they are awaited"]
+    pub struct Traced<F: Future, I = ()> {
+        // Taken out of its place when it is cancelled, so that its destructors run in its trace.
+        #[pin]
+        work: Option<F>,
+        state: State<I>,
+        outcome: Option<Outcome<F::Output>>,
+    }
+
+    impl<F: Future, I> PinnedDrop for Traced<F, I> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let State::Running(mut flow) = std::mem::replace(this.state, State::Untraced) else { return };
+            flow.was_cancelled();
+            current::run(flow, || this.work.set(None), None);
+        }
+    }
+}
+
+enum State<I> {
+    /// Not polled yet: a point with this name, below where it was made.
+    Point { name: Cow<'static, str>, info: I, made_in: Option<Trace> },
+    /// Not polled yet: no point of its own.
+    Follow(Trace),
+    /// Between two polls.
+    Running(Box<Flow>),
+    /// Nothing to trace, or ended.
+    Untraced,
+}
+
+impl<F: Future, I: IntoInfo> Traced<F, I> {
+    pub(super) fn point(
+        work: F,
+        name: Cow<'static, str>,
+        info: I,
+        outcome: Option<Outcome<F::Output>>,
+    ) -> Self {
+        let state = State::Point { name, info, made_in: current::current() };
+        Self { work: Some(work), state, outcome }
+    }
+}
+
+impl<F: Future> Traced<F> {
+    /// Work below `trace` that is no point of its own.
+    pub(super) fn follow(work: F, trace: Option<Trace>) -> Self {
+        let state = trace.map_or(State::Untraced, State::Follow);
+        Self { work: Some(work), state, outcome: None }
+    }
+
+    /// Work that is a point which is open already.
+    pub(super) fn opened(work: F, scope: Scope) -> Self {
+        Self::running(work, Some(Flow::of_point(scope)), None)
+    }
+
+    /// Work whose flow there is already.
+    pub(super) fn running(work: F, flow: Option<Box<Flow>>, outcome: Option<Outcome<F::Output>>) -> Self {
+        let state = flow.map_or(State::Untraced, State::Running);
+        Self { work: Some(work), state, outcome }
+    }
+}
+
+impl<F: Future, I: IntoInfo> Future for Traced<F, I> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let Some(work) = this.work.as_pin_mut() else { return Poll::Pending };
+        if matches!(this.state, State::Untraced) {
+            return work.poll(context);
+        }
+        let Some(flow) = flow_of(std::mem::replace(this.state, State::Untraced)) else {
+            return work.poll(context);
+        };
+        let (polled, flow) = current::within(flow, || work.poll(context));
+        match &polled {
+            Poll::Pending => *this.state = flow.map_or(State::Untraced, State::Running),
+            Poll::Ready(output) => {
+                let info = this.outcome.and_then(|outcome| outcome(output));
+                if let (Some(flow), Some(info)) = (flow, info) {
+                    flow.note(info);
+                }
+            }
+        }
+        polled
+    }
+}
+
+/// Opens the point at the first poll: that is when the work starts.
+fn flow_of<I: IntoInfo>(state: State<I>) -> Option<Box<Flow>> {
+    match state {
+        State::Running(flow) => Some(flow),
+        State::Follow(trace) => Some(Flow::follow(trace)),
+        State::Untraced => None,
+        State::Point { name, info, made_in } => {
+            let parent = parent(made_in, current::current())?;
+            Some(Flow::of_point(parent.enter(&name, Some(info.into_info()))))
+        }
+    }
+}
+
+/// Work belongs to the trace in which it was made, below the point where it is awaited; if it is
+/// awaited elsewhere (in a task of its own, or by another trace's), below the point where it was
+/// made.
+fn parent(made_in: Option<Trace>, polled_in: Option<Trace>) -> Option<Trace> {
+    match (made_in, polled_in) {
+        (Some(made_in), Some(polled_in)) if made_in.is_of_same_trace(&polled_in) => Some(polled_in),
+        (made_in, polled_in) => made_in.or(polled_in),
+    }
+}
+
+/// What a stop says about a result: nothing about a good one.
+pub(super) fn failed<T, E: Display>(result: &Result<T, E>) -> Option<Info> {
+    result.as_ref().err().map(|error| failure(std::any::type_name::<E>(), error))
+}

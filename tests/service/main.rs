@@ -1,0 +1,64 @@
+//! A service traced in every way that this library knows; see `service.rs`.
+//!
+//! `cargo run --example traced-service -- --connection-string redis://127.0.0.1:6379 --hmac-keys K`
+//! prints its port, serves until its standard input ends, and then says what became of its records.
+//! Without a connection string, points go to standard error as they are made.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program that prints")]
+
+mod service;
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bench::base::secret::Secret;
+use bench::osprofiler::driver::Collector;
+use bench::osprofiler::instrument::{InstrumentLayer, WhileTraced};
+use bench::osprofiler::notifier::{Notifier, QUEUE_LEN, QueueNotifier};
+use bench::osprofiler::record::Record;
+use bench::osprofiler::verifying::ServerKeys;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::service::Service;
+
+const USAGE: &str = "usage: traced-service --hmac-keys KEY[,KEY] [--connection-string URL]";
+
+fn main() -> anyhow::Result<()> {
+    let (mut keys, mut connection) = (None, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(option) = arguments.next() {
+        match option.as_str() {
+            "--hmac-keys" => keys = arguments.next(),
+            "--connection-string" => connection = arguments.next(),
+            _ => anyhow::bail!(USAGE),
+        }
+    }
+    let keys = ServerKeys::parse(&keys.context(USAGE)?);
+    // The one thing that instrumented code needs.
+    let subscriber = tracing_subscriber::registry().with(InstrumentLayer::new()).with(WhileTraced);
+    tracing::subscriber::set_global_default(subscriber)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let queue = match connection {
+            None => None,
+            Some(url) => {
+                let collector = Collector::connect(&Secret::new(url)).await?;
+                Some(Arc::new(QueueNotifier::start(collector, QUEUE_LEN)))
+            }
+        };
+        let notifier: Arc<dyn Notifier> = match &queue {
+            Some(queue) => Arc::clone(queue) as Arc<dyn Notifier>,
+            None => Arc::new(|record: Record| eprintln!("{} {}", record.timestamp, record.name)),
+        };
+        let service = Service::start(keys, notifier).await?;
+        println!("{}", service.port());
+        // Whoever started this holds the other end.
+        tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+        service.stop().await;
+        if let Some(queue) = queue {
+            eprintln!("{:?}", queue.shutdown().await);
+        }
+        Ok(())
+    })
+}
