@@ -29,7 +29,7 @@ fn points() -> Value {
             {"name": "rpc", "info": {"function": function}, "stop_info": {"function": {"result": "7"}}, "children": [
                 {"name": "my-api", "children": [{"name": "db", "info": {"db": {"statement": "INSERT INTO t", "params": []}},
                     "stop_info": {"etype": "IntegrityError", "message": "tw\nice"}}]}]},
-            {"name": "redis", "info": {"x": 1}}]},
+            {"name": "cache", "info": {"x": 1}}]},
         {"name": "wsgi", "info": {"request": {"path": "/", "query": "", "method": "POST", "scheme": "https"}}},
     ])
 }
@@ -48,7 +48,14 @@ fn python_spans(peer: Peer, backend: &Backend) -> (Vec<Record>, Vec<Span>) {
     written.as_array_mut().unwrap().extend(more.as_array().unwrap().clone());
     // The exporter sends what waits when the process ends.
     drop(peer);
-    (serde_json::from_value(written).unwrap(), backend.spans())
+    // A second driver in one process sends every later span twice.
+    let mut spans: Vec<Span> = Vec::new();
+    for span in backend.spans() {
+        if !spans.iter().any(|known| (known.trace_id, known.span_id) == (span.trace_id, span.span_id)) {
+            spans.push(span);
+        }
+    }
+    (serde_json::from_value(written).unwrap(), spans)
 }
 
 #[test]
@@ -196,7 +203,7 @@ mod stored {
         let trace = Trace::start(Uuid::new_v4(), None, Arc::new(identity), sink);
         {
             let info =
-                json!({"request": {"method": "GET", "path": "/漢", "n": 1 << 40, "f": 0.5, "z": null}});
+                json!({"request": {"method": "GET", "path": "/漢", "n": 1_i64 << 40, "f": 0.5, "z": null}});
             let root = trace.enter("wsgi", info.as_object().cloned());
             tokio::time::sleep(Duration::from_millis(3)).await;
             drop(root.trace().enter("db", None));
