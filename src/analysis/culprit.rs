@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 
-use crate::results::model::{Culprit, StoredPoint, StoredTrace};
+use crate::results::model::Culprit;
+use crate::results::trace::{StoredPoint, StoredTrace};
 
 /// The name under which time outside all trace points appears.
 pub const OUTSIDE: &str = "outside the traced services";
@@ -148,10 +149,12 @@ mod tests {
                 self_us,
                 error: None,
                 info: serde_json::Value::Null,
+                stop_info: serde_json::Value::Null,
             };
         StoredTrace {
             trace_id: uuid::Uuid::nil(),
             state: TraceState::Complete,
+            records: Vec::new(),
             points: points.iter().map(point).collect(),
         }
     }

@@ -9,7 +9,8 @@ use crate::collect::Fetched;
 use crate::report::{html, terminal};
 use crate::results::aggregate::Aggregate;
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Outcome, Results, RunStatus, StoredTrace, TraceState};
+use crate::results::model::{Outcome, Results, RunStatus, TraceState};
+use crate::results::trace::StoredTrace;
 use crate::results::{build, json};
 use crate::verdict;
 

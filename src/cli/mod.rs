@@ -19,8 +19,6 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use uuid::Uuid;
-
 use exit::{Exit, Stopped};
 
 const EXAMPLES: &str = "\
@@ -28,7 +26,8 @@ Examples:
   bench run scenarios/demo.yaml                      a first run: needs no server and no settings
   bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
   bench validate scenarios/demo.yaml                 all faults of its files, before the load
-  bench report runs/DIRECTORY                        the report of a run again, also after a crash";
+  bench report runs/DIRECTORY                        the report of a run again, also after a crash
+  bench trace show runs/DIRECTORY 1a2b3c4d           one of its traces, as a tree";
 
 /// Load tests that profile every iteration.
 ///
@@ -92,9 +91,9 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Make and check signed trace headers by hand, for a single request with curl.
+    /// Look at traces: list, show, rank, count calls; and make signed headers by hand.
     #[command(subcommand)]
-    Trace(TraceCommand),
+    Trace(trace::TraceCommand),
     /// Print shell completions.
     ///
     /// For bash: `bench completions bash > ~/.local/share/bash-completion/completions/bench`;
@@ -155,46 +154,6 @@ enum SchemaKind {
     Deployment,
     /// results.json.
     Results,
-}
-
-#[derive(Debug, Subcommand)]
-enum TraceCommand {
-    /// Print signed trace headers for a request by hand.
-    ///
-    /// With curl: `eval curl $(bench trace headers -d FILE) http://host/path`. The trace's id is
-    /// printed to standard error.
-    Headers {
-        /// The deployment whose key signs.
-        #[arg(short, long, value_name = "FILE")]
-        deployment: PathBuf,
-        /// The trace's id (default: a new one).
-        #[arg(long, value_name = "UUID")]
-        base_id: Option<Uuid>,
-        /// The id of the trace point above the request (default: the trace's id, its root).
-        #[arg(long, value_name = "UUID")]
-        parent_id: Option<Uuid>,
-        /// How to print them.
-        #[arg(long, value_enum, default_value_t = HeaderFormat::Curl)]
-        format: HeaderFormat,
-    },
-    /// Say whether a deployment's services would accept trace headers, or why not.
-    ///
-    /// Reads a JSON object `{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}` on standard input, as
-    /// `bench trace headers --format json` prints it. Exits with 0 when the headers are accepted,
-    /// with 1 when they are not.
-    Verify {
-        /// The deployment whose keys count.
-        #[arg(short, long, value_name = "FILE")]
-        deployment: PathBuf,
-    },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum HeaderFormat {
-    /// Arguments for curl.
-    Curl,
-    /// A JSON object.
-    Json,
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

@@ -3,6 +3,8 @@
 //! Nothing here may run while the load does. A collector that is down, slow or wrong costs a note,
 //! never the run and never the ids.
 
+pub mod files;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -10,8 +12,8 @@ use uuid::Uuid;
 
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError};
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::model::{StoredPoint, StoredTrace, TraceState};
+use crate::results::model::TraceState;
+use crate::results::trace::StoredTrace;
 
 /// How long services may take to write the last points of a trace.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
@@ -52,7 +54,7 @@ pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
         while let Some(id) = asking.next() {
             match collector.records(&id.to_string()).await {
                 Ok(records) => {
-                    let trace = stored(id, &TraceTree::build(&records));
+                    let trace = StoredTrace::new(id, records);
                     let points = trace.points.len();
                     let before = latest.insert(id, trace);
                     let stable = before.is_some_and(|before| before.points.len() == points);
@@ -83,32 +85,4 @@ pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
         fetched.error = None;
     }
     fetched
-}
-
-fn stored(trace_id: Uuid, tree: &TraceTree) -> StoredTrace {
-    let incomplete = tree.points.iter().any(|point| point.duration_us.is_none());
-    let state = match (tree.points.is_empty(), incomplete) {
-        (true, _) => TraceState::Absent,
-        (false, true) => TraceState::Partial,
-        (false, false) => TraceState::Complete,
-    };
-    StoredTrace { trace_id, state, points: tree.points.iter().map(stored_point).collect() }
-}
-
-fn stored_point(point: &Point) -> StoredPoint {
-    StoredPoint {
-        depth: u32::try_from(point.depth).unwrap_or(u32::MAX),
-        trace_id: point.trace_id.clone(),
-        parent_id: point.parent_id.clone(),
-        name: point.name.clone(),
-        detail: point.detail(),
-        service: point.service.clone().unwrap_or_default(),
-        project: point.project.clone().unwrap_or_default(),
-        host: point.host.clone().unwrap_or_default(),
-        start_us: i64::try_from(point.start_us).unwrap_or(i64::MAX),
-        duration_us: point.duration_us,
-        self_us: point.self_us.unwrap_or(0),
-        error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
-        info: serde_json::Value::Object(point.info.clone()),
-    }
 }

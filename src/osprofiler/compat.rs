@@ -4,7 +4,10 @@
 //! may be built on it: [`super::report`] keeps the microseconds and the names.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 
+use serde::Serialize as _;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::record::Record;
@@ -156,4 +159,69 @@ fn forest(nodes: Vec<Node<'_>>) -> Value {
 
 fn node_value(node: Node<'_>) -> Value {
     json!({"info": node.info, "trace_id": node.trace_id, "parent_id": node.parent_id, "children": []})
+}
+
+/// Writes a report as `osprofiler trace show --json` prints it: two blanks a level, ASCII only.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_as_python(report: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let formatter = Python(PrettyFormatter::with_indent(b"  "));
+    report.serialize(&mut Serializer::with_formatter(&mut *out, formatter)).map_err(io::Error::other)?;
+    writeln!(out)
+}
+
+/// Python's `json.dumps` with an indent: everything beyond ASCII is escaped.
+struct Python<'a>(PrettyFormatter<'a>);
+
+impl Formatter for Python<'_> {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        for c in fragment.chars() {
+            if c.is_ascii() {
+                write!(out, "{c}")?;
+            } else {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_array(out)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array(out)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(out, first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array_value(out)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object_value(out)
+    }
 }

@@ -11,6 +11,7 @@
 pub mod compat;
 pub mod driver;
 pub mod notifier;
+pub mod profile_log;
 pub mod profiler;
 pub mod record;
 pub mod report;

@@ -90,12 +90,7 @@ impl Record {
     /// The timestamp in microseconds since the Unix epoch; `None` if it cannot be read.
     #[must_use]
     pub fn timestamp_us(&self) -> Option<i64> {
-        // Longer texts can hold a zone, which OSProfiler never writes.
-        if self.timestamp.len() > 26 || !self.timestamp.contains('T') {
-            return None;
-        }
-        let time: jiff::civil::DateTime = self.timestamp.parse().ok()?;
-        jiff::tz::TimeZone::UTC.to_timestamp(time).ok().map(|time| time.as_microsecond())
+        parse_timestamp(&self.timestamp)
     }
 
     /// The reporter's host name, if it gave one.
@@ -112,6 +107,17 @@ impl Record {
         self.service = Some(identity.service.clone());
         self
     }
+}
+
+/// Reads a time as records hold it, into microseconds since the Unix epoch.
+#[must_use]
+pub fn parse_timestamp(text: &str) -> Option<i64> {
+    // Longer texts can hold a zone, which OSProfiler never writes.
+    if text.len() > 26 || !text.contains('T') {
+        return None;
+    }
+    let time: jiff::civil::DateTime = text.parse().ok()?;
+    jiff::tz::TimeZone::UTC.to_timestamp(time).ok().map(|time| time.as_microsecond())
 }
 
 /// A wall-clock time as records hold it.

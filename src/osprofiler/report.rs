@@ -16,6 +16,8 @@ pub const DETAIL_LEN_MAX: usize = 200;
 /// A trace: every point after the one it lies in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceTree {
+    /// When its first record was made, in microseconds since the Unix epoch; 0 without records.
+    pub first_unix_us: i64,
     /// Depth first; siblings by start.
     pub points: Vec<Point>,
 }
@@ -41,6 +43,8 @@ pub struct Point {
     pub host: Option<String>,
     /// Microseconds from the trace's first record; the stop's if there is no start.
     pub start_us: u64,
+    /// Whether its start was recorded; one without has its stop only.
+    pub starts: bool,
     /// Microseconds; `None` if the start or the stop is missing.
     pub duration_us: Option<u64>,
     /// The duration without the time that children cover, overlaps counted once.
@@ -49,6 +53,8 @@ pub struct Point {
     pub error: Option<PointError>,
     /// What the start says.
     pub info: Info,
+    /// What the stop says beside the host, which the start has too.
+    pub stop_info: Info,
 }
 
 /// An error that ended a point.
@@ -71,6 +77,30 @@ struct Node<'a> {
 }
 
 impl TraceTree {
+    /// The indices of every point's children, in order.
+    #[must_use]
+    pub fn children(&self) -> Vec<Vec<usize>> {
+        let mut children = vec![Vec::new(); self.points.len()];
+        for (index, point) in self.points.iter().enumerate() {
+            if let Some(parent) = point.parent {
+                children[parent].push(index);
+            }
+        }
+        children
+    }
+
+    /// How many points lack their start or their stop.
+    #[must_use]
+    pub fn incomplete(&self) -> usize {
+        self.points.iter().filter(|point| point.duration_us.is_none()).count()
+    }
+
+    /// Microseconds from the first record to the last.
+    #[must_use]
+    pub fn length_us(&self) -> u64 {
+        self.points.iter().map(|point| point.end_us().unwrap_or(point.start_us)).max().unwrap_or(0)
+    }
+
     /// Builds the tree of one trace. Records without a readable timestamp are left out.
     ///
     /// A point whose parent is unknown is a root; of points that are each other's ancestors the
@@ -91,7 +121,7 @@ impl TraceTree {
             }
         }
         fill_self_times(&mut points);
-        Self { points }
+        Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points }
     }
 }
 
@@ -119,7 +149,9 @@ impl Point {
         one_line(&detail)
     }
 
-    fn end_us(&self) -> Option<u64> {
+    /// Microseconds from the trace's first record to its end, if that is known.
+    #[must_use]
+    pub fn end_us(&self) -> Option<u64> {
         self.duration_us.map(|duration| self.start_us.saturating_add(duration))
     }
 }
@@ -146,10 +178,12 @@ impl Node<'_> {
             project: record.project.clone(),
             host: record.host().map(str::to_owned),
             start_us: self.begin_us().saturating_sub(first_us).max(0).unsigned_abs(),
+            starts: self.start.is_some(),
             duration_us,
             self_us: duration_us,
             error: self.stop.and_then(|(_, record)| error(&record.info)),
             info: self.start.map(|(_, record)| record.info.clone()).unwrap_or_default(),
+            stop_info: self.stop.map(|(_, record)| without_host(&record.info)).unwrap_or_default(),
         }
     }
 }
@@ -234,6 +268,10 @@ fn fill_self_times(points: &mut [Point]) {
     for (point, (sum, _)) in points.iter_mut().zip(covered) {
         point.self_us = point.duration_us.map(|duration| duration.saturating_sub(sum));
     }
+}
+
+fn without_host(info: &Info) -> Info {
+    info.iter().filter(|(key, _)| *key != "host").map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn base_name(name: &str) -> &str {

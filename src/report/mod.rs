@@ -6,4 +6,5 @@
 pub mod html;
 pub mod metrics;
 pub mod terminal;
+pub mod trace;
 pub mod words;

@@ -19,6 +19,12 @@ pub fn duration(ms: f64) -> String {
     if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
 }
 
+/// Microseconds in three significant digits with the unit that fits.
+#[must_use]
+pub fn duration_us(us: u64) -> String {
+    if us == 0 { "0 ms".to_owned() } else { format_ns(us.saturating_mul(1_000)) }
+}
+
 /// True when iterations waited before they started, so that response and service times are two things.
 #[must_use]
 pub fn waited(workload: &Workload) -> bool {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::base::clock::rfc3339;
 use crate::measure::log;
 
-use super::model::StoredTrace;
+use super::trace::StoredTrace;
 
 const SLUG_CHARS_MAX: usize = 40;
 /// Larger stored traces are not read back.

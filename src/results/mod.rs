@@ -10,5 +10,6 @@ pub mod export;
 pub mod header;
 pub mod json;
 pub mod model;
+pub mod trace;
 
 pub use columns::IterationColumns;

@@ -5,6 +5,7 @@
 
 mod backend;
 mod bad_input;
+mod browser;
 mod canary;
 mod command_line;
 mod demo;
@@ -32,3 +33,4 @@ mod signals;
 mod spans;
 mod support;
 mod tidy;
+mod trace_commands;

@@ -9,7 +9,8 @@ open_dir
 
 declare -A packages=(
   [nginx]=nginx-light [apache2]=apache2-bin [gunicorn]=gunicorn [node]=nodejs [prometheus]=prometheus
-  [redis-server]=redis-server [openssl]=openssl
+  [redis-server]=redis-server [openssl]=openssl [python3]=python3 [dot]=graphviz
+  [chromium]=chromium [chromedriver]=chromium-driver
 )
 PATH=$PATH:/usr/sbin:/sbin
 missing=()

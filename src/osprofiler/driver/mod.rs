@@ -4,6 +4,7 @@
 //! only one that names the storage's crate. Every call has a time limit, every answer a size
 //! limit. No message may hold a password: errors name a collector by its redacted URL.
 
+mod file;
 mod http;
 mod jaeger;
 #[cfg(feature = "messaging")]
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::file::FileCollector;
 use self::jaeger::JaegerCollector;
 #[cfg(feature = "messaging")]
 use self::messaging::MessagingCollector;
@@ -102,7 +104,7 @@ pub struct Collector {
 pub enum DriverError {
     /// No collector of this kind is known here.
     #[error(
-        "use a collector with `{scheme}`: supported are jaeger://host[:port], \
+        "use a collector with `{scheme}`: supported are file://PATH, jaeger://host[:port], \
          messaging://user:password@host[:port][/vhost], mongodb://host[:port], otlp://host[:port], \
          redis://[:password@]host[:port][/db], sqlite://PATH and tempo://host[:port]"
     )]
@@ -225,6 +227,7 @@ impl Collector {
         let url = connection.expose();
         let target = redacted_url(url);
         let driver: Arc<dyn Driver> = match url.split_once("://") {
+            Some(("file", path)) => Arc::new(FileCollector::connect(path, target).await?),
             Some(("jaeger" | "jaeger+https", _)) => Arc::new(JaegerCollector::connect(url, target).await?),
             #[cfg(feature = "messaging")]
             Some(("messaging" | "messaging+amqps", _)) => {
@@ -254,7 +257,8 @@ impl Collector {
         matches!(
             connection.split_once("://"),
             Some((
-                "jaeger"
+                "file"
+                    | "jaeger"
                     | "jaeger+https"
                     | "messaging"
                     | "messaging+amqps"

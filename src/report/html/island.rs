@@ -12,16 +12,17 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use super::text;
 use crate::results::IterationColumns;
-use crate::results::model::{
-    Bucket, Distribution, Percentile, Results, StoredPoint, StoredTrace, TraceState,
-};
+use crate::results::model::{Bucket, Distribution, Percentile, Results, TraceState};
+use crate::results::trace::{StoredPoint, StoredTrace};
 
-/// So many points of one trace are embedded; a page with more rows is slow and nobody reads it.
+/// So many points of one trace are embedded in a run's report; a page with more rows is slow and nobody
+/// reads it.
 pub(super) const POINTS_MAX: usize = 2_000;
+/// So many points the page of one trace has.
+pub(super) const PAGE_POINTS_MAX: usize = 10_000;
 /// Info of a point that is longer than this (as JSON) is cut.
 const INFO_BYTES_MAX: usize = 16 * 1024;
 
@@ -63,7 +64,7 @@ impl<'a> From<&'a Distribution> for Shape<'a> {
 
 #[derive(Serialize)]
 struct TraceData<'a> {
-    id: Uuid,
+    id: String,
     state: TraceState,
     total: usize,
     points: Vec<PointData<'a>>,
@@ -83,6 +84,7 @@ struct PointData<'a> {
     self_us: u64,
     error: Option<&'a str>,
     info: Value,
+    stop_info: Value,
 }
 
 /// The distributions of all workloads as JSON.
@@ -117,14 +119,26 @@ pub(super) fn iterations(columns: &IterationColumns) -> io::Result<String> {
 
 /// The traces, each cut to its [`POINTS_MAX`] longest points.
 pub(super) fn traces(traces: &[StoredTrace]) -> io::Result<String> {
-    let traces = traces.iter().map(|trace| TraceData {
-        id: trace.trace_id,
-        state: trace.state,
-        total: trace.points.len(),
-        points: shown_points(&trace.points).into_iter().map(|index| point(&trace.points[index])).collect(),
-    });
+    let traces = traces
+        .iter()
+        .map(|trace| trace_data(trace.trace_id.to_string(), trace.state, &trace.points, POINTS_MAX));
+    packed(&traces.collect::<Vec<_>>())
+}
+
+/// One trace, cut to its [`PAGE_POINTS_MAX`] longest points.
+pub(super) fn trace(id: &str, state: TraceState, points: &[StoredPoint]) -> io::Result<String> {
+    packed(&[trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX)])
+}
+
+fn trace_data(id: String, state: TraceState, points: &[StoredPoint], points_max: usize) -> TraceData<'_> {
+    let shown = shown_points(points, points_max);
+    let points_shown = shown.into_iter().map(|index| point(&points[index])).collect();
+    TraceData { id, state, total: points.len(), points: points_shown }
+}
+
+fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    write_json(&traces.collect::<Vec<_>>(), &mut gzip)?;
+    write_json(&traces, &mut gzip)?;
     Ok(STANDARD.encode(gzip.finish()?))
 }
 
@@ -150,6 +164,7 @@ fn point(point: &StoredPoint) -> PointData<'_> {
         self_us: point.self_us,
         error: point.error.as_deref(),
         info: bounded_info(&point.info),
+        stop_info: bounded_info(&point.stop_info),
     }
 }
 
@@ -166,8 +181,8 @@ fn bounded_info(info: &Value) -> Value {
 }
 
 /// The indices of the points to show: all, or those with errors and the longest, with everything above.
-pub(super) fn shown_points(points: &[StoredPoint]) -> Vec<usize> {
-    if points.len() <= POINTS_MAX {
+pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usize> {
+    if points.len() <= points_max {
         return (0..points.len()).collect();
     }
     let parents = parents(points);
@@ -177,7 +192,7 @@ pub(super) fn shown_points(points: &[StoredPoint]) -> Vec<usize> {
         (point.error.is_none(), std::cmp::Reverse(point.duration_us.unwrap_or(u64::MAX)))
     });
     let mut shown = vec![false; points.len()];
-    let mut room = POINTS_MAX;
+    let mut room = points_max;
     for index in order {
         let mut above = Vec::new();
         let mut next = Some(index);

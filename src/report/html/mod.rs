@@ -1,4 +1,4 @@
-//! The HTML report: one file that needs no network and runs nothing but its own script.
+//! The HTML report of a run, and the page of a trace: each one file that needs no network and runs nothing but its own script.
 //!
 //! The verdict and every table are written by the template and can be read without JavaScript; the
 //! script draws charts and waterfalls. All text from scenarios, services and traces is data: the
@@ -9,6 +9,7 @@
 
 mod island;
 mod text;
+pub mod trace;
 mod view;
 mod workloads;
 
@@ -25,10 +26,13 @@ use minijinja::{Environment, Value, context};
 use sha2::{Digest, Sha256};
 
 use crate::results::IterationColumns;
-use crate::results::model::{Results, StoredTrace};
+use crate::results::model::Results;
+use crate::results::trace::StoredTrace;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
+const COMMON: &str = include_str!("common.js");
+const WATERFALL: &str = include_str!("waterfall.js");
 const SCRIPT: &str = include_str!("app.js");
 
 /// Writes the report of a run.
@@ -44,6 +48,22 @@ pub fn render(
     traces: &[StoredTrace],
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let script = script(SCRIPT);
+    let safe = Value::from_safe_string;
+    let values = context! {
+        policy => safe(content_policy(&script)),
+        style => safe(STYLE.to_owned()),
+        script => safe(script),
+        charts => safe(island::charts(results, iterations)?),
+        iterations => safe(island::iterations(iterations)?),
+        traces => safe(island::traces(traces)?),
+        page => view::page(results, iterations, traces),
+    };
+    fill(PAGE, values, out)
+}
+
+/// Fills a template; what is not marked safe is escaped, and deceptive characters are written out.
+fn fill(template: &str, values: Value, out: &mut dyn Write) -> io::Result<()> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
@@ -53,27 +73,22 @@ pub fn render(
         }
         _ => minijinja::escape_formatter(out, state, value),
     });
-    environment.add_template("page.html", PAGE).map_err(io::Error::other)?;
+    environment.add_template("page.html", template).map_err(io::Error::other)?;
     let page = environment.get_template("page.html").map_err(io::Error::other)?;
-    let safe = Value::from_safe_string;
-    let values = context! {
-        policy => safe(content_policy()),
-        style => safe(STYLE.to_owned()),
-        script => safe(SCRIPT.to_owned()),
-        charts => safe(island::charts(results, iterations)?),
-        iterations => safe(island::iterations(iterations)?),
-        traces => safe(island::traces(traces)?),
-        page => view::page(results, iterations, traces),
-    };
     page.render_captured_to(values, out).map(drop).map_err(io::Error::other)
 }
 
+/// A page's script, with what both pages use.
+fn script(own: &str) -> String {
+    format!("\"use strict\";\n(() => {{\n{COMMON}\n{WATERFALL}\n{own}\n}})();\n")
+}
+
 /// Admits the embedded style and script and nothing else.
-fn content_policy() -> String {
+fn content_policy(script: &str) -> String {
     format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         source_hash(STYLE),
-        source_hash(SCRIPT)
+        source_hash(script)
     )
 }
 

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::base::ids::{IdSpace, mix};
 use crate::results::IterationColumns;
 use crate::results::model::*;
+use crate::results::trace::{StoredPoint, StoredTrace};
 
 pub(super) struct Sample {
     pub(super) results: Results,
@@ -262,9 +263,15 @@ pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
             self_us: if n < 2 { step as u64 } else { length as u64 },
             error: (n % 30 == 29).then(|| "DBDeadlock: lock wait timeout exceeded".to_owned()),
             info: json!({"db": {"statement": "SELECT user.id FROM user WHERE user.id = %(id)s", "params": {"id": n}}, "host": "controller-1"}),
+            stop_info: json!({}),
         }
     });
-    StoredTrace { trace_id: slow.iteration.trace_id, state: slow.trace, points: all.collect() }
+    StoredTrace {
+        trace_id: slow.iteration.trace_id,
+        state: slow.trace,
+        records: Vec::new(),
+        points: all.collect(),
+    }
 }
 
 fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {

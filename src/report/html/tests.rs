@@ -6,7 +6,8 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::*;
-use crate::results::model::{Distribution, Outcome, RunStatus, StoredPoint};
+use crate::results::model::{Distribution, Outcome, RunStatus};
+use crate::results::trace::StoredPoint;
 use sample::{Sample, poison, sample};
 
 fn html(sample: &Sample) -> String {
@@ -122,7 +123,15 @@ fn the_policy_admits_exactly_the_embedded_style_and_script() {
 
 #[test]
 fn nothing_is_loaded_from_anywhere() {
-    for (name, source) in [("page.html", PAGE), ("style.css", STYLE), ("app.js", SCRIPT)] {
+    for (name, source) in [
+        ("page.html", PAGE),
+        ("trace.html", trace::PAGE),
+        ("style.css", STYLE),
+        ("common.js", COMMON),
+        ("waterfall.js", WATERFALL),
+        ("app.js", SCRIPT),
+        ("trace.js", trace::SCRIPT),
+    ] {
         let own = source.replace("http://www.w3.org/2000/svg", "").replace("href=\"data:,\"", "");
         for forbidden in
             ["http://", "https://", "src=", "url(", "@import", "import(", "fetch(", "innerHTML", "eval("]
@@ -130,7 +139,7 @@ fn nothing_is_loaded_from_anywhere() {
             assert!(!own.contains(forbidden), "{name} holds {forbidden}");
         }
         assert!(!own.contains("href=\"/"), "{name}");
-        assert!(!source.contains("</script") || name == "page.html");
+        assert!(!source.contains("</script") || name.ends_with(".html"));
     }
 }
 
@@ -250,7 +259,7 @@ fn a_big_trace_keeps_its_longest_points_and_what_is_above_them() {
     let mut trace = sample::trace(&results.slowest[0], 6_000);
     trace.points[5_999].error = Some("late".to_owned());
     trace.points[5_997].duration_us = Some(50_000_000);
-    let shown = island::shown_points(&trace.points);
+    let shown = island::shown_points(&trace.points, island::POINTS_MAX);
     assert_eq!(shown.len(), island::POINTS_MAX);
     assert!(shown.is_sorted());
     for kept in [0, 1, 5_997, 5_999] {
@@ -266,5 +275,5 @@ fn a_trace_that_is_one_deep_chain_is_cut_not_walked_forever() {
         (point.depth, point.error) = (depth, None);
         point.duration_us = Some(1);
     }
-    assert_eq!(island::shown_points(&trace.points).len(), island::POINTS_MAX);
+    assert_eq!(island::shown_points(&trace.points, island::POINTS_MAX).len(), island::POINTS_MAX);
 }

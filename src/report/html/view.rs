@@ -12,8 +12,9 @@ use super::workloads::{self, WorkloadView, value_at};
 use crate::report::words;
 use crate::results::IterationColumns;
 use crate::results::model::{
-    Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, SlowIteration, StoredTrace, TraceState,
+    Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, SlowIteration, TraceState,
 };
+use crate::results::trace::StoredTrace;
 
 /// Everything on the page but the islands.
 #[derive(Serialize)]

@@ -11,21 +11,13 @@ use crate::osprofiler::signing::{Signer, X_TRACE_HMAC, X_TRACE_INFO, traceparent
 use crate::osprofiler::verifying::ServerKeys;
 use crate::plan::deployment::Deployment;
 
-use super::exit::{Exit, Stopped};
-use super::{HeaderFormat, TraceCommand};
+use super::HeaderFormat;
+use crate::cli::exit::{Exit, Stopped};
+use crate::cli::{files, print, say};
 
 const STDIN_BYTES_MAX: u64 = 1 << 20;
 
-pub(super) fn trace(command: &TraceCommand) -> Result<Exit, Stopped> {
-    match command {
-        TraceCommand::Headers { deployment, base_id, parent_id, format } => {
-            headers(deployment, *base_id, *parent_id, *format)
-        }
-        TraceCommand::Verify { deployment } => verify(deployment),
-    }
-}
-
-fn headers(
+pub(super) fn headers(
     path: &Path,
     base_id: Option<Uuid>,
     parent_id: Option<Uuid>,
@@ -51,12 +43,12 @@ fn headers(
             json!({ X_TRACE_INFO: signed.trace_info(), X_TRACE_HMAC: signed.hmac(), "traceparent": parent.as_str() })
         ),
     };
-    super::say(&format!("trace id {base_id}"));
-    super::print(&text)?;
+    say(&format!("trace id {base_id}"));
+    print(&text)?;
     Ok(Exit::Ok)
 }
 
-fn verify(path: &Path) -> Result<Exit, Stopped> {
+pub(super) fn verify(path: &Path) -> Result<Exit, Stopped> {
     let deployment = deployment_with_key(path)?;
     let mut text = String::new();
     std::io::stdin().take(STDIN_BYTES_MAX).read_to_string(&mut text)?;
@@ -77,19 +69,19 @@ fn verify(path: &Path) -> Result<Exit, Stopped> {
     let keys = ServerKeys::parse(&keys.join(","));
     match keys.verify(find(X_TRACE_INFO).as_bytes(), find(X_TRACE_HMAC).as_bytes()) {
         Ok(context) => {
-            super::print(&format!("accepted: trace {}, below point {}", context.base_id, context.parent_id))?;
+            print(&format!("accepted: trace {}, below point {}", context.base_id, context.parent_id))?;
             Ok(Exit::Ok)
         }
         Err(rejection) => {
-            super::print(&format!("rejected: failed to {rejection}"))?;
+            print(&format!("rejected: failed to {rejection}"))?;
             Ok(Exit::Failed)
         }
     }
 }
 
 fn deployment_with_key(path: &Path) -> Result<Deployment, Stopped> {
-    let deployment = super::files::deployment(path)?;
-    super::files::warn(&deployment.warnings);
+    let deployment = files::deployment(path)?;
+    files::warn(&deployment.warnings);
     if deployment.hmac_key.is_none() {
         return Err(no_key(path));
     }

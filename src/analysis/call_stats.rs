@@ -1,0 +1,142 @@
+//! The view of Python's `pstats` on traces: calls, their own time and the time with all that they called.
+//!
+//! What Nova's guide reads with `python3 -m pstats`, of trace points instead of functions. A function is a
+//! kind of point: who reported it and what it did. Time of its own (`tottime`) is a point's duration
+//! without the union of its children's, so parallel children count once there; cumulative time of a kind
+//! that calls itself counts its outermost calls only, as `pstats` has it. Nothing is read or printed here.
+
+use std::collections::HashMap;
+
+use crate::osprofiler::report::TraceTree;
+
+/// A kind of point, as `pstats` names a function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Function {
+    /// The project and service that reported it, such as `keystone/public`.
+    pub place: String,
+    /// The point's name and, unless only names count, what it did.
+    pub name: String,
+}
+
+/// Times and counts of a function, or of its calls from one caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// All calls.
+    pub total: u64,
+    /// Calls that are not within another call of the same function.
+    pub primitive: u64,
+    /// Time of its own, in microseconds.
+    pub own_us: u64,
+    /// Time with all that it called, in microseconds.
+    pub cumulative_us: u64,
+}
+
+/// A function's row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionStats {
+    /// All its calls.
+    pub calls: Calls,
+    /// The same by caller; calls of roots have none.
+    pub callers: HashMap<Function, Calls>,
+}
+
+/// The statistics of one trace or several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallStats {
+    /// By function.
+    pub functions: HashMap<Function, FunctionStats>,
+    /// How many traces they are of.
+    pub traces: u64,
+    /// Points without a start or a stop: they have no duration and are left out.
+    pub incomplete: u64,
+}
+
+/// By what rows are sorted, largest first; names from A to Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortKey {
+    /// Time with all that was called.
+    Cumulative,
+    /// Time of its own.
+    Own,
+    /// Number of calls.
+    Calls,
+    /// The function's name.
+    Name,
+}
+
+impl CallStats {
+    /// Adds the points of a trace, under the functions that `function` gives them.
+    pub fn add(&mut self, tree: &TraceTree, function: impl Fn(usize) -> Function) {
+        self.traces += 1;
+        let functions: Vec<Function> = (0..tree.points.len()).map(function).collect();
+        // How many open points above (and at) the current one are of each function.
+        let mut open: HashMap<&Function, u32> = HashMap::new();
+        let mut above: Vec<usize> = Vec::new();
+        for (index, point) in tree.points.iter().enumerate() {
+            while above.last().is_some_and(|&last| tree.points[last].depth >= point.depth) {
+                if let Some(left) = above.pop().and_then(|left| open.get_mut(&functions[left])) {
+                    *left -= 1;
+                }
+            }
+            if let Some(duration_us) = point.duration_us {
+                let outermost = open.get(&functions[index]).is_none_or(|&count| count == 0);
+                let call = Calls {
+                    total: 1,
+                    primitive: u64::from(outermost),
+                    own_us: point.self_us.unwrap_or(0),
+                    cumulative_us: if outermost { duration_us } else { 0 },
+                };
+                let stats = self.functions.entry(functions[index].clone()).or_default();
+                stats.calls.add(&call);
+                if let Some(&caller) = above.last() {
+                    stats.callers.entry(functions[caller].clone()).or_default().add(&call);
+                }
+            } else {
+                self.incomplete += 1;
+            }
+            above.push(index);
+            *open.entry(&functions[index]).or_default() += 1;
+        }
+    }
+
+    /// All calls, and those that are not within another of their kind.
+    #[must_use]
+    pub fn calls(&self) -> (u64, u64) {
+        self.functions.values().fold((0, 0), |(total, primitive), stats| {
+            (total + stats.calls.total, primitive + stats.calls.primitive)
+        })
+    }
+
+    /// The time of all points of their own: what `pstats` calls the total.
+    #[must_use]
+    pub fn own_us(&self) -> u64 {
+        self.functions.values().map(|stats| stats.calls.own_us).sum()
+    }
+
+    /// The rows in order; ties by name.
+    #[must_use]
+    pub fn rows(&self, by: SortKey) -> Vec<(&Function, &FunctionStats)> {
+        let mut rows: Vec<_> = self.functions.iter().collect();
+        rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+        rows.sort_by_key(|(function, stats)| {
+            let size = match by {
+                SortKey::Cumulative => stats.calls.cumulative_us,
+                SortKey::Own => stats.calls.own_us,
+                SortKey::Calls => stats.calls.total,
+                SortKey::Name => 0,
+            };
+            let name = if by == SortKey::Name { function.name.clone() } else { String::new() };
+            (name, std::cmp::Reverse(size))
+        });
+        rows
+    }
+}
+
+impl Calls {
+    fn add(&mut self, other: &Self) {
+        self.total += other.total;
+        self.primitive += other.primitive;
+        self.own_us += other.own_us;
+        self.cumulative_us += other.cumulative_us;
+    }
+}

@@ -1,0 +1,120 @@
+//! Mistral's ranking: which trace points took the most time, by name.
+//!
+//! The table of Mistral's `tools/rank_profiled_methods.py` (observed at 3422e078): inclusive times, so a
+//! point counts in the points around it too. [`Ranking::add_line`] is exact to the byte for every line
+//! that Mistral writes, with what its script leaves out counted beside it. Nothing is read or printed here.
+
+use std::collections::HashMap;
+
+use crate::osprofiler::profile_log::{Line, LineError};
+use crate::osprofiler::report::TraceTree;
+
+/// Mistral's script takes longer texts for an id, and so leaves out 1000 s with microseconds.
+const DURATION_CHARS_MAX: usize = 10;
+
+/// How often points ran and how long they took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ranking {
+    ranked: Vec<Ranked>,
+    places: HashMap<String, usize>,
+    /// Stop lines that Mistral's script passes over because they took 1000 s or more.
+    pub too_long: u64,
+    /// Lines that are none of a profile log.
+    pub malformed: u64,
+    /// The number of the first of them, from 1, and what is wrong with it.
+    pub first_malformed: Option<(u64, LineError)>,
+    /// Points without a start or a stop, which have no duration.
+    pub incomplete: u64,
+}
+
+/// A row of the ranking.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The points' name.
+    pub name: String,
+    /// The sum of their durations, with everything that happened in them.
+    pub total_s: f64,
+    /// The longest.
+    pub max_s: f64,
+    /// How many.
+    pub occurrences: u64,
+}
+
+impl Ranked {
+    /// The mean duration.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 points")]
+    pub fn average_s(&self) -> f64 {
+        self.total_s / self.occurrences as f64
+    }
+}
+
+impl Ranking {
+    /// Counts a point.
+    pub fn add(&mut self, name: &str, duration_s: f64) {
+        if let Some(&place) = self.places.get(name) {
+            let known = &mut self.ranked[place];
+            known.total_s += duration_s;
+            known.occurrences += 1;
+            if duration_s > known.max_s {
+                known.max_s = duration_s;
+            }
+        } else {
+            self.places.insert(name.to_owned(), self.ranked.len());
+            let (total_s, max_s) = (duration_s, duration_s);
+            self.ranked.push(Ranked { name: name.to_owned(), total_s, max_s, occurrences: 1 });
+        }
+    }
+
+    /// Counts a line of a profile log. Without `all`, as Mistral's script does: names are cut at their first
+    /// blank, and 1000 s or more with microseconds are left out.
+    pub fn add_line(&mut self, number: u64, line: Result<Line<'_>, LineError>, all: bool) {
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                self.malformed += 1;
+                self.first_malformed.get_or_insert((number, error));
+                return;
+            }
+        };
+        let Some(duration_s) = line.duration_s else { return };
+        if all {
+            self.add(line.name, duration_s);
+        } else if line.duration_text.chars().count() > DURATION_CHARS_MAX {
+            self.too_long += 1;
+        } else if line.name.contains(char::is_whitespace) {
+            self.add(cut(line.name), duration_s);
+        } else {
+            self.add(line.name, duration_s);
+        }
+    }
+
+    /// Counts the points of a trace, under the names that `key` gives them.
+    pub fn add_trace(&mut self, tree: &TraceTree, key: impl Fn(usize) -> String) {
+        for (index, point) in tree.points.iter().enumerate() {
+            match point.duration_us {
+                #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
+                Some(us) => self.add(&key(index), us as f64 / 1e6),
+                None => self.incomplete += 1,
+            }
+        }
+    }
+
+    /// The rows, by total time; those of the same total as they first appeared.
+    #[must_use]
+    pub fn rows(&self) -> Vec<&Ranked> {
+        let mut rows: Vec<&Ranked> = self.ranked.iter().collect();
+        rows.sort_by(|one, other| other.total_s.total_cmp(&one.total_s));
+        rows
+    }
+}
+
+/// What the script makes of a name with blanks: it drops five characters of the first word, counting
+/// from its end as Python's slices do.
+fn cut(name: &str) -> &str {
+    let word = name.split_whitespace().next().unwrap_or_default();
+    let chars = word.chars().count();
+    let kept = if chars >= 5 { chars - 5 } else { (2 * chars).saturating_sub(5) };
+    let end = word.char_indices().nth(kept).map_or(word.len(), |(at, _)| at);
+    &word[..end]
+}

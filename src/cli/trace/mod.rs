@@ -1,0 +1,98 @@
+//! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile, and signed headers by hand.
+
+mod headers;
+mod list;
+mod rank;
+mod show;
+mod sources;
+mod stats;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Subcommand, ValueEnum};
+use uuid::Uuid;
+
+use crate::cli::exit::{Exit, Stopped};
+use crate::results::directory::write_at_once;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TraceCommand {
+    List(list::ListArguments),
+    Show(show::ShowArguments),
+    Rank(rank::RankArguments),
+    Stats(stats::StatsArguments),
+    /// Print signed trace headers for a request by hand.
+    ///
+    /// With curl: `eval curl $(bench trace headers -d FILE) http://host/path`. The trace's id is
+    /// printed to standard error.
+    Headers {
+        /// The deployment whose key signs.
+        #[arg(short, long, value_name = "FILE")]
+        deployment: PathBuf,
+        /// The trace's id (default: a new one).
+        #[arg(long, value_name = "UUID")]
+        base_id: Option<Uuid>,
+        /// The id of the trace point above the request (default: the trace's id, its root).
+        #[arg(long, value_name = "UUID")]
+        parent_id: Option<Uuid>,
+        /// How to print them.
+        #[arg(long, value_enum, default_value_t = HeaderFormat::Curl)]
+        format: HeaderFormat,
+    },
+    /// Say whether a deployment's services would accept trace headers, or why not.
+    ///
+    /// Reads a JSON object `{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}` on standard input, as
+    /// `bench trace headers --format json` prints it. Exits with 0 when the headers are accepted,
+    /// with 1 when they are not.
+    Verify {
+        /// The deployment whose keys count.
+        #[arg(short, long, value_name = "FILE")]
+        deployment: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum HeaderFormat {
+    /// Arguments for curl.
+    Curl,
+    /// A JSON object.
+    Json,
+}
+
+/// How points are grouped into rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Grouping {
+    /// By the points' names, such as `db`.
+    Name,
+    /// By their names and what they did: a statement, a method and path, without literals and ids.
+    Detail,
+}
+
+pub(super) fn trace(command: &TraceCommand) -> Result<Exit, Stopped> {
+    match command {
+        TraceCommand::List(arguments) => list::list(arguments),
+        TraceCommand::Show(arguments) => show::show(arguments),
+        TraceCommand::Rank(arguments) => rank::rank(arguments),
+        TraceCommand::Stats(arguments) => stats::stats(arguments),
+        TraceCommand::Headers { deployment, base_id, parent_id, format } => {
+            headers::headers(deployment, *base_id, *parent_id, *format)
+        }
+        TraceCommand::Verify { deployment } => headers::verify(deployment),
+    }
+}
+
+/// Writes to a file, whole or not at all, or to standard output.
+fn output(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Stopped> {
+    let Some(path) = path else {
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
+        return match write(&mut stdout).and_then(|()| stdout.flush()) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        };
+    };
+    write_at_once(path, |out| write(out)).map_err(|error| {
+        Stopped::new(Exit::Failed, format!("error: cannot write {}: {error}", path.display()))
+    })
+}

@@ -1,0 +1,88 @@
+//! `bench trace show`: one trace as a tree, a page, JSON or a graph.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use crate::cli::exit::{Exit, Stopped};
+use crate::osprofiler::compat::{compat_report, write_as_python};
+use crate::osprofiler::report::TraceTree;
+use crate::report::html;
+use crate::report::trace::text::Look;
+use crate::report::trace::{dot, json, text};
+
+use super::output;
+use super::sources::{SourceArguments, ids_of};
+
+/// The width of text that goes to a file or a pipe.
+const COLUMNS: usize = 140;
+
+/// Show a trace: as a tree in the terminal, a page, JSON or a graph.
+///
+/// The tree has a bar for each point, full where the point itself took the time and light where one below
+/// it did. The page is one file that needs no network. The graph is for Graphviz:
+/// `bench trace show ID --dot | dot -Tsvg > trace.svg`
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("form")))]
+pub(in crate::cli) struct ShowArguments {
+    #[command(flatten)]
+    source: SourceArguments,
+    /// A tree in text (the default).
+    #[arg(long, group = "form")]
+    text: bool,
+    /// JSON: OSProfiler's tree in microseconds; points without their stop are marked.
+    #[arg(long, group = "form")]
+    json: bool,
+    /// One HTML page with a waterfall, which needs no network.
+    #[arg(long, group = "form")]
+    html: bool,
+    /// A graph in DOT.
+    #[arg(long, group = "form")]
+    dot: bool,
+    /// With --json: exactly as `osprofiler trace show --json` prints it, in its milliseconds.
+    #[arg(long, requires = "json")]
+    compat: bool,
+    /// The file to write (default: standard output).
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, Stopped> {
+    let traces = arguments.source.load()?;
+    let [trace] = &traces[..] else {
+        let text = format!(
+            "error: one trace can be shown, there are {}; name one:\n{}",
+            traces.len(),
+            ids_of(&traces)
+        );
+        return Err(Stopped::new(Exit::Usage, text));
+    };
+    let (base_id, path) = (trace.base_id.as_str(), arguments.output.as_deref());
+    if arguments.compat {
+        let report = compat_report(&trace.records);
+        output(path, |out| write_as_python(&report, out))?;
+        return Ok(Exit::Ok);
+    }
+    let tree = TraceTree::build(&trace.records);
+    output(path, |out| {
+        if arguments.json {
+            json::write(base_id, &tree, out)
+        } else if arguments.html {
+            html::trace::write(base_id, &tree, out)
+        } else if arguments.dot {
+            dot::write(base_id, &tree, out)
+        } else {
+            text::write(base_id, &tree, look(path.is_none()), out)?;
+            out.flush()
+        }
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn look(to_stdout: bool) -> Look {
+    let stdout = std::io::stdout();
+    if !to_stdout || !stdout.is_terminal() {
+        return Look { columns: COLUMNS, colour: false };
+    }
+    let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| usize::from(width.0));
+    Look { columns, colour: crate::cli::colours(&stdout) }
+}

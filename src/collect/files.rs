@@ -1,0 +1,335 @@
+//! Traces from files instead of a collector.
+//!
+//! Known are Mistral's profile log, what a run directory stores of a trace, the JSON of `bench trace show`
+//! and of `osprofiler trace show`, and records as JSON: an array of them, or one a line. Files may come from
+//! anywhere: sizes are bounded, and what cannot be read is counted or told with its line.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::osprofiler::driver::TRACE_RECORDS_MAX;
+use crate::osprofiler::profile_log::{self, LineError};
+use crate::osprofiler::record::{Info, RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+
+/// Larger JSON files are refused. A log may have any size.
+pub const JSON_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The records of one trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRecords {
+    /// The trace.
+    pub base_id: String,
+    /// In the order of the file.
+    pub records: Vec<Record>,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// Its traces, in the order in which they begin.
+    pub traces: Vec<TraceRecords>,
+    /// How many lines or records could not be read.
+    pub malformed: u64,
+    /// The place of the first of them, and what is wrong.
+    pub first_malformed: Option<String>,
+    /// Records beyond [`TRACE_RECORDS_MAX`] in one trace, which are left out.
+    pub left_out: u64,
+}
+
+/// What kind of file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Lines of Mistral's profile log.
+    Log,
+    /// JSON, or a JSON object a line.
+    Json,
+}
+
+/// Why a file gives no trace. Complete "cannot …".
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("read it: {0}")]
+    Read(#[from] io::Error),
+    /// Over the limit.
+    #[error("read it: it is longer than 256 MiB; split it by trace")]
+    TooLarge,
+    /// No JSON.
+    #[error("read its JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// JSON of something else.
+    #[error(
+        "find a trace in its JSON; known are `trace show --json` of bench and of OSProfiler, a run \
+         directory's traces, and records: an array of them, or one a line"
+    )]
+    Unknown,
+}
+
+/// Says what kind of file it is, by its first character.
+///
+/// # Errors
+/// It cannot be read.
+pub fn kind(path: &Path) -> io::Result<Kind> {
+    let mut reader = BufReader::new(File::open(path)?);
+    loop {
+        let text = reader.fill_buf()?;
+        if text.is_empty() {
+            return Ok(Kind::Log);
+        }
+        match text.iter().find(|byte| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte)) {
+            Some(b'{' | b'[') => return Ok(Kind::Json),
+            Some(_) => return Ok(Kind::Log),
+            None => {
+                let read = text.len();
+                reader.consume(read);
+            }
+        }
+    }
+}
+
+/// Reads all traces of a file.
+///
+/// # Errors
+/// It cannot be read, is too large, or holds no trace.
+pub fn load(path: &Path) -> Result<Loaded, FileError> {
+    let mut gathered = Gathered::default();
+    match kind(path)? {
+        Kind::Log => profile_log::each_line(BufReader::new(File::open(path)?), |number, line| match line {
+            Ok(line) => gathered.add(line.record()),
+            Err(LineError::Blank) => {}
+            Err(error) => gathered.reject(|| format!("line {number} {error}")),
+        })?,
+        Kind::Json => {
+            let file = File::open(path)?;
+            let mut text = Vec::new();
+            file.take(JSON_BYTES_MAX + 1).read_to_end(&mut text)?;
+            if text.len() as u64 > JSON_BYTES_MAX {
+                return Err(FileError::TooLarge);
+            }
+            json(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text), &mut gathered)?;
+        }
+    }
+    Ok(gathered.loaded)
+}
+
+#[derive(Default)]
+struct Gathered {
+    loaded: Loaded,
+    places: HashMap<String, usize>,
+}
+
+impl Gathered {
+    fn add(&mut self, record: Record) {
+        let traces = &mut self.loaded.traces;
+        let place = *self.places.entry(record.base_id.clone()).or_insert_with(|| {
+            traces.push(TraceRecords { base_id: record.base_id.clone(), records: Vec::new() });
+            traces.len() - 1
+        });
+        let records = &mut traces[place].records;
+        if records.len() < TRACE_RECORDS_MAX {
+            records.push(record);
+        } else {
+            self.loaded.left_out += 1;
+        }
+    }
+
+    fn add_json(&mut self, value: Value, place: impl Fn() -> String) {
+        // What `redis-cli --json LRANGE` prints are records in strings.
+        let value = match value {
+            Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            value => value,
+        };
+        match serde_json::from_value::<Record>(value) {
+            Ok(record) if record.timestamp_us().is_some() => self.add(record),
+            Ok(_) => self.reject(|| format!("{} has a timestamp that cannot be read", place())),
+            Err(error) => self.reject(|| format!("{}: {error}", place())),
+        }
+    }
+
+    fn reject(&mut self, why: impl Fn() -> String) {
+        self.loaded.malformed += 1;
+        self.loaded.first_malformed.get_or_insert_with(why);
+    }
+}
+
+fn json(text: &[u8], gathered: &mut Gathered) -> Result<(), FileError> {
+    let document: Value = match serde_json::from_slice(text) {
+        Ok(document) => document,
+        // Several objects, a line each, are no document.
+        Err(error) if error.line() > 1 && text.starts_with(b"{\"") => return lines(text, gathered, error),
+        Err(error) => return Err(error.into()),
+    };
+    match document {
+        Value::Array(records) => {
+            for (index, record) in records.into_iter().enumerate() {
+                gathered.add_json(record, || format!("record {index}"));
+            }
+        }
+        Value::Object(mut object) => {
+            if let Some(Value::Array(records)) = object.remove("records") {
+                for (index, record) in records.into_iter().enumerate() {
+                    gathered.add_json(record, || format!("record {index}"));
+                }
+            } else if let Some(Value::Array(children)) = object.remove("children") {
+                let first_unix_us = object.get("first_unix_us").and_then(Value::as_i64).unwrap_or(0);
+                let base_id = object.get("base_id").and_then(Value::as_str).unwrap_or_default();
+                report(children, base_id, first_unix_us, gathered);
+            } else if object.contains_key("trace_id") && object.contains_key("timestamp") {
+                gathered.add_json(Value::Object(object), || "the record".to_owned());
+            } else {
+                return Err(FileError::Unknown);
+            }
+        }
+        _ => return Err(FileError::Unknown),
+    }
+    // Reports come in the order of their tree, lists of redis newest first.
+    for trace in &mut gathered.loaded.traces {
+        let time = |record: Option<&Record>| record.and_then(Record::timestamp_us);
+        if time(trace.records.first()) > time(trace.records.last()) {
+            trace.records.reverse();
+        }
+        trace.records.sort_by_key(Record::timestamp_us);
+    }
+    Ok(())
+}
+
+fn lines(text: &[u8], gathered: &mut Gathered, first: serde_json::Error) -> Result<(), FileError> {
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            Ok(value) if line.len() <= RECORD_LEN_MAX => {
+                gathered.add_json(value, || format!("line {number}"));
+            }
+            Ok(_) => gathered.reject(|| format!("line {number} is too long")),
+            Err(error) => gathered.reject(|| format!("line {number}: {error}")),
+        }
+    }
+    if gathered.loaded.traces.is_empty() { Err(first.into()) } else { Ok(()) }
+}
+
+/// The records behind a report: OSProfiler's has them whole, ours what they said.
+fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mut Gathered) {
+    let mut waiting = children;
+    while let Some(mut node) = waiting.pop() {
+        if let Some(Value::Array(children)) = node.get_mut("children").map(Value::take) {
+            waiting.extend(children);
+        }
+        let Some(Value::Object(info)) = node.get_mut("info").map(Value::take) else {
+            gathered.reject(|| "a point has no info".to_owned());
+            continue;
+        };
+        let raw = |key: &str| key.starts_with("meta.raw_payload.");
+        if info.keys().any(|key| raw(key)) {
+            for (key, value) in info.into_iter().filter(|(key, _)| raw(key)) {
+                gathered.add_json(value, || key.clone());
+            }
+        } else if !own_point(&node, &info, base_id, first_unix_us, gathered) {
+            gathered.reject(|| "a point says neither its records nor its times".to_owned());
+        }
+    }
+}
+
+/// Both records of a point as `bench trace show --json` has it.
+fn own_point(node: &Value, info: &Info, base_id: &str, first_unix_us: i64, gathered: &mut Gathered) -> bool {
+    let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
+    let id = |key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (Some(name), Some(start_us)) = (text("name"), info.get("start_us").and_then(Value::as_i64)) else {
+        return false;
+    };
+    let host = text("host").map(Value::String);
+    let record = |suffix: &str, at_us: i64, said: &str| {
+        let mut said = info.get(said).and_then(Value::as_object).cloned().unwrap_or_default();
+        if let (Some(host), false) = (&host, said.contains_key("host")) {
+            said.insert("host".to_owned(), host.clone());
+        }
+        let unix_us = first_unix_us.saturating_add(at_us).max(0).unsigned_abs();
+        Record {
+            name: format!("{name}{suffix}"),
+            base_id: base_id.to_owned(),
+            trace_id: id("trace_id"),
+            parent_id: id("parent_id"),
+            timestamp: timestamp(unix_us.saturating_mul(1_000)),
+            info: said,
+            project: text("project"),
+            service: text("service"),
+        }
+    };
+    let missing = text("missing");
+    if missing.as_deref() != Some("start") {
+        gathered.add(record(START_SUFFIX, start_us, "start"));
+    }
+    if missing.as_deref() != Some("stop") {
+        let duration_us = info.get("duration_us").and_then(Value::as_i64).unwrap_or(0);
+        gathered.add(record(STOP_SUFFIX, start_us.saturating_add(duration_us), "stop"));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::osprofiler::report::TraceTree;
+    use proptest::prelude::*;
+
+    fn load_bytes(bytes: &[u8]) -> Result<Loaded, FileError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        load(file.path())
+    }
+
+    const RAW: &str = include_str!("../../tests/vectors/traces/get-v3.redis-raw.json");
+    const REPORT: &str = include_str!("../../tests/vectors/traces/get-v3.report.json");
+    const LOG: &str = include_str!("../../tests/vectors/mistral/1-seed-doc.log");
+
+    #[test]
+    fn every_form_gives_the_same_trace() {
+        let raw = load_bytes(RAW.as_bytes()).unwrap();
+        assert_eq!((raw.traces.len(), raw.traces[0].records.len(), raw.malformed), (1, 2, 0));
+        let records = &raw.traces[0].records;
+        assert_eq!(records[0].name, "wsgi-start");
+        let array = serde_json::to_string(records).unwrap();
+        let lines: Vec<String> =
+            records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+        let stored =
+            serde_json::json!({"trace_id": records[0].base_id, "state": "complete", "records": records});
+        let with_mark = format!("\u{feff}\n {array}");
+        for form in
+            [REPORT, &array, &lines.join("\n"), &lines.join("\r\n\n"), &stored.to_string(), &with_mark]
+        {
+            assert_eq!(load_bytes(form.as_bytes()).unwrap().traces, raw.traces, "{form}");
+        }
+        assert_eq!(load_bytes(b"").unwrap().traces, []);
+        assert!(matches!(load_bytes(b"{\"a\": 1}"), Err(FileError::Unknown)));
+        assert!(matches!(load_bytes(b"{\"a\": "), Err(FileError::Json(_))));
+        let nested =
+            format!("{{\"children\": {}{}}}", "[{\"info\":{},\"children\":".repeat(200), "1".repeat(3));
+        assert!(matches!(load_bytes(nested.as_bytes()), Err(FileError::Json(_))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn no_file_is_a_panic(
+            which in 0..3usize, cut in any::<prop::sample::Index>(), bytes: Vec<u8>, drop in 0..40usize,
+        ) {
+            let text = [RAW, REPORT, LOG][which].as_bytes();
+            let at = cut.index(text.len());
+            let rest = &text[(at + drop).min(text.len())..];
+            for content in [bytes.clone(), [&text[..at], &bytes, rest].concat()] {
+                if let Ok(loaded) = load_bytes(&content) {
+                    for trace in loaded.traces {
+                        prop_assert!(TraceTree::build(&trace.records).points.len() <= trace.records.len());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// What both pages use: elements, numbers, packed data, copying. Text from outside is only ever set as text.
+const NS = "http://www.w3.org/2000/svg";
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+document.documentElement.classList.add("js");
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+function shape(tag, attributes = {}, text) {
+  const node = document.createElementNS(NS, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+function time(ms) {
+  if (!(ms > 0)) return "0 ms";
+  const three = (value) => value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
+  if (ms < 999.5e-6) return `${(ms * 1e6).toFixed(0)} ns`;
+  for (const [unit, scale] of [["µs", 1e-3], ["ms", 1]]) if (ms < 999.5 * scale) return `${three(ms / scale)} ${unit}`;
+  return `${three(ms / 1e3)} s`;
+}
+const count = (number) => Math.round(number).toLocaleString("en-US");
+// Axis labels are round numbers: their zeros say nothing.
+const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+
+async function unpack(id) {
+  const packed = atob($(`#${id}`).textContent.trim());
+  const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
+
+// ---- copying -------------------------------------------------------------------------------
+let fading;
+function toast(text) {
+  const box = $("#toast");
+  box.textContent = text;
+  box.classList.add("on");
+  clearTimeout(fading);
+  fading = setTimeout(() => box.classList.remove("on"), 2200);
+}
+async function copy(text, button) {
+  let done = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const focused = document.activeElement, field = make("textarea", { readonly: "" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    done = document.execCommand("copy");
+    field.remove();
+    focused?.focus();
+  }
+  toast(done ? `Copied ${text}` : `Could not copy ${text}`);
+  if (!button || !done) return;
+  button.classList.add("copied");
+  setTimeout(() => button.classList.remove("copied"), 1500);
+}
+const idButton = (id) => make("button", { type: "button", class: "id", "data-copy": id, title: "Copy" }, id);

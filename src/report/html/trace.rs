@@ -1,0 +1,136 @@
+//! The page of one trace: waterfall, search, details of a point, and the table of calls.
+//!
+//! As safe against what a trace holds as the run's report, with which it shares style and waterfall: text is
+//! escaped or packed, never markup. Nothing here may read a collector.
+
+use std::io::{self, Write};
+
+use minijinja::{Value, context};
+use serde::Serialize;
+
+use super::{STYLE, content_policy, fill, island, script, text};
+use crate::analysis::call_stats::{CallStats, Function, SortKey};
+use crate::analysis::statement;
+use crate::base::clock::rfc3339;
+use crate::osprofiler::report::TraceTree;
+use crate::report::trace::reporter;
+use crate::report::words::duration_us;
+use crate::results::trace::{StoredPoint, state};
+
+pub(super) const PAGE: &str = include_str!("trace.html");
+pub(super) const SCRIPT: &str = include_str!("trace.js");
+/// Rows of the table of calls.
+const CALLS_MAX: usize = 40;
+
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    summary: String,
+    base_id: String,
+    started_at: String,
+    places: String,
+    notes: Vec<String>,
+    failed: usize,
+    calls: Vec<Call>,
+    calls_left: usize,
+}
+
+#[derive(Serialize)]
+struct Call {
+    name: String,
+    place: String,
+    calls: String,
+    own: String,
+    share: String,
+    cumulative: String,
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result<()> {
+    let points: Vec<StoredPoint> = tree.points.iter().map(StoredPoint::from).collect();
+    let script = script(SCRIPT);
+    let safe = Value::from_safe_string;
+    let values = context! {
+        policy => safe(content_policy(&script)),
+        style => safe(STYLE.to_owned()),
+        script => safe(script),
+        traces => safe(island::trace(base_id, state(tree), &points)?),
+        page => page(base_id, tree),
+    };
+    fill(PAGE, values, out)
+}
+
+fn page(base_id: &str, tree: &TraceTree) -> Page {
+    let failed = tree.points.iter().filter(|point| point.error.is_some()).count();
+    let first = tree.points.first();
+    let title = first.map_or_else(String::new, |point| {
+        let detail = point.detail();
+        if detail.is_empty() { point.name.clone() } else { detail }
+    });
+    let mut notes = Vec::new();
+    if tree.incomplete() > 0 {
+        let points = text::counted(tree.incomplete() as u64, "point");
+        notes.push(format!("{points} without a start or a stop: how long they took is not known."));
+    }
+    let broken = match failed {
+        0 => String::new(),
+        failed => format!(", {failed} with an error"),
+    };
+    let points = text::counted(tree.points.len() as u64, "point");
+    let (calls, calls_left) = calls(tree);
+    Page {
+        title: if title.is_empty() { "Trace".to_owned() } else { title },
+        summary: format!("{} in {points}{broken}", duration_us(tree.length_us())),
+        base_id: base_id.to_owned(),
+        started_at: rfc3339(tree.first_unix_us.max(0).unsigned_abs().saturating_mul(1_000)),
+        places: places(tree),
+        notes,
+        failed,
+        calls,
+        calls_left,
+    }
+}
+
+/// Who reported it, and where.
+fn places(tree: &TraceTree) -> String {
+    let place = |point| {
+        let service = reporter(point);
+        match (&point.host, service.is_empty()) {
+            (None, _) => service,
+            (Some(host), true) => host.clone(),
+            (Some(host), false) => format!("{service} on {host}"),
+        }
+    };
+    let mut places: Vec<String> = Vec::new();
+    for place in tree.points.iter().map(place).filter(|place| !place.is_empty()) {
+        if !places.contains(&place) && places.len() < 12 {
+            places.push(place);
+        }
+    }
+    places.join(", ")
+}
+
+fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
+    let mut stats = CallStats::default();
+    stats.add(tree, |index| {
+        let point = &tree.points[index];
+        let name = format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned();
+        Function { place: reporter(point), name }
+    });
+    let rows = stats.rows(SortKey::Own);
+    let left = rows.len().saturating_sub(CALLS_MAX);
+    let whole_us = stats.own_us().max(1);
+    let call = |(function, row): &(&Function, &crate::analysis::call_stats::FunctionStats)| Call {
+        name: function.name.clone(),
+        place: function.place.clone(),
+        calls: text::count(row.calls.total),
+        own: duration_us(row.calls.own_us),
+        #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+        share: text::percent(row.calls.own_us as f64 / whole_us as f64),
+        cumulative: duration_us(row.calls.cumulative_us),
+    };
+    (rows.iter().take(CALLS_MAX).map(call).collect(), left)
+}

@@ -1,0 +1,110 @@
+// ---- waterfall -----------------------------------------------------------------------------
+
+// keystone/public: a service's own name says little without its project's.
+const reporter = ({ project, service }) => [...new Set([project, service])].filter(Boolean).join("/");
+function pointMore(point) {
+  const list = make("dl");
+  const add = (name, value) => value !== "" && value !== null && list.append(make("dt", {}, name), make("dd", {}, value));
+  add("Point", `${point.name} ${point.detail}`);
+  add("Error", point.error);
+  add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
+  add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
+    : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} of its own`);
+  add("Starts", `${point.start_us < 0 ? "-" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);
+  add("Id", point.id);
+  const more = make("div", { class: "more" }, list);
+  const told = (info) => info !== null && (typeof info !== "object" || Object.keys(info).length);
+  if (told(point.info)) more.append(make("pre", {}, JSON.stringify(point.info, null, 2)));
+  if (told(point.stop_info)) more.append(make("h4", {}, "At its end"), make("pre", {}, JSON.stringify(point.stop_info, null, 2)));
+  return more;
+}
+// The parts of a point that no child covers, as a path in units of 1/1000 of the trace.
+function selfPath(point, children, from, scale) {
+  const end = point.start_us + point.duration_us;
+  let at = point.start_us, path = "";
+  const part = (a, b) => { if ((b - a) * scale > 0.02) path += `M${((a - from) * scale).toFixed(2)} 3h${((b - a) * scale).toFixed(2)}v8H${((a - from) * scale).toFixed(2)}z`; };
+  for (const child of children) {
+    if (child.start_us > at) part(at, Math.min(child.start_us, end));
+    at = Math.max(at, child.start_us + (child.duration_us ?? 0));
+    if (at >= end) return path;
+  }
+  part(at, end);
+  return path;
+}
+function bar(point, children, from, scale, length, cut) {
+  const svg = shape("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const x = (point.start_us - from) * scale;
+  const whole = point.duration_us ?? from + length - point.start_us;
+  const thin = whole * scale < 1.5 && point.self_us * 2 > point.duration_us && point.duration_us !== null;
+  svg.append(shape("rect", { class: thin ? "self" : "span", x: Math.min(x, 998.5), y: 3, width: Math.max(whole * scale, 1.5), height: 8 }));
+  // Where points were left out the gaps between those shown are not the parent's own time: only its length is known.
+  if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: cut ? `M${x.toFixed(2)} 3h${(Math.min(point.self_us, whole) * scale).toFixed(2)}v8H${x.toFixed(2)}z` : selfPath(point, children, from, scale) }));
+  return svg;
+}
+function waterfall(trace) {
+  const points = trace.points;
+  const box = make("div", { class: points.length > 400 ? "wf big" : "wf" });
+  if (!points.length) return make("p", { class: "hint" }, "The trace has no points.");
+  let from = Infinity, to = -Infinity;
+  for (const p of points) { from = Math.min(from, p.start_us); to = Math.max(to, p.start_us + (p.duration_us ?? 0)); }
+  const length = Math.max(to - from, 1), scale = 1000 / length;
+  const about = make("div", { class: "about" });
+  about.append(make("span", {}, `Trace ${trace.state.replace("_", " ")}, ${count(trace.total)} points over ${time(length / 1e3)}`));
+  if (trace.total > points.length) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
+  const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
+  about.append(swatch("self", trace.total > points.length ? "its own time (as a length, not when)" : "its own time"), swatch("span", "in its children"));
+  const open = [], rows = [];
+  for (const [index, point] of points.entries()) {
+    while (open.length && rows[open.at(-1)].point.depth >= point.depth) open.pop();
+    if (open.length) rows[open.at(-1)].children.push(point);
+    rows.push({ point, children: [], level: open.length });
+    open.push(index);
+  }
+  const list = make("ol");
+  const head = make("div", { class: "line head" }, make("span", {}, "Point"), make("span", { class: "ticks" }), make("span", { class: "time" }, "Duration"));
+  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+    const tick = make("span", {}, axisTime(length / 1e3 * part));
+    tick.style.left = `${part * 100}%`;
+    tick.style.transform = `translateX(${part * -100}%)`;
+    $(".ticks", head).append(tick);
+  }
+  list.append(make("li", {}, head));
+  for (const [index, row] of rows.entries()) list.append(pointRow(row, index, from, scale, length, trace.total > points.length));
+  list.addEventListener("click", (event) => pointClick(event, list, rows));
+  box.append(about, list);
+  return box;
+}
+function pointRow({ point, children, level }, index, from, scale, length, cut) {
+  const item = make("li", { "data-n": index });
+  if (point.error !== null) item.className = "broken";
+  else if (point.duration_us === null) item.className = "cut";
+  const label = make("div", { class: "label" });
+  label.style.paddingLeft = `min(${level * 12}px, 45%)`;
+  label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${point.name}` }) : make("span", { class: "leaf" }));
+  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, make("b", {}, point.name), make("span", { class: "svc" }, ` ${reporter(point)}`), make("span", { class: "dtl" }, point.detail));
+  name.title = point.detail;
+  label.append(name);
+  if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
+  if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
+  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length, cut)),
+    make("div", { class: "time" }, point.duration_us === null ? "–" : time(point.duration_us / 1e3))));
+  return item;
+}
+function pointClick(event, list, rows) {
+  const button = event.target.closest("button");
+  if (!button) return;
+  const item = button.closest("li"), index = Number(item.dataset.n);
+  const expanded = button.getAttribute("aria-expanded") !== "true";
+  button.setAttribute("aria-expanded", expanded);
+  if (button.className === "open") {
+    if (expanded) item.append(pointMore(rows[index].point));
+    else item.lastElementChild.remove();
+    return;
+  }
+  const items = list.children; // the first is the head
+  for (let next = index + 1; next < rows.length && rows[next].level > rows[index].level; next++) {
+    items[next + 1].hidden = !expanded;
+    const fold = $(".fold", items[next + 1]);
+    if (fold) fold.setAttribute("aria-expanded", "true");
+  }
+}

@@ -1,0 +1,114 @@
+//! A fetched trace: as the run directory stores it, and as reports show it.
+//!
+//! The file `traces/<trace_id>.json` holds the records as the collector gave them, so that everything that
+//! can be said of a trace can be said offline; the points are made of them again when it is read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::model::TraceState;
+use crate::osprofiler::record::Record;
+use crate::osprofiler::report::{Point, TraceTree};
+
+/// A fetched trace.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(from = "TraceFile")]
+pub struct StoredTrace {
+    /// OSProfiler's base_id.
+    pub trace_id: Uuid,
+    /// What the collector knew of it.
+    pub state: TraceState,
+    /// As the collector had them, oldest first.
+    pub records: Vec<Record>,
+    /// Its points, depth first, each parent before its children, children by start.
+    #[serde(skip)]
+    pub points: Vec<StoredPoint>,
+}
+
+#[derive(Deserialize)]
+struct TraceFile {
+    trace_id: Uuid,
+    records: Vec<Record>,
+}
+
+/// One trace point of a stored trace.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct StoredPoint {
+    /// 0 for a root.
+    pub depth: u32,
+    /// The point's id.
+    pub trace_id: String,
+    /// Its parent's id.
+    pub parent_id: String,
+    /// Its name, such as `wsgi` or `db`.
+    pub name: String,
+    /// What it did, in a few words: a statement, a method and path.
+    pub detail: String,
+    /// The service that reported it.
+    pub service: String,
+    /// The project that reported it.
+    pub project: String,
+    /// The host that reported it.
+    pub host: String,
+    /// Offset from the trace's first record, in microseconds.
+    pub start_us: i64,
+    /// None when its stop (or its start) is missing.
+    pub duration_us: Option<u64>,
+    /// Duration without the union of its children, in microseconds.
+    pub self_us: u64,
+    /// The exception that it ended with.
+    pub error: Option<String>,
+    /// What was recorded at its start.
+    pub info: Value,
+    /// What was recorded at its stop.
+    #[serde(default)]
+    pub stop_info: Value,
+}
+
+impl StoredTrace {
+    /// A trace with its points.
+    #[must_use]
+    pub fn new(trace_id: Uuid, records: Vec<Record>) -> Self {
+        let tree = TraceTree::build(&records);
+        let points = tree.points.iter().map(StoredPoint::from).collect();
+        Self { trace_id, state: state(&tree), records, points }
+    }
+}
+
+impl From<TraceFile> for StoredTrace {
+    fn from(file: TraceFile) -> Self {
+        Self::new(file.trace_id, file.records)
+    }
+}
+
+/// What a tree says of its trace.
+#[must_use]
+pub fn state(tree: &TraceTree) -> TraceState {
+    match (tree.points.is_empty(), tree.incomplete()) {
+        (true, _) => TraceState::Absent,
+        (false, 0) => TraceState::Complete,
+        (false, _) => TraceState::Partial,
+    }
+}
+
+impl From<&Point> for StoredPoint {
+    fn from(point: &Point) -> Self {
+        Self {
+            depth: u32::try_from(point.depth).unwrap_or(u32::MAX),
+            trace_id: point.trace_id.clone(),
+            parent_id: point.parent_id.clone(),
+            name: point.name.clone(),
+            detail: point.detail(),
+            service: point.service.clone().unwrap_or_default(),
+            project: point.project.clone().unwrap_or_default(),
+            host: point.host.clone().unwrap_or_default(),
+            start_us: i64::try_from(point.start_us).unwrap_or(i64::MAX),
+            duration_us: point.duration_us,
+            self_us: point.self_us.unwrap_or(0),
+            error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
+            info: Value::Object(point.info.clone()),
+            stop_info: Value::Object(point.stop_info.clone()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The pages in a real Chromium, through its WebDriver: that they draw, answer, and run nothing of what a
+//! trace holds.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::Bench;
+
+/// A browser window.
+struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// `None` where there is no chromedriver.
+    fn start() -> Option<Self> {
+        let started =
+            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let Ok(mut driver) = started else {
+            println!("skipped: no chromedriver; install chromium and chromium-driver");
+            return None;
+        };
+        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = lines.map_while(Result::ok).find_map(|line| {
+            let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        let profile = tempfile::tempdir().unwrap();
+        let mut browser = Self {
+            driver,
+            port: port.expect("chromedriver names no port"),
+            session: String::new(),
+            _profile: profile,
+        };
+        let arguments = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=1280,900",
+        ];
+        let mut arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
+        arguments.push(format!("--user-data-dir={}", browser._profile.path().display()));
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}}});
+        let session = browser.call("POST", "/session", &capabilities);
+        browser.session = format!("/session/{}", session["sessionId"].as_str().unwrap());
+        Some(browser)
+    }
+
+    /// One exchange with the driver.
+    #[track_caller]
+    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        let body = if method == "POST" { body.to_string() } else { String::new() };
+        let path = format!("{}{path}", self.session);
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            answer.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut text = vec![0; length];
+        answer.read_exact(&mut text).unwrap();
+        let value = serde_json::from_slice::<Value>(&text).unwrap()["value"].take();
+        assert!(value.get("error").is_none(), "{method} {path}: {value}");
+        value
+    }
+
+    /// Opens a file and waits until its script has drawn.
+    #[track_caller]
+    fn open(&self, path: &Path) {
+        self.call("POST", "/url", &json!({"url": format!("file://{}", path.display())}));
+        for _ in 0..200 {
+            if self.run("return document.documentElement.dataset.drawn === 'yes'") == json!(true) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("not drawn; the console says {}", self.console());
+    }
+
+    #[track_caller]
+    fn run(&self, script: &str) -> Value {
+        self.call("POST", "/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// What the console has said since the last call.
+    fn console(&self) -> Value {
+        self.call("POST", "/se/log", &json!({"type": "browser"}))
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && !self.session.is_empty() {
+            self.call("DELETE", "", &Value::Null);
+        }
+        // Its browsers end with it.
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+const HOSTILE: [&str; 10] = [
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 1</script>",
+    "\"><img src=x onerror=\"window.hacked = 1\">",
+    "'><svg onload=window.hacked=1>",
+    "javascript:window.hacked=1",
+    "{{ 7 * 7 }}{% raw %}",
+    "<!--<script>",
+    "]]><x",
+    "\u{2028}window.hacked = 1\u{2029}//",
+    "`${window.hacked = 1}`",
+];
+
+fn record(name: &str, id: &str, parent: &str, base: &str, us: u32, info: &Value, place: &str) -> Value {
+    json!({
+        "name": name, "base_id": base, "trace_id": id, "parent_id": parent,
+        "timestamp": format!("2026-11-20T22:52:{:02}.{:06}", us / 1_000_000, us % 1_000_000),
+        "info": info, "project": place, "service": place,
+    })
+}
+
+#[test]
+fn the_page_of_a_trace_draws_searches_and_shows_details() {
+    let Some(browser) = Browser::start() else { return };
+    let bench = Bench::new();
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/traces/post-project-409-dberror.redis-raw.json");
+    bench.run(&["trace", "show", file, "--html", "-o", "t.html"]).expect_code(0);
+    browser.open(&bench.path().join("t.html"));
+    assert_eq!(browser.run("return document.querySelectorAll('.wf li').length"), 75);
+    let search = |text: &str| {
+        browser.run(&format!(
+            "const field = document.querySelector('#search'); field.value = {}; \
+             field.dispatchEvent(new Event('input')); \
+             return [document.querySelector('#matches').textContent, document.querySelectorAll('.wf li:not(.miss)').length - 1]",
+            json!(text)
+        ))
+    };
+    assert_eq!(search("insert into PROJECT"), json!(["1 found", 1]));
+    assert_eq!(search("no such thing"), json!(["none", 0]));
+    browser.run("document.querySelector('#errors').click()");
+    assert_eq!(search(""), json!(["1 found", 1]));
+    assert_eq!(browser.run("return document.querySelectorAll('li.broken').length"), 1);
+    let more = browser.run(
+        "document.querySelector('li.broken .open').click(); return document.querySelector('li.broken .more').textContent",
+    );
+    assert!(more.as_str().unwrap().contains("IntegrityError"), "{more}");
+    let hidden = browser.run(
+        "document.querySelector('#fold').click(); return [...document.querySelectorAll('.wf li')].filter((li) => li.hidden).length",
+    );
+    assert_eq!(hidden, 73);
+    assert_eq!(browser.console(), json!([]));
+}
+
+#[test]
+fn nothing_of_a_hostile_trace_runs() {
+    let Some(browser) = Browser::start() else { return };
+    let bench = Bench::new();
+    for (number, text) in HOSTILE.iter().enumerate() {
+        let info = json!({text.to_string(): text, "host": text, "request": {"method": text, "path": text, "query": text}, "db": {"statement": text}});
+        let stop = json!({"etype": text, "message": text, "host": text});
+        let records = json!([
+            record(&format!("{text}-start"), text, text, text, 0, &info, text),
+            record(&format!("{text}-stop"), text, text, text, 900, &stop, text),
+            record(&format!("{text}-start"), "2", text, text, 100, &info, text),
+        ]);
+        let (json, html) = (format!("{number}.json"), format!("{number}.html"));
+        bench.write(&json, records.to_string());
+        bench.run(&["trace", "show", &json, "--html", "-o", &html]).expect_code(0);
+        browser.open(&bench.path().join(&html));
+        browser.run("for (const button of document.querySelectorAll('button')) button.click()");
+        let seen = browser.run("return [window.hacked ?? null, document.querySelectorAll('.wf li').length, document.querySelectorAll('img, iframe, main svg[onload]').length]");
+        assert_eq!(seen, json!([null, 3, 0]), "{text}");
+        assert_eq!(browser.console(), json!([]), "{text}");
+    }
+}
+
+#[test]
+fn the_page_of_a_huge_trace_opens() {
+    let Some(browser) = Browser::start() else { return };
+    let bench = Bench::new();
+    let mut records = vec![record("wsgi-start", "r", "b", "b", 0, &json!({}), "s")];
+    for n in 1..=20_000_u32 {
+        let id = n.to_string();
+        records.push(record(
+            "db-start",
+            &id,
+            "r",
+            "b",
+            2 * n,
+            &json!({"db": {"statement": "SELECT 1"}}),
+            "s",
+        ));
+        records.push(record("db-stop", &id, "r", "b", 2 * n + 1, &json!({}), "s"));
+    }
+    records.push(record("wsgi-stop", "r", "b", "b", 50_000, &json!({}), "s"));
+    bench.write("a.json", Value::Array(records).to_string());
+    bench.run(&["trace", "show", "a.json", "--html", "-o", "a.html"]).expect_code(0);
+    browser.open(&bench.path().join("a.html"));
+    assert_eq!(browser.run("return document.querySelectorAll('.wf li').length"), 10_001);
+    assert_eq!(browser.console(), json!([]));
+}

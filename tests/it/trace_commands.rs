@@ -1,0 +1,276 @@
+//! `bench trace list|show|rank|stats` through the binary: formats, sources, bad input; with Python's own
+//! `pstats` and Graphviz as peers where they are installed.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{Bench, Ended};
+
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
+const REAL_TRACES: [&str; 4] = ["get-v3", "post-project-409-dberror", "post-tokens", "placement-get-rps"];
+
+fn vector(name: &str) -> String {
+    format!("{VECTORS}/{name}")
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(vector(name)).unwrap()
+}
+
+/// Records of one point: (name, id, parent, start, end if it has one), in microseconds.
+fn point(name: &str, id: &str, parent: &str, start: u32, end: Option<u32>, info: &Value) -> Vec<Value> {
+    let record = |suffix: &str, at: u32, info: &Value| {
+        json!({
+            "name": format!("{name}-{suffix}"), "base_id": "base", "trace_id": id, "parent_id": parent,
+            "timestamp": format!("2026-11-20T22:52:{:02}.{:06}", at / 1_000_000, at % 1_000_000),
+            "info": info, "project": "p", "service": "s",
+        })
+    };
+    let mut records = vec![record("start", start, info)];
+    records.extend(end.map(|end| record("stop", end, &json!({"host": "vm"}))));
+    records
+}
+
+fn small(bench: &Bench) {
+    let records = [
+        point(
+            "wsgi",
+            "1",
+            "base",
+            0,
+            Some(10_000),
+            &json!({"request": {"method": "GET", "path": "/users/42"}}),
+        ),
+        point("db", "2", "1", 1_000, Some(4_000), &json!({"db": {"statement": "SELECT 1"}})),
+        point("db", "3", "1", 5_000, Some(6_000), &json!({"db": {"statement": "SELECT 2"}})),
+        point("rpc", "4", "1", 7_000, None, &json!({"host": "vm"})),
+    ];
+    bench.write("small.json", Value::Array(records.concat()).to_string());
+}
+
+#[test]
+fn a_tree_in_text_shows_when_and_what() {
+    let bench = Bench::new();
+    small(&bench);
+    let shown = bench.run(&["trace", "show", "small.json"]).expect_code(0).stdout;
+    insta::assert_snapshot!(shown, @r"
+    trace base: 4 points over 10.0 ms, 1 of them incomplete; p/s
+
+    0                10.0 ms      took    itself  point
+    ███░░░░░░░██░░░█████████   10.0 ms   6.00 ms  wsgi GET /users/42  [p/s]
+      ████████                 3.00 ms   3.00 ms  ├ db SELECT 1
+                ███            1.00 ms   1.00 ms  ├ db SELECT 2
+                    ?                ?         ?  └ rpc  (no stop)
+    ");
+}
+
+#[test]
+fn osprofilers_own_json_is_given_to_the_byte() {
+    let bench = Bench::new();
+    for name in REAL_TRACES {
+        let report: Value = serde_json::from_str(&read(&format!("traces/{name}.report.json"))).unwrap();
+        for source in ["redis-raw", "report"] {
+            let file = vector(&format!("traces/{name}.{source}.json"));
+            let shown = bench.run(&["trace", "show", &file, "--json", "--compat"]).expect_code(0).stdout;
+            // ASCII only, two blanks a level, as Python's json.dumps(indent=2) has it.
+            assert_eq!(shown, format!("{report:#}\n"), "{name} {source}");
+        }
+    }
+    small(&bench);
+    let records =
+        std::fs::read_to_string(bench.path().join("small.json")).unwrap().replace("SELECT 1", "é😀");
+    bench.write("unicode.json", records);
+    let shown = bench.run(&["trace", "show", "unicode.json", "--json", "--compat"]).expect_code(0).stdout;
+    assert!(shown.contains(r"\u00e9\ud83d\ude00"), "{shown}");
+}
+
+#[test]
+fn our_json_is_a_source_again_and_says_what_is_missing() {
+    let bench = Bench::new();
+    small(&bench);
+    bench.run(&["trace", "show", "small.json", "--json", "-o", "own.json"]).expect_code(0);
+    let own: Value = serde_json::from_slice(&std::fs::read(bench.path().join("own.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&own["state"], &own["points"], &own["incomplete"]),
+        (&json!("partial"), &json!(4), &json!(1))
+    );
+    assert_eq!(own["stats"]["db"], json!({"count": 2, "duration_us": 4_000}));
+    let rpc = &own["children"][0]["children"][2]["info"];
+    assert_eq!((&rpc["missing"], &rpc["duration_us"]), (&json!("stop"), &Value::Null));
+    for form in ["--text", "--dot", "--json"] {
+        let direct = bench.run(&["trace", "show", "small.json", form]).expect_code(0).stdout;
+        assert_eq!(bench.run(&["trace", "show", "own.json", form]).expect_code(0).stdout, direct, "{form}");
+    }
+}
+
+#[test]
+fn the_ranking_equals_mistrals_to_the_byte() {
+    let bench = Bench::new();
+    for name in ["1-seed-doc", "3-log_to_file"] {
+        let log = vector(&format!("mistral/{name}.log"));
+        let ranked = bench.run(&["trace", "rank", &log]).expect_code(0).stdout;
+        assert_eq!(ranked, read(&format!("mistral/{name}.report.txt")), "{name}");
+        bench.run(&["trace", "rank", &log, "-o", "report.txt"]).expect_code(0);
+        assert_eq!(std::fs::read_to_string(bench.path().join("report.txt")).unwrap(), ranked);
+    }
+    let vectors: Value = serde_json::from_str(&read("mistral/degenerate.json")).unwrap();
+    // Other than there, these are no lines of a log and are told.
+    let garbage = ["syslog prefix", "duration nan", "duration inf", "name shorter than the 5 cut characters"];
+    for run in vectors["runs"].as_array().unwrap() {
+        let case = run["case"].as_str().unwrap();
+        bench.write("a.log", run["input"].as_str().unwrap());
+        let ranked = bench.run(&["trace", "rank", "a.log"]).expect_code(0);
+        if run["rc"] == 0 && !garbage.contains(&case) {
+            assert_eq!(ranked.stdout, run["report"].as_str().unwrap(), "{case}");
+        } else {
+            assert!(ranked.stderr.contains("1 lines are none of a profile log"), "{case}: {}", ranked.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_log_of_any_bytes_is_ranked_as_far_as_it_can_be_read() {
+    let bench = Bench::new();
+    let mut log = read("mistral/1-seed-doc.log").into_bytes();
+    let good = bench.run(&["trace", "rank", &vector("mistral/1-seed-doc.log")]).stdout;
+    log.extend(b"\xff\xfe not text\n\n2026 half a line\n");
+    log.extend(vec![b'x'; 5 << 20]);
+    bench.write("a.log", log);
+    let ranked = bench.run(&["trace", "rank", "a.log"]).expect_code(0);
+    assert_eq!(ranked.stdout, good);
+    assert!(ranked.stderr.contains("4 lines are none"), "{}", ranked.stderr);
+    assert!(ranked.stderr.contains("the first: line 14 is not UTF-8"), "{}", ranked.stderr);
+    // The same log as traces.
+    let listed = bench.run(&["trace", "list", "a.log"]).expect_code(0);
+    assert!(listed.stdout.contains("f12e75d5-5d59-4cbc-b74d-357f19290dd7  2020-02-27T08:04:25.789433  13"));
+    let stats = bench.run(&["trace", "stats", "a.log", "--by", "name", "--sort", "ncalls"]).expect_code(0);
+    assert!(stats.stdout.contains("(workflow-set-state)"), "{}", stats.stdout);
+}
+
+/// Python reads the profiles. Its `pstats` needs a Python 3 only.
+#[test]
+fn python_reads_the_profiles() {
+    const SCRIPT: &str = "import sys, json, pstats
+s = pstats.Stats(sys.argv[1])
+print(json.dumps([s.total_calls, s.prim_calls, round(s.total_tt, 6),
+    sorted([list(k), list(v[:4]), sorted([list(c), list(n)] for c, n in v[4].items())] for k, v in s.stats.items())]))";
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("skipped: no python3");
+        return;
+    }
+    let bench = Bench::new();
+    small(&bench);
+    let python = |file: &str| -> Value {
+        let mut command = Command::new("python3");
+        let ended =
+            Ended::from(command.args(["-c", SCRIPT, file]).current_dir(bench.path()).output().unwrap());
+        serde_json::from_str(&ended.expect_code(0).stdout).unwrap()
+    };
+    bench.run(&["trace", "stats", "small.json", "--prof", "a.prof"]).expect_code(0);
+    let wsgi = json!(["p/s", 0, "wsgi GET /users/{id}"]);
+    let expected = json!([
+        3,
+        3,
+        0.01,
+        [
+            [["p/s", 0, "db SELECT ?"], [2, 2, 0.004, 0.004], [[wsgi, [2, 2, 0.004, 0.004]]]],
+            [wsgi, [1, 1, 0.006, 0.01], []],
+        ]
+    ]);
+    assert_eq!(python("a.prof"), expected);
+
+    let file = vector("traces/post-tokens.report.json");
+    bench.run(&["trace", "stats", &file, "small.json", "--prof-dir", "profiles"]).expect_code(0);
+    assert_eq!(python("profiles/base.prof"), expected);
+    let report: Value = serde_json::from_str(&read("traces/post-tokens.report.json")).unwrap();
+    let id = report["children"][0]["parent_id"].as_str().unwrap();
+    let read = python(&format!("profiles/{id}.prof"));
+    assert_eq!(read[0], 74);
+}
+
+#[test]
+fn graphviz_draws_the_graph() {
+    if Command::new("dot").arg("-V").output().is_err() {
+        println!("skipped: no dot of Graphviz");
+        return;
+    }
+    let bench = Bench::new();
+    let hostile = json!({"db": {"statement": "SELECT \"x\\\" -> [label=evil]\n<b>&amp;\u{202e}"}});
+    bench.write("hostile.json", Value::Array(point("a\"b\\", "1", "base", 0, Some(9), &hostile)).to_string());
+    for file in [vector("traces/placement-get-rps.report.json"), "hostile.json".to_owned()] {
+        bench.run(&["trace", "show", &file, "--dot", "-o", "a.dot"]).expect_code(0);
+        let ended = Command::new("dot").args(["-Tsvg", "a.dot"]).current_dir(bench.path()).output().unwrap();
+        let ended = Ended::from(ended).expect_code(0);
+        assert!(ended.stderr.is_empty() && ended.stdout.contains("<svg"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn faults_say_what_to_do() {
+    let bench = Bench::new();
+    bench.write("empty.json", "{}");
+    bench.write("broken.json", "{\"records\": [\n}");
+    bench.write(
+        "records.json",
+        json!([{"name": "x"}, 3, point("a", "1", "b", 0, None, &json!({}))[0]]).to_string(),
+    );
+    bench.write("deployment.yaml", "targets: { default: http://127.0.0.1:9 }\n");
+    std::fs::create_dir(bench.path().join("folder")).unwrap();
+    small(&bench);
+    for (arguments, code, part) in [
+        (&["show", "nope"][..], 64, "error: no collector is named; give -d DEPLOYMENT"),
+        (&["show", "nope.json"], 65, "error: there is no file nope.json"),
+        (&["show", "folder"], 65, "folder is no run's directory"),
+        (&["show", "empty.json"], 65, "cannot find a trace in its JSON"),
+        (&["show", "broken.json"], 65, "broken.json: cannot read its JSON: expected value at line 2"),
+        (&["show", "small.json", "zzz"], 65, "no trace begins with zzz; there are:\n  base"),
+        (
+            &["show", "records.json"],
+            0,
+            "warning: records.json: 2 records could not be read; the first: record 0: missing field",
+        ),
+        (&["show", "small.json", "--compat"], 64, "--json"),
+        (&["show", "x", "-d", "deployment.yaml"], 65, "deployment.yaml names no collector; add it under"),
+        (
+            &["show", "x", "--connection-string", "redis://:hunter2@127.0.0.1:1"],
+            69,
+            "failed to connect to the collector redis://127.0.0.1:1",
+        ),
+        (&["list", "--connection-string", "gopher://h"], 64, "use a collector with"),
+        (&["stats"], 64, "no trace is named"),
+        (&["rank"], 64, "no trace is named"),
+        (&["rank", "small.json", "-o", "no/such/folder"], 1, "cannot write no/such/folder"),
+    ] {
+        let mut command = vec!["trace"];
+        command.extend(arguments);
+        let ended = bench.run(&command).expect_code(code);
+        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn huge_and_deep_traces_are_shown_within_bounds() {
+    let bench = Bench::new();
+    let deep: Vec<Value> = (0..10_000)
+        .flat_map(|n: u32| {
+            point("a", &n.to_string(), &n.saturating_sub(1).to_string(), n, Some(20_000 - n), &json!({}))
+        })
+        .collect();
+    let wide: Vec<Value> = (1..=20_000)
+        .flat_map(|n: u32| point("b", &n.to_string(), "base", 2 * n, Some(2 * n + 1), &json!({})))
+        .collect();
+    for (name, records, points) in [("deep.json", deep, 10_000), ("wide.json", wide, 20_000)] {
+        bench.write(name, Value::Array(records).to_string());
+        let text = bench.run(&["trace", "show", name]).expect_code(0).stdout;
+        assert!(text.contains(&format!("{points} points")) && text.lines().count() == points + 3, "{name}");
+        let json = bench.run(&["trace", "show", name, "--json"]).expect_code(0).stdout;
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["points"], points);
+        bench.run(&["trace", "show", name, "--json", "--compat"]).expect_code(0);
+        let html = bench.run(&["trace", "show", name, "--html"]).expect_code(0).stdout;
+        assert!(html.len() < 3_000_000, "{}", html.len());
+        bench.run(&["trace", "stats", name]).expect_code(0);
+        bench.run(&["trace", "rank", name]).expect_code(0);
+    }
+}
