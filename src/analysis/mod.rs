@@ -1,9 +1,14 @@
 //! Rank 8: why the slow iterations were slow. Nothing here may do I/O.
 
+pub mod attribution;
+pub mod breakdown;
 pub mod call_stats;
+pub mod causes;
+pub mod critical_path;
 pub mod culprit;
 pub mod findings;
 pub mod ranking;
+pub mod skew;
 pub mod statement;
 
 #[cfg(test)]

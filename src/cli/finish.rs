@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use uuid::Uuid;
-
+use crate::analysis::causes::{self, Compared};
 use crate::analysis::{culprit, findings};
+use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
+use crate::osprofiler::report::TraceTree;
 use crate::report::{html, terminal};
 use crate::results::aggregate::Aggregate;
+use crate::results::choice::{self, Chosen, SLOW_MAX};
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::{Outcome, Results, RunStatus, TraceState};
 use crate::results::trace::StoredTrace;
-use crate::results::{build, json};
+use crate::results::{build, client_points, json};
 use crate::verdict;
 
 use super::exit::{Exit, Stopped};
@@ -29,26 +31,58 @@ pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results)
     Ok((aggregate, results))
 }
 
-/// The trace ids of the slowest iterations.
-pub(super) fn slowest_ids(results: &Results) -> Vec<Uuid> {
-    results.slowest.iter().map(|slow| slow.iteration.trace_id).collect()
+/// The iterations whose traces tell most: slow, failed and typical ones.
+pub(super) fn choose(
+    directory: &RunDirectory,
+    aggregate: &Aggregate,
+    limit: usize,
+) -> Result<Vec<Chosen>, Stopped> {
+    choice::choose(aggregate, &directory.log(), limit)
+        .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))
 }
 
-/// Puts fetched traces into the results: their states, and the guilty points.
-pub(super) fn explain(results: &mut Results, fetched: &Fetched) {
-    for slow in &mut results.slowest {
-        let trace = fetched.traces.iter().find(|trace| trace.trace_id == slow.iteration.trace_id);
-        let Some(trace) = trace else { continue };
-        slow.trace = trace.state;
-        let requests_ms = slow.actions.iter().map(|action| action.duration_ms).sum();
-        slow.culprit = culprit::find(trace, slow.iteration.duration_ms, requests_ms);
+/// Puts what was fetched into the results: states, guilty points, slow against typical. Gives the traces with the client's
+/// own points above the services'.
+pub(super) fn explain(
+    results: &mut Results,
+    aggregate: &Aggregate,
+    chosen: &[Chosen],
+    fetched: &Fetched,
+) -> Vec<StoredTrace> {
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let (mut traces, mut compared) = (Vec::new(), Vec::new());
+    for Chosen { sample, side } in chosen {
+        let id = ids.base_id(sample.workload, sample.number);
+        let workload = usize::from(sample.workload);
+        let Some(services) = fetched.records.get(&id) else {
+            compared.push(Compared { workload, side: *side, trace_id: id, tree: None });
+            continue;
+        };
+        let failure = aggregate.failures.get(&sample.error);
+        let mut records = client_points::records(&aggregate.header, sample, failure);
+        records.extend(services.iter().cloned());
+        let tree = (!services.is_empty()).then(|| TraceTree::build(&records));
+        compared.push(Compared { workload, side: *side, trace_id: id, tree });
+        let trace = StoredTrace::new(id, records);
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
+        if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {
+            slow.trace = trace.state;
+            let requests_ms = slow.actions.iter().map(|action| action.duration_ms).sum();
+            let services = StoredTrace::new(id, services.clone());
+            slow.culprit = culprit::find(&services, slow.iteration.duration_ms, requests_ms);
+        }
+        traces.push(trace);
+    }
+    let seed = aggregate.header.id_seed.as_u64_pair().1;
+    for (number, workload) in results.workloads.iter_mut().enumerate() {
+        workload.comparison = causes::of_workload(&compared, number, seed);
     }
     results.findings = findings::of_slowest(&results.slowest);
     results.profiling.collector_error.clone_from(&fetched.error);
-    if !fetched.traces.is_empty() && fetched.traces.iter().all(|trace| trace.state == TraceState::Absent) {
+    if !traces.is_empty() && traces.iter().all(|trace| trace.state == TraceState::Absent) {
         results.notes.push(NO_POINTS.to_owned());
     }
+    traces
 }
 
 /// Writes results.json and report.html, and prints what a person wants to know.
@@ -115,8 +149,19 @@ pub(super) fn report(run_dir: &Path, quiet: bool) -> Result<Exit, Stopped> {
         return Err(Stopped::new(Exit::Input, text));
     }
     let (aggregate, mut results) = aggregate(&directory)?;
-    let traces = slowest_ids(&results).into_iter().filter_map(|id| directory.stored_trace(id)).collect();
-    let fetched = Fetched { traces, error: None };
-    explain(&mut results, &fetched);
-    write(&directory, &aggregate, &results, &fetched.traces, quiet)
+    let chosen = choose(&directory, &aggregate, SLOW_MAX)?;
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let stored = chosen.iter().filter_map(|chosen| {
+        let trace = directory.stored_trace(ids.base_id(chosen.sample.workload, chosen.sample.number))?;
+        Some((trace.trace_id, trace.services()))
+    });
+    let fetched = Fetched { records: stored.collect(), error: None };
+    let chosen: Vec<Chosen> = chosen
+        .into_iter()
+        .filter(|chosen| {
+            fetched.records.contains_key(&ids.base_id(chosen.sample.workload, chosen.sample.number))
+        })
+        .collect();
+    let traces = explain(&mut results, &aggregate, &chosen, &fetched);
+    write(&directory, &aggregate, &results, &traces, quiet)
 }

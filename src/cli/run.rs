@@ -15,7 +15,7 @@ use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
-use crate::collect;
+use crate::collect::{self, Fetched, Wanted};
 use crate::demo::Demo;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
@@ -30,6 +30,7 @@ use crate::plan::deployment::Auth;
 use crate::plan::scenario::{BUILT_IN, Options};
 use crate::plan::{Plan, deployment::Deployment};
 use crate::report::metrics::RunFacts;
+use crate::results::choice::{Chosen, SLOW_MAX};
 use crate::results::directory::RunDirectory;
 use crate::results::header::{End, Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
@@ -42,6 +43,10 @@ use super::progress::Shown;
 use super::{RunArguments, files, finish};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// How long services may take to write the last points of a trace.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Points of iterations that ended within this time may still be under way.
+const RECENT_NS: u64 = 2_000_000_000;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
@@ -169,7 +174,7 @@ impl Run<'_> {
         let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
         drop(log);
         self.runtime.block_on(watched.finish());
-        let finished = self.finish(&shown);
+        let finished = self.finish(&stop, &shown);
         housekeeping.abort();
         // What the log holds is reported all the same, but such a run did not go well.
         ended.map_err(|error| self.log_failed(&error))?;
@@ -386,19 +391,31 @@ impl Run<'_> {
         })
     }
 
+    /// The traces of the chosen iterations. A signal ends it, unless one has ended the load already.
+    fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop, shown: &Shown) -> Fetched {
+        let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
+        let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
+            id: self.ids.base_id(sample.workload, sample.number),
+            recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
+        };
+        let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
+        shown.say(&format!("fetching {} traces: slow, failed and typical iterations", wanted.len()));
+        let stopping = stop.is_stopping();
+        let enough = async { if stopping { std::future::pending().await } else { stop.stopping().await } };
+        self.runtime.block_on(collect::fetch(connection, &wanted, SETTLE, enough, |_| {}))
+    }
+
     /// Results, traces, causes, verdict, report.
-    fn finish(&self, shown: &Shown) -> Result<Exit, Stopped> {
+    fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
-        let ids = finish::slowest_ids(&results);
         let mut traces = Vec::new();
-        if let (Some(connection), false) = (self.collector(), ids.is_empty()) {
+        if let (Some(connection), false) = (self.collector(), aggregate.slowest.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
-            shown.say(&format!("fetching the traces of the {} slowest iterations", ids.len()));
-            let fetched = self.runtime.block_on(collect::fetch(connection, &ids));
-            finish::explain(&mut results, &fetched);
-            traces = fetched.traces;
+            let chosen = finish::choose(&self.directory, &aggregate, SLOW_MAX)?;
+            let fetched = self.fetch(connection, &chosen, stop, shown);
+            traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
         finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)
     }

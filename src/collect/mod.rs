@@ -6,24 +6,35 @@
 pub mod files;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError};
-use crate::results::model::TraceState;
-use crate::results::trace::StoredTrace;
+use crate::osprofiler::record::Record;
+use crate::osprofiler::report::TraceTree;
 
-/// How long services may take to write the last points of a trace.
-const SETTLE_MAX: Duration = Duration::from_secs(5);
+/// Traces asked for at once.
+const PARALLEL_MAX: usize = 8;
 const POLL_EVERY: Duration = Duration::from_millis(250);
+
+/// What to fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The trace.
+    pub id: Uuid,
+    /// Whether its iteration ended so shortly before that points may still be under way.
+    pub recent: bool,
+}
 
 /// What the collector gave.
 #[derive(Debug, Default)]
 pub struct Fetched {
-    /// One entry for each id that was asked for, absent ones included.
-    pub traces: Vec<StoredTrace>,
+    /// The records of each trace that was answered for; of an absent one none.
+    pub records: HashMap<Uuid, Vec<Record>>,
     /// The collector's last error, if it cost a trace.
     pub error: Option<String>,
 }
@@ -37,52 +48,130 @@ pub async fn probe(connection: &Secret) -> Result<(), String> {
     collector.probe().await.map_err(|error| error.chain())
 }
 
-/// Fetches the traces of `ids`. A trace is settled when it is complete and two looks in a row find
-/// the same number of points; the others are taken as they are when the time is up.
-pub async fn fetch(connection: &Secret, ids: &[Uuid]) -> Fetched {
+/// Fetches traces, some at once. A trace is settled when it is complete and, if it is recent, two looks in a row
+/// find the same number of records; the others are taken as they are after `settle`. When `enough` ends, what was
+/// fetched until then is kept. `progress` gets how many were looked at.
+pub async fn fetch(
+    connection: &Secret,
+    wanted: &[Wanted],
+    settle: Duration,
+    enough: impl Future<Output = ()>,
+    mut progress: impl FnMut(usize),
+) -> Fetched {
     let mut fetched = Fetched::default();
-    let collector = match Collector::connect(connection).await {
-        Ok(collector) => collector,
-        Err(error) => return Fetched { error: Some(error.chain()), ..fetched },
+    let work = async {
+        match Collector::connect(connection).await {
+            Ok(collector) => look(&collector, wanted, settle, &mut fetched, &mut progress).await,
+            Err(error) => fetched.error = Some(error.chain()),
+        }
     };
-    let started = Instant::now();
-    let mut latest: HashMap<Uuid, StoredTrace> = HashMap::new();
-    let mut waiting: Vec<Uuid> = ids.to_vec();
-    loop {
+    tokio::select! {
+        () = work => {}
+        () = enough => {}
+    }
+    if fetched.records.len() == wanted.len() {
+        fetched.error = None;
+    }
+    fetched
+}
+
+async fn look(
+    collector: &Collector,
+    wanted: &[Wanted],
+    settle: Duration,
+    fetched: &mut Fetched,
+    progress: &mut impl FnMut(usize),
+) {
+    let mut waiting = wanted.to_vec();
+    let mut first_look = true;
+    let mut deadline = None;
+    while !waiting.is_empty() {
         let mut unsettled = Vec::new();
-        let mut asking = waiting.into_iter();
-        while let Some(id) = asking.next() {
-            match collector.records(&id.to_string()).await {
+        let mut answers = Answers::start(collector, waiting);
+        while let Some((wanted, answer)) = answers.next().await {
+            match answer {
                 Ok(records) => {
-                    let trace = StoredTrace::new(id, records);
-                    let points = trace.points.len();
-                    let before = latest.insert(id, trace);
-                    let stable = before.is_some_and(|before| before.points.len() == points);
-                    if !(stable && latest[&id].state == TraceState::Complete) {
-                        unsettled.push(id);
+                    let complete = !records.is_empty() && TraceTree::build(&records).incomplete() == 0;
+                    let len = records.len();
+                    let before = fetched.records.insert(wanted.id, records).map(|before| before.len());
+                    let stable = before == Some(len) || !wanted.recent;
+                    if !(complete && stable) {
+                        unsettled.push(wanted);
                     }
                 }
                 Err(error) => {
                     if error.is_transient() {
-                        unsettled.push(id);
+                        unsettled.push(wanted);
                     }
                     // What does not answer at all would cost the same wait for each of the others.
                     if matches!(error, DriverError::Connect { .. } | DriverError::Timeout { .. }) {
-                        unsettled.extend(asking.by_ref());
+                        unsettled.extend(answers.give_up());
                     }
                     fetched.error = Some(error.chain());
                 }
             }
+            if first_look {
+                progress(fetched.records.len());
+            }
+        }
+        first_look = false;
+        // Time to settle begins when all have been asked for once.
+        let deadline = *deadline.get_or_insert_with(|| Instant::now() + settle);
+        if Instant::now() >= deadline {
+            return;
         }
         waiting = unsettled;
-        if waiting.is_empty() || started.elapsed() >= SETTLE_MAX {
-            break;
+        if !waiting.is_empty() {
+            tokio::time::sleep(POLL_EVERY).await;
         }
-        tokio::time::sleep(POLL_EVERY).await;
     }
-    fetched.traces = ids.iter().filter_map(|id| latest.remove(id)).collect();
-    if fetched.traces.len() == ids.len() {
-        fetched.error = None;
+}
+
+type Answer = Result<Vec<Record>, DriverError>;
+
+/// Questions under way, [`PARALLEL_MAX`] at once.
+struct Answers {
+    collector: Arc<Collector>,
+    waiting: std::vec::IntoIter<Wanted>,
+    asked: JoinSet<(Wanted, Answer)>,
+}
+
+impl Answers {
+    fn start(collector: &Collector, wanted: Vec<Wanted>) -> Self {
+        let mut answers = Self {
+            collector: Arc::new(collector.clone()),
+            waiting: wanted.into_iter(),
+            asked: JoinSet::new(),
+        };
+        (0..PARALLEL_MAX).for_each(|_| answers.ask());
+        answers
     }
-    fetched
+
+    fn ask(&mut self) {
+        if let Some(wanted) = self.waiting.next() {
+            let collector = Arc::clone(&self.collector);
+            self.asked.spawn(async move {
+                let answer = collector.records(&wanted.id.to_string()).await;
+                (wanted, answer)
+            });
+        }
+    }
+
+    async fn next(&mut self) -> Option<(Wanted, Answer)> {
+        loop {
+            match self.asked.join_next().await? {
+                Ok(answered) => {
+                    self.ask();
+                    return Some(answered);
+                }
+                // A panic in a driver costs one trace.
+                Err(_) => self.ask(),
+            }
+        }
+    }
+
+    /// Asks no more; gives what was not asked yet.
+    fn give_up(&mut self) -> Vec<Wanted> {
+        std::mem::replace(&mut self.waiting, Vec::new().into_iter()).collect()
+    }
 }

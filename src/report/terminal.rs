@@ -164,8 +164,8 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
         table.add_row([duration(slow.response_ms), id, where_the_time_went(slow, results)]);
     }
     right_align(&mut table, 0..1);
-    for finding in &results.findings {
-        writeln!(output, "\n{}", clean(&words::finding(finding)))?;
+    for sentence in words::sentences(results) {
+        writeln!(output, "\n{}", clean(&sentence))?;
     }
     writeln!(output, "\n{}", trimmed(&table))?;
     if let Some(error) = &results.profiling.collector_error {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
-use crate::results::model::{Finding, Workload};
+use crate::results::client_points::{ITERATION, REPORTER};
+use crate::results::model::{ComparedKind, Comparison, Finding, NoFinding, Results, Workload};
 use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
@@ -113,6 +114,109 @@ pub fn generator(seen: &Generator) -> String {
         (most, None) => parts.push(format!("{most} descriptors")),
     }
     parts.join(", ")
+}
+
+/// What a reader should know first: why slow iterations are slow, and what the slowest have in common.
+#[must_use]
+pub fn sentences(results: &Results) -> Vec<String> {
+    let several = results.workloads.len() > 1;
+    let compared = results.workloads.iter().filter_map(|workload| {
+        let sentence = comparison(workload.comparison.as_ref()?);
+        Some(if several { format!("{}: {sentence}", workload.name) } else { sentence })
+    });
+    compared.chain(results.findings.iter().map(finding)).collect()
+}
+
+/// Where the difference between slow and typical iterations lies; the text is not yet cleaned for the place where
+/// it is shown.
+#[must_use]
+pub fn comparison(comparison: &Comparison) -> String {
+    let gap_ms = comparison.slow_ms - comparison.typical_ms;
+    let head = format!(
+        "The slowest 5 % of iterations take {} longer than typical ones ({} instead of {}, on the mean)",
+        duration(gap_ms),
+        duration(comparison.slow_ms),
+        duration(comparison.typical_ms),
+    );
+    let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
+    if let Some(first) = guilty.first() {
+        let others = match guilty.len() {
+            1 => String::new(),
+            2 => format!("; {} explains {}", kind_name(guilty[1]), share(guilty[1])),
+            _ => format!(
+                "; {} explains {}, and {} more",
+                kind_name(guilty[1]),
+                share(guilty[1]),
+                guilty.len() - 2
+            ),
+        };
+        return format!(
+            "{head}; {} explains {} of it, because {}{others}.",
+            kind_name(first),
+            share(first),
+            why(first)
+        );
+    }
+    let reason = match comparison.no_finding {
+        Some(NoFinding::NoGap) => {
+            return "The slow iterations that were traced are not slower than typical ones.".to_owned();
+        }
+        Some(NoFinding::FewTraces) => {
+            format!(
+                "too few traces to say why for certain ({} slow, {} typical)",
+                comparison.slow, comparison.typical
+            )
+        }
+        Some(NoFinding::Incomplete) => "too many traces lack points to say why for certain".to_owned(),
+        _ => "nothing stands out".to_owned(),
+    };
+    match comparison.kinds.first() {
+        Some(first) => {
+            format!("{head}; {reason}. Most of it lies in {} ({}).", kind_name(first), share(first))
+        }
+        None => format!("{head}; {reason}."),
+    }
+}
+
+/// The kind of point with what is around it.
+#[must_use]
+pub fn kind_name(kind: &ComparedKind) -> String {
+    if kind.outside {
+        return format!("the time outside the traced services in action {}", kind.detail);
+    }
+    let detail = if kind.detail.is_empty() { String::new() } else { format!(" {}", kind.detail) };
+    let service = if kind.service.is_empty() || kind.service == REPORTER {
+        String::new()
+    } else {
+        format!(" in {}", kind.service)
+    };
+    let parent = match kind.parent.as_str() {
+        "" => String::new(),
+        parent if parent.starts_with(ITERATION) => String::new(),
+        parent => format!(" under {parent}"),
+    };
+    format!("{}{detail}{service}{parent}", kind.name)
+}
+
+fn share(kind: &ComparedKind) -> String {
+    format!("{:.0} % (at least {:.0} %)", kind.share * 100.0, (kind.share_low * 100.0).max(0.0))
+}
+
+fn why(kind: &ComparedKind) -> String {
+    let calls = |calls: f64| {
+        if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
+    };
+    if kind.more_calls_ms > kind.slower_calls_ms {
+        let times = calls(kind.slow_calls);
+        return format!("it is called {times} times instead of {}", calls(kind.typical_calls));
+    }
+    let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
+    let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
+    if kind.slow_calls > 1.05 {
+        format!("each of its {} calls takes {} longer", calls(kind.slow_calls), duration(longer_ms))
+    } else {
+        format!("it takes {} longer", duration(longer_ms))
+    }
 }
 
 /// What the slowest iterations have in common; the text is not yet cleaned for the place where it is

@@ -111,6 +111,7 @@ fn workload(
     let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
     let completed = stats.iterations.ok + stats.iterations.failed;
     Workload {
+        comparison: None,
         name: names.name.clone(),
         runner: names.runner.clone(),
         start_s: seconds(start_ns),

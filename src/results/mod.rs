@@ -4,6 +4,8 @@
 
 pub mod aggregate;
 pub mod build;
+pub mod choice;
+pub mod client_points;
 pub mod columns;
 pub mod directory;
 pub mod export;

@@ -216,6 +216,9 @@ pub struct Workload {
     pub actions: Vec<Action>,
     /// What failed, most frequent first.
     pub errors: Vec<ErrorClass>,
+    /// Its slow iterations against typical ones; absent when too little was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
 }
 
 /// How iterations or requests ended.
@@ -443,6 +446,83 @@ pub struct Culprit {
     pub share: f64,
     /// The names of the points above it, outermost first.
     pub path: Vec<String>,
+}
+
+/// Slow iterations of a workload against typical ones: where their difference lies.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Comparison {
+    /// How many slow iterations were compared: of the upper 5 % of response times, with complete traces.
+    pub slow: u64,
+    /// How many typical ones: between the 10th and 50th percentile, matched in time.
+    pub typical: u64,
+    /// How many were left out because their traces were absent or incomplete.
+    pub left_out: u64,
+    /// The mean response time of the slow ones.
+    pub slow_ms: f64,
+    /// The mean response time of the typical ones.
+    pub typical_ms: f64,
+    /// Why no kind of point is called guilty; absent when one is.
+    pub no_finding: Option<NoFinding>,
+    /// The kinds of points that explain most of the difference, largest share first.
+    pub kinds: Vec<ComparedKind>,
+    /// Pairs of hosts whose clocks had to be moved to compare.
+    pub clocks_moved: u64,
+    /// Pairs of hosts whose clocks no shift makes fit.
+    pub clocks_inconsistent: u64,
+}
+
+/// Why nothing is called guilty.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoFinding {
+    /// Too few complete traces: 20 slow and 40 typical ones are needed.
+    FewTraces,
+    /// More than a fifth of a side's traces were incomplete.
+    Incomplete,
+    /// The slow iterations with traces are not slower.
+    NoGap,
+    /// No kind of point passes all conditions: the kinds are candidates.
+    Unclear,
+}
+
+/// A kind of trace point and what it explains of the difference.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ComparedKind {
+    /// The project and service that reported it; `bench` for the client's own points.
+    pub service: String,
+    /// The point's name.
+    pub name: String,
+    /// What it did, without literals and ids.
+    pub detail: String,
+    /// Name and detail of the point around it.
+    pub parent: String,
+    /// True for the time of a request in which no service had a point open: the network, a queue before the
+    /// service, or a service that is not traced.
+    pub outside: bool,
+    /// How much longer it took in a slow iteration, on the mean, on the critical path, without what lies below.
+    pub delta_ms: f64,
+    /// That as a share of the difference; all kinds' shares add up to 1.
+    pub share: f64,
+    /// The share is at least this, with 95 % confidence.
+    pub share_low: f64,
+    /// The share is at most this, with 95 % confidence.
+    pub share_high: f64,
+    /// Its calls in a slow iteration, on the mean.
+    pub slow_calls: f64,
+    /// Its calls in a typical one.
+    pub typical_calls: f64,
+    /// What more calls explain of `delta_ms`.
+    pub more_calls_ms: f64,
+    /// What slower calls explain of it.
+    pub slower_calls_ms: f64,
+    /// Cliff's delta: how much more often it took longer in slow iterations than shorter, -1 to 1.
+    pub effect: f64,
+    /// The share of slow iterations in which it took longer than in 95 % of the typical ones.
+    pub exceeding: f64,
+    /// Whether share, effect, support and agreement with clock-free durations are all there.
+    pub guilty: bool,
+    /// The slow iteration in which it took longest.
+    pub worst_trace_id: Option<Uuid>,
 }
 
 /// A trace point that took the most time of several of the slowest iterations.

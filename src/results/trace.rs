@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::client_points::REPORTER;
 use super::model::TraceState;
 use crate::osprofiler::record::Record;
 use crate::osprofiler::report::{Point, TraceTree};
@@ -74,6 +75,13 @@ impl StoredTrace {
         let points = tree.points.iter().map(StoredPoint::from).collect();
         Self { trace_id, state: state(&tree), records, points }
     }
+
+    /// The records of the services, without the client's own.
+    #[must_use]
+    pub fn services(&self) -> Vec<Record> {
+        let own = |record: &&Record| record.project.as_deref() != Some(REPORTER);
+        self.records.iter().filter(own).cloned().collect()
+    }
 }
 
 impl From<TraceFile> for StoredTrace {
@@ -85,11 +93,13 @@ impl From<TraceFile> for StoredTrace {
 /// What a tree says of its trace.
 #[must_use]
 pub fn state(tree: &TraceTree) -> TraceState {
-    match (tree.points.is_empty(), tree.incomplete()) {
-        (true, _) => TraceState::Absent,
-        (false, 0) => TraceState::Complete,
-        (false, _) => TraceState::Partial,
+    // The client's own points say nothing of the collector.
+    let mut services =
+        tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER)).peekable();
+    if services.peek().is_none() {
+        return TraceState::Absent;
     }
+    if services.any(|point| point.duration_us.is_none()) { TraceState::Partial } else { TraceState::Complete }
 }
 
 impl From<&Point> for StoredPoint {

@@ -122,6 +122,7 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
         ("delete", "DELETE {{ keystone }}/v3/users/{{ id }}", 0.1),
     ];
     Workload {
+        comparison: None,
         name: NAMES[usize::from(index)].to_owned(),
         runner: runner[usize::from(index)].as_object().cloned().unwrap_or_default(),
         start_s: 0.0,

@@ -119,7 +119,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &[S
         started_at: results.run.started_at.clone(),
         banners: banners(results),
         profiling: profiling(results),
-        findings: results.findings.iter().map(words::finding).collect(),
+        findings: words::sentences(results),
         notes: results.notes.clone(),
         criteria: results.verdict.criteria.iter().map(criterion).collect(),
         slowest: results.slowest.iter().map(|slow| slow_view(results, slow, &embedded)).collect(),

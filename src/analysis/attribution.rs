@@ -1,0 +1,368 @@
+//! Which kind of trace point makes slow iterations slower than typical ones.
+//!
+//! Every trace is broken down into exclusive times on its critical path, by kind of point; kinds that a trace
+//! lacks count as 0. Then `Δ_k = mean_slow(E_k) - mean_fast(E_k)`, and because the parts of each trace add up
+//! to its duration, the `Δ_k` add up to the gap: `share_k = Δ_k / ΔT` (the mean's analogue of VProfiler's
+//! variance tree). A share is believed only with bootstrap bounds, an effect size and agreement with self times
+//! that know no clock; otherwise kinds are candidates. Shares explain a difference, they prove no cause.
+
+use std::cmp::Ordering;
+
+/// Traces that each side needs before anything is called guilty.
+pub const SLOW_MIN: usize = 20;
+/// See [`SLOW_MIN`].
+pub const FAST_MIN: usize = 40;
+/// The largest share of traces that may have been incomplete, and so left out.
+pub const INCOMPLETE_MAX: f64 = 0.2;
+const RESAMPLES: usize = 2_000;
+const SCORE_MIN: f64 = 0.2;
+const EFFECT_MIN: f64 = 0.33;
+const EXCEED_MIN: f64 = 0.3;
+/// How many kinds get bounds; the others explain less than the last of them.
+const CAUSES_MAX: usize = 12;
+
+/// A trace, broken down.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Breakdown {
+    /// Its parts, at most one a kind; their exclusive times add up to the whole.
+    pub parts: Vec<Part>,
+}
+
+/// What one kind of point did in a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// The kind's number, from 0.
+    pub kind: usize,
+    /// Its own time on the critical path.
+    pub exclusive_us: f64,
+    /// Its durations without its children's, wherever they ran.
+    pub self_us: f64,
+    /// How many points.
+    pub calls: f64,
+}
+
+/// Slow against fast.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribution {
+    /// The mean of the slow traces.
+    pub slow_us: f64,
+    /// The mean of the fast ones.
+    pub fast_us: f64,
+    /// How many were compared.
+    pub slow: usize,
+    /// See `slow`.
+    pub fast: usize,
+    /// Why nothing can be called guilty, if so.
+    pub unsupported: Option<Unsupported>,
+    /// The kinds that explain most, largest share first.
+    pub causes: Vec<Cause>,
+}
+
+/// What is missing for a finding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unsupported {
+    /// Fewer complete traces than [`SLOW_MIN`] or [`FAST_MIN`].
+    FewTraces,
+    /// More than [`INCOMPLETE_MAX`] of a side's traces lacked stops; the others may not be like them.
+    Incomplete,
+    /// The slow traces are not slower.
+    NoGap,
+}
+
+/// A kind of point and what it explains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// The kind's number.
+    pub kind: usize,
+    /// How much longer it took in slow traces, on the mean.
+    pub delta_us: f64,
+    /// That as a share of the gap.
+    pub share: f64,
+    /// With 95 % confidence the share is at least this.
+    pub share_low: f64,
+    /// And at most this, again with 95 %.
+    pub share_high: f64,
+    /// Calls in a slow trace, on the mean.
+    pub slow_calls: f64,
+    /// Calls in a fast trace.
+    pub fast_calls: f64,
+    /// The part of the difference that more calls explain.
+    pub more_calls_us: f64,
+    /// The part that slower calls explain.
+    pub slower_calls_us: f64,
+    /// Cliff's delta of its time, slow over fast: -1 to 1.
+    pub effect: f64,
+    /// The share of slow traces in which it took longer than in 95 % of the fast ones.
+    pub exceeding: f64,
+    /// Whether all conditions hold.
+    pub guilty: bool,
+    /// The slow trace in which it took longest.
+    pub worst: usize,
+}
+
+/// Compares. `kinds` is how many kinds there are, `incomplete` the larger share of a side's traces that were
+/// left out. `seed` makes the bounds the same each time.
+#[must_use]
+pub fn compare(
+    slow: &[Breakdown],
+    fast: &[Breakdown],
+    kinds: usize,
+    incomplete: f64,
+    seed: u64,
+) -> Attribution {
+    let (slow_table, fast_table) = (Table::new(slow, kinds), Table::new(fast, kinds));
+    let (slow_us, fast_us) = (mean(&slow_table.totals), mean(&fast_table.totals));
+    let unsupported = match () {
+        () if slow.len() < SLOW_MIN || fast.len() < FAST_MIN => Some(Unsupported::FewTraces),
+        () if incomplete > INCOMPLETE_MAX => Some(Unsupported::Incomplete),
+        () if slow_us <= fast_us => Some(Unsupported::NoGap),
+        () => None,
+    };
+    let mut causes = Vec::new();
+    if !slow.is_empty() && !fast.is_empty() && slow_us > fast_us {
+        let delta = |kind: usize| mean(&slow_table.exclusive[kind]) - mean(&fast_table.exclusive[kind]);
+        let mut order: Vec<(usize, f64)> = (0..kinds).map(|kind| (kind, delta(kind))).collect();
+        order.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        let largest: Vec<usize> =
+            order.iter().take(CAUSES_MAX).filter(|(_, us)| *us > 0.0).map(|(k, _)| *k).collect();
+        let bounds = shares(&slow_table, &fast_table, &largest, seed);
+        let agreed = (0..kinds)
+            .map(|kind| (kind, mean(&slow_table.own[kind]) - mean(&fast_table.own[kind])))
+            .max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))
+            .map(|(kind, _)| kind);
+        for (&kind, (share_low, share_high)) in largest.iter().zip(bounds) {
+            let mut cause = cause(&slow_table, &fast_table, kind, slow_us - fast_us);
+            (cause.share_low, cause.share_high) = (share_low, share_high);
+            cause.guilty = unsupported.is_none()
+                && share_low >= SCORE_MIN
+                && cause.effect >= EFFECT_MIN
+                && cause.exceeding >= EXCEED_MIN
+                // The clocks' view and the durations' must name the same first.
+                && (agreed == Some(kind) || agreed.is_some_and(|first| causes.iter().any(|known: &Cause| known.kind == first && known.guilty)));
+            causes.push(cause);
+        }
+    }
+    Attribution { slow_us, fast_us, slow: slow.len(), fast: fast.len(), unsupported, causes }
+}
+
+/// Traces as columns: a row for each kind, 0 where a trace lacks it.
+struct Table {
+    exclusive: Vec<Vec<f64>>,
+    own: Vec<Vec<f64>>,
+    calls: Vec<Vec<f64>>,
+    totals: Vec<f64>,
+}
+
+impl Table {
+    fn new(traces: &[Breakdown], kinds: usize) -> Self {
+        let zeros = || vec![vec![0.0; traces.len()]; kinds];
+        let mut table =
+            Self { exclusive: zeros(), own: zeros(), calls: zeros(), totals: vec![0.0; traces.len()] };
+        for (number, trace) in traces.iter().enumerate() {
+            for part in trace.parts.iter().filter(|part| part.kind < kinds) {
+                table.exclusive[part.kind][number] += part.exclusive_us;
+                table.own[part.kind][number] += part.self_us;
+                table.calls[part.kind][number] += part.calls;
+                table.totals[number] += part.exclusive_us;
+            }
+        }
+        table
+    }
+}
+
+fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
+    let (slow_us, fast_us) = (&slow.exclusive[kind], &fast.exclusive[kind]);
+    let (slow_calls, fast_calls) = (mean(&slow.calls[kind]), mean(&fast.calls[kind]));
+    let each = |us: f64, calls: f64| if calls > 0.0 { us / calls } else { 0.0 };
+    let (slow_each, fast_each) = (each(mean(slow_us), slow_calls), each(mean(fast_us), fast_calls));
+    let delta_us = mean(slow_us) - mean(fast_us);
+    // Where the fast have none at all, every call is one more.
+    let priced = if fast_calls > 0.0 { fast_each } else { slow_each };
+    let more_calls_us = (slow_calls - fast_calls) * priced;
+    let typical = percentile(fast_us, 0.95);
+    let exceeding = slow_us.iter().filter(|us| **us > typical).count();
+    let worst = (0..slow_us.len()).max_by(|&one, &other| slow_us[one].total_cmp(&slow_us[other]));
+    Cause {
+        kind,
+        delta_us,
+        share: delta_us / gap_us,
+        share_low: 0.0,
+        share_high: 0.0,
+        slow_calls,
+        fast_calls,
+        more_calls_us,
+        slower_calls_us: delta_us - more_calls_us,
+        effect: cliffs_delta(slow_us, fast_us),
+        exceeding: ratio(exceeding, slow_us.len()),
+        guilty: false,
+        worst: worst.unwrap_or(0),
+    }
+}
+
+/// The 5th and 95th percentile of each kind's share over resampled traces.
+fn shares(slow: &Table, fast: &Table, kinds: &[usize], seed: u64) -> Vec<(f64, f64)> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut seen: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); kinds.len()];
+    for _ in 0..RESAMPLES {
+        let slow_rows: Vec<usize> = slow.totals.iter().map(|_| random.usize(0..slow.totals.len())).collect();
+        let fast_rows: Vec<usize> = fast.totals.iter().map(|_| random.usize(0..fast.totals.len())).collect();
+        let difference = |slow: &[f64], fast: &[f64]| mean_of(slow, &slow_rows) - mean_of(fast, &fast_rows);
+        let gap_us = difference(&slow.totals, &fast.totals);
+        for (seen, &kind) in seen.iter_mut().zip(kinds) {
+            let delta_us = difference(&slow.exclusive[kind], &fast.exclusive[kind]);
+            // A sample without a gap explains nothing.
+            seen.push(if gap_us > 0.0 { delta_us / gap_us } else { 0.0 });
+        }
+    }
+    seen.iter().map(|shares| (percentile(shares, 0.05), percentile(shares, 0.95))).collect()
+}
+
+/// How much more often the first are larger than smaller: -1 to 1.
+#[must_use]
+pub fn cliffs_delta(one: &[f64], other: &[f64]) -> f64 {
+    let mut sorted = other.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let balance: f64 = one
+        .iter()
+        .map(|value| {
+            let below = sorted.partition_point(|known| known < value);
+            let not_above = sorted.partition_point(|known| known <= value);
+            count(below) - count(sorted.len() - not_above)
+        })
+        .sum();
+    if one.is_empty() || other.is_empty() { 0.0 } else { balance / (count(one.len()) * count(other.len())) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 traces")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+fn ratio(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { count(part) / count(whole) }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / count(values.len()) }
+}
+
+fn mean_of(values: &[f64], rows: &[usize]) -> f64 {
+    if rows.is_empty() { 0.0 } else { rows.iter().map(|&row| values[row]).sum::<f64>() / count(rows.len()) }
+}
+
+/// The nearest rank; 0 of nothing.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
+fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
+    let rank = (count(sorted.len()) * share).ceil().max(1.0) as usize - 1;
+    sorted.get(rank.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A trace of (exclusive time, calls) for each kind.
+    fn trace(parts: &[(f64, f64)]) -> Breakdown {
+        let part =
+            |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
+        Breakdown { parts: parts.iter().enumerate().map(part).collect() }
+    }
+
+    /// Traces with noise: `parts` are the means.
+    fn traces(number: usize, seed: u64, parts: &[(f64, f64)]) -> Vec<Breakdown> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut noisy = |us: f64| us * (0.5 + random.f64());
+        (0..number)
+            .map(|_| trace(&parts.iter().map(|&(us, calls)| (noisy(us), calls)).collect::<Vec<_>>()))
+            .collect()
+    }
+
+    #[test]
+    fn the_planted_kind_is_found_and_split() {
+        let fast = traces(80, 1, &[(100.0, 1.0), (50.0, 2.0), (20.0, 1.0)]);
+        for (what, slow, kind, more_calls) in [
+            ("a slower call", traces(40, 2, &[(100.0, 1.0), (50.0, 2.0), (900.0, 1.0)]), 2, false),
+            ("more calls", traces(40, 3, &[(100.0, 1.0), (1000.0, 40.0), (20.0, 1.0)]), 1, true),
+        ] {
+            let found = compare(&slow, &fast, 3, 0.0, 7);
+            let first = &found.causes[0];
+            assert!(first.guilty && first.kind == kind && first.share_low > 0.8, "{what}: {first:?}");
+            assert_eq!(first.more_calls_us > first.slower_calls_us.abs(), more_calls, "{what}: {first:?}");
+            assert!(found.causes[1..].iter().all(|cause| !cause.guilty), "{what}");
+        }
+    }
+
+    #[test]
+    fn without_support_there_are_candidates_only() {
+        let fast = traces(80, 1, &[(100.0, 1.0), (20.0, 1.0)]);
+        let slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);
+        for (slow, fast, incomplete, expected) in [
+            (&slow[..19], &fast[..], 0.0, Unsupported::FewTraces),
+            (&slow[..], &fast[..39], 0.0, Unsupported::FewTraces),
+            (&slow[..], &fast[..], 0.21, Unsupported::Incomplete),
+            (&fast[..40], &slow[..], 0.0, Unsupported::FewTraces),
+        ] {
+            let found = compare(slow, fast, 2, incomplete, 7);
+            assert!(found.unsupported.is_some() && found.causes.iter().all(|cause| !cause.guilty));
+            if expected != Unsupported::FewTraces {
+                assert_eq!(found.unsupported, Some(expected));
+            }
+        }
+        assert_eq!(compare(&[], &[], 0, 0.0, 7).causes, []);
+    }
+
+    #[test]
+    fn noise_alone_is_never_guilty() {
+        for seed in 0..15 {
+            // The slow are the slowest of one population, as they are in a run without a cause.
+            let mut all = traces(400, seed, &[(100.0, 1.0); 8]);
+            let total = |trace: &Breakdown| trace.parts.iter().map(|part| part.exclusive_us).sum::<f64>();
+            all.sort_by(|one, other| total(other).total_cmp(&total(one)));
+            let found = compare(&all[..40], &all[200..300], 8, 0.0, seed);
+            assert!(found.causes.iter().all(|cause| !cause.guilty), "{seed}: {:?}", found.causes[0]);
+        }
+    }
+
+    #[test]
+    fn what_the_durations_do_not_confirm_is_a_candidate() {
+        let fast = traces(80, 1, &[(100.0, 1.0), (20.0, 1.0)]);
+        let mut slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);
+        for trace in &mut slow {
+            // The clocks gave kind 1 what kind 0 took.
+            (trace.parts[0].self_us, trace.parts[1].self_us) = (900.0, 20.0);
+        }
+        let found = compare(&slow, &fast, 2, 0.0, 7);
+        assert!(found.causes[0].kind == 1 && !found.causes[0].guilty, "{:?}", found.causes[0]);
+    }
+
+    #[test]
+    fn effects_are_counted_as_by_hand() {
+        assert_eq!(cliffs_delta(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]), 0.0);
+        assert_eq!(cliffs_delta(&[4.0, 5.0], &[1.0, 2.0, 3.0]), 1.0);
+        assert!((cliffs_delta(&[2.0], &[1.0, 2.0, 3.0, 0.0]) - 0.25).abs() < 1e-12);
+        assert_eq!(cliffs_delta(&[], &[1.0]), 0.0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn shares_add_up_to_the_gap(
+            slow in prop::collection::vec(prop::collection::vec((0.0..1e6, 0.0..9.0), 4), 1..30),
+            fast in prop::collection::vec(prop::collection::vec((0.0..1e6, 0.0..9.0), 4), 1..30),
+        ) {
+            let breakdown = |rows: &[Vec<(f64, f64)>]| rows.iter().map(|parts| trace(parts)).collect::<Vec<_>>();
+            let found = compare(&breakdown(&slow), &breakdown(&fast), 4, 0.0, 1);
+            if found.slow_us > found.fast_us {
+                let positive: f64 = found.causes.iter().map(|cause| cause.delta_us).sum();
+                prop_assert!(positive >= (found.slow_us - found.fast_us) * (1.0 - 1e-9));
+                for cause in &found.causes {
+                    prop_assert!((cause.more_calls_us + cause.slower_calls_us - cause.delta_us).abs() < 1e-3);
+                }
+            }
+        }
+    }
+}

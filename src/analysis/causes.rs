@@ -1,0 +1,99 @@
+//! Slow against typical iterations of each workload, as results hold it.
+//!
+//! Joins the choice of iterations, their trees and the attribution. Nothing here may fetch, print or word.
+
+use uuid::Uuid;
+
+use super::attribution::{Attribution, Cause, Unsupported, compare};
+use super::breakdown::{Broken, break_down, is_outside};
+use crate::osprofiler::report::TraceTree;
+use crate::results::choice::Side;
+use crate::results::model::{ComparedKind, Comparison, NoFinding};
+
+/// A fetched iteration, with the client's points and the services'.
+pub struct Compared {
+    /// The workload's index.
+    pub workload: usize,
+    /// On which side it stands.
+    pub side: Side,
+    /// Its trace.
+    pub trace_id: Uuid,
+    /// The tree; `None` if the collector had nothing of it.
+    pub tree: Option<TraceTree>,
+}
+
+/// The comparison of one workload; `None` when it has no slow iterations with traces.
+#[must_use]
+pub fn of_workload(compared: &[Compared], workload: usize, seed: u64) -> Option<Comparison> {
+    let of_side = |side: Side| -> Vec<&Compared> {
+        compared.iter().filter(|one| one.workload == workload && one.side == side).collect()
+    };
+    let (slow, typical) = (of_side(Side::Slow), of_side(Side::Typical));
+    if !slow.iter().any(|one| one.tree.is_some()) {
+        return None;
+    }
+    let trees: Vec<TraceTree> =
+        slow.iter().chain(&typical).map(|one| one.tree.clone().unwrap_or_default()).collect();
+    let broken = break_down(&trees);
+    let (slow_parts, typical_parts) = broken.traces.split_at(slow.len());
+    let complete = |parts: &[Option<_>]| parts.iter().flatten().cloned().collect::<Vec<_>>();
+    let (slow_complete, typical_complete) = (complete(slow_parts), complete(typical_parts));
+    let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
+    let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
+    let found = compare(&slow_complete, &typical_complete, broken.kinds.len(), incomplete, seed);
+    let ids: Vec<Uuid> = slow
+        .iter()
+        .zip(slow_parts)
+        .filter(|(_, parts)| parts.is_some())
+        .map(|(one, _)| one.trace_id)
+        .collect();
+    Some(Comparison {
+        slow: found.slow as u64,
+        typical: found.fast as u64,
+        left_out: (slow.len() + typical.len() - found.slow - found.fast) as u64,
+        slow_ms: found.slow_us / 1e3,
+        typical_ms: found.fast_us / 1e3,
+        no_finding: no_finding(&found),
+        kinds: found.causes.iter().map(|cause| row(cause, &broken, &ids)).collect(),
+        clocks_moved: broken.shifted.len() as u64,
+        clocks_inconsistent: broken.inconsistent.len() as u64,
+    })
+}
+
+fn no_finding(found: &Attribution) -> Option<NoFinding> {
+    match found.unsupported {
+        Some(Unsupported::FewTraces) => Some(NoFinding::FewTraces),
+        Some(Unsupported::Incomplete) => Some(NoFinding::Incomplete),
+        Some(Unsupported::NoGap) => Some(NoFinding::NoGap),
+        None if found.causes.iter().any(|cause| cause.guilty) => None,
+        None => Some(NoFinding::Unclear),
+    }
+}
+
+fn row(cause: &Cause, broken: &Broken, ids: &[Uuid]) -> ComparedKind {
+    let kind = &broken.kinds[cause.kind];
+    ComparedKind {
+        service: kind.service.clone(),
+        name: kind.name.clone(),
+        detail: kind.detail.clone(),
+        parent: kind.parent.clone(),
+        outside: is_outside(kind),
+        delta_ms: cause.delta_us / 1e3,
+        share: cause.share,
+        share_low: cause.share_low,
+        share_high: cause.share_high,
+        slow_calls: cause.slow_calls,
+        typical_calls: cause.fast_calls,
+        more_calls_ms: cause.more_calls_us / 1e3,
+        slower_calls_ms: cause.slower_calls_us / 1e3,
+        effect: cause.effect,
+        exceeding: cause.exceeding,
+        guilty: cause.guilty,
+        worst_trace_id: ids.get(cause.worst).copied(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of few")]
+fn ratio(part: usize, whole: usize) -> f64 {
+    part as f64 / whole as f64
+}

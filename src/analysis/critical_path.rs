@@ -1,0 +1,180 @@
+//! Whose time the whole took: the exclusive critical path through a tree of spans.
+//!
+//! Walks back from the end of each span: the child that ended last before the walk's position is what was
+//! waited for; gaps and the rest belong to the span itself (the rule of Jaeger's critical path and of CRISP,
+//! with ties included). The sections of all spans add up to the root's duration exactly, whatever the tree:
+//! children are clamped into their parents first. Nothing here may recurse: trees come from outside.
+
+/// One span of a tree. Parents stand before their children, the root first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its parent's index; `None` for the root only.
+    pub parent: Option<usize>,
+    /// Its start, on any clock that all spans share.
+    pub start_us: i64,
+    /// Its end, not before its start.
+    pub end_us: i64,
+}
+
+/// Overlaps of less than a hundredth of the parent are the clocks', not concurrency's.
+const TOLERANCE: i64 = 100;
+
+/// The time of each span on the critical path that is its own. Sums up to the root's duration.
+#[must_use]
+pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
+    let mut own = vec![0_u64; spans.len()];
+    if spans.is_empty() {
+        return own;
+    }
+    let spans = clamped(spans);
+    let mut children = vec![Vec::new(); spans.len()];
+    for (index, span) in spans.iter().enumerate() {
+        if let Some(parent) = span.parent {
+            children[parent].push(index);
+        }
+    }
+    for list in &mut children {
+        // The last to end first; of those that end together the longest was waited for.
+        list.sort_by_key(|&child| (std::cmp::Reverse(spans[child].end_us), spans[child].start_us));
+    }
+    // Each entry is a span and the moment from which the walk goes back in it.
+    let mut waiting = vec![(0, spans[0].end_us)];
+    while let Some((index, from_us)) = waiting.pop() {
+        let span = spans[index];
+        let tolerance_us = ((span.end_us - span.start_us) / TOLERANCE).max(1);
+        let mut at_us = from_us;
+        for &child in &children[index] {
+            let Span { start_us, end_us, .. } = spans[child];
+            if end_us <= at_us + tolerance_us && start_us < at_us {
+                let end_us = end_us.min(at_us);
+                own[index] += at_us.abs_diff(end_us);
+                waiting.push((child, end_us));
+                at_us = start_us;
+            }
+        }
+        own[index] += at_us.abs_diff(span.start_us);
+    }
+    own
+}
+
+/// The duration of each span without the sum of its children's, at least 0: a measure that no clock's skew
+/// between hosts can touch.
+#[must_use]
+pub fn duration_only_self_us(spans: &[Span]) -> Vec<u64> {
+    let mut own: Vec<i64> = spans.iter().map(|span| span.end_us - span.start_us).collect();
+    for span in spans {
+        if let Some(parent) = span.parent {
+            own[parent] -= span.end_us - span.start_us;
+        }
+    }
+    own.into_iter().map(|us| us.max(0).unsigned_abs()).collect()
+}
+
+/// The spans with every child inside its parent.
+fn clamped(spans: &[Span]) -> Vec<Span> {
+    let mut inside: Vec<Span> = Vec::with_capacity(spans.len());
+    for (index, span) in spans.iter().enumerate() {
+        let bounds = span.parent.filter(|&parent| parent < index).map(|parent| inside[parent]);
+        let (low, high) = bounds.map_or((i64::MIN, i64::MAX), |parent| (parent.start_us, parent.end_us));
+        let start_us = span.start_us.clamp(low, high);
+        let end_us = span.end_us.clamp(start_us, high.max(start_us));
+        let parent =
+            if index == 0 { None } else { Some(span.parent.filter(|&parent| parent < index).unwrap_or(0)) };
+        inside.push(Span { parent, start_us, end_us });
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span(parent: Option<usize>, start_us: i64, end_us: i64) -> Span {
+        Span { parent, start_us, end_us }
+    }
+
+    #[test]
+    fn what_was_waited_for_counts() {
+        for (what, spans, expected) in [
+            ("a leaf", vec![span(None, 0, 100)], vec![100]),
+            ("one child", vec![span(None, 0, 100), span(Some(0), 20, 90)], vec![30, 70]),
+            (
+                "of two at once the one that ends last",
+                vec![span(None, 0, 100), span(Some(0), 10, 50), span(Some(0), 10, 90)],
+                vec![20, 0, 80],
+            ),
+            (
+                "one after the other",
+                vec![span(None, 0, 100), span(Some(0), 0, 50), span(Some(0), 50, 100)],
+                vec![0, 50, 50],
+            ),
+            (
+                "overlapping by less than the clocks can tell",
+                vec![span(None, 0, 1000), span(Some(0), 0, 505), span(Some(0), 500, 1000)],
+                vec![0, 500, 500],
+            ),
+            (
+                "a child beyond its parent is clamped",
+                vec![span(None, 0, 100), span(Some(0), -50, 500), span(Some(1), 90, 400)],
+                vec![0, 90, 10],
+            ),
+            (
+                "work beside the path has slack",
+                vec![span(None, 0, 100), span(Some(0), 0, 40), span(Some(0), 0, 95), span(Some(1), 0, 40)],
+                vec![5, 0, 95, 0],
+            ),
+            ("nothing", vec![], vec![]),
+            ("an instant", vec![span(None, 5, 5), span(Some(0), 5, 5)], vec![0, 0]),
+        ] {
+            assert_eq!(exclusive_us(&spans), expected, "{what}");
+        }
+    }
+
+    fn trees() -> impl Strategy<Value = Vec<Span>> {
+        prop::collection::vec((any::<prop::sample::Index>(), 0..1_000_i64, 0..1_000_i64), 1..60).prop_map(
+            |rows| {
+                let mut spans = vec![span(None, 0, 1_000)];
+                for (number, (parent, start_us, length_us)) in rows.into_iter().enumerate() {
+                    spans.push(span(Some(parent.index(number + 1)), start_us, start_us + length_us));
+                }
+                spans
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn sections_sum_to_the_whole(spans in trees()) {
+            prop_assert_eq!(exclusive_us(&spans).iter().sum::<u64>(), 1_000);
+        }
+
+        #[test]
+        fn moving_all_clocks_changes_nothing(spans in trees(), shift in -1_000_000..1_000_000_i64) {
+            let moved: Vec<Span> =
+                spans.iter().map(|s| span(s.parent, s.start_us + shift, s.end_us + shift)).collect();
+            prop_assert_eq!(exclusive_us(&moved), exclusive_us(&spans));
+        }
+
+        #[test]
+        fn the_order_of_siblings_changes_nothing(spans in trees(), seed: u64) {
+            // The same tree, its leaves of the root moved behind all others in another order.
+            let mut leaves: Vec<usize> = (1..spans.len())
+                .filter(|&index| spans[index].parent == Some(0) && !spans.iter().any(|s| s.parent == Some(index)))
+                .collect();
+            fastrand::Rng::with_seed(seed).shuffle(&mut leaves);
+            let kept: Vec<usize> = (0..spans.len()).filter(|index| !leaves.contains(index)).collect();
+            let order: Vec<usize> = kept.iter().chain(&leaves).copied().collect();
+            let place = |old: usize| order.iter().position(|&index| index == old).unwrap();
+            let other: Vec<Span> =
+                order.iter().map(|&index| Span { parent: spans[index].parent.map(place), ..spans[index] }).collect();
+            let (one, two) = (exclusive_us(&spans), exclusive_us(&other));
+            let alike = |index: usize, of: &[Span], own: &[u64]| (of[index].start_us, of[index].end_us, own[index]);
+            let mut one: Vec<_> = (0..one.len()).map(|index| alike(index, &spans, &one)).collect();
+            let mut two: Vec<_> = (0..two.len()).map(|index| alike(index, &other, &two)).collect();
+            one.sort_unstable();
+            two.sort_unstable();
+            prop_assert_eq!(one, two);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Clocks of different hosts: how far each must be shifted so that calls lie within their callers.
+//!
+//! For a pair of hosts, all calls of the run together bound the shift: the called host's clock must be moved by
+//! at least `caller.start - call.start` and at most `caller.end - call.end`. Single calls may err (a response
+//! that nobody waited for), so the bounds are a high and a low percentile. One shift a pair, never one a span:
+//! centring each span (jaegertracing/jaeger#1459) would hide the network's time.
+
+use std::collections::HashMap;
+
+/// The bounds that calls between two hosts put on the shift.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    low_us: Vec<i64>,
+    high_us: Vec<i64>,
+}
+
+/// What is known of two hosts' clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shift {
+    /// They agree within what calls can tell.
+    None,
+    /// The called host's clock must be moved by so much.
+    By(i64),
+    /// No shift fits: its clock wandered during the run, or calls outlive their callers.
+    Inconsistent,
+}
+
+impl Bounds {
+    /// Notes a call: the caller's start and end, and the call's own, each on its host's clock.
+    pub fn note(&mut self, caller_us: (i64, i64), call_us: (i64, i64)) {
+        self.low_us.push(caller_us.0.saturating_sub(call_us.0));
+        self.high_us.push(caller_us.1.saturating_sub(call_us.1));
+    }
+
+    /// The shift that fits almost all of the calls.
+    #[must_use]
+    pub fn shift(&self) -> Shift {
+        let (Some(low), Some(high)) = (percentile(&self.low_us, 99), percentile(&self.high_us, 1)) else {
+            return Shift::None;
+        };
+        match () {
+            () if low <= 0 && 0 <= high => Shift::None,
+            () if low > high => Shift::Inconsistent,
+            // The bound that is nearest to no shift at all.
+            () if low > 0 => Shift::By(low),
+            () => Shift::By(high),
+        }
+    }
+}
+
+/// The shifts between all pairs of hosts, by (caller, called).
+#[must_use]
+pub fn shifts<Host: Clone + Eq + std::hash::Hash>(
+    bounds: &HashMap<(Host, Host), Bounds>,
+) -> HashMap<(Host, Host), Shift> {
+    bounds.iter().map(|(pair, bounds)| (pair.clone(), bounds.shift())).collect()
+}
+
+/// The nearest rank.
+fn percentile(values: &[i64], percent: usize) -> Option<i64> {
+    let mut values = values.to_vec();
+    let rank = (values.len() * percent).div_ceil(100).max(1) - 1;
+    (!values.is_empty()).then(|| *values.select_nth_unstable(rank).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shift(calls: &[((i64, i64), (i64, i64))]) -> Shift {
+        let mut bounds = Bounds::default();
+        calls.iter().for_each(|&(caller, call)| bounds.note(caller, call));
+        bounds.shift()
+    }
+
+    #[test]
+    fn the_smallest_shift_that_fits_is_taken() {
+        assert_eq!(shift(&[]), Shift::None);
+        assert_eq!(shift(&[((0, 100), (10, 90))]), Shift::None);
+        // Its clock is 50 behind: the call seems to start before its caller.
+        assert_eq!(shift(&[((0, 100), (-40, 40))]), Shift::By(40));
+        assert_eq!(shift(&[((0, 100), (60, 140))]), Shift::By(-40));
+        assert_eq!(shift(&[((0, 100), (-40, 40)), ((0, 100), (60, 140))]), Shift::Inconsistent);
+    }
+
+    proptest! {
+        #[test]
+        fn a_shifted_clock_is_found(skew in -50_000..50_000_i64, calls in prop::collection::vec((0..5_000_i64, 1..5_000_i64, 0..5_000_i64), 1..80)) {
+            let noted: Vec<_> = calls
+                .iter()
+                .map(|&(before, inside, after)| ((0, before + inside + after), (before + skew, before + inside + skew)))
+                .collect();
+            let by = match shift(&noted) {
+                Shift::None => 0,
+                Shift::By(us) => us,
+                Shift::Inconsistent => panic!("one shift fits all calls: {}", -skew),
+            };
+            // With it, (almost) every call lies within its caller; with fewer than 100 calls all do.
+            for ((start, end), (from, to)) in noted {
+                prop_assert!(start <= from + by && to + by <= end);
+            }
+        }
+    }
+}

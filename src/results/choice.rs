@@ -1,0 +1,180 @@
+//! Which traces are worth fetching: slow iterations, failed ones, and typical ones to compare them with.
+//!
+//! Slow are those of the upper 5 % of response times of a workload's iterations without fault, typical those between
+//! its 10th and 50th percentile. They are matched in time, slice by slice, so that what changed over the run (caches,
+//! other load) does not look like a cause. The choice is random where there are too many, and the same for the same
+//! run. One pass over the log, in bounded memory.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::aggregate::{Aggregate, AggregateError};
+use crate::measure::log::{Frame, LogReader};
+use crate::measure::rows::Row;
+use crate::measure::sample::{Ended, IterationSample};
+
+/// Time slices within which slow and typical iterations are matched.
+const SLICES: usize = 20;
+/// Slow iterations whose traces are fetched at most, and as many typical ones.
+pub const SLOW_MAX: usize = 200;
+/// Failed iterations that are fetched at most.
+const FAILED_MAX: usize = 50;
+
+/// To which side an iteration belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Of the upper 5 %.
+    Slow,
+    /// Between the 10th and the 50th percentile.
+    Typical,
+    /// It ended with a fault.
+    Failed,
+    /// Only one of the slowest: with too few iterations for percentiles.
+    Slowest,
+}
+
+/// An iteration whose trace is to be fetched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// The iteration.
+    pub sample: IterationSample,
+    /// Why it was chosen.
+    pub side: Side,
+}
+
+/// Chooses at most `limit` slow iterations, as many typical ones, and some of the failed. The slowest of the
+/// run are always among them.
+///
+/// # Errors
+/// The log cannot be read again.
+pub fn choose(aggregate: &Aggregate, log: &Path, limit: usize) -> Result<Vec<Chosen>, AggregateError> {
+    let mut random = fastrand::Rng::with_seed(aggregate.header.id_seed.as_u64_pair().0);
+    let per_workload = limit.div_ceil(aggregate.workloads.len().max(1));
+    let mut groups: Vec<Group> = aggregate
+        .workloads
+        .iter()
+        .map(|workload| {
+            let at = |percentile| workload.response.percentile_ns(percentile);
+            Group {
+                slow_ns: at(95.0),
+                typical_ns: (at(10.0), at(50.0)),
+                first_ns: workload.first_start_ns,
+                length_ns: workload.last_end_ns.saturating_sub(workload.first_start_ns).max(1),
+                slow: Reservoir::new(per_workload),
+                typical: (0..SLICES).map(|_| Reservoir::new(per_workload)).collect(),
+                failed: Reservoir::new(FAILED_MAX),
+            }
+        })
+        .collect();
+    for frame in &mut LogReader::open(log)? {
+        if let Frame::Samples(rows) = frame {
+            for row in rows.iter() {
+                if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
+                    group.offer(row, &mut random);
+                }
+            }
+        }
+    }
+    let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
+    let known: HashSet<(u16, u64)> =
+        chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
+    let slowest =
+        aggregate.slowest.iter().filter(|sample| !known.contains(&(sample.workload, sample.number)));
+    chosen.extend(slowest.map(|sample| Chosen { sample: sample.clone(), side: Side::Slowest }));
+    Ok(chosen)
+}
+
+struct Group {
+    slow_ns: u64,
+    typical_ns: (u64, u64),
+    first_ns: u64,
+    length_ns: u64,
+    slow: Reservoir,
+    /// One for each slice of time.
+    typical: Vec<Reservoir>,
+    failed: Reservoir,
+}
+
+impl Group {
+    fn offer(&mut self, row: Row<'_>, random: &mut fastrand::Rng) {
+        if row.head.warm_up {
+            return;
+        }
+        let response_ns = row.head.response_ns();
+        let (low_ns, high_ns) = self.typical_ns;
+        match row.head.ended {
+            Ended::Failed => self.failed.offer(row, random),
+            Ended::Ok if response_ns > self.slow_ns => self.slow.offer(row, random),
+            Ended::Ok if (low_ns..=high_ns).contains(&response_ns) => {
+                let slice = self.slice(row.head.start_ns);
+                self.typical[slice].offer(row, random);
+            }
+            _ => {}
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "less than SLICES")]
+    fn slice(&self, start_ns: u64) -> usize {
+        let since_ns = u128::from(start_ns.saturating_sub(self.first_ns));
+        ((since_ns * SLICES as u128 / u128::from(self.length_ns)) as usize).min(SLICES - 1)
+    }
+
+    fn chosen(mut self, random: &mut fastrand::Rng) -> Vec<Chosen> {
+        let slow = std::mem::take(&mut self.slow.kept);
+        // At least as many as a finding needs, and for each slow one a typical one of its time.
+        let mut wanted = [0; SLICES];
+        for sample in &slow {
+            wanted[self.slice(sample.start_ns)] += 1;
+        }
+        let mut typical = Vec::new();
+        let mut missing = 0;
+        for (reservoir, wanted) in self.typical.iter_mut().zip(wanted) {
+            random.shuffle(&mut reservoir.kept);
+            let taken = reservoir.kept.split_off(reservoir.kept.len().saturating_sub(wanted));
+            missing += wanted - taken.len();
+            typical.extend(taken);
+        }
+        let floor = typical_min(slow.len());
+        missing = missing.max(floor.saturating_sub(typical.len()));
+        let mut rest: Vec<IterationSample> =
+            self.typical.into_iter().flat_map(|reservoir| reservoir.kept).collect();
+        random.shuffle(&mut rest);
+        typical.extend(rest.into_iter().take(missing));
+        let sided = |side| move |sample| Chosen { sample, side };
+        slow.into_iter()
+            .map(sided(Side::Slow))
+            .chain(typical.into_iter().map(sided(Side::Typical)))
+            .chain(self.failed.kept.into_iter().map(sided(Side::Failed)))
+            .collect()
+    }
+}
+
+/// A comparison needs twice as many typical iterations as slow ones where these are few.
+fn typical_min(slow: usize) -> usize {
+    (2 * slow).min(40)
+}
+
+/// A uniform sample of a stream.
+struct Reservoir {
+    kept: Vec<IterationSample>,
+    seen: usize,
+    limit: usize,
+}
+
+impl Reservoir {
+    fn new(limit: usize) -> Self {
+        Self { kept: Vec::new(), seen: 0, limit }
+    }
+
+    fn offer(&mut self, row: Row<'_>, random: &mut fastrand::Rng) {
+        self.seen += 1;
+        if self.kept.len() < self.limit {
+            self.kept.push(row.to_sample());
+        } else {
+            let place = random.usize(0..self.seen);
+            if place < self.limit {
+                self.kept[place] = row.to_sample();
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The client's own trace points of an iteration, made from what the run log holds.
+//!
+//! They stand above the services' points: `iteration` from when it was due to its end, in it the `scheduling
+//! delay` until it started and an `action` for each request, in that the phases of the request but the waiting,
+//! which is the services' time and what lies between. An action's id is what the services got for a parent, so
+//! one tree runs from the user to the last statement. Nothing here may ask a clock.
+
+use serde_json::{Value, json};
+
+use super::header::Header;
+use crate::base::ids::IdSpace;
+use crate::measure::errors::Failure;
+use crate::measure::sample::{ActionSample, Ended, IterationSample};
+use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+
+/// The project and service that these points are reported by.
+pub const REPORTER: &str = "bench";
+/// The name of the point that is the whole iteration.
+pub const ITERATION: &str = "iteration";
+/// The name of a request's point.
+pub const ACTION: &str = "action";
+/// The name of the time until an iteration started.
+pub const SCHEDULING_DELAY: &str = "scheduling delay";
+
+/// Numbers of points that no request's can reach.
+const PHASE_POINTS: u32 = 1 << 31;
+
+/// The records of an iteration, oldest first for points that begin apart. `failure` is its fault, if it had one.
+#[must_use]
+pub fn records(header: &Header, sample: &IterationSample, failure: Option<&Failure>) -> Vec<Record> {
+    let mut client = Client::new(header, sample);
+    let Some(workload) = header.workloads.get(usize::from(sample.workload)) else { return Vec::new() };
+    let end_ns = sample.start_ns.saturating_add(sample.duration_ns);
+    let (base, iteration) = (client.point(0), client.point(1));
+    let info = json!({"name": workload.name, "number": sample.number});
+    let stop = failure.map(|failure| json!({"etype": failure.class, "message": failure.message}));
+    client.add(ITERATION, &iteration, &base, (sample.due_ns, end_ns), info, stop);
+    if sample.lag_ns() > 0 {
+        let id = client.point(PHASE_POINTS);
+        client.add(SCHEDULING_DELAY, &id, &iteration, (sample.due_ns, sample.start_ns), json!({}), None);
+    }
+    for (place, action) in (0..).zip(&sample.actions) {
+        let id = client.point(place + 2);
+        let (name, request) = workload.actions.get(usize::from(action.action)).cloned().unwrap_or_default();
+        let start_ns = sample.start_ns.saturating_add(action.offset_ns);
+        let info = json!({"name": name, "request_line": request});
+        let stop = Some(stop_info(action));
+        client.add(
+            ACTION,
+            &id,
+            &iteration,
+            (start_ns, start_ns.saturating_add(action.duration_ns)),
+            info,
+            stop,
+        );
+        client.phases(place, action, start_ns, &id);
+    }
+    client.records
+}
+
+fn stop_info(action: &ActionSample) -> Value {
+    let mut info = json!({"status": action.status, "body_bytes": action.body_bytes});
+    if action.phases.http2 {
+        info["http"] = 2.into();
+    }
+    if action.ended == Ended::Failed {
+        info["etype"] = "failed".into();
+        info["message"] = format!("status {}", action.status).into();
+    }
+    info
+}
+
+struct Client<'a> {
+    header: &'a Header,
+    sample: &'a IterationSample,
+    ids: IdSpace,
+    records: Vec<Record>,
+}
+
+impl<'a> Client<'a> {
+    fn new(header: &'a Header, sample: &'a IterationSample) -> Self {
+        Self { header, sample, ids: IdSpace::from_seed(header.id_seed), records: Vec::new() }
+    }
+
+    fn point(&self, number: u32) -> String {
+        self.ids.point_id(self.sample.workload, self.sample.number, number).to_string()
+    }
+
+    /// The phases of a request, one after the other; the waiting is left to the services.
+    fn phases(&mut self, place: u32, action: &ActionSample, start_ns: u64, parent: &str) {
+        let phases = &action.phases;
+        let mut at_ns = start_ns;
+        let all = [
+            ("redirect", phases.redirect_ns),
+            ("resolve", phases.resolve_ns),
+            ("connect", phases.connect_ns),
+            ("TLS", phases.tls_ns),
+            ("send", phases.send_ns),
+            ("", phases.wait_ns),
+            ("receive", phases.receive_ns),
+        ];
+        for (number, (name, ns)) in (1_u32..).zip(all) {
+            let end_ns = at_ns.saturating_add(ns);
+            // Records hold whole microseconds.
+            if !name.is_empty() && ns >= 1_000 {
+                let id = self.point(PHASE_POINTS | place.wrapping_add(1) << 3 | number);
+                self.add(name, &id, parent, (at_ns, end_ns), json!({}), None);
+            }
+            at_ns = end_ns;
+        }
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        id: &str,
+        parent: &str,
+        time_ns: (u64, u64),
+        info: Value,
+        stop: Option<Value>,
+    ) {
+        let ids = (self.point(0), id, parent);
+        let anchor_ns = self.header.started_unix_ns;
+        let mut record = |suffix: &str, at_ns: u64, info: Option<Value>| {
+            self.records.push(Record {
+                name: format!("{name}{suffix}"),
+                base_id: ids.0.clone(),
+                trace_id: ids.1.to_owned(),
+                parent_id: ids.2.to_owned(),
+                timestamp: timestamp(anchor_ns.saturating_add(at_ns)),
+                info: match info {
+                    Some(Value::Object(info)) => info,
+                    _ => Info::new(),
+                },
+                project: Some(REPORTER.to_owned()),
+                service: Some(REPORTER.to_owned()),
+            });
+        };
+        record(START_SUFFIX, time_ns.0, Some(info));
+        record(STOP_SUFFIX, time_ns.1, stop);
+    }
+}
