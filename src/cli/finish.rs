@@ -51,18 +51,18 @@ pub(super) fn explain(
 ) -> Vec<StoredTrace> {
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
-    for Chosen { sample, side } in chosen {
+    for Chosen { sample, side, top } in chosen {
         let id = ids.base_id(sample.workload, sample.number);
         let workload = usize::from(sample.workload);
         let Some(services) = fetched.records.get(&id) else {
-            compared.push(Compared { workload, side: *side, trace_id: id, tree: None });
+            compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
             continue;
         };
         let failure = aggregate.failures.get(&sample.error);
         let mut records = client_points::records(&aggregate.header, sample, failure);
         records.extend(services.iter().cloned());
         let tree = (!services.is_empty()).then(|| TraceTree::build(&records));
-        compared.push(Compared { workload, side: *side, trace_id: id, tree });
+        compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree });
         let trace = StoredTrace::new(id, records);
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
         if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {

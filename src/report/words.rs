@@ -133,7 +133,8 @@ pub fn sentences(results: &Results) -> Vec<String> {
 pub fn comparison(comparison: &Comparison) -> String {
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let head = format!(
-        "The slowest 5 % of iterations take {} longer than typical ones ({} instead of {}, on the mean)",
+        "The slowest {} % of iterations take {} longer than typical ones ({} instead of {}, on the mean)",
+        comparison.slow_percent,
         duration(gap_ms),
         duration(comparison.slow_ms),
         duration(comparison.typical_ms),
@@ -151,9 +152,10 @@ pub fn comparison(comparison: &Comparison) -> String {
             ),
         };
         return format!(
-            "{head}; {} explains {} of it, because {}{others}.",
+            "{head}; {} explains {:.0} % of it (at least {:.0} %), because {}{others}.",
             kind_name(first),
-            share(first),
+            first.share * 100.0,
+            first.share_low * 100.0,
             why(first)
         );
     }

@@ -40,6 +40,8 @@ pub struct Chosen {
     pub sample: IterationSample,
     /// Why it was chosen.
     pub side: Side,
+    /// Of the slow ones: whether it is of the upper 1 %.
+    pub top: bool,
 }
 
 /// Chooses at most `limit` slow iterations, as many typical ones, and some of the failed. The slowest of the
@@ -57,6 +59,8 @@ pub fn choose(aggregate: &Aggregate, log: &Path, limit: usize) -> Result<Vec<Cho
             let at = |percentile| workload.response.percentile_ns(percentile);
             Group {
                 slow_ns: at(95.0),
+                top_ns: at(99.0),
+                total: workload.response.count(),
                 typical_ns: (at(10.0), at(50.0)),
                 first_ns: workload.first_start_ns,
                 length_ns: workload.last_end_ns.saturating_sub(workload.first_start_ns).max(1),
@@ -80,12 +84,15 @@ pub fn choose(aggregate: &Aggregate, log: &Path, limit: usize) -> Result<Vec<Cho
         chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
     let slowest =
         aggregate.slowest.iter().filter(|sample| !known.contains(&(sample.workload, sample.number)));
-    chosen.extend(slowest.map(|sample| Chosen { sample: sample.clone(), side: Side::Slowest }));
+    chosen.extend(slowest.map(|sample| Chosen { sample: sample.clone(), side: Side::Slowest, top: false }));
     Ok(chosen)
 }
 
 struct Group {
     slow_ns: u64,
+    top_ns: u64,
+    /// How many iterations the percentiles are of.
+    total: u64,
     typical_ns: (u64, u64),
     first_ns: u64,
     length_ns: u64,
@@ -119,8 +126,22 @@ impl Group {
         ((since_ns * SLICES as u128 / u128::from(self.length_ns)) as usize).min(SLICES - 1)
     }
 
+    /// Which of the slow ones are of the upper 1 %: by rank where all of them are here, else by time.
+    fn top(&self, slow: &[IterationSample]) -> Vec<bool> {
+        if self.slow.seen > slow.len() {
+            return slow.iter().map(|sample| sample.response_ns() > self.top_ns).collect();
+        }
+        let mut order: Vec<usize> = (0..slow.len()).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(slow[index].response_ns()));
+        let mut top = vec![false; slow.len()];
+        let count = usize::try_from(self.total.div_ceil(100)).unwrap_or(usize::MAX);
+        order.into_iter().take(count).for_each(|index| top[index] = true);
+        top
+    }
+
     fn chosen(mut self, random: &mut fastrand::Rng) -> Vec<Chosen> {
         let slow = std::mem::take(&mut self.slow.kept);
+        let top = self.top(&slow);
         // At least as many as a finding needs, and for each slow one a typical one of its time.
         let mut wanted = [0; SLICES];
         for sample in &slow {
@@ -140,9 +161,10 @@ impl Group {
             self.typical.into_iter().flat_map(|reservoir| reservoir.kept).collect();
         random.shuffle(&mut rest);
         typical.extend(rest.into_iter().take(missing));
-        let sided = |side| move |sample| Chosen { sample, side };
+        let sided = |side| move |sample| Chosen { sample, side, top: false };
         slow.into_iter()
-            .map(sided(Side::Slow))
+            .zip(top)
+            .map(|(sample, top)| Chosen { sample, side: Side::Slow, top })
             .chain(typical.into_iter().map(sided(Side::Typical)))
             .chain(self.failed.kept.into_iter().map(sided(Side::Failed)))
             .collect()

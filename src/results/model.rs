@@ -451,7 +451,9 @@ pub struct Culprit {
 /// Slow iterations of a workload against typical ones: where their difference lies.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Comparison {
-    /// How many slow iterations were compared: of the upper 5 % of response times, with complete traces.
+    /// Which are slow: the upper 1 or 5 % of response times.
+    pub slow_percent: u32,
+    /// How many slow iterations were compared, with complete traces.
     pub slow: u64,
     /// How many typical ones: between the 10th and 50th percentile, matched in time.
     pub typical: u64,

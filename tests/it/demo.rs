@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::support::Bench;
 
 /// The shipped demo scenario with fewer iterations for a debug build, and with a slow query that stays
@@ -48,6 +50,44 @@ fn the_first_run_finds_the_slow_query_and_names_it() {
         assert!(ended.stdout.contains(id));
         assert!(bench.run_directory().join(format!("traces/{id}.json")).is_file());
     }
+}
+
+#[test]
+fn slow_iterations_are_compared_with_typical_ones() {
+    let bench = demo();
+    let more =
+        std::fs::read_to_string(bench.path().join("demo.yaml")).unwrap().replace("times: 200", "times: 500");
+    bench.write("demo.yaml", more);
+    let ended = bench.run(&["run", "demo.yaml"]).expect_code(0);
+    let results = bench.results();
+    let comparison = &results["workloads"][0]["comparison"];
+    assert_eq!(comparison["slow_percent"], 5);
+    assert!((20..=25).contains(&comparison["slow"].as_u64().unwrap()), "{comparison}");
+    assert_eq!(
+        (&comparison["left_out"], &comparison["no_finding"]),
+        (&0.into(), &Value::Null),
+        "{comparison}"
+    );
+    let first = &comparison["kinds"][0];
+    assert!(
+        first["detail"].as_str().unwrap().contains("FROM assignment") && first["guilty"] == true,
+        "{first}"
+    );
+    assert_eq!((&first["name"], &first["parent"]), (&"db".into(), &"rpc get_roles".into()));
+    assert!(first["share_low"].as_f64().unwrap() > 0.5, "{first}");
+    let shares: f64 =
+        comparison["kinds"].as_array().unwrap().iter().map(|kind| kind["share"].as_f64().unwrap()).sum();
+    assert!((0.9..1.2).contains(&shares), "{comparison}");
+    assert!(ended.stdout.contains("% of it (at least "), "{}", ended.stdout);
+    // One tree from the user to the statement.
+    let id = first["worst_trace_id"].as_str().unwrap();
+    let directory = bench.run_directory();
+    let shown = bench.run(&["trace", "show", directory.to_str().unwrap(), id]).expect_code(0).stdout;
+    let order =
+        ["iteration Log in", "action look up", "wsgi GET /v3/users", "rpc get_roles", "db SELECT assignment"];
+    let places: Vec<usize> =
+        order.iter().map(|part| shown.find(part).unwrap_or_else(|| panic!("{shown}"))).collect();
+    assert!(places.is_sorted(), "{shown}");
 }
 
 #[test]
