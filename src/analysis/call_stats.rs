@@ -117,7 +117,7 @@ impl CallStats {
     #[must_use]
     pub fn rows(&self, by: SortKey) -> Vec<(&Function, &FunctionStats)> {
         let mut rows: Vec<_> = self.functions.iter().collect();
-        rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+        rows.sort_by_key(|(one, _)| *one);
         rows.sort_by_key(|(function, stats)| {
             let size = match by {
                 SortKey::Cumulative => stats.calls.cumulative_us,

@@ -61,7 +61,7 @@ async fn real_sentinel_leads_to_the_next_master() {
     let folder = tempfile::tempdir().unwrap();
     let ports = [(); 3].map(|()| free_address().port());
     let [master, replica, sentinel] = ports;
-    let first = redis(&program, folder.path(), master, &[]);
+    let first = redis(&program, folder.path(), master, &["--repl-diskless-sync-delay", "0"]);
     let of = format!("127.0.0.1 {master}");
     let _second = redis(&program, folder.path(), replica, &["--replicaof", &of]);
     let configuration = folder.path().join("sentinel.conf");
@@ -87,7 +87,7 @@ async fn real_sentinel_leads_to_the_next_master() {
             redis::cmd("SENTINEL").arg("REPLICAS").arg("m").query_async(&mut asking).await.unwrap();
         let copy = connect(&format!("redis://127.0.0.1:{replica}")).await;
         let copied = copy.records(&record.base_id).await.unwrap().len() == 8;
-        if copied && format!("{known:?}").contains("slave_repl_offset") {
+        if copied && format!("{known:?}").contains("slave-repl-offset") {
             break;
         }
         assert!(begin.elapsed() < BACK_WITHIN, "the sentinel finds no replica");

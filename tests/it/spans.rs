@@ -90,6 +90,31 @@ async fn what_is_written_by_otlp_is_the_same_tree_from_jaeger_and_tempo() {
     }
 }
 
+/// What Keystone and Placement once stored in redis, record by record.
+#[tokio::test]
+async fn traces_of_real_services_come_back_whole() {
+    let backend = Backend::start();
+    let otlp = connect("otlp://{}", &backend).await;
+    for stored in [
+        include_str!("../vectors/traces/post-tokens.redis-raw.json"),
+        include_str!("../vectors/traces/placement-get-rps.redis-raw.json"),
+        include_str!("../vectors/traces/post-project-409-dberror.redis-raw.json"),
+    ] {
+        let stored: Vec<String> = serde_json::from_str(stored).unwrap();
+        let written: Vec<Record> =
+            stored.iter().rev().map(|record| Record::decode(record.as_bytes()).unwrap()).collect();
+        for batch in written.chunks(37) {
+            otlp.write(batch).await.unwrap();
+        }
+        otlp.flush().await.unwrap();
+        for reader in READERS {
+            let records = connect(reader, &backend).await.records(&written[0].base_id).await.unwrap();
+            assert_eq!(sorted(records.clone()), sorted(written.clone()), "{reader}");
+            assert_eq!(TraceTree::build(&records).points.len(), TraceTree::build(&written).points.len());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_base_id_that_is_no_uuid_is_one_trace() {
     let backend = Backend::start();

@@ -25,7 +25,7 @@ umask 077   # Erlang refuses a cookie that others can read
 server=/usr/lib/rabbitmq/bin/rabbitmq-server
 user=bench password=brokerpw
 
-[[ -x $server ]] && command -v epmd >/dev/null || install rabbitmq-server
+if [[ ! -x $server ]] || ! command -v epmd >/dev/null; then install rabbitmq-server; fi
 [[ -x $server ]] || die "no $server after installing rabbitmq-server"
 
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
@@ -83,7 +83,7 @@ log.console = true
 # Disks of test machines are full and fine.
 disk_free_limit.absolute = 1MB
 END
-: >"$dir/env.conf" >"$dir/plugins"
+: >"$dir/env.conf"
 printf '[].\n' >"$dir/plugins"
 
 # Erlang's port mapper would outlive the server; this one is ours and on our port.

@@ -139,7 +139,8 @@ impl MongoCollector {
 /// A record as a document. What BSON cannot hold (a key with a NUL, a number over 63 bits) is kept as
 /// the text of its JSON.
 fn document(record: &Record) -> Document {
-    serialize_to_document(record).unwrap_or_else(|_| {
+    let whole = serialize_to_document(record).ok().filter(|document| document.to_vec().is_ok());
+    whole.unwrap_or_else(|| {
         let mut info = Info::new();
         if let Some(host) = record.host() {
             info.insert("host".to_owned(), host.into());

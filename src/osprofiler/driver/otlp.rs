@@ -116,7 +116,7 @@ impl OtlpCollector {
 
 impl Open {
     /// The points that wait for too long, or are too many, other than those that ended.
-    fn overdue(&mut self, now: Instant, ended: &[Key]) -> Vec<Key> {
+    fn overdue(&self, now: Instant, ended: &[Key]) -> Vec<Key> {
         let ended: std::collections::HashSet<&Key> = ended.iter().collect();
         let mut waiting = self.starts.len();
         let mut overdue = Vec::new();

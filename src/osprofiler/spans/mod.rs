@@ -1,6 +1,6 @@
 //! Trace points as OpenTelemetry spans: the mapping of OSProfiler's own OTLP driver, both ways.
 //!
-//! [`write`] makes a span of a point's two records, [`read`] makes two records of any span, so that
+//! [`mod@write`] makes a span of a point's two records, [`read`] makes two records of any span, so that
 //! what Jaeger or Tempo keeps becomes the same tree as what redis keeps. [`meaning`] knows what
 //! attributes say; [`protobuf`], [`json`] and [`jaeger`] are the formats. Nothing here does I/O.
 //!

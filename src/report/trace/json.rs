@@ -39,7 +39,7 @@ pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result
     // Without its last brace.
     write!(out, "{},\n\"children\":[", &head[..head.len() - 1])?;
     let mut first = true;
-    for root in (0..tree.points.len()).filter(|&index| tree.points[index].depth % NESTING_MAX == 0) {
+    for root in (0..tree.points.len()).filter(|&index| tree.points[index].depth.is_multiple_of(NESTING_MAX)) {
         if !std::mem::take(&mut first) {
             write!(out, ",")?;
         }

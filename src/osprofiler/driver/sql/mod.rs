@@ -69,6 +69,15 @@ fn with_host(rest: &str) -> std::borrow::Cow<'_, str> {
     if authority.ends_with('@') { format!("{authority}localhost{tail}").into() } else { rest.into() }
 }
 
+/// A certificate or key that an option names; the databases' libraries say of a missing file only that
+/// some file is missing.
+fn file(path: &str) -> Result<&str, &'static str> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Ok(path),
+        _ => Err("the options for certificates and keys name readable PEM files"),
+    }
+}
+
 fn read(url: &str) -> Result<(Opening, &'static Dialect), &'static str> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     match kind(scheme) {

@@ -12,7 +12,7 @@ use url::Url;
 use super::super::Cause;
 use super::dialect::MYSQL;
 use super::engine::{self, Opening};
-use super::with_host;
+use super::{file, with_host};
 
 const FORM: &str = "write it as mysql://user:password@host[:port]/database, special characters as %XX";
 const SSL_MODE: &str = "ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
@@ -40,10 +40,10 @@ fn options(rest: &str) -> Result<MySqlConnectOptions, &'static str> {
             "ssl-mode" | "sslmode" => mode = Some(value.parse().map_err(|_| SSL_MODE)?),
             "ssl-ca" | "sslca" => {
                 ca = true;
-                options = options.ssl_ca(&*value);
+                options = options.ssl_ca(file(&value)?);
             }
-            "ssl-cert" | "sslcert" => options = options.ssl_client_cert(&*value),
-            "ssl-key" | "sslkey" => options = options.ssl_client_key(&*value),
+            "ssl-cert" | "sslcert" => options = options.ssl_client_cert(file(&value)?),
+            "ssl-key" | "sslkey" => options = options.ssl_client_key(file(&value)?),
             // As PyMySQL has it.
             "ssl-verify-cert" if is_true(&value) => mode = mode.or(Some(MySqlSslMode::VerifyCa)),
             "ssl-verify-identity" if is_true(&value) => mode = Some(MySqlSslMode::VerifyIdentity),
@@ -83,8 +83,8 @@ mod tests {
     fn connection_strings_are_read() {
         for (rest, expected) in [
             ("u:p%40%2Fw@h/d", "h:3306 u Some(\"d\") Preferred"),
-            ("u@h:1/d?charset=utf8&ssl_ca=/x", "h:1 u Some(\"d\") VerifyCa"),
-            ("u@h/d?ssl-mode=VERIFY_IDENTITY&ssl-ca=/x", "h:3306 u Some(\"d\") VerifyIdentity"),
+            ("u@h:1/d?charset=utf8&ssl_ca=/dev/null", "h:1 u Some(\"d\") VerifyCa"),
+            ("u@h/d?ssl-mode=VERIFY_IDENTITY&ssl-ca=/dev/null", "h:3306 u Some(\"d\") VerifyIdentity"),
             ("u@h/d?ssl_verify_identity=true", "h:3306 u Some(\"d\") VerifyIdentity"),
             ("u@/d?sslmode=disabled&unix_socket=/s", "localhost:3306 u Some(\"d\") Disabled"),
             ("u@h/d?ssl_mode=some", SSL_MODE),

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::dialect::POSTGRES;
 use super::engine::{self, Opening};
-use super::with_host;
+use super::{file, with_host};
 
 const FORM: &str = "write it as postgresql://user:password@host[:port]/database, special characters as %XX";
 const SSL_MODE: &str = "sslmode is disable, allow, prefer, require, verify-ca or verify-full";
@@ -35,10 +35,10 @@ fn options(rest: &str) -> Result<PgConnectOptions, &'static str> {
             "sslmode" | "ssl-mode" => mode = Some(value.parse().map_err(|_| SSL_MODE)?),
             "sslrootcert" | "ssl-root-cert" | "ssl-ca" => {
                 ca = true;
-                options = options.ssl_root_cert(&*value);
+                options = options.ssl_root_cert(file(&value)?);
             }
-            "sslcert" | "ssl-cert" => options = options.ssl_client_cert(&*value),
-            "sslkey" | "ssl-key" => options = options.ssl_client_key(&*value),
+            "sslcert" | "ssl-cert" => options = options.ssl_client_cert(file(&value)?),
+            "sslkey" | "ssl-key" => options = options.ssl_client_key(file(&value)?),
             "host" if value.starts_with('/') => options = options.socket(&*value),
             "host" | "hostaddr" => options = options.host(&value),
             "port" => options = options.port(value.parse().map_err(|_| FORM)?),
@@ -68,8 +68,8 @@ mod tests {
     fn connection_strings_are_read() {
         for (rest, expected) in [
             ("u:p%40%2Fw@h/d", "h:5432 u Some(\"d\") Prefer None"),
-            ("u@h:1/d?sslmode=verify-full&sslrootcert=/x", "h:1 u Some(\"d\") VerifyFull None"),
-            ("u@h/d?sslrootcert=/x&connect_timeout=3", "h:5432 u Some(\"d\") VerifyCa None"),
+            ("u@h:1/d?sslmode=verify-full&sslrootcert=/dev/null", "h:1 u Some(\"d\") VerifyFull None"),
+            ("u@h/d?sslrootcert=/dev/null&connect_timeout=3", "h:5432 u Some(\"d\") VerifyCa None"),
             ("u@/d?host=/run/pg&port=7", "x:7 u Some(\"d\") Prefer Some(\"/run/pg\")"),
             ("u@h?dbname=d", "h:5432 u Some(\"d\") Prefer None"),
             ("u@h/d?sslmode=some", SSL_MODE),
