@@ -9,7 +9,7 @@ use crate::collect::Fetched;
 use crate::osprofiler::report::TraceTree;
 use crate::report::{html, terminal};
 use crate::results::aggregate::Aggregate;
-use crate::results::choice::{self, Chosen, SLOW_MAX};
+use crate::results::choice::{self, Chosen};
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::{Outcome, Results, RunStatus, TraceState};
 use crate::results::trace::StoredTrace;
@@ -32,12 +32,8 @@ pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results)
 }
 
 /// The iterations whose traces tell most: slow, failed and typical ones.
-pub(super) fn choose(
-    directory: &RunDirectory,
-    aggregate: &Aggregate,
-    limit: usize,
-) -> Result<Vec<Chosen>, Stopped> {
-    choice::choose(aggregate, &directory.log(), limit)
+pub(super) fn choose(directory: &RunDirectory, aggregate: &Aggregate) -> Result<Vec<Chosen>, Stopped> {
+    choice::choose(aggregate, &directory.log())
         .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))
 }
 
@@ -149,7 +145,7 @@ pub(super) fn report(run_dir: &Path, quiet: bool) -> Result<Exit, Stopped> {
         return Err(Stopped::new(Exit::Input, text));
     }
     let (aggregate, mut results) = aggregate(&directory)?;
-    let chosen = choose(&directory, &aggregate, SLOW_MAX)?;
+    let chosen = choose(&directory, &aggregate)?;
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let stored = chosen.iter().filter_map(|chosen| {
         let trace = directory.stored_trace(ids.base_id(chosen.sample.workload, chosen.sample.number))?;

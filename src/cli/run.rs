@@ -30,7 +30,7 @@ use crate::plan::deployment::Auth;
 use crate::plan::scenario::{BUILT_IN, Options};
 use crate::plan::{Plan, deployment::Deployment};
 use crate::report::metrics::RunFacts;
-use crate::results::choice::{Chosen, SLOW_MAX};
+use crate::results::choice::Chosen;
 use crate::results::directory::RunDirectory;
 use crate::results::header::{End, Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
@@ -43,8 +43,6 @@ use super::progress::Shown;
 use super::{RunArguments, files, finish};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-/// How long services may take to write the last points of a trace.
-const SETTLE: Duration = Duration::from_secs(5);
 /// Points of iterations that ended within this time may still be under way.
 const RECENT_NS: u64 = 2_000_000_000;
 
@@ -378,6 +376,7 @@ impl Run<'_> {
                 cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
                 workers: self.workers,
             },
+            traces_wanted: (plan.traces.slow, plan.traces.others),
             notes: plan.warnings.clone(),
             workloads: workloads.collect(),
         }
@@ -402,18 +401,20 @@ impl Run<'_> {
         shown.say(&format!("fetching {} traces: slow, failed and typical iterations", wanted.len()));
         let stopping = stop.is_stopping();
         let enough = async { if stopping { std::future::pending().await } else { stop.stopping().await } };
-        self.runtime.block_on(collect::fetch(connection, &wanted, SETTLE, enough, |_| {}))
+        self.runtime.block_on(collect::fetch(connection, &wanted, self.plan.traces.settle, enough, |_| {}))
     }
 
     /// Results, traces, causes, verdict, report.
     fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
         let mut traces = Vec::new();
-        if let (Some(connection), false) = (self.collector(), aggregate.slowest.is_empty()) {
+        if let (Some(connection), false) =
+            (self.collector(), aggregate.slowest.is_empty() || self.plan.traces.slow == 0)
+        {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
-            let chosen = finish::choose(&self.directory, &aggregate, SLOW_MAX)?;
+            let chosen = finish::choose(&self.directory, &aggregate)?;
             let fetched = self.fetch(connection, &chosen, stop, shown);
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }

@@ -22,6 +22,8 @@ pub struct Scenario {
     pub variables: Option<BTreeMap<String, Variable>>,
     /// False switches profiling off for this scenario.
     pub profile: Option<bool>,
+    /// Which traces are fetched after the load.
+    pub trace: Option<Trace>,
     /// The longest that the whole run may take; it is stopped gracefully then.
     pub timeout: Option<DurationText>,
     /// How long running iterations may go on after a stop (default 30s).
@@ -46,6 +48,41 @@ pub struct Scenario {
     pub iteration: Option<Vec<Step>>,
     /// When the run counts as good.
     pub sla: Option<Sla>,
+}
+
+/// Which traces are fetched after the load, and how long services may take to report.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// `slow` (the default): of the slowest 5 % of iterations, as many typical ones, and some of the failed; `all`: of
+    /// further iterations too, up to the limit; `none`.
+    pub fetch: Option<Fetch>,
+    /// How many slow iterations of the run, and with `all` how many others (default 200).
+    #[schemars(range(min = 1, max = 10_000))]
+    pub limit: Option<u32>,
+    /// How long to wait for points that are still under way (default 5s).
+    pub settle: Option<DurationText>,
+}
+
+/// Whose traces are fetched.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Fetch {
+    /// Slow, typical and failed iterations.
+    Slow,
+    /// Others too.
+    All,
+    /// None.
+    None,
+}
+
+impl JsonSchema for Fetch {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Fetch".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["slow", "all", "none"] })
+    }
 }
 
 /// How the requests use HTTP: connections, redirects, compression, limits.

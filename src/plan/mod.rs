@@ -53,12 +53,25 @@ pub struct Plan {
     pub parallel: bool,
     /// Actions after the load.
     pub teardown: Vec<Step>,
+    /// Which traces are fetched after the load.
+    pub traces: Traces,
     /// The longest that the whole run may take.
     pub timeout: Option<Duration>,
     /// How long running iterations may go on after a stop.
     pub graceful_stop: Duration,
     /// What a reader of the results must know.
     pub warnings: Vec<String>,
+}
+
+/// Which traces are fetched after the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// How many slow iterations of the run; as many typical ones. 0 fetches nothing.
+    pub slow: u32,
+    /// How many others.
+    pub others: u32,
+    /// How long services may take to write the last points of a trace.
+    pub settle: Duration,
 }
 
 /// One load.

@@ -18,13 +18,15 @@ use super::deployment::{Auth, Deployment, at, first_key, item, key_span};
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
-use super::{Plan, Workload};
+use super::{Plan, Traces, Workload};
 
 /// Variables that every template can use.
 pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
 
 /// How long running iterations may go on after a stop, unless the scenario says otherwise.
 const GRACEFUL_STOP: Duration = Duration::from_secs(30);
+const TRACES_LIMIT: u32 = 200;
+const SETTLE: Duration = Duration::from_secs(5);
 const WORKLOADS_MAX: usize = 1000;
 const ACTIONS_MAX: usize = 1000;
 
@@ -86,10 +88,21 @@ pub fn build(
         workloads,
         parallel: value.parallel.unwrap_or(false),
         teardown,
+        traces: traces(value.trace.unwrap_or_default()),
         timeout: value.timeout.map(|timeout| timeout.0),
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
         warnings,
     })
+}
+
+fn traces(written: config::Trace) -> Traces {
+    let limit = written.limit.unwrap_or(TRACES_LIMIT);
+    let (slow, others) = match written.fetch.unwrap_or(config::Fetch::Slow) {
+        config::Fetch::None => (0, 0),
+        config::Fetch::Slow => (limit, 0),
+        config::Fetch::All => (limit, limit),
+    };
+    Traces { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
 }
 
 /// The faults that can be found in a scenario although its deployment cannot be read: all but those

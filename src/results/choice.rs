@@ -15,8 +15,6 @@ use crate::measure::sample::{Ended, IterationSample};
 
 /// Time slices within which slow and typical iterations are matched.
 const SLICES: usize = 20;
-/// Slow iterations whose traces are fetched at most, and as many typical ones.
-pub const SLOW_MAX: usize = 200;
 /// Failed iterations that are fetched at most.
 const FAILED_MAX: usize = 50;
 
@@ -29,8 +27,8 @@ pub enum Side {
     Typical,
     /// It ended with a fault.
     Failed,
-    /// Only one of the slowest: with too few iterations for percentiles.
-    Slowest,
+    /// None of these.
+    Other,
 }
 
 /// An iteration whose trace is to be fetched.
@@ -44,13 +42,18 @@ pub struct Chosen {
     pub top: bool,
 }
 
-/// Chooses at most `limit` slow iterations, as many typical ones, and some of the failed. The slowest of the
-/// run are always among them.
+/// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
+/// it wants those. The slowest of the run are always among them, unless nothing is wanted.
 ///
 /// # Errors
 /// The log cannot be read again.
-pub fn choose(aggregate: &Aggregate, log: &Path, limit: usize) -> Result<Vec<Chosen>, AggregateError> {
+pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, AggregateError> {
     let mut random = fastrand::Rng::with_seed(aggregate.header.id_seed.as_u64_pair().0);
+    let (slow, others) = aggregate.header.traces_wanted;
+    if slow == 0 {
+        return Ok(Vec::new());
+    }
+    let (limit, mut others) = (slow as usize, Reservoir::new(others as usize));
     let per_workload = limit.div_ceil(aggregate.workloads.len().max(1));
     let mut groups: Vec<Group> = aggregate
         .workloads
@@ -75,16 +78,21 @@ pub fn choose(aggregate: &Aggregate, log: &Path, limit: usize) -> Result<Vec<Cho
             for row in rows.iter() {
                 if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
                     group.offer(row, &mut random);
+                    if row.head.ended.is_measured() && !row.head.warm_up {
+                        others.offer(row, &mut random);
+                    }
                 }
             }
         }
     }
     let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
-    let known: HashSet<(u16, u64)> =
+    let mut known: HashSet<(u16, u64)> =
         chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
-    let slowest =
-        aggregate.slowest.iter().filter(|sample| !known.contains(&(sample.workload, sample.number)));
-    chosen.extend(slowest.map(|sample| Chosen { sample: sample.clone(), side: Side::Slowest, top: false }));
+    for sample in aggregate.slowest.iter().chain(&others.kept) {
+        if known.insert((sample.workload, sample.number)) {
+            chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false });
+        }
+    }
     Ok(chosen)
 }
 

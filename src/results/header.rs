@@ -29,6 +29,9 @@ pub struct Header {
     pub collector: Option<String>,
     /// The machine that made the load.
     pub environment: Environment,
+    /// How many slow iterations' traces were to be fetched, and how many others'.
+    #[serde(default)]
+    pub traces_wanted: (u32, u32),
     /// What a reader must know.
     pub notes: Vec<String>,
     /// The workloads, in the scenario's order.
