@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+#[cfg(any(feature = "messaging", feature = "mongodb"))]
 use std::time::{Duration, Instant};
 
 use bench::osprofiler::record::{Info, Record, START_SUFFIX};
