@@ -68,7 +68,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn shift(calls: &[((i64, i64), (i64, i64))]) -> Shift {
+    type Interval = (i64, i64);
+
+    fn shift(calls: &[(Interval, Interval)]) -> Shift {
         let mut bounds = Bounds::default();
         calls.iter().for_each(|&(caller, call)| bounds.note(caller, call));
         bounds.shift()

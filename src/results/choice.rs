@@ -128,7 +128,6 @@ impl Group {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "less than SLICES")]
     fn slice(&self, start_ns: u64) -> usize {
         let since_ns = u128::from(start_ns.saturating_sub(self.first_ns));
         ((since_ns * SLICES as u128 / u128::from(self.length_ns)) as usize).min(SLICES - 1)
