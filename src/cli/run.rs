@@ -386,7 +386,7 @@ impl Run<'_> {
     fn collector(&self) -> Option<&Secret> {
         let connection = self.plan.deployment.connection_string.as_ref();
         connection.filter(|connection| {
-            self.plan.profiling_off.is_none() && Collector::supports(connection.expose())
+            self.plan.profiling_off.is_none() && Collector::reads(connection.expose()).is_ok()
         })
     }
 

@@ -16,6 +16,16 @@ use super::record::Record;
 /// Python fails to print such a report.
 pub const REPORT_DEPTH_MAX: usize = 256;
 
+/// Of what kind of collector the report is: they differ in what they keep of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportStyle {
+    /// Whole records, newest first: redis and most others.
+    #[default]
+    Records,
+    /// Rows of a table, oldest first, whose payload is `info` alone: the SQLAlchemy driver.
+    Rows,
+}
+
 struct Node<'a> {
     trace_id: &'a str,
     parent_id: &'a str,
@@ -29,7 +39,13 @@ struct Node<'a> {
 /// Points in a cycle are left out, as there, and records without a readable timestamp.
 #[must_use]
 pub fn compat_report(records: &[Record]) -> Value {
-    let (mut nodes, times) = collect(records);
+    compat_report_as(records, ReportStyle::Records)
+}
+
+/// The same for a kind of collector.
+#[must_use]
+pub fn compat_report_as(records: &[Record], style: ReportStyle) -> Value {
+    let (mut nodes, times) = collect(records, style);
     let mut stats: Map<String, Value> = Map::new();
     for node in &mut nodes {
         let started = node.started_us.or(node.finished_us).unwrap_or_default();
@@ -69,19 +85,26 @@ impl Times {
     }
 }
 
-fn collect(records: &[Record]) -> (Vec<Node<'_>>, Times) {
+fn collect(records: &[Record], style: ReportStyle) -> (Vec<Node<'_>>, Times) {
     let mut times = Times::default();
     let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut nodes: Vec<Node<'_>> = Vec::new();
-    // OSProfiler reads the newest record first, and its report's order follows from that.
-    for record in records.iter().rev() {
+    // The report's order follows from the order in which OSProfiler reads.
+    let ordered: Box<dyn Iterator<Item = &Record>> = match style {
+        ReportStyle::Records => Box::new(records.iter().rev()),
+        ReportStyle::Rows => Box::new(records.iter()),
+    };
+    for record in ordered {
         let Some(time) = record.timestamp_us() else { continue };
         let index = *indices.entry(record.trace_id.as_str()).or_insert(nodes.len());
         if index == nodes.len() {
             nodes.push(new_node(record));
         }
         let node = &mut nodes[index];
-        let payload = serde_json::to_value(record).unwrap_or_default();
+        let payload = match style {
+            ReportStyle::Records => serde_json::to_value(record).unwrap_or_default(),
+            ReportStyle::Rows => json!({"info": record.info}),
+        };
         node.info.insert(format!("meta.raw_payload.{}", record.name), payload);
         // The place of the two times in the key order is taken now, their values come later.
         if record.name.ends_with("stop") {

@@ -468,11 +468,9 @@ impl<'a> Resolver<'a> {
     fn connection(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
         let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
-        if !Collector::supports(&connection) {
-            let kind = connection.split_once("://").map_or("no scheme", |(scheme, _)| scheme);
-            self.unread_collector = Some(format!(
-                "bench cannot read collectors of the kind `{kind}` (only redis:// and sqlite://): trace ids are recorded, traces are not fetched"
-            ));
+        if let Err(error) = Collector::reads(&connection) {
+            self.unread_collector =
+                Some(format!("trace ids are recorded and no trace is fetched: failed to {}", error.chain()));
         }
         Some(Secret::new(connection))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::base::secret::Secret;
-use bench::osprofiler::compat::compat_report;
+use bench::osprofiler::compat::{ReportStyle, compat_report_as};
 use bench::osprofiler::driver::{Collector, DriverError, TRACE_RECORDS_MAX, TraceQuery, TraceSummary};
 use bench::osprofiler::notifier::{Notifier, QueueNotifier};
 use bench::osprofiler::record::{Identity, Record};
@@ -108,7 +108,8 @@ fn comparable(report: &Value) -> Value {
 
 #[track_caller]
 fn assert_same_report(peer: &mut Peer, url: &str, base_id: &str, records: &[Record], exactly: bool) {
-    let ours = compat_report(records);
+    let style = if url.starts_with("redis") { ReportStyle::Records } else { ReportStyle::Rows };
+    let ours = compat_report_as(records, style);
     let theirs = peer.ask(&json!({"op": "report", "connection_string": url, "base_id": base_id}));
     assert!(theirs["children"].as_array().is_some_and(|children| !children.is_empty()), "{theirs}");
     assert_eq!(comparable(&ours), comparable(&theirs), "{url}");
@@ -175,7 +176,7 @@ async fn check_store(peer: &mut Peer, url: &str, theirs: &str, exactly: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_mariadb_holds_the_same_traces_for_python_and_rust() {
     let (Some(url), Some(mut peer)) = (store("BENCH_TEST_MYSQL_URL"), peer()) else { return };
-    check_store(&mut peer, &url, &url, false).await;
+    check_store(&mut peer, &url, &url, true).await;
     for scheme in ["mysql://", "mysql+mysqldb://", "mariadb://"] {
         connect(&url.replace("mysql+pymysql://", scheme)).await;
     }
@@ -184,7 +185,7 @@ async fn real_mariadb_holds_the_same_traces_for_python_and_rust() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgresql_holds_the_same_traces_for_python_and_rust() {
     let (Some(url), Some(mut peer)) = (store("BENCH_TEST_POSTGRES_URL"), peer()) else { return };
-    check_store(&mut peer, &url, &url, false).await;
+    check_store(&mut peer, &url, &url, true).await;
     for scheme in ["postgresql://", "postgres://", "postgresql+asyncpg://"] {
         connect(&url.replace("postgresql+psycopg2://", scheme)).await;
     }
@@ -196,7 +197,7 @@ async fn real_sqlalchemy_reads_and_writes_our_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("traces.db");
     let path = path.to_str().unwrap();
-    check_store(&mut peer, &format!("sqlite://{path}"), &format!("sqlite:///{path}"), false).await;
+    check_store(&mut peer, &format!("sqlite://{path}"), &format!("sqlite:///{path}"), true).await;
     // The form with four slashes is the same file.
     let traces = connect(&format!("sqlite:///{path}")).await.list(&ALL).await.unwrap();
     assert_eq!(traces.len(), 4);
@@ -207,7 +208,7 @@ async fn real_sqlalchemy_reads_and_writes_our_sqlite() {
     let collector = connect(&format!("sqlite://{ours}")).await;
     let base_id = written_by_us(&collector, true).await;
     let records = collector.records(&base_id).await.unwrap();
-    assert_same_report(&mut peer, &format!("sqlite:///{ours}"), &base_id, &records, false);
+    assert_same_report(&mut peer, &format!("sqlite:///{ours}"), &base_id, &records, true);
     let added = written_by_python(&mut peer, &format!("sqlite:///{ours}"), &json!({}));
     assert_eq!(collector.records(&added).await.unwrap().len(), 11);
 }

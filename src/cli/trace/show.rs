@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use crate::cli::exit::{Exit, Stopped};
-use crate::osprofiler::compat::{compat_report, write_as_python};
+use crate::osprofiler::compat::{compat_report_as, write_as_python};
 use crate::osprofiler::report::TraceTree;
 use crate::report::html;
 use crate::report::trace::text::Look;
@@ -58,7 +58,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, Stopped> {
     };
     let (base_id, path) = (trace.base_id.as_str(), arguments.output.as_deref());
     if arguments.compat {
-        let report = compat_report(&trace.records);
+        let report = compat_report_as(&trace.records, trace.style);
         output(path, |out| write_as_python(&report, out))?;
         return Ok(Exit::Ok);
     }

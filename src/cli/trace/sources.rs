@@ -157,7 +157,8 @@ impl SourceArguments {
                 let text = format!("error: {} has no trace {id}; {reasons}", collector.target());
                 return Err(Stopped::new(Exit::Failed, text));
             }
-            traces.push(TraceRecords { base_id: id.clone(), records });
+            let style = collector.report_style();
+            traces.push(TraceRecords { base_id: id.clone(), records, style });
         }
         Ok(traces)
     }

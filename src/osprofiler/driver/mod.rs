@@ -36,6 +36,7 @@ use self::otlp::OtlpCollector;
 use self::redis::RedisCollector;
 use self::sql::SqlCollector;
 use self::tempo::TempoCollector;
+use super::compat::ReportStyle;
 use super::record::{Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 use crate::base::secret::{Secret, redacted_url};
 
@@ -68,6 +69,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// Writes what waits inside of the driver, before it ends.
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
+    }
+    /// How OSProfiler's own report of such a collector looks.
+    fn report_style(&self) -> ReportStyle {
+        ReportStyle::Records
     }
     /// The collector's URL without user, password and query.
     fn target(&self) -> &str;
@@ -269,27 +274,35 @@ impl Collector {
         Self { driver }
     }
 
-    /// True when [`Collector::connect`] knows the kind of collector.
-    #[must_use]
-    pub fn supports(connection: &str) -> bool {
-        let Some((scheme, _)) = connection.split_once("://") else { return false };
-        ElasticsearchCollector::handles(scheme)
-            || RedisCollector::handles(scheme)
-            || SqlCollector::handles(scheme)
-            || matches!(
-                scheme,
-                "file"
-                    | "jaeger"
-                    | "jaeger+https"
-                    | "messaging"
-                    | "messaging+amqps"
-                    | "mongodb"
-                    | "mongodb+srv"
-                    | "otlp"
-                    | "otlps"
-                    | "tempo"
-                    | "tempo+https"
-            )
+    /// Whether this build can read traces from the kind of collector that a connection string names.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub fn reads(connection: &str) -> Result<(), DriverError> {
+        let Some((scheme, _)) = connection.split_once("://") else {
+            return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() });
+        };
+        match scheme {
+            #[cfg(not(feature = "messaging"))]
+            "messaging" | "messaging+amqps" => Err(not_built(scheme, "messaging")),
+            #[cfg(not(feature = "mongodb"))]
+            "mongodb" | "mongodb+srv" => Err(not_built(scheme, "mongodb")),
+            "otlp" | "otlps" => Err(DriverError::NotOffered {
+                action: "read from",
+                target: redacted_url(connection),
+                reason: "OTLP only takes spans in; name the query API of what stores them: jaeger://HOST or tempo://HOST",
+            }),
+            "file" | "jaeger" | "jaeger+https" | "messaging" | "messaging+amqps" | "mongodb" | "mongodb+srv"
+            | "tempo" | "tempo+https" => Ok(()),
+            scheme
+                if ElasticsearchCollector::handles(scheme)
+                    || RedisCollector::handles(scheme)
+                    || SqlCollector::handles(scheme) =>
+            {
+                Ok(())
+            }
+            scheme => Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
+        }
     }
 
     /// Stores records. After an error, some of them may be stored.
@@ -334,6 +347,12 @@ impl Collector {
     /// As [`Collector::write`].
     pub async fn flush(&self) -> Result<(), DriverError> {
         self.driver.flush().await
+    }
+
+    /// How OSProfiler's own report of such a collector looks.
+    #[must_use]
+    pub fn report_style(&self) -> ReportStyle {
+        self.driver.report_style()
     }
 
     /// The collector's URL without user, password and query.

@@ -30,6 +30,7 @@ use super::{
     Answer, CONNECT_TIMEOUT, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
     TraceSummary, answer,
 };
+use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::record::Record;
 
 /// Rows for each statement: 9 values each, well below SQLite's limit of 32,766.
@@ -185,6 +186,10 @@ impl Driver for SqlCollector {
 
     fn probe(&self) -> Answer<'_, ()> {
         Box::pin(self.probe())
+    }
+
+    fn report_style(&self) -> ReportStyle {
+        ReportStyle::Rows
     }
 
     fn target(&self) -> &str {
