@@ -56,7 +56,9 @@ pub(super) fn explain(
         };
         let failure = aggregate.failures.get(&sample.error);
         let mut records = client_points::records(&aggregate.header, sample, failure);
-        records.extend(services.iter().cloned());
+        let mut linked = services.clone();
+        client_points::link(&mut linked, &records);
+        records.extend(linked);
         let tree = (!services.is_empty()).then(|| TraceTree::build(&records));
         compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree });
         let trace = StoredTrace::new(id, records);

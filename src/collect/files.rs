@@ -12,8 +12,8 @@ use std::path::Path;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::compat::ReportStyle;
+use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
 use crate::osprofiler::record::{Info, RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
@@ -130,7 +130,11 @@ impl Gathered {
     fn add(&mut self, record: Record) {
         let traces = &mut self.loaded.traces;
         let place = *self.places.entry(record.base_id.clone()).or_insert_with(|| {
-            traces.push(TraceRecords { base_id: record.base_id.clone(), records: Vec::new(), style: ReportStyle::Records });
+            traces.push(TraceRecords {
+                base_id: record.base_id.clone(),
+                records: Vec::new(),
+                style: ReportStyle::Records,
+            });
             traces.len() - 1
         });
         let records = &mut traces[place].records;

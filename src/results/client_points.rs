@@ -5,10 +5,13 @@
 //! which is the services' time and what lies between. An action's id is what the services got for a parent, so
 //! one tree runs from the user to the last statement. Nothing here may ask a clock.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::header::Header;
-use crate::base::ids::IdSpace;
+use crate::base::ids::{IdSpace, span_id};
 use crate::measure::errors::Failure;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
@@ -56,6 +59,21 @@ pub fn records(header: &Header, sample: &IterationSample, failure: Option<&Failu
         client.phases(place, action, start_ns, &id);
     }
     client.records
+}
+
+/// Links services' points to the client's where a collector kept the low 64 bits of ids only, as storages of spans do
+/// with what OSProfiler's own OTLP driver sends.
+pub fn link(services: &mut [Record], client: &[Record]) {
+    let short = |id: &str| id.parse::<Uuid>().ok().map(|id| format!("{:016x}", span_id(id)));
+    let known: HashMap<String, &str> = client
+        .iter()
+        .filter_map(|record| Some((short(&record.trace_id)?, record.trace_id.as_str())))
+        .collect();
+    for record in services {
+        if let Some(id) = known.get(&record.parent_id) {
+            record.parent_id = (*id).to_owned();
+        }
+    }
 }
 
 fn stop_info(action: &ActionSample) -> Value {
@@ -138,5 +156,33 @@ impl<'a> Client<'a> {
         };
         record(START_SUFFIX, time_ns.0, Some(info));
         record(STOP_SUFFIX, time_ns.1, stop);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, parent: &str) -> Record {
+        Record {
+            name: "a-start".into(),
+            base_id: "b".into(),
+            trace_id: id.into(),
+            parent_id: parent.into(),
+            timestamp: "2026-11-20T22:52:01.123456".into(),
+            info: Info::new(),
+            project: None,
+            service: None,
+        }
+    }
+
+    #[test]
+    fn short_ids_of_parents_become_whole() {
+        let id = "3fa85f64-5717-4562-b3fc-2c963f66afa6";
+        let client = [record(id, "b")];
+        let mut services =
+            [record("s", "b3fc2c963f66afa6"), record("t", id), record("u", "b3fc2c963f66afa7")];
+        link(&mut services, &client);
+        assert_eq!(services.map(|record| record.parent_id), [id, id, "b3fc2c963f66afa7"]);
     }
 }

@@ -292,8 +292,8 @@ impl Collector {
                 target: redacted_url(connection),
                 reason: "OTLP only takes spans in; name the query API of what stores them: jaeger://HOST or tempo://HOST",
             }),
-            "file" | "jaeger" | "jaeger+https" | "messaging" | "messaging+amqps" | "mongodb" | "mongodb+srv"
-            | "tempo" | "tempo+https" => Ok(()),
+            "file" | "jaeger" | "jaeger+https" | "messaging" | "messaging+amqps" | "mongodb"
+            | "mongodb+srv" | "tempo" | "tempo+https" => Ok(()),
             scheme
                 if ElasticsearchCollector::handles(scheme)
                     || RedisCollector::handles(scheme)
