@@ -201,7 +201,7 @@ pub fn kind_name(kind: &ComparedKind) -> String {
 }
 
 fn share(kind: &ComparedKind) -> String {
-    format!("{:.0} % (at least {:.0} %)", kind.share * 100.0, (kind.share_low * 100.0).max(0.0))
+    format!("{:.0} %, at least {:.0} %", kind.share * 100.0, (kind.share_low * 100.0).max(0.0))
 }
 
 fn why(kind: &ComparedKind) -> String {
@@ -209,8 +209,12 @@ fn why(kind: &ComparedKind) -> String {
         if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
     };
     if kind.more_calls_ms > kind.slower_calls_ms {
-        let times = calls(kind.slow_calls);
-        return format!("it is called {times} times instead of {}", calls(kind.typical_calls));
+        let times = |number: f64| match calls(number).as_str() {
+            "0" => "not at all".to_owned(),
+            "1" => "once".to_owned(),
+            number => format!("{number} times"),
+        };
+        return format!("it is called {} instead of {}", times(kind.slow_calls), times(kind.typical_calls));
     }
     let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
     let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
@@ -290,5 +294,73 @@ mod tests {
             "The slowest iteration spent most time outside the traced services (network): 80.0 ms, \
              87 % of the iteration (medians)."
         );
+    }
+
+    fn kind(name: &str, share: f64, guilty: bool) -> ComparedKind {
+        ComparedKind {
+            service: "keystone/public".into(),
+            name: name.into(),
+            detail: "SELECT ?".into(),
+            parent: "wsgi GET /v3/users".into(),
+            outside: false,
+            delta_ms: 812.0 * share,
+            share,
+            share_low: share - 0.13,
+            share_high: share + 0.1,
+            slow_calls: 40.0,
+            typical_calls: 2.0,
+            more_calls_ms: 800.0 * share,
+            slower_calls_ms: 12.0 * share,
+            effect: 0.9,
+            exceeding: 0.9,
+            guilty,
+            worst_trace_id: None,
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_a_sentence() {
+        let mut seen = Comparison {
+            slow_percent: 1,
+            slow: 20,
+            typical: 40,
+            left_out: 0,
+            slow_ms: 900.0,
+            typical_ms: 88.0,
+            no_finding: None,
+            kinds: vec![kind("db", 0.71, true), kind("rpc", 0.2, false)],
+            clocks_moved: 0,
+            clocks_inconsistent: 0,
+        };
+        let head = "The slowest 1 % of iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on the mean); ";
+        let db = "db SELECT ? in keystone/public under wsgi GET /v3/users";
+        let said = |seen: &Comparison| comparison(seen).replace(head, "… ").replace(db, "DB");
+        assert_eq!(
+            said(&seen),
+            "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2 times."
+        );
+        let first = &mut seen.kinds[0];
+        (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
+            (1.0, 1.0, 0.0, 576.5);
+        assert_eq!(said(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
+        seen.kinds[0].guilty = false;
+        for (reason, expected) in [
+            (NoFinding::Unclear, "… nothing stands out. Most of it lies in DB (71 %, at least 58 %)."),
+            (
+                NoFinding::FewTraces,
+                "… too few traces to say why for certain (20 slow, 40 typical). Most of it lies in DB (71 %, at least 58 %).",
+            ),
+            (
+                NoFinding::Incomplete,
+                "… too many traces lack points to say why for certain. Most of it lies in DB (71 %, at least 58 %).",
+            ),
+            (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
+        ] {
+            seen.no_finding = Some(reason);
+            assert_eq!(said(&seen), expected);
+        }
+        let mut outside = kind("action", 0.5, true);
+        (outside.outside, outside.detail) = (true, "list".into());
+        assert_eq!(kind_name(&outside), "the time outside the traced services in action list");
     }
 }
