@@ -37,7 +37,15 @@ pub fn redacted_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "***".to_owned();
     };
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    // What stands before :// in a string that is no URL may be a password as well.
+    if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-')) {
+        return "***".to_owned();
+    }
+    let (rest, query) = rest.find(['?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+    // A password with an unescaped question mark would put its end, and the @, into the query.
+    if query.contains('@') {
+        return format!("{scheme}://***");
+    }
     let (authority, path) = rest.split_once('/').map_or((rest, None), |(a, p)| (a, Some(p)));
     // The last @ ends the user info, even where a password holds another one.
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -67,6 +75,10 @@ mod tests {
             ("mysql+pymysql://root:pw@db/prof", "mysql+pymysql://db/prof"),
             ("redis://user:pa/ss@host", "redis://***"),
             ("no url at all", "***"),
+            ("redis://:top#secret@h", "redis://***"),
+            ("mysql://u:top?secret@h/d", "mysql://***"),
+            ("redis://h/0?ssl_cert_reqs=none", "redis://h/0"),
+            ("foo:secret@h://x", "***"),
         ] {
             assert_eq!(redacted_url(url), expected);
         }

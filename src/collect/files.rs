@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
+use serde::Deserialize as _;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -18,7 +19,12 @@ use crate::osprofiler::profile_log::{self, LineError};
 use crate::osprofiler::record::{Info, RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
 /// Larger JSON files are refused. A log may have any size.
-pub const JSON_BYTES_MAX: u64 = 256 * 1024 * 1024;
+pub const JSON_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Deeper JSON is refused; a point takes two levels.
+const DEPTH_MAX: usize = 2_000;
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+/// Ids that are kept to say what else there is.
+const OTHERS_MAX: usize = 20;
 
 /// The records of one trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +48,8 @@ pub struct Loaded {
     pub first_malformed: Option<String>,
     /// Records beyond [`TRACE_RECORDS_MAX`] in one trace, which are left out.
     pub left_out: u64,
+    /// Some ids of traces that were not asked for.
+    pub others: Vec<String>,
 }
 
 /// What kind of file it is.
@@ -60,7 +68,7 @@ pub enum FileError {
     #[error("read it: {0}")]
     Read(#[from] io::Error),
     /// Over the limit.
-    #[error("read it: it is longer than 256 MiB; split it by trace")]
+    #[error("read it: it is longer than 64 MiB; split it by trace, or write records a line each")]
     TooLarge,
     /// No JSON.
     #[error("read its JSON: {0}")]
@@ -73,44 +81,44 @@ pub enum FileError {
     Unknown,
 }
 
-/// Says what kind of file it is, by its first character.
+/// An open file, or a pipe: it is opened and read once only.
+pub struct Opened {
+    /// What it holds, by its first character.
+    pub kind: Kind,
+    /// All of it.
+    pub reader: Box<dyn BufRead>,
+}
+
+/// Opens a file and looks at its beginning.
 ///
 /// # Errors
 /// It cannot be read.
-pub fn kind(path: &Path) -> io::Result<Kind> {
+pub fn open(path: &Path) -> io::Result<Opened> {
     let mut reader = BufReader::new(File::open(path)?);
-    loop {
-        let text = reader.fill_buf()?;
-        if text.is_empty() {
-            return Ok(Kind::Log);
-        }
-        match text.iter().find(|byte| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte)) {
-            Some(b'{' | b'[') => return Ok(Kind::Json),
-            Some(_) => return Ok(Kind::Log),
-            None => {
-                let read = text.len();
-                reader.consume(read);
-            }
-        }
-    }
+    let begins = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
+    let kind = match reader.fill_buf()?.iter().find(begins) {
+        Some(b'{' | b'[') => Kind::Json,
+        _ => Kind::Log,
+    };
+    Ok(Opened { kind, reader: Box::new(reader) })
 }
 
-/// Reads all traces of a file.
+/// Reads the traces of a file: all, or those whose ids begin with one of `ids`.
 ///
 /// # Errors
 /// It cannot be read, is too large, or holds no trace.
-pub fn load(path: &Path) -> Result<Loaded, FileError> {
-    let mut gathered = Gathered::default();
-    match kind(path)? {
-        Kind::Log => profile_log::each_line(BufReader::new(File::open(path)?), |number, line| match line {
+pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
+    let mut gathered = Gathered { ids, ..Gathered::default() };
+    let Opened { kind, reader } = opened;
+    match kind {
+        Kind::Log => profile_log::each_line(reader, |number, line| match line {
             Ok(line) => gathered.add(line.record()),
             Err(LineError::Blank) => {}
             Err(error) => gathered.reject(|| format!("line {number} {error}")),
         })?,
         Kind::Json => {
-            let file = File::open(path)?;
             let mut text = Vec::new();
-            file.take(JSON_BYTES_MAX + 1).read_to_end(&mut text)?;
+            reader.take(JSON_BYTES_MAX + 1).read_to_end(&mut text)?;
             if text.len() as u64 > JSON_BYTES_MAX {
                 return Err(FileError::TooLarge);
             }
@@ -121,13 +129,20 @@ pub fn load(path: &Path) -> Result<Loaded, FileError> {
 }
 
 #[derive(Default)]
-struct Gathered {
+struct Gathered<'a> {
     loaded: Loaded,
     places: HashMap<String, usize>,
+    ids: &'a [String],
 }
 
-impl Gathered {
+impl Gathered<'_> {
     fn add(&mut self, record: Record) {
+        if !self.ids.is_empty() && !self.ids.iter().any(|id| record.base_id.starts_with(id.as_str())) {
+            if self.loaded.others.len() < OTHERS_MAX && !self.loaded.others.contains(&record.base_id) {
+                self.loaded.others.push(record.base_id);
+            }
+            return;
+        }
         let traces = &mut self.loaded.traces;
         let place = *self.places.entry(record.base_id.clone()).or_insert_with(|| {
             traces.push(TraceRecords {
@@ -164,8 +179,8 @@ impl Gathered {
     }
 }
 
-fn json(text: &[u8], gathered: &mut Gathered) -> Result<(), FileError> {
-    let document: Value = match serde_json::from_slice(text) {
+fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
+    let document: Value = match deep(text) {
         Ok(document) => document,
         // Several objects, a line each, are no document.
         Err(error) if error.line() > 1 && text.starts_with(b"{\"") => return lines(text, gathered, error),
@@ -205,7 +220,44 @@ fn json(text: &[u8], gathered: &mut Gathered) -> Result<(), FileError> {
     Ok(())
 }
 
-fn lines(text: &[u8], gathered: &mut Gathered, first: serde_json::Error) -> Result<(), FileError> {
+/// Reads JSON that nests deeper than the 128 levels that serde_json allows by itself: OSProfiler's own reports do.
+/// On a thread of its own, whose stack is known to be deep enough for [`DEPTH_MAX`].
+fn deep(text: &[u8]) -> serde_json::Result<Value> {
+    let read = || {
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        if depth(text) <= DEPTH_MAX {
+            deserializer.disable_recursion_limit();
+        }
+        let value = Value::deserialize(&mut deserializer)?;
+        deserializer.end().map(|()| value)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, read);
+        let read = thread.map_err(serde_json::Error::io)?.join();
+        read.unwrap_or_else(|_| Err(serde_json::Error::io(io::Error::other("the reader ended unexpectedly"))))
+    })
+}
+
+/// How deep arrays and objects nest at most.
+fn depth(text: &[u8]) -> usize {
+    let (mut open, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b']' | b'}' if !in_text => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+fn lines(text: &[u8], gathered: &mut Gathered<'_>, first: serde_json::Error) -> Result<(), FileError> {
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
@@ -222,7 +274,7 @@ fn lines(text: &[u8], gathered: &mut Gathered, first: serde_json::Error) -> Resu
 }
 
 /// The records behind a report: OSProfiler's has them whole, ours what they said.
-fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mut Gathered) {
+fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mut Gathered<'_>) {
     let mut waiting = children;
     while let Some(mut node) = waiting.pop() {
         if let Some(Value::Array(children)) = node.get_mut("children").map(Value::take) {
@@ -244,7 +296,13 @@ fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mu
 }
 
 /// Both records of a point as `bench trace show --json` has it.
-fn own_point(node: &Value, info: &Info, base_id: &str, first_unix_us: i64, gathered: &mut Gathered) -> bool {
+fn own_point(
+    node: &Value,
+    info: &Info,
+    base_id: &str,
+    first_unix_us: i64,
+    gathered: &mut Gathered<'_>,
+) -> bool {
     let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
     let id = |key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (Some(name), Some(start_us)) = (text("name"), info.get("start_us").and_then(Value::as_i64)) else {
@@ -288,7 +346,7 @@ mod tests {
     fn load_bytes(bytes: &[u8]) -> Result<Loaded, FileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        load(file.path())
+        load(open(file.path())?, &[])
     }
 
     const RAW: &str = include_str!("../../tests/vectors/traces/get-v3.redis-raw.json");
@@ -316,7 +374,7 @@ mod tests {
         assert!(matches!(load_bytes(b"{\"a\": 1}"), Err(FileError::Unknown)));
         assert!(matches!(load_bytes(b"{\"a\": "), Err(FileError::Json(_))));
         let nested =
-            format!("{{\"children\": {}{}}}", "[{\"info\":{},\"children\":".repeat(200), "1".repeat(3));
+            format!("{{\"children\": {}{}}}", "[{\"info\":{},\"children\":".repeat(1_500), "1".repeat(3));
         assert!(matches!(load_bytes(nested.as_bytes()), Err(FileError::Json(_))));
     }
 

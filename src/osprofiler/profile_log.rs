@@ -9,7 +9,7 @@
 //! `  <- !!!`; JSON of what the point says may follow (observed on Mistral 23). Logs come from
 //! anywhere: a line that is none is told apart, never a reason to stop. No file is opened here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Read as _};
 
 use serde_json::Value;
@@ -23,7 +23,7 @@ const SLOW_US: u64 = 500_000;
 const SLOW_MARK: &str = "<- !!!";
 const NO_DURATION: &str = "          ";
 /// Points whose stop is awaited; beyond it the oldest are forgotten, so a log can grow for ever.
-const OPEN_MAX: usize = 100_000;
+const OPEN_MAX: usize = 20_000;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,9 +188,11 @@ pub fn each_line(
 }
 
 /// Turns records into lines; it remembers starts until their stops come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LogWriter {
     open: HashMap<String, i64>,
+    /// The same in the order of their starts; those that stopped are still there.
+    started: VecDeque<String>,
 }
 
 impl LogWriter {
@@ -205,10 +207,12 @@ impl LogWriter {
             let start_us = self.open.remove(&key).unwrap_or(time_us);
             duration_us = Some(time_us.saturating_sub(start_us).max(0).unsigned_abs());
         } else {
-            if self.open.len() >= OPEN_MAX {
-                self.open.clear();
-            }
+            self.started.push_back(key.clone());
             self.open.insert(key, time_us);
+            while self.started.len() > OPEN_MAX {
+                let oldest = self.started.pop_front();
+                oldest.and_then(|oldest| self.open.remove(&oldest));
+            }
         }
         let duration = duration_us.map_or_else(|| NO_DURATION.to_owned(), |us| format!(" {} ", seconds(us)));
         let id = |text: &str| text.replace(char::is_whitespace, "_");

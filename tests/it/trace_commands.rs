@@ -124,7 +124,7 @@ fn the_ranking_equals_mistrals_to_the_byte() {
         if run["rc"] == 0 && !garbage.contains(&case) {
             assert_eq!(ranked.stdout, run["report"].as_str().unwrap(), "{case}");
         } else {
-            assert!(ranked.stderr.contains("1 lines are none of a profile log"), "{case}: {}", ranked.stderr);
+            assert!(ranked.stderr.contains("1 line is none of a profile log"), "{case}: {}", ranked.stderr);
         }
     }
 }
@@ -190,6 +190,43 @@ print(json.dumps([s.total_calls, s.prim_calls, round(s.total_tt, 6),
 }
 
 #[test]
+fn pipes_are_read_once_and_deep_reports_whole() {
+    let bench = Bench::new();
+    let log = vector("mistral/1-seed-doc.log");
+    let direct = bench.run(&["trace", "rank", &log]).expect_code(0).stdout;
+    let piped = Command::new("bash")
+        .args(["-c", "exec \"$0\" trace rank <(cat \"$1\")", env!("CARGO_BIN_EXE_bench"), &log])
+        .output()
+        .unwrap();
+    assert_eq!(Ended::from(piped).expect_code(0).stdout, direct);
+
+    let chain: Vec<Value> = (1..=200)
+        .flat_map(|n: u32| point("a", &n.to_string(), &(n - 1).to_string(), n, Some(1_000 - n), &json!({})))
+        .collect();
+    bench.write("chain.json", Value::Array(chain).to_string());
+    let text = bench.run(&["trace", "show", "chain.json"]).expect_code(0).stdout;
+    bench.run(&["trace", "show", "chain.json", "--json", "--compat", "-o", "report.json"]).expect_code(0);
+    assert_eq!(bench.run(&["trace", "show", "report.json"]).expect_code(0).stdout, text);
+}
+
+#[test]
+fn long_names_are_functions_of_their_own() {
+    let bench = Bench::new();
+    let statement = |tail: char| json!({"db": {"statement": "x".repeat(150)}, "host": tail.to_string()});
+    let records: Vec<Value> = ["a", "b", "c"]
+        .iter()
+        .flat_map(|tail| {
+            point(&format!("{}{tail}", "n".repeat(1_200)), tail, "base", 0, Some(9), &statement('x'))
+        })
+        .collect();
+    bench.write("long.json", Value::Array(records).to_string());
+    bench.run(&["trace", "stats", "long.json", "--prof", "a.prof"]).expect_code(0);
+    let profile = std::fs::read(bench.path().join("a.prof")).unwrap();
+    let cuts = profile.windows("… ".len()).filter(|window| *window == "… ".as_bytes()).count();
+    assert_eq!(cuts, 3);
+}
+
+#[test]
 fn graphviz_draws_the_graph() {
     if Command::new("dot").arg("-V").output().is_err() {
         println!("skipped: no dot of Graphviz");
@@ -224,7 +261,11 @@ fn faults_say_what_to_do() {
         (&["show", "folder"], 65, "folder is no run's directory"),
         (&["show", "empty.json"], 65, "cannot find a trace in its JSON"),
         (&["show", "broken.json"], 65, "broken.json: cannot read its JSON: expected value at line 2"),
-        (&["show", "small.json", "zzz"], 65, "no trace begins with zzz; there are:\n  base"),
+        (
+            &["show", "small.json", "zzz"],
+            65,
+            "no trace begins with zzz, ask the collector for it with -d DEPLOYMENT; there are:\n  base",
+        ),
         (
             &["show", "records.json"],
             0,
@@ -237,6 +278,10 @@ fn faults_say_what_to_do() {
             69,
             "failed to connect to the collector redis://127.0.0.1:1",
         ),
+        (&["list", "--connection-string", "file:///no/such.log"], 65, "there is no file /no/such.log"),
+        (&["list", "--connection-string", "sqlite:///no/such.db"], 65, "there is no file /no/such.db"),
+        (&["show", "x", "--connection-string", "redis://:hunter2#@h"], 64, "redis://***"),
+        (&["show", "x", "--connection-string", "foo:hunter2@h://x"], 64, "no scheme://"),
         (&["list", "--connection-string", "gopher://h"], 64, "use a collector with"),
         (&["stats"], 64, "no trace is named"),
         (&["rank"], 64, "no trace is named"),

@@ -1,19 +1,18 @@
 //! `bench trace rank`: Mistral's ranking of trace points.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::PathBuf;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
 
 use crate::analysis::ranking::Ranking;
 use crate::analysis::statement;
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::say;
-use crate::collect::files::{Kind, kind};
+use crate::collect::files::{Kind, TraceRecords};
 use crate::osprofiler::profile_log;
 use crate::osprofiler::report::TraceTree;
 use crate::report::trace::ranking;
 
-use super::sources::SourceArguments;
+use super::sources::{self, SourceArguments};
 use super::{Grouping, output};
 
 /// Rank trace points by the time that they took, as Mistral's script does.
@@ -39,52 +38,53 @@ pub(in crate::cli) struct RankArguments {
 
 pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, Stopped> {
     let named = arguments.source.named()?;
-    let log = |path: &PathBuf| matches!(kind(path), Ok(Kind::Log));
-    let logs_only = named.runs.is_empty()
-        && named.ids.is_empty()
-        && !named.files.is_empty()
-        && named.files.iter().all(log);
     let mut ranking = Ranking::default();
-    if logs_only {
+    if named.ids.is_empty() && named.runs.is_empty() && !named.files.is_empty() {
         for path in &named.files {
-            rank_log(path, arguments.all, &mut ranking)?;
+            let opened = sources::open(path)?;
+            match opened.kind {
+                Kind::Log => rank_log(path, opened.reader, arguments.all, &mut ranking)?,
+                Kind::Json => {
+                    let traces = sources::read(path, opened, &[])?.traces;
+                    traces.iter().for_each(|trace| add(&mut ranking, trace, arguments.by));
+                }
+            }
         }
     } else {
-        for trace in arguments.source.load()? {
-            let tree = TraceTree::build(&trace.records);
-            ranking.add_trace(&tree, |index| {
-                let point = &tree.points[index];
-                match arguments.by {
-                    Grouping::Name => point.name.clone(),
-                    Grouping::Detail => {
-                        format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned()
-                    }
-                }
-            });
-        }
+        let traces = arguments.source.load()?;
+        traces.iter().for_each(|trace| add(&mut ranking, trace, arguments.by));
     }
     output(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
     tell(&ranking);
     Ok(Exit::Ok)
 }
 
+fn add(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping) {
+    let tree = TraceTree::build(&trace.records);
+    ranking.add_trace(&tree, |index| {
+        let point = &tree.points[index];
+        match by {
+            Grouping::Name => point.name.clone(),
+            Grouping::Detail => format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned(),
+        }
+    });
+}
+
 /// A log may be of any size: its lines are counted as they are read.
-fn rank_log(path: &PathBuf, all: bool, ranking: &mut Ranking) -> Result<(), Stopped> {
-    let mut count = || {
-        profile_log::each_line(BufReader::new(File::open(path)?), |number, line| {
-            ranking.add_line(number, line, all);
-        })
-    };
-    count().map_err(|error: std::io::Error| {
-        Stopped::new(Exit::Input, format!("error: cannot read {}: {error}", path.display()))
-    })
+fn rank_log(path: &Path, log: Box<dyn BufRead>, all: bool, ranking: &mut Ranking) -> Result<(), Stopped> {
+    let counted = profile_log::each_line(log, |number, line| ranking.add_line(number, line, all));
+    counted
+        .map_err(|error| Stopped::new(Exit::Input, format!("error: cannot read {}: {error}", path.display())))
 }
 
 fn tell(ranking: &Ranking) {
     if let Some((number, error)) = ranking.first_malformed {
         say(&format!(
-            "warning: {} lines are none of a profile log and were left out; the first: line {number} {error}",
-            ranking.malformed
+            "warning: {} none of a profile log and left out; the first: line {number} {error}",
+            match ranking.malformed {
+                1 => "1 line is".to_owned(),
+                lines => format!("{lines} lines are"),
+            }
         ));
     }
     if ranking.too_long > 0 {

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use crate::base::secret::Secret;
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::{files, say};
-use crate::collect::files::{Kind, Loaded, TraceRecords, kind, load};
+use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
 use crate::osprofiler::driver::{Collector, DriverError};
 use crate::results::directory::RunDirectory;
 
@@ -64,10 +64,21 @@ impl CollectorArguments {
             let help = format!("give -d DEPLOYMENT, --connection-string URL, or set {VARIABLE}");
             return Err(Stopped::new(Exit::Usage, format!("error: no collector is named; {help}")));
         };
+        must_exist(connection.expose())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let collector = runtime.block_on(Collector::connect(&connection)).map_err(|error| failed(&error))?;
         Ok((runtime, collector))
     }
+}
+
+/// Who writes makes a file that is not there; who reads has mistaken its path.
+fn must_exist(connection: &str) -> Result<(), Stopped> {
+    let Some(("file" | "sqlite", path)) = connection.split_once("://") else { return Ok(()) };
+    let path = path.split('?').next().unwrap_or_default();
+    if path.is_empty() || Path::new(path).exists() {
+        return Ok(());
+    }
+    Err(Stopped::new(Exit::Input, format!("error: there is no file {path}; check the connection string")))
 }
 
 /// What a driver's error means for the command.
@@ -122,14 +133,26 @@ impl SourceArguments {
         if named.runs.is_empty() && named.files.is_empty() {
             return self.fetch(&named.ids);
         }
-        let mut traces = Vec::new();
+        let (mut traces, mut others) = (Vec::new(), Vec::new());
         for run in &named.runs {
-            traces.extend(stored(run)?);
+            let loaded = stored(run, &named.ids)?;
+            traces.extend(loaded.traces);
+            others.extend(loaded.others);
         }
         for file in &named.files {
-            traces.extend(read(file)?.traces);
+            let loaded = read(file, open(file)?, &named.ids)?;
+            traces.extend(loaded.traces);
+            others.extend(loaded.others);
         }
-        let traces = chosen(traces, &named.ids)?;
+        let found = |id: &&String| traces.iter().any(|trace| trace.base_id.starts_with(id.as_str()));
+        let missing: Vec<String> = named.ids.iter().filter(|id| !found(id)).cloned().collect();
+        if !missing.is_empty() {
+            // An iteration of the run whose trace was not fetched.
+            if self.collector.connection()?.is_none() {
+                return Err(nothing_begins_with(&missing[0], &others));
+            }
+            traces.extend(self.fetch(&missing)?);
+        }
         if traces.is_empty() {
             let text = "error: there is no trace in what was given";
             return Err(Stopped::new(Exit::Input, text));
@@ -165,7 +188,7 @@ impl SourceArguments {
 }
 
 /// The traces that a run stored, in the order of their names.
-fn stored(run: &Path) -> Result<Vec<TraceRecords>, Stopped> {
+fn stored(run: &Path, ids: &[String]) -> Result<Loaded, Stopped> {
     let directory = run.join("traces");
     let mut paths: Vec<PathBuf> = match std::fs::read_dir(&directory) {
         Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
@@ -174,24 +197,31 @@ fn stored(run: &Path) -> Result<Vec<TraceRecords>, Stopped> {
     };
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    if paths.is_empty() {
+    if paths.is_empty() && ids.is_empty() {
         let help = "its collector had none, or none was named; fetch one by its id with -d DEPLOYMENT";
         let text = format!("error: {} holds no traces: {help}", run.display());
         return Err(Stopped::new(Exit::Input, text));
     }
-    let mut traces = Vec::new();
+    let mut all = Loaded::default();
     for path in paths {
-        traces.extend(read(&path)?.traces);
+        let loaded = read(&path, open(&path)?, ids)?;
+        all.traces.extend(loaded.traces);
+        all.others.extend(loaded.others);
     }
-    Ok(traces)
+    Ok(all)
 }
 
-/// A file's traces; what could not be read in it is told.
-pub(super) fn read(path: &Path) -> Result<Loaded, Stopped> {
-    let loaded = load(path).map_err(|error| unreadable(path, error))?;
+/// Opens a file.
+pub(super) fn open(path: &Path) -> Result<Opened, Stopped> {
+    trace_files::open(path).map_err(|error| unreadable(path, error))
+}
+
+/// A file's traces, of `ids` if there are any; what could not be read in it is told.
+pub(super) fn read(path: &Path, opened: Opened, ids: &[String]) -> Result<Loaded, Stopped> {
+    let noun = if opened.kind == Kind::Log { "lines" } else { "records" };
+    let loaded = trace_files::load(opened, ids).map_err(|error| unreadable(path, error))?;
     let shown = path.display();
     if let Some(first) = &loaded.first_malformed {
-        let noun = if kind(path).ok() == Some(Kind::Log) { "lines" } else { "records" };
         say(&format!("warning: {shown}: {} {noun} could not be read; the first: {first}", loaded.malformed));
     }
     if loaded.left_out > 0 {
@@ -209,28 +239,21 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> Stopped {
     Stopped::new(Exit::Input, format!("error: {}: cannot {what}{error}", path.display()))
 }
 
-/// The traces whose ids begin with one of `ids`; all if there is none.
-fn chosen(traces: Vec<TraceRecords>, ids: &[String]) -> Result<Vec<TraceRecords>, Stopped> {
-    if ids.is_empty() {
-        return Ok(traces);
-    }
-    for id in ids {
-        if !traces.iter().any(|trace| trace.base_id.starts_with(id.as_str())) {
-            let text = format!("error: no trace begins with {id}; there are:\n{}", ids_of(&traces));
-            return Err(Stopped::new(Exit::Input, text));
-        }
-    }
-    let wanted = |trace: &TraceRecords| ids.iter().any(|id| trace.base_id.starts_with(id.as_str()));
-    Ok(traces.into_iter().filter(wanted).collect())
+fn nothing_begins_with(id: &str, others: &[String]) -> Stopped {
+    let shown: Vec<String> = others.iter().take(IDS_SHOWN).map(|id| format!("  {id}")).collect();
+    let help = "ask the collector for it with -d DEPLOYMENT";
+    let there = if shown.is_empty() { String::new() } else { format!("; there are:\n{}", shown.join("\n")) };
+    Stopped::new(Exit::Input, format!("error: no trace begins with {id}, {help}{there}"))
 }
+
+const IDS_SHOWN: usize = 20;
 
 /// The ids, a line each, cut when there are many.
 pub(super) fn ids_of(traces: &[TraceRecords]) -> String {
-    const SHOWN: usize = 20;
     let mut lines: Vec<String> =
-        traces.iter().take(SHOWN).map(|trace| format!("  {}", trace.base_id)).collect();
-    if traces.len() > SHOWN {
-        lines.push(format!("  and {} more", traces.len() - SHOWN));
+        traces.iter().take(IDS_SHOWN).map(|trace| format!("  {}", trace.base_id)).collect();
+    if traces.len() > IDS_SHOWN {
+        lines.push(format!("  and {} more", traces.len() - IDS_SHOWN));
     }
     lines.join("\n")
 }

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
 
 use super::{
     Answer, Cause, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
@@ -37,19 +39,20 @@ impl FileCollector {
         let opening = Arc::clone(&path);
         match blocking(move || open(&opening).map(drop)).await {
             Ok(()) => Ok(Self { path, writer: Arc::default(), target }),
-            Err(source) => Err(DriverError::Connect { target, source }),
+            Err(source) => Err(DriverError::Open { target, source }),
         }
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
-        let mut text = String::new();
-        {
-            let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            records.iter().for_each(|record| writer.append(record, &mut text));
-        }
+        // Starts are forgotten only once their stops are written: a retry must find them again.
+        let mut known = self.writer.lock().await;
+        let (mut text, mut writer) = (String::new(), known.clone());
+        records.iter().for_each(|record| writer.append(record, &mut text));
         let path = Arc::clone(&self.path);
-        let append = blocking(move || open(&path)?.write_all(text.as_bytes()));
-        answer("write to", &self.target, append).await
+        let append = blocking(move || append(&path, &text));
+        answer("write to", &self.target, append).await?;
+        *known = writer;
+        Ok(())
     }
 
     async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
@@ -116,6 +119,18 @@ fn open(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+/// Appends lines whole, or leaves the log as it was.
+fn append(path: &Path, text: &str) -> io::Result<()> {
+    let mut log = open(path)?;
+    let before = log.metadata()?.len();
+    log.write_all(text.as_bytes()).inspect_err(|_| {
+        // Half a line would spoil the next. What others wrote meanwhile is not ours to cut.
+        if log.metadata().is_ok_and(|now| now.len() < before + text.len() as u64) {
+            let _ = log.set_len(before);
+        }
+    })
 }
 
 /// A trace's records in the order of the log; `None` for a trace over the limits.

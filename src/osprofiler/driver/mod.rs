@@ -151,6 +151,15 @@ pub enum DriverError {
         /// What is wrong and how it is written.
         reason: &'static str,
     },
+    /// No file.
+    #[error("open the collector {target}; check its path, and that it may be read and written")]
+    Open {
+        /// The collector, redacted.
+        target: String,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
     /// No connection.
     #[error("connect to the collector {target}; check that it runs, is reachable and knows the password")]
     Connect {
@@ -262,8 +271,7 @@ impl Collector {
             }
             #[cfg(not(feature = "mongodb"))]
             Some((scheme @ ("mongodb" | "mongodb+srv"), _)) => return Err(not_built(scheme, "mongodb")),
-            Some((scheme, _)) => return Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
-            None => return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() }),
+            _ => return Err(unsupported(url)),
         };
         Ok(Self { driver })
     }
@@ -280,7 +288,7 @@ impl Collector {
     /// Says why not.
     pub fn reads(connection: &str) -> Result<(), DriverError> {
         let Some((scheme, _)) = connection.split_once("://") else {
-            return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() });
+            return Err(unsupported(connection));
         };
         match scheme {
             #[cfg(not(feature = "messaging"))]
@@ -292,8 +300,11 @@ impl Collector {
                 target: redacted_url(connection),
                 reason: "OTLP only takes spans in; name the query API of what stores them: jaeger://HOST or tempo://HOST",
             }),
-            "file" | "jaeger" | "jaeger+https" | "messaging" | "messaging+amqps" | "mongodb"
-            | "mongodb+srv" | "tempo" | "tempo+https" => Ok(()),
+            #[cfg(feature = "messaging")]
+            "messaging" | "messaging+amqps" => Ok(()),
+            #[cfg(feature = "mongodb")]
+            "mongodb" | "mongodb+srv" => Ok(()),
+            "file" | "jaeger" | "jaeger+https" | "tempo" | "tempo+https" => Ok(()),
             scheme
                 if ElasticsearchCollector::handles(scheme)
                     || RedisCollector::handles(scheme)
@@ -301,7 +312,7 @@ impl Collector {
             {
                 Ok(())
             }
-            scheme => Err(DriverError::Unsupported { scheme: format!("{scheme}://") }),
+            _ => Err(unsupported(connection)),
         }
     }
 
@@ -388,6 +399,14 @@ impl DriverError {
         }
         text
     }
+}
+
+/// Names the scheme, if what stands there can be one: it may be a misplaced password.
+fn unsupported(connection: &str) -> DriverError {
+    let shown = redacted_url(connection);
+    let scheme =
+        shown.split_once("://").map_or("no scheme://".to_owned(), |(scheme, _)| format!("{scheme}://"));
+    DriverError::Unsupported { scheme }
 }
 
 #[cfg(not(all(feature = "messaging", feature = "mongodb")))]

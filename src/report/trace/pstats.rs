@@ -62,7 +62,15 @@ fn tuple(bytes: &mut Vec<u8>, len: u32) {
 }
 
 fn text(bytes: &mut Vec<u8>, text: &str) {
-    let text = &text[..text.floor_char_boundary(NAME_BYTES_MAX)];
+    // Two names that differ behind the cut are two functions all the same.
+    let cut;
+    let text = if text.len() > NAME_BYTES_MAX {
+        let hash = crc32fast::hash(text.as_bytes());
+        cut = format!("{}… {hash:08x}", &text[..text.floor_char_boundary(NAME_BYTES_MAX)]);
+        cut.as_str()
+    } else {
+        text
+    };
     bytes.push(b'u');
     bytes.extend(u32::try_from(text.len()).unwrap_or(0).to_le_bytes());
     bytes.extend(text.as_bytes());
