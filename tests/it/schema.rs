@@ -130,6 +130,7 @@ variables:
   secret: { file: secret.txt }
 profile: true
 timeout: 1h30m
+trace: { fetch: all, limit: 100, settle: 2s }
 graceful_stop: 5s
 http:
   connections: shared
