@@ -15,6 +15,7 @@ mod mongodb;
 mod otlp;
 mod redis;
 mod sql;
+mod stored;
 mod tempo;
 
 use std::error::Error;
@@ -35,6 +36,7 @@ use self::mongodb::MongoCollector;
 use self::otlp::OtlpCollector;
 use self::redis::RedisCollector;
 use self::sql::SqlCollector;
+pub use self::stored::Stored;
 use self::tempo::TempoCollector;
 use super::compat::ReportStyle;
 use super::record::{Record, RecordError, START_SUFFIX, STOP_SUFFIX};
@@ -60,8 +62,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + S
 pub trait Driver: fmt::Debug + Send + Sync {
     /// Stores records. After an error, some of them may be stored.
     fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()>;
-    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown.
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>>;
+    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown. What is
+    /// stored among them and is none is counted.
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored>;
     /// The traces it holds, newest first.
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>>;
     /// Asks for a sign of life.
@@ -212,7 +215,7 @@ pub enum DriverError {
         /// The collector, redacted.
         target: String,
     },
-    /// A stored record that is none.
+    /// A stored record that is none: see [`Stored::first_rejected`].
     #[error("read record {index} of trace {base_id} from the collector {target}")]
     Record {
         /// The trace.
@@ -316,12 +319,21 @@ impl Collector {
         self.driver.write(records).await
     }
 
-    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown.
+    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown; and how many
+    /// could not be read.
     ///
     /// # Errors
-    /// As [`Collector::write`]; also a trace over the limits, or a record that is none.
-    pub async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    /// As [`Collector::write`]; also a trace over the limits.
+    pub async fn stored(&self, base_id: &str) -> Result<Stored, DriverError> {
         self.driver.records(base_id).await
+    }
+
+    /// The records of [`Collector::stored`], without a word about those that could not be read.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        Ok(self.stored(base_id).await?.records)
     }
 
     /// The traces it holds, newest first.

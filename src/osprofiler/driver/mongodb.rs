@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    Answer, CONNECT_TIMEOUT, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
+    Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
     TraceSummary, answer,
 };
 use crate::osprofiler::record::{Info, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
@@ -82,14 +82,14 @@ impl MongoCollector {
         answer("write to", &self.target, write).await
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let collection = self.database.collection::<Record>(RECORDS);
         let find = collection.find(doc! { "base_id": base_id }).into_future();
         let mut cursor = answer("read from", &self.target, find).await?;
-        let (mut records, mut bytes) = (Vec::new(), 0);
+        let (mut stored, mut bytes) = (Stored::default(), 0);
         while answer("read from", &self.target, cursor.advance()).await? {
             bytes += cursor.current().as_bytes().len();
-            if records.len() == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
+            if stored.seen() == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
                 let (base_id, target) = (base_id.to_owned(), self.target.clone());
                 return Err(DriverError::TooLarge { base_id, target });
             }
@@ -100,14 +100,9 @@ impl MongoCollector {
             let timed = record.and_then(|record| {
                 record.timestamp_us().is_some().then_some(record).ok_or(RecordError::Timestamp)
             });
-            records.push(timed.map_err(|source| DriverError::Record {
-                base_id: base_id.to_owned(),
-                index: records.len(),
-                target: self.target.clone(),
-                source,
-            })?);
+            stored.add(base_id, &self.target, timed);
         }
-        Ok(records)
+        Ok(stored)
     }
 
     async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
@@ -184,7 +179,7 @@ impl Driver for MongoCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 

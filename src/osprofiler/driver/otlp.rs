@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::http::Http;
-use super::{Answer, Driver, DriverError, TraceQuery, TraceSummary};
+use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
 use crate::osprofiler::record::{Record, STOP_SUFFIX};
 use crate::osprofiler::spans::protobuf::{CONTENT_TYPE, decode_answer, encode};
 use crate::osprofiler::spans::{Span, write};
@@ -155,7 +155,7 @@ impl Driver for OtlpCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, _base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, _base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(async { Err(self.cannot_read()) })
     }
 

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::http::{Http, HttpAnswer};
-use super::{Answer, Cause, Driver, DriverError, TRACE_RECORDS_MAX, TraceQuery, TraceSummary};
+use super::{Answer, Cause, Driver, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary};
 use crate::osprofiler::record::Record;
 
 const PORT: u16 = 9200;
@@ -118,22 +118,18 @@ impl ElasticsearchCollector {
     }
 
     /// Oldest first; what has the same microsecond, as it was stored.
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let search = wire::trace_search(base_id, PAGE_LEN);
         let answer = self.ask("read from", "POST", &self.search_path(""), Some(&search)).await?;
         let hits = wire::hits(answer);
         let mut documents = if hits.len() < PAGE_LEN { hits } else { self.scrolled(base_id).await? };
         documents.retain(|document| document["base_id"] == base_id);
         documents.sort_by(|a, b| a["timestamp"].as_str().cmp(&b["timestamp"].as_str()));
-        let decode = |(index, document)| {
-            wire::record(document).map_err(|source| DriverError::Record {
-                base_id: base_id.to_owned(),
-                index,
-                target: self.http.target().to_owned(),
-                source,
-            })
-        };
-        documents.into_iter().enumerate().map(decode).collect()
+        let mut stored = Stored::default();
+        for document in documents {
+            stored.add(base_id, self.http.target(), wire::record(document));
+        }
+        Ok(stored)
     }
 
     /// All documents of a long trace.
@@ -250,7 +246,7 @@ impl Driver for ElasticsearchCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 

@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use self::legacy::Knowledge;
 use self::url::Source;
 use super::{
-    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX,
+    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX,
     TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
 use crate::osprofiler::record::Record;
@@ -110,7 +110,7 @@ impl RedisCollector {
     }
 
     /// Those of old keys first, then the list's, which are in the order of writing.
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         if self.memory_usage(base_id).await? > MEMORY_USAGE_MAX {
             return Err(self.too_large(base_id));
         }
@@ -125,7 +125,7 @@ impl RedisCollector {
                 kept.add(self, json)?;
             }
             if page.len() < PAGE_LEN {
-                return Ok(kept.records);
+                return Ok(kept.stored);
             }
             skip += page.len();
         }
@@ -233,27 +233,21 @@ impl RedisCollector {
 /// The records of a trace so far, within the limits.
 struct Kept<'a> {
     base_id: &'a str,
-    records: Vec<Record>,
+    stored: Stored,
     bytes: usize,
 }
 
 impl<'a> Kept<'a> {
     fn new(base_id: &'a str) -> Self {
-        Self { base_id, records: Vec::new(), bytes: 0 }
+        Self { base_id, stored: Stored::default(), bytes: 0 }
     }
 
     fn add(&mut self, collector: &RedisCollector, json: &[u8]) -> Result<(), DriverError> {
         self.bytes += json.len();
-        if self.records.len() == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
+        if self.stored.seen() == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
             return Err(collector.too_large(self.base_id));
         }
-        let record = Record::decode(json).map_err(|source| DriverError::Record {
-            base_id: self.base_id.to_owned(),
-            index: self.records.len(),
-            target: collector.target().to_owned(),
-            source,
-        })?;
-        self.records.push(record);
+        self.stored.add(self.base_id, collector.target(), Record::decode(json));
         Ok(())
     }
 }
@@ -271,7 +265,7 @@ impl Driver for RedisCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 
