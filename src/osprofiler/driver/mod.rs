@@ -24,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use self::elasticsearch::ElasticsearchCollector;
@@ -58,6 +59,9 @@ type Cause = Box<dyn Error + Send + Sync>;
 /// What a [`Driver`] answers, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + Send + 'a>>;
 
+/// How many records wait in a [`Driver`], later.
+pub type Held<'a> = Pin<Box<dyn Future<Output = u64> + Send + 'a>>;
+
 /// One kind of storage: the writer and the reader of its format.
 pub trait Driver: fmt::Debug + Send + Sync {
     /// Stores records. After an error, some of them may be stored.
@@ -72,6 +76,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// Writes what waits inside of the driver, before it ends.
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
+    }
+    /// How many records it took that wait inside of it for a flush.
+    fn held(&self) -> Held<'_> {
+        Box::pin(std::future::ready(0))
     }
     /// How OSProfiler's own report of such a collector looks.
     fn report_style(&self) -> ReportStyle {
@@ -194,15 +202,30 @@ pub enum DriverError {
         /// The beginning of what it says, after a colon; or nothing.
         reason: String,
     },
-    /// Spans that a backend took the request with, but not them.
+    /// Spans that a backend does not take; it has the others.
     #[error("write to the collector {target}: it rejects {spans} spans: {reason}")]
     Rejected {
         /// The collector, redacted.
         target: String,
         /// How many.
         spans: u64,
+        /// How many records were in them; some may be of earlier writes.
+        records: u64,
         /// Why, in its words.
         reason: String,
+    },
+    /// Records that a storage does not take; it has the others.
+    #[error("write to the collector {target}")]
+    Partial {
+        /// The collector, redacted.
+        target: String,
+        /// Where those that are not stored are among the records of the call, ascending.
+        left: Vec<usize>,
+        /// Whether they may be taken later.
+        transient: bool,
+        /// The cause.
+        #[source]
+        source: Cause,
     },
     /// A trace over the limits.
     #[error(
@@ -285,6 +308,8 @@ impl Collector {
         let Some((scheme, _)) = connection.split_once("://") else {
             return Err(DriverError::Unsupported { scheme: "no scheme://".to_owned() });
         };
+        // A kind that is not built has an arm of its own before that of the kinds that can be read.
+        #[allow(unreachable_patterns, reason = "only in builds without some kinds")]
         match scheme {
             #[cfg(not(feature = "messaging"))]
             "messaging" | "messaging+amqps" => Err(not_built(scheme, "messaging")),
@@ -361,6 +386,12 @@ impl Collector {
         self.driver.flush().await
     }
 
+    /// How many records were taken that wait inside of the driver: they are lost unless a
+    /// [`Collector::flush`] succeeds.
+    pub async fn held(&self) -> u64 {
+        self.driver.held().await
+    }
+
     /// How OSProfiler's own report of such a collector looks.
     #[must_use]
     pub fn report_style(&self) -> ReportStyle {
@@ -380,9 +411,22 @@ impl DriverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. } => true,
-            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..),
+            Self::Status { status, .. } => is_transient_status(*status),
+            Self::Partial { transient, .. } => *transient,
             _ => false,
         }
+    }
+
+    /// Whether it is about what is in the request: a part of it may be taken.
+    #[must_use]
+    pub fn refuses_content(&self) -> bool {
+        matches!(self, Self::Status { status: 400 | 413 | 422, .. })
+    }
+
+    /// Whether it may be about what is in the request, if the collector works otherwise.
+    #[must_use]
+    pub fn may_refuse_content(&self) -> bool {
+        self.refuses_content() || matches!(self, Self::Request { .. } | Self::Status { status: 500, .. })
     }
 
     /// The error and its causes on one line, each once.
@@ -420,6 +464,16 @@ async fn answer<T, E: Into<Cause>>(
         }
         Err(_) => Err(DriverError::Timeout { target: target.to_owned(), limit: RESPONSE_TIMEOUT }),
     }
+}
+
+/// Whether an HTTP status is one that passes.
+fn is_transient_status(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
+}
+
+/// The same for the same record: what is written again under it is not stored twice.
+fn digest(record: &Record) -> [u8; 32] {
+    Sha256::digest(serde_json::to_vec(record).unwrap_or_default()).into()
 }
 
 /// The name of the point whose record has this name.

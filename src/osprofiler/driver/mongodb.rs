@@ -10,7 +10,9 @@
 
 use std::collections::HashMap;
 
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::error::{Error, ErrorKind};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection, Database};
 use serde_json::Value;
@@ -18,12 +20,14 @@ use tokio::time::timeout;
 
 use super::{
     Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
-    TraceSummary, answer,
+    TraceSummary, answer, digest,
 };
 use crate::osprofiler::record::{Info, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 
 const DATABASE: &str = "osprofiler";
 const RECORDS: &str = "profiler";
+/// MongoDB's code for an `_id` that is there already.
+const DUPLICATE_KEY: i32 = 11_000;
 const ERRORS: &str = "profiler_error";
 
 /// A MongoDB; see [`super::Collector`].
@@ -67,7 +71,9 @@ impl MongoCollector {
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
         let write = async {
-            self.collection(RECORDS).insert_many(records.iter().map(document)).await?;
+            let documents = records.iter().map(identified);
+            let inserted = self.collection(RECORDS).insert_many(documents).ordered(false).await;
+            let left = inserted.map(|_| None).or_else(refused)?;
             // One update for each trace, with its first error's time.
             let mut failed: HashMap<&str, &str> = HashMap::new();
             for record in records.iter().filter(|record| has_failed(record)) {
@@ -77,9 +83,15 @@ impl MongoCollector {
                 let set = doc! { "$set": { "base_id": base_id, "timestamp": timestamp } };
                 self.collection(ERRORS).update_one(doc! { "base_id": base_id }, set).upsert(true).await?;
             }
-            Ok::<_, mongodb::error::Error>(())
+            Ok::<_, mongodb::error::Error>(left)
         };
-        answer("write to", &self.target, write).await
+        match answer("write to", &self.target, write).await? {
+            None => Ok(()),
+            Some((left, error)) => {
+                let (target, source) = (self.target.clone(), error.into());
+                Err(DriverError::Partial { target, left, transient: false, source })
+            }
+        }
     }
 
     async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
@@ -143,6 +155,27 @@ fn document(record: &Record) -> Document {
         info.insert("json".to_owned(), Value::Object(record.info.clone()).to_string().into());
         serialize_to_document(&Record { info, ..record.clone() }).unwrap_or_default()
     })
+}
+
+/// A record's document under an id of its own, so that it is not stored twice.
+fn identified(record: &Record) -> Document {
+    let mut id = [0; 12];
+    id.copy_from_slice(&digest(record)[..12]);
+    let mut document = document(record);
+    document.insert("_id", ObjectId::from_bytes(id));
+    document
+}
+
+/// Which documents are refused, and the error that tells; none if all of those were there already.
+fn refused(error: Error) -> Result<Option<(Vec<usize>, Error)>, Error> {
+    let ErrorKind::InsertMany(failed) = &*error.kind else { return Err(error) };
+    let (Some(refusals), None) = (&failed.write_errors, &failed.write_concern_error) else {
+        return Err(error);
+    };
+    let refusals = refusals.iter().filter(|refusal| refusal.code != DUPLICATE_KEY);
+    let mut left: Vec<usize> = refusals.map(|refusal| refusal.index).collect();
+    left.sort_unstable();
+    Ok((!left.is_empty()).then_some((left, error)))
 }
 
 fn has_failed(record: &Record) -> bool {

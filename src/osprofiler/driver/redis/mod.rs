@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline, RedisError};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -39,6 +39,20 @@ const WRITE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const MEMORY_USAGE_MAX: u64 = 2 * TRACE_BYTES_MAX as u64;
 /// Keys that redis looks at for each step of a walk, which keeps it busy for about a millisecond.
 const SCAN_COUNT: usize = 1_000;
+
+/// Refusals that pass: redis is full, starts, or is not the master.
+const TRANSIENT_CODES: [&str; 10] = [
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+    "UNKILLABLE",
+];
 
 /// A connection to redis; see [`super::Collector`].
 #[derive(Clone)]
@@ -84,12 +98,38 @@ impl RedisCollector {
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+        let mut left = Left::default();
+        let mut first = 0;
+        while first < records.len() {
+            let (pipeline, len) = self.pipeline(&records[first..])?;
+            match self.send::<Vec<Result<redis::Value, RedisError>>>("write to", &pipeline).await {
+                Ok(answers) => left.note(first, answers),
+                Err(error) if first == 0 => return Err(error),
+                // What is stored must not come again.
+                Err(error) => {
+                    left.records.extend(first..records.len());
+                    left.transient |= error.is_transient();
+                    left.reason.get_or_insert(error.into());
+                    break;
+                }
+            }
+            first += len;
+        }
+        let (target, left, transient, reason) =
+            (self.target().to_owned(), left.records, left.transient, left.reason);
+        reason.map_or(Ok(()), |source| Err(DriverError::Partial { target, left, transient, source }))
+    }
+
+    /// The commands that store some of the first records, and how many.
+    fn pipeline(&self, records: &[Record]) -> Result<(Pipeline, usize), DriverError> {
         let mut pipeline = redis::pipe();
-        let mut bytes = 0;
+        // A refused command leaves the others valid: each has its own answer.
+        pipeline.ignore_errors();
+        let (mut bytes, mut len) = (0, 0);
         for record in records {
             let json = serde_json::to_vec(record).map_err(|error| self.failed("write to", error.into()))?;
             bytes += json.len();
-            pipeline.cmd("LPUSH").arg(format!("{KEY_PREFIX}{}", record.base_id)).arg(json).ignore();
+            pipeline.cmd("LPUSH").arg(format!("{KEY_PREFIX}{}", record.base_id)).arg(json);
             if self.shared.filter_error_trace
                 && record.info.get("etype").is_some_and(|etype| !etype.is_null())
             {
@@ -100,13 +140,12 @@ impl RedisCollector {
                     .arg(mark.to_string())
                     .ignore();
             }
+            len += 1;
             if bytes > WRITE_BYTES_MAX {
-                self.send::<()>("write to", &pipeline).await?;
-                pipeline.clear();
-                bytes = 0;
+                break;
             }
         }
-        if pipeline.is_empty() { Ok(()) } else { self.send("write to", &pipeline).await }
+        Ok((pipeline, len))
     }
 
     /// Those of old keys first, then the list's, which are in the order of writing.
@@ -227,6 +266,27 @@ impl RedisCollector {
 
     fn too_large(&self, base_id: &str) -> DriverError {
         DriverError::TooLarge { base_id: base_id.to_owned(), target: self.target().to_owned() }
+    }
+}
+
+/// What was not stored.
+#[derive(Default)]
+struct Left {
+    records: Vec<usize>,
+    transient: bool,
+    reason: Option<Cause>,
+}
+
+impl Left {
+    /// Notes the refusals among the answers for the records from `first` on.
+    fn note(&mut self, first: usize, answers: Vec<Result<redis::Value, RedisError>>) {
+        for (index, answer) in answers.into_iter().enumerate() {
+            if let Err(error) = answer {
+                self.records.push(first + index);
+                self.transient |= error.code().is_some_and(|code| TRANSIENT_CODES.contains(&code));
+                self.reason.get_or_insert(error.into());
+            }
+        }
     }
 }
 
