@@ -102,7 +102,7 @@ impl OtlpCollector {
     /// Sends spans in requests that a receiver takes. What it refuses is found by halving, so that a span
     /// costs none of the others.
     async fn send_all(&self, out: &Outgoing) -> Result<(), DriverError> {
-        let mut parts: Vec<Range<usize>> = vec![0..out.spans.len()];
+        let mut parts: Vec<Range<usize>> = std::iter::once(0..out.spans.len()).collect();
         let mut lost = Lost::default();
         let mut splits_left = SPLITS_MAX;
         while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
