@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::base::secret::Secret;
-use crate::osprofiler::driver::{Collector, DriverError};
+use crate::osprofiler::driver::{Collector, DriverError, Stored};
 use crate::osprofiler::record::Record;
 use crate::osprofiler::report::TraceTree;
 
@@ -35,7 +35,7 @@ pub struct Wanted {
 pub struct Fetched {
     /// The records of each trace that was answered for; of an absent one none.
     pub records: HashMap<Uuid, Vec<Record>>,
-    /// The collector's last error, if it cost a trace.
+    /// The collector's last error, if it cost a trace; or which records could not be read.
     pub error: Option<String>,
 }
 
@@ -59,9 +59,12 @@ pub async fn fetch(
     mut progress: impl FnMut(usize),
 ) -> Fetched {
     let mut fetched = Fetched::default();
+    let mut rejected = None;
     let work = async {
         match Collector::connect(connection).await {
-            Ok(collector) => look(&collector, wanted, settle, &mut fetched, &mut progress).await,
+            Ok(collector) => {
+                look(&collector, wanted, settle, &mut fetched, &mut rejected, &mut progress).await
+            }
             Err(error) => fetched.error = Some(error.chain()),
         }
     };
@@ -70,7 +73,8 @@ pub async fn fetch(
         () = enough => {}
     }
     if fetched.records.len() == wanted.len() {
-        fetched.error = None;
+        // What was kept of a trace may still not be all of it.
+        fetched.error = rejected;
     }
     fetched
 }
@@ -80,6 +84,7 @@ async fn look(
     wanted: &[Wanted],
     settle: Duration,
     fetched: &mut Fetched,
+    rejected: &mut Option<String>,
     progress: &mut impl FnMut(usize),
 ) {
     let mut waiting = wanted.to_vec();
@@ -90,7 +95,11 @@ async fn look(
         let mut answers = Answers::start(collector, waiting);
         while let Some((wanted, answer)) = answers.next().await {
             match answer {
-                Ok(records) => {
+                Ok(stored) => {
+                    if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
+                        *rejected = Some(complaint);
+                    }
+                    let records = stored.records;
                     let complete = !records.is_empty() && TraceTree::build(&records).incomplete() == 0;
                     let len = records.len();
                     let before = fetched.records.insert(wanted.id, records).map(|before| before.len());
@@ -127,7 +136,7 @@ async fn look(
     }
 }
 
-type Answer = Result<Vec<Record>, DriverError>;
+type Answer = Result<Stored, DriverError>;
 
 /// Questions under way, [`PARALLEL_MAX`] at once.
 struct Answers {
@@ -151,7 +160,7 @@ impl Answers {
         if let Some(wanted) = self.waiting.next() {
             let collector = Arc::clone(&self.collector);
             self.asked.spawn(async move {
-                let answer = collector.records(&wanted.id.to_string()).await;
+                let answer = collector.stored(&wanted.id.to_string()).await;
                 (wanted, answer)
             });
         }

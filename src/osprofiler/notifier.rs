@@ -5,6 +5,7 @@
 //! batches, and what does not fit is dropped and counted. Nothing here may block or panic in
 //! [`Notifier::notify`].
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +29,11 @@ pub const QUEUE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 const BATCH_LEN_MAX: usize = 2_048;
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
-/// How often a collector that works may refuse the same records.
-const REFUSALS_MAX: u32 = 3;
+/// How often a collector that works may refuse the same record.
+const REFUSALS_MAX: u32 = 2;
+/// How long refused records of one batch are looked for; what is refused after that is dropped with what
+/// is beside it.
+const HALVING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long [`QueueNotifier::shutdown`] goes on writing what waits.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -133,6 +137,8 @@ enum Item {
 struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
+    /// Records that the collector took, and lost after that.
+    lost: AtomicU64,
     waiting_bytes: AtomicU64,
     last_error: Mutex<Option<String>>,
 }
@@ -146,10 +152,25 @@ impl Counts {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
+    /// Notes an error, and which records that were taken are lost by it.
+    fn note_loss(&self, result: &Result<(), DriverError>) {
+        if let Err(error) = result {
+            self.note(error.chain());
+            if let DriverError::Rejected { records, .. } = error {
+                self.lost.fetch_add(*records, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed).saturating_add(self.lost.load(Ordering::Relaxed))
+    }
+
     fn report(&self) -> NotifierReport {
+        let lost = self.lost.load(Ordering::Relaxed);
         NotifierReport {
-            written: self.written.load(Ordering::Relaxed),
-            dropped: self.dropped.load(Ordering::Relaxed),
+            written: self.written.load(Ordering::Relaxed).saturating_sub(lost),
+            dropped: self.dropped(),
             last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -173,7 +194,7 @@ impl QueueNotifier {
     /// How many records were dropped so far.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.counts.dropped.load(Ordering::Relaxed)
+        self.counts.dropped()
     }
 
     /// What became of the records so far.
@@ -286,7 +307,7 @@ impl Writer {
                 () = self.stop.cancelled() => break,
                 received = self.items.recv_many(&mut items, BATCH_LEN_MAX) => {
                     if received == 0 {
-                        return self.flush().await;
+                        return self.flush_at_last().await;
                     }
                 }
             }
@@ -316,69 +337,78 @@ impl Writer {
         if batch.is_empty() {
             return;
         }
-        let written = match deadline {
-            None => self.write_at_last(batch).await,
-            Some(deadline) if Instant::now() < deadline => self.write_once(batch).await,
-            Some(_) => 0,
-        };
+        let written = self.write_at_last(batch, deadline).await;
         Counts::add(&self.counts.written, written);
         Counts::add(&self.counts.dropped, batch.len() - written);
         let bytes = batch.drain(..).map(|record| size_bytes(&record)).sum();
         self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    async fn write_once(&self, batch: &[Record]) -> usize {
-        if self.try_write(batch).await.is_ok() { batch.len() } else { 0 }
-    }
-
-    /// Tries until the batch is written or shutdown begins; meanwhile the queue fills and drops.
-    /// Records that a working collector refuses are left out: they are found by halving.
-    async fn write_at_last(&self, batch: &[Record]) -> usize {
+    /// Tries until the batch is written or shutdown begins; meanwhile the queue fills and drops. With a
+    /// deadline, which is shutdown, there is one attempt. Records that a working collector refuses are left
+    /// out: they are found by halving, for a limited time.
+    async fn write_at_last(&self, batch: &[Record], deadline: Option<Instant>) -> usize {
         let mut written = 0;
-        let mut parts = vec![batch];
-        while let Some(part) = parts.pop() {
-            match self.write_part(part).await {
-                Part::Written => written += part.len(),
-                Part::Refused if part.len() > 1 => {
-                    let (first, second) = part.split_at(part.len() / 2);
-                    parts.extend([second, first]);
+        let mut until = deadline;
+        let is_over = |until: Option<Instant>| until.is_some_and(|until| Instant::now() >= until);
+        let mut parts = vec![Cow::Borrowed(batch)];
+        while let Some(mut part) = parts.pop() {
+            if is_over(deadline) {
+                break;
+            }
+            let before = part.len();
+            let refused = match self.write_part(&mut part, deadline.is_some()).await {
+                Part::Written => {
+                    written += before;
+                    continue;
                 }
-                Part::Refused | Part::GivenUp => {}
+                Part::GivenUp => false,
+                Part::Refused => true,
+            };
+            written += before - part.len();
+            let until = *until.get_or_insert_with(|| Instant::now() + HALVING_TIMEOUT);
+            if refused && part.len() > 1 && !is_over(Some(until)) {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([Cow::Owned(second.to_vec()), Cow::Owned(first.to_vec())]);
             }
         }
         written
     }
 
-    async fn write_part(&self, part: &[Record]) -> Part {
+    /// Leaves in `part` what is not stored, unless all is.
+    async fn write_part(&self, part: &mut Cow<'_, [Record]>, at_once: bool) -> Part {
         let mut retry_after = RETRY_AFTER_MIN;
         let mut refusals = 0;
+        let mut last = at_once;
         while let Err(error) = self.try_write(part).await {
-            if !error.is_transient() {
+            if let DriverError::Partial { left, .. } = &error {
+                *part = left.iter().filter_map(|index| part.get(*index)).cloned().collect();
+            } else if error.refuses_content() {
+                return Part::Refused;
+            }
+            if last || !error.is_transient() {
                 return Part::GivenUp;
             }
             // An answer that is an error may be about the records, unless nothing works.
-            if matches!(error, DriverError::Request { .. }) && self.collector.probe().await.is_ok() {
+            if error.may_refuse_content() && self.collector.probe().await.is_ok() {
                 refusals += 1;
-                if refusals == REFUSALS_MAX {
+                if part.len() > 1 || refusals == REFUSALS_MAX {
                     return Part::Refused;
                 }
             }
             tokio::select! {
-                () = self.stop.cancelled() => {
-                    return if self.write_once(part).await > 0 { Part::Written } else { Part::GivenUp };
-                }
+                () = self.stop.cancelled() => last = true,
                 () = sleep(retry_after) => retry_after = (retry_after * 2).min(RETRY_AFTER_MAX),
             }
         }
         Part::Written
     }
 
+    /// Tells only of what is not stored and may come again.
     async fn try_write(&self, batch: &[Record]) -> Result<(), DriverError> {
         let written = self.collector.write(batch).await;
-        if let Err(error) = &written {
-            self.counts.note(error.chain());
-        }
-        written
+        self.counts.note_loss(&written);
+        if matches!(written, Err(DriverError::Rejected { .. })) { Ok(()) } else { written }
     }
 
     /// After the call to stop: one attempt for each batch that still waits, within a time limit.
@@ -388,13 +418,17 @@ impl Writer {
         while !items.is_empty() || self.items.recv_many(&mut items, BATCH_LEN_MAX).await > 0 {
             self.take(&mut items, Some(deadline)).await;
         }
-        self.flush().await;
+        self.flush_at_last().await;
     }
 
     /// Has the collector send what it keeps back.
     async fn flush(&self) {
-        if let Err(error) = self.collector.flush().await {
-            self.counts.note(error.chain());
-        }
+        self.counts.note_loss(&self.collector.flush().await);
+    }
+
+    /// The same for the last time: what is kept back after it is lost.
+    async fn flush_at_last(&self) {
+        self.flush().await;
+        self.counts.lost.fetch_add(self.collector.held().await, Ordering::Relaxed);
     }
 }

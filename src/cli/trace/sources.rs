@@ -173,7 +173,15 @@ impl SourceArguments {
         let (runtime, collector) = self.connect()?;
         let mut traces = Vec::new();
         for id in ids {
-            let records = runtime.block_on(collector.records(id)).map_err(|error| failed(&error))?;
+            let stored = runtime.block_on(collector.stored(id)).map_err(|error| failed(&error))?;
+            if let Some(complaint) = stored.complaint(id) {
+                if stored.records.is_empty() {
+                    let text = format!("error: {}: {complaint}", collector.target());
+                    return Err(Stopped::new(Exit::Failed, text));
+                }
+                say(&format!("warning: {complaint}"));
+            }
+            let records = stored.records;
             if records.is_empty() {
                 let reasons = "check the id, that the request was signed with a key of the services, and that \
                                they report to this collector";

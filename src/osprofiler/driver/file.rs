@@ -12,7 +12,8 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use super::{
-    Answer, Cause, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
+    Answer, Cause, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
+    answer,
 };
 use crate::osprofiler::profile_log::{Line, LogWriter, each_line};
 use crate::osprofiler::record::Record;
@@ -90,8 +91,8 @@ impl Driver for FileCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
-        Box::pin(self.records(base_id))
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
+        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
     }
 
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {

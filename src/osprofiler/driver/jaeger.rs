@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::http::{Http, HttpAnswer};
-use super::{Answer, Driver, DriverError, TraceQuery, TraceSummary};
+use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
 use crate::osprofiler::record::{Record, START_SUFFIX, STOP_SUFFIX};
 use crate::osprofiler::spans::{Span, SpanError, jaeger, read, trace_id};
 
@@ -127,8 +127,8 @@ impl Driver for JaegerCollector {
         Box::pin(std::future::ready(Err(DriverError::NotOffered { action: "write to", target, reason })))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
-        Box::pin(self.records(base_id))
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
+        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
     }
 
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {

@@ -31,8 +31,8 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::{
-    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
-    TraceSummary, answer,
+    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX,
+    TraceQuery, TraceSummary, answer,
 };
 use crate::base::clock::RunClock;
 use crate::osprofiler::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
@@ -353,8 +353,8 @@ impl Driver for MessagingCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
-        Box::pin(self.records(base_id))
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
+        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
     }
 
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {

@@ -15,6 +15,7 @@ mod mongodb;
 mod otlp;
 mod redis;
 mod sql;
+mod stored;
 mod tempo;
 
 use std::error::Error;
@@ -23,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use self::elasticsearch::ElasticsearchCollector;
@@ -35,6 +37,7 @@ use self::mongodb::MongoCollector;
 use self::otlp::OtlpCollector;
 use self::redis::RedisCollector;
 use self::sql::SqlCollector;
+pub use self::stored::Stored;
 use self::tempo::TempoCollector;
 use super::compat::ReportStyle;
 use super::record::{Record, RecordError, START_SUFFIX, STOP_SUFFIX};
@@ -56,12 +59,16 @@ type Cause = Box<dyn Error + Send + Sync>;
 /// What a [`Driver`] answers, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + Send + 'a>>;
 
+/// How many records wait in a [`Driver`], later.
+pub type Held<'a> = Pin<Box<dyn Future<Output = u64> + Send + 'a>>;
+
 /// One kind of storage: the writer and the reader of its format.
 pub trait Driver: fmt::Debug + Send + Sync {
     /// Stores records. After an error, some of them may be stored.
     fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()>;
-    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown.
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>>;
+    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown. What is
+    /// stored among them and is none is counted.
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored>;
     /// The traces it holds, newest first.
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>>;
     /// Asks for a sign of life.
@@ -69,6 +76,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// Writes what waits inside of the driver, before it ends.
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
+    }
+    /// How many records it took that wait inside of it for a flush.
+    fn held(&self) -> Held<'_> {
+        Box::pin(std::future::ready(0))
     }
     /// How OSProfiler's own report of such a collector looks.
     fn report_style(&self) -> ReportStyle {
@@ -200,15 +211,30 @@ pub enum DriverError {
         /// The beginning of what it says, after a colon; or nothing.
         reason: String,
     },
-    /// Spans that a backend took the request with, but not them.
+    /// Spans that a backend does not take; it has the others.
     #[error("write to the collector {target}: it rejects {spans} spans: {reason}")]
     Rejected {
         /// The collector, redacted.
         target: String,
         /// How many.
         spans: u64,
+        /// How many records were in them; some may be of earlier writes.
+        records: u64,
         /// Why, in its words.
         reason: String,
+    },
+    /// Records that a storage does not take; it has the others.
+    #[error("write to the collector {target}")]
+    Partial {
+        /// The collector, redacted.
+        target: String,
+        /// Where those that are not stored are among the records of the call, ascending.
+        left: Vec<usize>,
+        /// Whether they may be taken later.
+        transient: bool,
+        /// The cause.
+        #[source]
+        source: Cause,
     },
     /// A trace over the limits.
     #[error(
@@ -221,7 +247,7 @@ pub enum DriverError {
         /// The collector, redacted.
         target: String,
     },
-    /// A stored record that is none.
+    /// A stored record that is none: see [`Stored::first_rejected`].
     #[error("read record {index} of trace {base_id} from the collector {target}")]
     Record {
         /// The trace.
@@ -286,6 +312,10 @@ impl Collector {
     ///
     /// # Errors
     /// Says why not.
+    #[cfg_attr(
+        not(all(feature = "messaging", feature = "mongodb")),
+        expect(unreachable_patterns, reason = "a kind that is not built has an arm of its own before")
+    )]
     pub fn reads(connection: &str) -> Result<(), DriverError> {
         let Some((scheme, _)) = connection.split_once("://") else {
             return Err(unsupported(connection));
@@ -327,12 +357,21 @@ impl Collector {
         self.driver.write(records).await
     }
 
-    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown.
+    /// All records of a trace as they were stored, oldest first; empty if the trace is unknown; and how many
+    /// could not be read.
     ///
     /// # Errors
-    /// As [`Collector::write`]; also a trace over the limits, or a record that is none.
-    pub async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    /// As [`Collector::write`]; also a trace over the limits.
+    pub async fn stored(&self, base_id: &str) -> Result<Stored, DriverError> {
         self.driver.records(base_id).await
+    }
+
+    /// The records of [`Collector::stored`], without a word about those that could not be read.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+        Ok(self.stored(base_id).await?.records)
     }
 
     /// The traces it holds, newest first.
@@ -360,6 +399,12 @@ impl Collector {
         self.driver.flush().await
     }
 
+    /// How many records were taken that wait inside of the driver: they are lost unless a
+    /// [`Collector::flush`] succeeds.
+    pub async fn held(&self) -> u64 {
+        self.driver.held().await
+    }
+
     /// How OSProfiler's own report of such a collector looks.
     #[must_use]
     pub fn report_style(&self) -> ReportStyle {
@@ -379,9 +424,22 @@ impl DriverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Timeout { .. } | Self::Request { .. } => true,
-            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..),
+            Self::Status { status, .. } => is_transient_status(*status),
+            Self::Partial { transient, .. } => *transient,
             _ => false,
         }
+    }
+
+    /// Whether it is about what is in the request: a part of it may be taken.
+    #[must_use]
+    pub fn refuses_content(&self) -> bool {
+        matches!(self, Self::Status { status: 400 | 413 | 422, .. })
+    }
+
+    /// Whether it may be about what is in the request, if the collector works otherwise.
+    #[must_use]
+    pub fn may_refuse_content(&self) -> bool {
+        self.refuses_content() || matches!(self, Self::Request { .. } | Self::Status { status: 500, .. })
     }
 
     /// The error and its causes on one line, each once.
@@ -427,6 +485,16 @@ async fn answer<T, E: Into<Cause>>(
         }
         Err(_) => Err(DriverError::Timeout { target: target.to_owned(), limit: RESPONSE_TIMEOUT }),
     }
+}
+
+/// Whether an HTTP status is one that passes.
+fn is_transient_status(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
+}
+
+/// The same for the same record: what is written again under it is not stored twice.
+fn digest(record: &Record) -> [u8; 32] {
+    Sha256::digest(serde_json::to_vec(record).unwrap_or_default()).into()
 }
 
 /// The name of the point whose record has this name.

@@ -10,20 +10,24 @@
 
 use std::collections::HashMap;
 
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
+use mongodb::error::{Error, ErrorKind};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection, Database};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    Answer, CONNECT_TIMEOUT, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
-    TraceSummary, answer,
+    Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
+    TraceSummary, answer, digest,
 };
 use crate::osprofiler::record::{Info, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 
 const DATABASE: &str = "osprofiler";
 const RECORDS: &str = "profiler";
+/// MongoDB's code for an `_id` that is there already.
+const DUPLICATE_KEY: i32 = 11_000;
 const ERRORS: &str = "profiler_error";
 
 /// A MongoDB; see [`super::Collector`].
@@ -67,7 +71,9 @@ impl MongoCollector {
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
         let write = async {
-            self.collection(RECORDS).insert_many(records.iter().map(document)).await?;
+            let documents = records.iter().map(identified);
+            let inserted = self.collection(RECORDS).insert_many(documents).ordered(false).await;
+            let left = inserted.map(|_| None).or_else(refused)?;
             // One update for each trace, with its first error's time.
             let mut failed: HashMap<&str, &str> = HashMap::new();
             for record in records.iter().filter(|record| has_failed(record)) {
@@ -77,19 +83,25 @@ impl MongoCollector {
                 let set = doc! { "$set": { "base_id": base_id, "timestamp": timestamp } };
                 self.collection(ERRORS).update_one(doc! { "base_id": base_id }, set).upsert(true).await?;
             }
-            Ok::<_, mongodb::error::Error>(())
+            Ok::<_, mongodb::error::Error>(left)
         };
-        answer("write to", &self.target, write).await
+        match answer("write to", &self.target, write).await? {
+            None => Ok(()),
+            Some((left, error)) => {
+                let (target, source) = (self.target.clone(), error.into());
+                Err(DriverError::Partial { target, left, transient: false, source })
+            }
+        }
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let collection = self.database.collection::<Record>(RECORDS);
         let find = collection.find(doc! { "base_id": base_id }).into_future();
         let mut cursor = answer("read from", &self.target, find).await?;
-        let (mut records, mut bytes) = (Vec::new(), 0);
+        let (mut stored, mut bytes) = (Stored::default(), 0);
         while answer("read from", &self.target, cursor.advance()).await? {
             bytes += cursor.current().as_bytes().len();
-            if records.len() == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
+            if stored.seen() == TRACE_RECORDS_MAX || bytes > TRACE_BYTES_MAX {
                 let (base_id, target) = (base_id.to_owned(), self.target.clone());
                 return Err(DriverError::TooLarge { base_id, target });
             }
@@ -100,14 +112,9 @@ impl MongoCollector {
             let timed = record.and_then(|record| {
                 record.timestamp_us().is_some().then_some(record).ok_or(RecordError::Timestamp)
             });
-            records.push(timed.map_err(|source| DriverError::Record {
-                base_id: base_id.to_owned(),
-                index: records.len(),
-                target: self.target.clone(),
-                source,
-            })?);
+            stored.add(base_id, &self.target, timed);
         }
-        Ok(records)
+        Ok(stored)
     }
 
     async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
@@ -150,6 +157,27 @@ fn document(record: &Record) -> Document {
     })
 }
 
+/// A record's document under an id of its own, so that it is not stored twice.
+fn identified(record: &Record) -> Document {
+    let mut id = [0; 12];
+    id.copy_from_slice(&digest(record)[..12]);
+    let mut document = document(record);
+    document.insert("_id", ObjectId::from_bytes(id));
+    document
+}
+
+/// Which documents are refused, and the error that tells; none if all of those were there already.
+fn refused(error: Error) -> Result<Option<(Vec<usize>, Error)>, Error> {
+    let ErrorKind::InsertMany(failed) = &*error.kind else { return Err(error) };
+    let (Some(refusals), None) = (&failed.write_errors, &failed.write_concern_error) else {
+        return Err(error);
+    };
+    let refusals = refusals.iter().filter(|refusal| refusal.code != DUPLICATE_KEY);
+    let mut left: Vec<usize> = refusals.map(|refusal| refusal.index).collect();
+    left.sort_unstable();
+    Ok((!left.is_empty()).then_some((left, error)))
+}
+
 fn has_failed(record: &Record) -> bool {
     !record.info.get("etype").is_none_or(Value::is_null)
 }
@@ -184,7 +212,7 @@ impl Driver for MongoCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 

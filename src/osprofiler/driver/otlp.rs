@@ -7,12 +7,13 @@
 //! readers put both together. OTLP cannot be read: Jaeger's and Tempo's drivers do that.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
 use super::http::Http;
-use super::{Answer, Driver, DriverError, TraceQuery, TraceSummary};
+use super::{Answer, Driver, DriverError, Held, Stored, TraceQuery, TraceSummary};
 use crate::osprofiler::record::{Record, STOP_SUFFIX};
 use crate::osprofiler::spans::protobuf::{CONTENT_TYPE, decode_answer, encode};
 use crate::osprofiler::spans::{Span, write};
@@ -21,6 +22,10 @@ const PATH: &str = "/v1/traces";
 const DEFAULT_PORT: u16 = 4318;
 /// Spans for each request; receivers refuse bodies of more than some megabytes.
 const SPANS_PER_REQUEST: usize = 1_000;
+/// Bytes of a request with several spans; receivers allow for 4 MiB or more.
+const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+/// How often the requests of one call are halved because they are refused.
+const SPLITS_MAX: u32 = 100;
 /// Points that may be open at once.
 const OPEN_MAX: usize = 65_536;
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -48,53 +53,93 @@ impl OtlpCollector {
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
         let scheme = if url.starts_with("otlps://") { "https" } else { "http" };
         let collector = Self { http: Http::new(url, target, scheme, DEFAULT_PORT)?, open: Mutex::default() };
-        collector.send(&[]).await?;
+        collector.send(encode(&[])).await?;
         Ok(collector)
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
         let mut open = self.open.lock().await;
         let now = Instant::now();
-        let mut ended = Vec::new();
-        let mut spans = Vec::new();
+        let (mut added, mut ended) = (Vec::new(), Vec::new());
+        let mut out = Outgoing::default();
         for record in records {
             let key = key(record);
             if record.name.ends_with(STOP_SUFFIX) {
-                spans.extend(write::span(open.starts.get(&key), Some(record)));
+                out.add(open.starts.get(&key), Some(record));
                 ended.push(key);
             } else if !open.starts.contains_key(&key) {
                 open.order.push_back((now, key.clone()));
-                open.starts.insert(key, record.clone());
+                open.starts.insert(key.clone(), record.clone());
+                added.push(key);
             }
         }
         let overdue = open.overdue(now, &ended);
-        spans.extend(overdue.iter().filter_map(|key| write::span(open.starts.get(key), None)));
-        let sent = self.send_all(&spans).await;
-        // The same records come again after a failure that may pass.
-        if sent.as_ref().map_or_else(|error| !error.is_transient(), |()| true) {
-            open.forget(ended.iter().chain(&overdue));
+        for key in &overdue {
+            out.add(open.starts.get(key), None);
+        }
+        let sent = self.send_all(&out).await;
+        match &sent {
+            Ok(()) | Err(DriverError::Rejected { .. }) => open.forget(ended.iter().chain(&overdue)),
+            // These records were not taken; those of earlier calls still wait.
+            Err(_) => open.forget(added.iter()),
         }
         sent
     }
 
     async fn flush(&self) -> Result<(), DriverError> {
         let mut open = self.open.lock().await;
-        let spans: Vec<Span> =
-            open.starts.values().filter_map(|start| write::span(Some(start), None)).collect();
-        self.send_all(&spans).await?;
-        *open = Open::default();
-        Ok(())
-    }
-
-    async fn send_all(&self, spans: &[Span]) -> Result<(), DriverError> {
-        for spans in spans.chunks(SPANS_PER_REQUEST) {
-            self.send(spans).await?;
+        let mut out = Outgoing::default();
+        for start in open.starts.values() {
+            out.add(Some(start), None);
         }
-        Ok(())
+        let sent = self.send_all(&out).await;
+        if matches!(sent, Ok(()) | Err(DriverError::Rejected { .. })) {
+            *open = Open::default();
+        }
+        sent
     }
 
-    async fn send(&self, spans: &[Span]) -> Result<(), DriverError> {
-        let answer = self.http.post(PATH, CONTENT_TYPE, encode(spans)).await?;
+    /// Sends spans in requests that a receiver takes. What it refuses is found by halving, so that a span
+    /// costs none of the others.
+    async fn send_all(&self, out: &Outgoing) -> Result<(), DriverError> {
+        let mut parts: Vec<Range<usize>> = std::iter::once(0..out.spans.len()).collect();
+        let mut lost = Lost::default();
+        let mut splits_left = SPLITS_MAX;
+        while let Some(part) = parts.pop().filter(|part| !part.is_empty()) {
+            let middle = part.start + part.len() / 2;
+            let body =
+                if part.len() > SPANS_PER_REQUEST { None } else { Some(encode(&out.spans[part.clone()])) };
+            let Some(body) = body.filter(|body| body.len() <= REQUEST_BYTES_MAX || part.len() == 1) else {
+                parts.extend([middle..part.end, part.start..middle]);
+                continue;
+            };
+            match self.send(body).await {
+                Ok(()) => {}
+                Err(DriverError::Rejected { spans, reason, .. }) => {
+                    lost.add(spans, out.records_in(&part).min(spans.saturating_mul(2)), reason);
+                }
+                Err(error) if !self.is_about_content(&error).await => return Err(error),
+                Err(_) if part.len() > 1 && splits_left > 0 => {
+                    splits_left -= 1;
+                    parts.extend([middle..part.end, part.start..middle]);
+                }
+                Err(error) => lost.add(part.len() as u64, out.records_in(&part), error.chain()),
+            }
+        }
+        let target = self.http.target().to_owned();
+        let Lost { spans, records, reason } = lost;
+        reason.map_or(Ok(()), |reason| Err(DriverError::Rejected { target, spans, records, reason }))
+    }
+
+    /// Whether a refusal is one of these spans, and not of everything.
+    async fn is_about_content(&self, error: &DriverError) -> bool {
+        error.refuses_content()
+            || matches!(error, DriverError::Status { status: 500, .. })
+                && self.send(encode(&[])).await.is_ok()
+    }
+
+    async fn send(&self, body: Vec<u8>) -> Result<(), DriverError> {
+        let answer = self.http.post(PATH, CONTENT_TYPE, body).await?;
         if !(200..300).contains(&answer.status) {
             return Err(self.http.refused("write to", &answer));
         }
@@ -102,7 +147,8 @@ impl OtlpCollector {
         match decode_answer(&answer.body) {
             Ok(Some((spans, reason))) if answer.content_type.contains("protobuf") => {
                 let (target, spans) = (self.http.target().to_owned(), spans.unsigned_abs());
-                Err(DriverError::Rejected { target, spans, reason: reason.chars().take(300).collect() })
+                let reason = reason.chars().take(300).collect();
+                Err(DriverError::Rejected { target, spans, records: spans.saturating_mul(2), reason })
             }
             _ => Ok(()),
         }
@@ -111,6 +157,43 @@ impl OtlpCollector {
     fn cannot_read(&self) -> DriverError {
         let target = self.http.target().to_owned();
         DriverError::NotOffered { action: "read from", target, reason: READ_ELSEWHERE }
+    }
+}
+
+/// Spans on their way.
+#[derive(Default)]
+struct Outgoing {
+    spans: Vec<Span>,
+    /// How many records each of them holds.
+    records: Vec<u64>,
+}
+
+impl Outgoing {
+    fn add(&mut self, start: Option<&Record>, stop: Option<&Record>) {
+        if let Some(span) = write::span(start, stop) {
+            self.spans.push(span);
+            self.records.push(u64::from(start.is_some()) + u64::from(stop.is_some()));
+        }
+    }
+
+    fn records_in(&self, part: &Range<usize>) -> u64 {
+        self.records[part.clone()].iter().sum()
+    }
+}
+
+/// What the receiver does not take.
+#[derive(Default)]
+struct Lost {
+    spans: u64,
+    records: u64,
+    reason: Option<String>,
+}
+
+impl Lost {
+    fn add(&mut self, spans: u64, records: u64, reason: String) {
+        self.spans = self.spans.saturating_add(spans);
+        self.records = self.records.saturating_add(records);
+        self.reason.get_or_insert(reason);
     }
 }
 
@@ -155,7 +238,7 @@ impl Driver for OtlpCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, _base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, _base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(async { Err(self.cannot_read()) })
     }
 
@@ -164,11 +247,15 @@ impl Driver for OtlpCollector {
     }
 
     fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.send(&[]))
+        Box::pin(self.send(encode(&[])))
     }
 
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(self.flush())
+    }
+
+    fn held(&self) -> Held<'_> {
+        Box::pin(async { self.open.lock().await.starts.len() as u64 })
     }
 
     fn target(&self) -> &str {

@@ -6,7 +6,7 @@
 
 use super::http::{Http, HttpAnswer};
 use super::jaeger::{failed, too_large};
-use super::{Answer, Driver, DriverError, TraceQuery, TraceSummary};
+use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
 use crate::base::clock::RunClock;
 use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::spans::{Span, SpanError, json, protobuf, read, trace_id};
@@ -99,8 +99,8 @@ impl Driver for TempoCollector {
         Box::pin(std::future::ready(Err(DriverError::NotOffered { action: "write to", target, reason })))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
-        Box::pin(self.records(base_id))
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
+        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
     }
 
     fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {

@@ -98,12 +98,20 @@ async fn rows_that_are_no_records_are_told_by_their_place() {
         run(&pool, "DELETE FROM data").await;
         collector.write(&trace("b", 100, None)).await.unwrap();
         run(&pool, change).await;
-        match collector.records("b").await {
-            Ok(records) => assert_eq!((records.len(), part), (4, ""), "{change}"),
-            Err(error @ DriverError::Record { .. }) => {
-                assert!(!part.is_empty() && error.chain().contains(part), "{change}: {}", error.chain());
-            }
-            Err(error) => panic!("{change}: {error:?}"),
+        let stored = collector.stored("b").await.unwrap();
+        assert_eq!(
+            (stored.records.len() as u64 + stored.rejected, stored.rejected > 0),
+            (4, !part.is_empty())
+        );
+        let first = stored.first_rejected.clone().unwrap_or_default();
+        assert!(first.contains(part), "{change}: {first}");
+        if change.contains('%') && !part.is_empty() {
+            assert_eq!(stored.rejected, 1, "{change}: the others are read");
+            let complaint = stored.complaint("b").unwrap();
+            assert!(
+                complaint.starts_with("1 record of trace b could not be read; the first: "),
+                "{complaint}"
+            );
         }
     }
     let odd = collector.records("b").await.unwrap();
@@ -127,8 +135,9 @@ async fn huge_payloads_and_long_names_are_bounded() {
     assert_eq!(collector.records(&long_id).await.unwrap().len(), 4);
 
     run(&pool, "UPDATE data SET data = CAST(zeroblob(5000000) AS TEXT) WHERE id = 1").await;
-    let error = collector.records("long").await.unwrap_err();
-    assert!(error.chain().contains("the limit is"), "{}", error.chain());
+    let stored = collector.stored("long").await.unwrap();
+    assert_eq!((stored.records.len(), stored.rejected), (3, 1));
+    assert!(stored.first_rejected.unwrap().contains("the limit is"));
     run(&pool, "INSERT INTO data (base_id, data) VALUES ('huge', zeroblob(70000000))").await;
     assert!(matches!(collector.records("huge").await, Err(DriverError::TooLarge { .. })));
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{MemoryNotifier, record};
-use crate::osprofiler::driver::{Answer, Collector, Driver, DriverError, TraceQuery, TraceSummary};
+use crate::osprofiler::driver::{Answer, Collector, Driver, DriverError, Stored, TraceQuery, TraceSummary};
 use crate::osprofiler::notifier::{FanOut, Notifier, NotifierReport, QueueNotifier};
 use crate::osprofiler::record::Record;
 
@@ -40,8 +40,8 @@ impl Driver for Memory {
         })
     }
 
-    fn records<'a>(&'a self, _: &'a str) -> Answer<'a, Vec<Record>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn records<'a>(&'a self, _: &'a str) -> Answer<'a, Stored> {
+        Box::pin(async { Ok(Stored::default()) })
     }
 
     fn list<'a>(&'a self, _: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {

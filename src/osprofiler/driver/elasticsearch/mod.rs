@@ -19,13 +19,15 @@
 
 mod wire;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 use url::Url;
 
 use super::http::{Http, HttpAnswer};
-use super::{Answer, Cause, Driver, DriverError, TRACE_RECORDS_MAX, TraceQuery, TraceSummary};
+use super::{
+    Answer, Cause, Driver, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest,
+};
 use crate::osprofiler::record::Record;
 
 const PORT: u16 = 9200;
@@ -90,50 +92,72 @@ impl ElasticsearchCollector {
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
-        let mut body = Vec::new();
-        for record in records {
+        let mut bulk = Bulk::default();
+        let mut left = Left::default();
+        for (index, record) in records.iter().enumerate() {
             let document =
                 serde_json::to_value(record).map_err(|error| self.failed("write to", error.into()))?;
-            wire::add_document(&mut body, &self.index, self.doc_type.as_deref(), &document);
+            let id = hex(&digest(record)[..16]);
+            wire::add_document(&mut bulk.body, &self.index, self.doc_type.as_deref(), &id, &document);
+            bulk.documents.push(Some(index));
             let failed = record.info.get("etype").is_some_and(|etype| !etype.is_null());
             if self.filter_error_trace && failed {
                 let mark = json!({"base_id": record.base_id, "timestamp": record.timestamp});
                 let index = format!("{INDEX}-error");
-                wire::add_document(&mut body, &index, self.doc_type.as_deref(), &mark);
+                wire::add_document(&mut bulk.body, &index, self.doc_type.as_deref(), &id, &mark);
+                bulk.documents.push(None);
             }
-            if body.len() > WRITE_BYTES_MAX {
-                self.bulk(std::mem::take(&mut body)).await?;
+            if bulk.body.len() > WRITE_BYTES_MAX {
+                self.bulk(std::mem::take(&mut bulk), &mut left).await?;
             }
         }
-        if body.is_empty() { Ok(()) } else { self.bulk(body).await }
+        if !bulk.body.is_empty() {
+            self.bulk(bulk, &mut left).await?;
+        }
+        match left.reason {
+            None => Ok(()),
+            Some(reason) => Err(DriverError::Partial {
+                target: self.http.target().to_owned(),
+                left: left.records,
+                transient: left.transient,
+                source: reason.into(),
+            }),
+        }
     }
 
-    async fn bulk(&self, body: Vec<u8>) -> Result<(), DriverError> {
-        let answer = self.http.post("/_bulk", "application/x-ndjson", body).await?;
+    async fn bulk(&self, bulk: Bulk, left: &mut Left) -> Result<(), DriverError> {
+        let answer = self.http.post("/_bulk", "application/x-ndjson", bulk.body).await?;
         let answer = self.success("write to", answer)?;
-        match wire::refused_documents(&answer) {
-            None => Ok(()),
-            Some(refusal) => Err(self.failed("write to", refusal.into())),
+        let Some(refusal) = wire::refused_documents(&answer) else { return Ok(()) };
+        let refused = match refusal.positions {
+            Some(positions) => {
+                let document = |position: usize| bulk.documents.get(position).copied().flatten();
+                positions.into_iter().filter_map(document).collect()
+            }
+            None => bulk.documents.into_iter().flatten().collect::<Vec<usize>>(),
+        };
+        // A mark that is refused costs no record.
+        if !refused.is_empty() {
+            left.records.extend(refused);
+            left.transient |= refusal.transient;
+            left.reason.get_or_insert(refusal.text);
         }
+        Ok(())
     }
 
     /// Oldest first; what has the same microsecond, as it was stored.
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let search = wire::trace_search(base_id, PAGE_LEN);
         let answer = self.ask("read from", "POST", &self.search_path(""), Some(&search)).await?;
         let hits = wire::hits(answer);
         let mut documents = if hits.len() < PAGE_LEN { hits } else { self.scrolled(base_id).await? };
         documents.retain(|document| document["base_id"] == base_id);
         documents.sort_by(|a, b| a["timestamp"].as_str().cmp(&b["timestamp"].as_str()));
-        let decode = |(index, document)| {
-            wire::record(document).map_err(|source| DriverError::Record {
-                base_id: base_id.to_owned(),
-                index,
-                target: self.http.target().to_owned(),
-                source,
-            })
-        };
-        documents.into_iter().enumerate().map(decode).collect()
+        let mut stored = Stored::default();
+        for document in documents {
+            stored.add(base_id, self.http.target(), wire::record(document));
+        }
+        Ok(stored)
     }
 
     /// All documents of a long trace.
@@ -239,6 +263,29 @@ impl ElasticsearchCollector {
     }
 }
 
+/// One request.
+#[derive(Default)]
+struct Bulk {
+    body: Vec<u8>,
+    /// Of each document the record that it is; `None` for a mark of a failed trace.
+    documents: Vec<Option<usize>>,
+}
+
+/// What was not stored.
+#[derive(Default)]
+struct Left {
+    records: Vec<usize>,
+    transient: bool,
+    reason: Option<String>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// What can stand in a path as it is.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -250,7 +297,7 @@ impl Driver for ElasticsearchCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 

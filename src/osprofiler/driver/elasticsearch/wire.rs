@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{TraceSummary, point_name};
+use super::super::{TraceSummary, is_transient_status, point_name};
 use crate::osprofiler::record::{RECORD_LEN_MAX, Record, RecordError};
 
 /// Whether the server that gave this answer to `GET /` still has types of documents. `None` if it is
@@ -17,32 +17,57 @@ pub(super) fn has_types(answer: &Value) -> Option<bool> {
     Some(major < if is_opensearch { 2 } else { 8 })
 }
 
-/// Appends one document to the body of a `_bulk` request.
-pub(super) fn add_document(body: &mut Vec<u8>, index: &str, doc_type: Option<&str>, document: &Value) {
+/// Appends one document to the body of a `_bulk` request. What is sent again with the same id replaces
+/// itself.
+pub(super) fn add_document(
+    body: &mut Vec<u8>,
+    index: &str,
+    doc_type: Option<&str>,
+    id: &str,
+    document: &Value,
+) {
     let place = match doc_type {
-        Some(doc_type) => json!({"index": {"_index": index, "_type": doc_type}}),
-        None => json!({"index": {"_index": index}}),
+        Some(doc_type) => json!({"index": {"_index": index, "_type": doc_type, "_id": id}}),
+        None => json!({"index": {"_index": index, "_id": id}}),
     };
     body.extend_from_slice(format!("{place}\n{document}\n").as_bytes());
 }
 
-/// The first refusal in the answer to a `_bulk` request, and how many there are.
-pub(super) fn refused_documents(answer: &Value) -> Option<String> {
+/// What a `_bulk` request did not store.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal {
+    /// Where these documents were in the request; `None` if the server does not tell.
+    pub(super) positions: Option<Vec<usize>>,
+    /// Whether one of them may be taken later.
+    pub(super) transient: bool,
+    /// How many, and why the first.
+    pub(super) text: String,
+}
+
+/// The refusals in the answer to a `_bulk` request. What was there already (409) is none.
+pub(super) fn refused_documents(answer: &Value) -> Option<Refusal> {
     if answer.get("errors") != Some(&Value::Bool(true)) {
         return None;
     }
     let items = answer.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut refused = items.iter().filter_map(|item| item.pointer("/index/error"));
+    let status = |item: &Value| item.pointer("/index/status").and_then(Value::as_u64).unwrap_or(400);
+    let is_refused = |item: &Value| item.pointer("/index/error").is_some() && status(item) != 409;
+    let refused: Vec<usize> = (0..items.len()).filter(|position| is_refused(&items[*position])).collect();
+    if refused.is_empty() && !items.is_empty() {
+        return None;
+    }
+    let is_transient = |item: &Value| is_transient_status(u16::try_from(status(item)).unwrap_or(400));
     let text = |error: &Value| {
         let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or("unknown").to_owned();
         format!("{}: {}", part("type"), part("reason")).chars().take(300).collect::<String>()
     };
-    let first = refused.next().map_or_else(|| "it does not say why".to_owned(), text);
-    Some(format!(
-        "{} of {} records were refused, the first one for {first}",
-        1 + refused.count(),
-        items.len()
-    ))
+    let first = refused.first().and_then(|position| items[*position].pointer("/index/error"));
+    let first = first.map_or_else(|| "it does not say why".to_owned(), text);
+    Some(Refusal {
+        transient: refused.iter().any(|position| is_transient(&items[*position])),
+        text: format!("{} of {} records were refused, the first one for {first}", refused.len(), items.len()),
+        positions: (!refused.is_empty()).then_some(refused),
+    })
 }
 
 /// A search for the documents of one trace. Equality is checked again: on a field of analysed text
@@ -145,8 +170,17 @@ mod tests {
             json!({"index": {"status": 400, "error": {"type": "mapper_parsing_exception", "reason": "no"}}});
         let stored = json!({"index": {"status": 201}});
         let answer = json!({"errors": true, "items": [stored, refused, refused]});
-        let text = refused_documents(&answer).unwrap();
-        assert_eq!(text, "2 of 3 records were refused, the first one for mapper_parsing_exception: no");
+        let refusal = refused_documents(&answer).unwrap();
+        assert_eq!(
+            refusal.text,
+            "2 of 3 records were refused, the first one for mapper_parsing_exception: no"
+        );
+        assert_eq!((refusal.positions, refusal.transient), (Some(vec![1, 2]), false));
+        let busy = json!({"index": {"status": 429, "error": {"type": "es_rejected_execution_exception"}}});
+        let there = json!({"index": {"status": 409, "error": {"type": "version_conflict_engine_exception"}}});
+        let refusal = refused_documents(&json!({"errors": true, "items": [there, busy]})).unwrap();
+        assert_eq!((refusal.positions, refusal.transient), (Some(vec![1]), true));
+        assert_eq!(refused_documents(&json!({"errors": true, "items": [there]})), None);
         assert_eq!(refused_documents(&json!({"errors": false, "items": [stored]})), None);
         assert!(refused_documents(&json!({"errors": true})).is_some());
     }

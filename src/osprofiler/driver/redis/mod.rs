@@ -16,14 +16,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline, RedisError};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use self::legacy::Knowledge;
 use self::url::Source;
 use super::{
-    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX,
+    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX,
     TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
 use crate::osprofiler::record::Record;
@@ -39,6 +39,20 @@ const WRITE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const MEMORY_USAGE_MAX: u64 = 2 * TRACE_BYTES_MAX as u64;
 /// Keys that redis looks at for each step of a walk, which keeps it busy for about a millisecond.
 const SCAN_COUNT: usize = 1_000;
+
+/// Refusals that pass: redis is full, starts, or is not the master.
+const TRANSIENT_CODES: [&str; 10] = [
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+    "UNKILLABLE",
+];
 
 /// A connection to redis; see [`super::Collector`].
 #[derive(Clone)]
@@ -84,12 +98,38 @@ impl RedisCollector {
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+        let mut left = Left::default();
+        let mut first = 0;
+        while first < records.len() {
+            let (pipeline, len) = self.pipeline(&records[first..])?;
+            match self.send::<Vec<Result<redis::Value, RedisError>>>("write to", &pipeline).await {
+                Ok(answers) => left.note(first, answers),
+                Err(error) if first == 0 => return Err(error),
+                // What is stored must not come again.
+                Err(error) => {
+                    left.records.extend(first..records.len());
+                    left.transient |= error.is_transient();
+                    left.reason.get_or_insert(error.into());
+                    break;
+                }
+            }
+            first += len;
+        }
+        let (target, left, transient, reason) =
+            (self.target().to_owned(), left.records, left.transient, left.reason);
+        reason.map_or(Ok(()), |source| Err(DriverError::Partial { target, left, transient, source }))
+    }
+
+    /// The commands that store some of the first records, and how many.
+    fn pipeline(&self, records: &[Record]) -> Result<(Pipeline, usize), DriverError> {
         let mut pipeline = redis::pipe();
-        let mut bytes = 0;
+        // A refused command leaves the others valid: each has its own answer.
+        pipeline.ignore_errors();
+        let (mut bytes, mut len) = (0, 0);
         for record in records {
             let json = serde_json::to_vec(record).map_err(|error| self.failed("write to", error.into()))?;
             bytes += json.len();
-            pipeline.cmd("LPUSH").arg(format!("{KEY_PREFIX}{}", record.base_id)).arg(json).ignore();
+            pipeline.cmd("LPUSH").arg(format!("{KEY_PREFIX}{}", record.base_id)).arg(json);
             if self.shared.filter_error_trace
                 && record.info.get("etype").is_some_and(|etype| !etype.is_null())
             {
@@ -100,17 +140,16 @@ impl RedisCollector {
                     .arg(mark.to_string())
                     .ignore();
             }
+            len += 1;
             if bytes > WRITE_BYTES_MAX {
-                self.send::<()>("write to", &pipeline).await?;
-                pipeline.clear();
-                bytes = 0;
+                break;
             }
         }
-        if pipeline.is_empty() { Ok(()) } else { self.send("write to", &pipeline).await }
+        Ok((pipeline, len))
     }
 
     /// Those of old keys first, then the list's, which are in the order of writing.
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         if self.memory_usage(base_id).await? > MEMORY_USAGE_MAX {
             return Err(self.too_large(base_id));
         }
@@ -125,7 +164,7 @@ impl RedisCollector {
                 kept.add(self, json)?;
             }
             if page.len() < PAGE_LEN {
-                return Ok(kept.records);
+                return Ok(kept.stored);
             }
             skip += page.len();
         }
@@ -230,30 +269,45 @@ impl RedisCollector {
     }
 }
 
+/// What was not stored.
+#[derive(Default)]
+struct Left {
+    records: Vec<usize>,
+    transient: bool,
+    reason: Option<Cause>,
+}
+
+impl Left {
+    /// Notes the refusals among the answers for the records from `first` on.
+    fn note(&mut self, first: usize, answers: Vec<Result<redis::Value, RedisError>>) {
+        for (index, answer) in answers.into_iter().enumerate() {
+            if let Err(error) = answer {
+                self.records.push(first + index);
+                self.transient |= error.code().is_some_and(|code| TRANSIENT_CODES.contains(&code));
+                self.reason.get_or_insert(error.into());
+            }
+        }
+    }
+}
+
 /// The records of a trace so far, within the limits.
 struct Kept<'a> {
     base_id: &'a str,
-    records: Vec<Record>,
+    stored: Stored,
     bytes: usize,
 }
 
 impl<'a> Kept<'a> {
     fn new(base_id: &'a str) -> Self {
-        Self { base_id, records: Vec::new(), bytes: 0 }
+        Self { base_id, stored: Stored::default(), bytes: 0 }
     }
 
     fn add(&mut self, collector: &RedisCollector, json: &[u8]) -> Result<(), DriverError> {
         self.bytes += json.len();
-        if self.records.len() == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
+        if self.stored.seen() == TRACE_RECORDS_MAX || self.bytes > TRACE_BYTES_MAX {
             return Err(collector.too_large(self.base_id));
         }
-        let record = Record::decode(json).map_err(|source| DriverError::Record {
-            base_id: self.base_id.to_owned(),
-            index: self.records.len(),
-            target: collector.target().to_owned(),
-            source,
-        })?;
-        self.records.push(record);
+        self.stored.add(self.base_id, collector.target(), Record::decode(json));
         Ok(())
     }
 }
@@ -271,7 +325,7 @@ impl Driver for RedisCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use self::dialect::{Dialect, MYSQL, POSTGRES, SQLITE};
 use self::engine::{Cells, Engine, Opening, Statement};
 use super::{
-    Answer, CONNECT_TIMEOUT, Driver, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
+    Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
     TraceSummary, answer,
 };
 use crate::osprofiler::compat::ReportStyle;
@@ -124,7 +124,7 @@ impl SqlCollector {
         answer("write to", &self.target, self.engine.run(statements)).await
     }
 
-    async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
+    async fn records(&self, base_id: &str) -> Result<Stored, DriverError> {
         let stored_id = rows::stored_id(base_id);
         let measured = self.rows(self.dialect.measure(&stored_id)).await?;
         let (count, bytes) =
@@ -134,7 +134,7 @@ impl SqlCollector {
             let (base_id, target) = (base_id.to_owned(), self.target.clone());
             return Err(DriverError::TooLarge { base_id, target });
         }
-        let mut records = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
+        let mut stored = Stored::default();
         let (mut last_id, mut left) = (i64::MIN, count);
         // Not more than was measured, whatever was written since.
         while left > 0 {
@@ -150,16 +150,10 @@ impl SqlCollector {
                 if columns.get(rows::BASE_ID).and_then(Option::as_deref) != Some(&stored_id) {
                     continue;
                 }
-                let record = rows::decode(columns).map_err(|source| DriverError::Record {
-                    base_id: base_id.to_owned(),
-                    index: records.len(),
-                    target: self.target.clone(),
-                    source,
-                })?;
-                records.push(record);
+                stored.add(base_id, &self.target, rows::decode(columns));
             }
         }
-        Ok(records)
+        Ok(stored)
     }
 
     async fn probe(&self) -> Result<(), DriverError> {
@@ -176,7 +170,7 @@ impl Driver for SqlCollector {
         Box::pin(self.write(records))
     }
 
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Vec<Record>> {
+    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
         Box::pin(self.records(base_id))
     }
 

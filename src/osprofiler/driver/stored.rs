@@ -1,0 +1,53 @@
+//! What a collector gives for a trace: its records, and a count of what was stored there and is none.
+//!
+//! Anybody may write to a collector, so one bad record must not hide the good ones beside it.
+
+use super::DriverError;
+use crate::osprofiler::record::{Record, RecordError};
+
+/// A trace as it was stored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    /// Its records, oldest first; none if the trace is unknown.
+    pub records: Vec<Record>,
+    /// How many records could not be read.
+    pub rejected: u64,
+    /// Why the first of those could not: an error's chain, which completes "failed to …".
+    pub first_rejected: Option<String>,
+}
+
+impl Stored {
+    /// Keeps a record, or counts what is none.
+    pub(super) fn add(&mut self, base_id: &str, target: &str, decoded: Result<Record, RecordError>) {
+        match decoded {
+            Ok(record) => self.records.push(record),
+            Err(source) => {
+                if self.first_rejected.is_none() {
+                    let (base_id, target, index) = (base_id.to_owned(), target.to_owned(), self.seen());
+                    let error = DriverError::Record { base_id, index, target, source };
+                    self.first_rejected = Some(error.chain());
+                }
+                self.rejected += 1;
+            }
+        }
+    }
+
+    /// How many records were looked at.
+    pub(super) fn seen(&self) -> usize {
+        self.records.len().saturating_add(usize::try_from(self.rejected).unwrap_or(usize::MAX))
+    }
+
+    /// What a user should know of the records that could not be read; `None` if there is none.
+    #[must_use]
+    pub fn complaint(&self, base_id: &str) -> Option<String> {
+        let first = self.first_rejected.as_ref()?;
+        let noun = if self.rejected == 1 { "record" } else { "records" };
+        Some(format!("{} {noun} of trace {base_id} could not be read; the first: {first}", self.rejected))
+    }
+}
+
+impl From<Vec<Record>> for Stored {
+    fn from(records: Vec<Record>) -> Self {
+        Self { records, ..Self::default() }
+    }
+}
