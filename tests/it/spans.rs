@@ -191,6 +191,36 @@ async fn traces_are_listed_newest_first_and_those_with_errors_alone() {
 }
 
 #[tokio::test]
+async fn jaeger_lists_more_traces_than_one_answer_holds() {
+    let backend = Backend::start();
+    let otlp = connect("otlp://{}", &backend).await;
+    let mut records = Vec::new();
+    for n in 0..250_u64 {
+        let (base_id, trace_id) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
+        for name in ["rpc-start", "rpc-stop"] {
+            records.push(Record {
+                name: name.into(),
+                base_id: base_id.clone(),
+                trace_id: trace_id.clone(),
+                parent_id: base_id.clone(),
+                timestamp: format!("2026-11-20T22:52:01.{n:06}"),
+                info: serde_json::Map::new(),
+                project: None,
+                service: Some(format!("s{}", n % 2)),
+            });
+        }
+    }
+    otlp.write(&records).await.unwrap();
+    let jaeger = connect(READERS[0], &backend).await;
+    for (limit, expected) in [(1_000, 250), (240, 240), (30, 30), (1, 1)] {
+        let listed = jaeger.list(&TraceQuery { errors_only: false, limit }).await.unwrap();
+        assert_eq!(listed.len(), expected);
+        let newest = records.iter().rev().step_by(2).take(expected).map(|record| &record.base_id);
+        assert!(listed.iter().map(|trace| &trace.base_id).eq(newest), "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn user_and_tenant_are_sent_and_never_shown() {
     let backend = Backend::start();
     for scheme in ["otlp://", "jaeger://", "tempo://"] {

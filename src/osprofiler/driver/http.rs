@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
 use url::Url;
 
 use super::{CONNECT_TIMEOUT, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX};
@@ -30,6 +31,16 @@ pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) content_type: String,
     pub(super) body: Vec<u8>,
+}
+
+/// An answer that is not read to its end.
+#[derive(Debug, Error)]
+#[error("the answer is larger than {TRACE_BYTES_MAX} bytes")]
+struct AnswerTooLarge;
+
+/// Whether the answer was larger than one may be.
+pub(super) fn is_too_large(error: &DriverError) -> bool {
+    matches!(error, DriverError::Request { source, .. } if source.is::<AnswerTooLarge>())
 }
 
 impl Http {
@@ -150,8 +161,8 @@ impl Http {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > TRACE_BYTES_MAX {
-                let source = format!("the answer is larger than {TRACE_BYTES_MAX} bytes").into();
-                return Err(DriverError::Request { action, target: self.target.clone(), source });
+                let (target, source) = (self.target.clone(), AnswerTooLarge.into());
+                return Err(DriverError::Request { action, target, source });
             }
             body.extend_from_slice(&chunk);
         }
