@@ -11,11 +11,15 @@
 //! | module path and name | start: `function.name` |
 //! | fields | start: `function.kwargs`, an object; not with the field `osprofiler.hide_args = true` |
 //! | fields recorded later | stop: `function.kwargs` |
-//! | `err` | stop: `etype` (`Err`: a span does not tell the type) and `message` |
+//! | `err`, not `err(level = …)` | stop: `etype` (`Err`: a span does not tell the type) and `message` |
 //! | `ret` | stop: `function.result`, only with [`InstrumentLayer::show_results`] |
 //! | entered / not entered | stop: `busy_us` / `idle_us` |
 //! | an explicit parent | the parent point, or none if that span belongs to no trace |
 //! | `parent: None` | no point |
+//!
+//! What `err` makes is an event of the level ERROR, of the span's own target, whose only field is
+//! `error`; that is how it is told from errors that the program handles and logs. So `err(level = …)`
+//! with a lower level does not make the point a failed one, and neither does `warn!(error = %e)`.
 //!
 //! A span that outlives its parent keeps the parent's handle in the subscriber's registry, so the
 //! parent's stop is recorded late; it is dated back to when the parent was last entered.
@@ -272,11 +276,15 @@ where
         // What `err` and `ret` make is an event of one field. Others are the program's own.
         let mut names = event.metadata().fields().iter().map(|field| field.name());
         let is_error = match (names.next(), names.next()) {
-            (Some("error"), None) => true,
+            // What a program has handled it logs at another level, or says more about.
+            (Some("error"), None) if *event.metadata().level() == Level::ERROR => true,
             (Some("return"), None) if self.show_results => false,
             _ => return,
         };
         let Some(span) = context.event_span(event) else { return };
+        if span.metadata().target() != event.metadata().target() {
+            return;
+        }
         let trace = with_place(&span, |place| {
             if is_error { place.point.as_ref().map(|point| point.trace().clone()) } else { place.shown() }
         });

@@ -142,16 +142,23 @@ fn jaeger(path: &str, query: &str, spans: &[Span]) -> Answer {
         return done(json!(services));
     }
     if path == "api/traces" {
-        let wanted = query.split('&').find_map(|pair| pair.strip_prefix("service=")).unwrap();
+        let option = |key: &str| query.split('&').find_map(|pair| pair.strip_prefix(key));
+        let wanted = option("service=").unwrap();
+        let limit: usize = option("limit=").unwrap().parse().unwrap();
+        let end_us: u64 = option("end=").map_or(u64::MAX, |end| end.parse().unwrap());
         let failed = |span: &&Span| !query.contains("tags=") || span.error.is_some();
-        let mut ids: Vec<u128> = spans
+        let mut found: Vec<&Span> = spans
             .iter()
             .filter(failed)
-            .filter(|span| service(span) == wanted)
-            .map(|span| span.trace_id)
+            .filter(|span| service(span) == wanted && span.start_ns / 1_000 <= end_us)
             .collect();
-        ids.sort_unstable();
-        ids.dedup();
+        found.sort_by_key(|span| std::cmp::Reverse(span.start_ns));
+        let mut ids: Vec<u128> = Vec::new();
+        for span in found {
+            if !ids.contains(&span.trace_id) && ids.len() < limit {
+                ids.push(span.trace_id);
+            }
+        }
         return done(ids.into_iter().map(|id| jaeger_trace(&of(spans, id))).collect());
     }
     let id = path.strip_prefix("api/traces/").and_then(|id| u128::from_str_radix(id, 16).ok()).unwrap();

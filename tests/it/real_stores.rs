@@ -323,8 +323,11 @@ async fn real_keys_of_old_releases_are_read() {
         records.iter().map(|record| record.timestamp.clone()).collect()
     };
     assert_eq!(times(&found), times(&records));
-    // Both formats hold the other trace.
-    assert_eq!(collector.records(&source).await.unwrap().len(), 16);
+    // Both formats hold the other trace; the list alone is read unless told otherwise.
+    assert_eq!(collector.records(&source).await.unwrap(), records);
+    let both = connect(&format!("{url}&legacy=true")).await;
+    assert_eq!(both.records(&source).await.unwrap().len(), 16);
+    assert_eq!(times(&both.records(&other).await.unwrap()), times(&records));
     let traces = collector.list(&ALL).await.unwrap();
     assert_eq!((listed(&traces, &other).records, listed(&traces, &source).records), (Some(8), Some(16)));
     for key in ["osprofiler:", "osprofiler:x_y_z", "osprofiler:neither_T"] {

@@ -12,6 +12,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::backend::Backend;
+use crate::server::Server;
 
 const READERS: [&str; 5] = [
     "jaeger://{}/jaeger",
@@ -191,6 +192,36 @@ async fn traces_are_listed_newest_first_and_those_with_errors_alone() {
 }
 
 #[tokio::test]
+async fn jaeger_lists_more_traces_than_one_answer_holds() {
+    let backend = Backend::start();
+    let otlp = connect("otlp://{}", &backend).await;
+    let mut records = Vec::new();
+    for n in 0..250_u64 {
+        let (base_id, trace_id) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
+        for name in ["rpc-start", "rpc-stop"] {
+            records.push(Record {
+                name: name.into(),
+                base_id: base_id.clone(),
+                trace_id: trace_id.clone(),
+                parent_id: base_id.clone(),
+                timestamp: format!("2026-11-20T22:52:01.{n:06}"),
+                info: serde_json::Map::new(),
+                project: None,
+                service: Some(format!("s{}", n % 2)),
+            });
+        }
+    }
+    otlp.write(&records).await.unwrap();
+    let jaeger = connect(READERS[0], &backend).await;
+    for (limit, expected) in [(1_000, 250), (240, 240), (30, 30), (1, 1)] {
+        let listed = jaeger.list(&TraceQuery { errors_only: false, limit }).await.unwrap();
+        assert_eq!(listed.len(), expected);
+        let newest = records.iter().rev().step_by(2).take(expected).map(|record| &record.base_id);
+        assert!(listed.iter().map(|trace| &trace.base_id).eq(newest), "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn user_and_tenant_are_sent_and_never_shown() {
     let backend = Backend::start();
     for scheme in ["otlp://", "jaeger://", "tempo://"] {
@@ -215,6 +246,47 @@ async fn user_and_tenant_are_sent_and_never_shown() {
         let error = Collector::connect(&Secret::new(url)).await.unwrap_err();
         let shown = format!("{} {error:?}", error.chain());
         assert!(shown.contains(part) && !shown.contains("hunter2"), "{url}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_private_authority_is_trusted_if_its_certificate_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let [ca, other, words] = ["own ca.pem", "other.pem", "words.pem"].map(|name| dir.path().join(name));
+    let server = Server::tls(&ca, |seen, wire| match &*seen.path {
+        "/" => wire.answer("200 OK", "application/json", r#"{"version": {"number": "8.1.0"}}"#),
+        "/v1/traces" => wire.answer("200 OK", "application/x-protobuf", ""),
+        _ => wire.answer("200 OK", "application/json", r#"{"data": []}"#),
+    });
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(&other, made.cert.pem()).unwrap();
+    std::fs::write(&words, "no certificate").unwrap();
+    let text = |path: &std::path::Path| path.display().to_string().replace(' ', "%20");
+    for scheme in ["otlps", "elasticsearch+https", "jaeger+https", "tempo+https"] {
+        let connect = async |option: String| {
+            let url = format!("{scheme}://u:hunter2@{}?tenant=t{option}", server.address());
+            match Collector::connect(&Secret::new(url)).await {
+                Ok(collector) => collector.probe().await.map_err(|error| error.chain()),
+                Err(error) => Err(error.chain()),
+            }
+        };
+        assert_eq!(connect(format!("&ssl_ca_certs={}", text(&ca))).await, Ok(()), "{scheme}");
+        for (option, part) in [
+            (String::new(), "connect to the collector"),
+            (format!("&ssl_ca_certs={}", text(&other)), "connect to the collector"),
+            (format!("&ssl_ca_certs={}", text(&words)), "names a readable PEM file"),
+            ("&ssl_ca_certs=/nowhere/hunter2".into(), "names a readable PEM file"),
+            ("&ssl_cert_reqs=none".into(), "only ssl_ca_certs is known"),
+        ] {
+            let error = connect(option.clone()).await.unwrap_err();
+            assert!(error.contains(part) && !error.contains("hunter2"), "{scheme} {option}: {error}");
+        }
+    }
+    assert!(server.seen().iter().all(|seen| !seen.path.contains("ssl_")));
+    for scheme in ["otlp", "jaeger"] {
+        let url = format!("{scheme}://{}?ssl_ca_certs={}", server.address(), text(&ca));
+        let error = Collector::connect(&Secret::new(url)).await.unwrap_err();
+        assert!(error.to_string().contains("goes with TLS"), "{error}");
     }
 }
 

@@ -1,19 +1,29 @@
 //! HTTP for the collectors that speak it: bounded answers, no redirects, no proxies.
 //!
-//! `user:password@` becomes basic authentication, `?tenant=NAME` the header `X-Scope-OrgID`. Errors
-//! never hold the URL, which may hold the password.
+//! `user:password@` becomes basic authentication, `?tenant=NAME` the header `X-Scope-OrgID`. With
+//! `?ssl_ca_certs=PATH` a server by TLS is trusted by the certificates in that PEM file instead of the
+//! system's, as with redis. No option is sent. Errors never hold the URL, which may hold the password.
 
 use std::fmt;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
 use url::Url;
 
 use super::{CONNECT_TIMEOUT, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX};
 
 /// The characters of a refusal that an error shows.
 const REASON_LEN_MAX: usize = 300;
+/// Larger files are no certificates.
+const PEM_BYTES_MAX: u64 = 1 << 20;
+const PEM: &str = "ssl_ca_certs names a readable PEM file of certificates";
+const TLS_ONLY: &str = "ssl_ca_certs goes with TLS: otlps://, elasticsearch+https://, jaeger+https:// or \
+    tempo+https://";
+const UNKNOWN_SSL: &str = "of the options for TLS, only ssl_ca_certs is known";
 const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// A client of one collector.
@@ -30,6 +40,16 @@ pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) content_type: String,
     pub(super) body: Vec<u8>,
+}
+
+/// An answer that is not read to its end.
+#[derive(Debug, Error)]
+#[error("the answer is larger than {TRACE_BYTES_MAX} bytes")]
+struct AnswerTooLarge;
+
+/// Whether the answer was larger than one may be.
+pub(super) fn is_too_large(error: &DriverError) -> bool {
+    matches!(error, DriverError::Request { source, .. } if source.is::<AnswerTooLarge>())
 }
 
 impl Http {
@@ -55,10 +75,23 @@ impl Http {
         if let Some((_, tenant)) = base.query_pairs().find(|(key, _)| key == "tenant") {
             headers.insert(TENANT_HEADER, HeaderValue::from_str(&tenant).map_err(|_| invalid())?);
         }
+        let refused = |reason| DriverError::Invalid { target: target.clone(), reason };
+        let mut own_roots = None;
+        for (key, value) in base.query_pairs().filter(|(key, _)| key.starts_with("ssl_")) {
+            match &*key {
+                "ssl_ca_certs" if scheme == "https" => {
+                    own_roots = Some(read_roots(&value).ok_or_else(|| refused(PEM))?)
+                }
+                "ssl_ca_certs" => return Err(refused(TLS_ONLY)),
+                _ => return Err(refused(UNKNOWN_SSL)),
+            }
+        }
+        let roots = own_roots
+            .unwrap_or_else(|| if scheme == "https" { system_roots() } else { RootCertStore::empty() });
         base.set_query(None);
         base.set_fragment(None);
         let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls(&target, scheme == "https")?)
+            .tls_backend_preconfigured(tls(&target, roots)?)
             .default_headers(headers)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -150,8 +183,8 @@ impl Http {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > TRACE_BYTES_MAX {
-                let source = format!("the answer is larger than {TRACE_BYTES_MAX} bytes").into();
-                return Err(DriverError::Request { action, target: self.target.clone(), source });
+                let (target, source) = (self.target.clone(), AnswerTooLarge.into());
+                return Err(DriverError::Request { action, target, source });
             }
             body.extend_from_slice(&chunk);
         }
@@ -184,12 +217,26 @@ fn has_port(rest: &str) -> bool {
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The system's certificates, looked up only if they are needed.
-fn tls(target: &str, wanted: bool) -> Result<ClientConfig, DriverError> {
+fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    if wanted {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+/// The certificates of a PEM file; `None` if it cannot be read or holds what is none.
+fn read_roots(path: &str) -> Option<RootCertStore> {
+    if std::fs::metadata(path).ok()?.len() > PEM_BYTES_MAX {
+        return None;
     }
+    let pem = std::fs::read(path).ok()?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        roots.add(certificate.ok()?).ok()?;
+    }
+    (!roots.is_empty()).then_some(roots)
+}
+
+fn tls(target: &str, roots: RootCertStore) -> Result<ClientConfig, DriverError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder =

@@ -2,24 +2,29 @@
 //!
 //! What wrote the spans does not matter: OSProfiler's OTLP driver, ours, or any OpenTelemetry
 //! service. Traces are asked for raw, so that Jaeger does not move spans to correct clocks. Listing
-//! shows what Jaeger answers without a time range: the traces of the last two days.
+//! shows what Jaeger answers without a time range: the traces of the last two days, newest first as
+//! far as Jaeger's storage gives them in that order. Traces are listed page by page and kept as
+//! summaries, for Jaeger answers with whole traces.
 //! Tested against in-process servers with answers of documented shape, never against Jaeger itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
-
-use super::http::{Http, HttpAnswer};
-use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
-use crate::osprofiler::record::{Record, START_SUFFIX, STOP_SUFFIX};
-use crate::osprofiler::spans::{Span, SpanError, jaeger, read, trace_id};
+use super::http::{Http, HttpAnswer, is_too_large};
+use super::{Answer, Driver, DriverError, LIST_TIMEOUT, Stored, TraceQuery, TraceSummary};
+use crate::osprofiler::record::Record;
+use crate::osprofiler::spans::jaeger::Listed;
+use crate::osprofiler::spans::{SpanError, jaeger, read, trace_id};
 
 const DEFAULT_PORT: u16 = 16_686;
 const JSON: &str = "application/json";
 /// Services that are asked for their traces.
 const SERVICES_MAX: usize = 100;
-/// Traces for each answer.
+/// Traces of each service.
 const TRACES_MAX: usize = 1_000;
+/// Traces for each answer, which are whole ones.
+const PAGE_LEN: usize = 100;
+const LARGE_TRACES: &str = "it answers a listing with whole traces, and each of these is over 64 MiB; \
+    profile less under one base_id";
 
 /// A query service of Jaeger; see [`super::Collector`].
 #[derive(Debug)]
@@ -51,27 +56,86 @@ impl JaegerCollector {
     }
 
     async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
-        let limit = query.limit.clamp(1, TRACES_MAX).to_string();
-        let mut traces: HashMap<u128, Vec<Span>> = HashMap::new();
-        for service in self.services().await?.iter().take(SERVICES_MAX) {
-            let mut parameters = vec![("service", service.as_str()), ("limit", &limit)];
-            if query.errors_only {
-                parameters.push(("tags", r#"{"error":"true"}"#));
+        let target = || self.http.target().to_owned();
+        let mut traces: HashMap<u128, TraceSummary> = HashMap::new();
+        let mut too_large = false;
+        let walk = async {
+            for service in self.services().await?.iter().take(SERVICES_MAX) {
+                too_large |= !self.list_service(service, query, &mut traces).await?;
+                keep_newest(&mut traces, query.limit);
             }
-            let answer = self.http.get("/api/traces", &parameters, JSON).await?;
-            let mut found: HashMap<u128, Vec<Span>> = HashMap::new();
-            for span in self.decoded(&answer, jaeger::decode)? {
-                found.entry(span.trace_id).or_default().push(span);
-            }
-            traces.extend(found);
+            Ok(())
+        };
+        match tokio::time::timeout(LIST_TIMEOUT, walk).await {
+            Ok(walked) => walked?,
+            Err(_) => return Err(DriverError::Timeout { target: target(), limit: LIST_TIMEOUT }),
         }
-        let mut summaries: Vec<TraceSummary> =
-            traces.iter().filter_map(|(id, spans)| summary(*id, spans)).collect();
-        summaries.retain(|summary| !query.errors_only || summary.failed == Some(true));
-        summaries
-            .sort_by(|one, other| (&other.timestamp, &other.base_id).cmp(&(&one.timestamp, &one.base_id)));
-        summaries.truncate(query.limit);
+        if too_large && traces.is_empty() {
+            let (action, target, reason) = ("read from", target(), LARGE_TRACES);
+            return Err(DriverError::NotOffered { action, target, reason });
+        }
+        let mut summaries: Vec<TraceSummary> = traces.into_values().collect();
+        summaries.sort_by(|one, other| age(other).cmp(&age(one)));
         Ok(summaries)
+    }
+
+    /// Adds the traces of a service, page by page. False if one is too large to be looked at, behind
+    /// which the others cannot be reached.
+    async fn list_service(
+        &self,
+        service: &str,
+        query: &TraceQuery,
+        traces: &mut HashMap<u128, TraceSummary>,
+    ) -> Result<bool, DriverError> {
+        let wanted = query.limit.clamp(1, TRACES_MAX);
+        let mut page_len = wanted.min(PAGE_LEN);
+        let (mut seen, mut end_us) = (HashSet::new(), u64::MAX);
+        loop {
+            let page = match self.page(service, query, page_len, end_us).await {
+                Ok(page) => page,
+                Err(error) if is_too_large(&error) => {
+                    page_len /= 2;
+                    if page_len == 0 {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let (known, found) = (seen.len(), page.len());
+            let last_us = page.iter().map(|trace| trace.last_start_ns / 1_000).min().unwrap_or(0);
+            for trace in page {
+                seen.insert(trace.trace_id);
+                let summary =
+                    trace.summary.filter(|summary| !query.errors_only || summary.failed == Some(true));
+                traces.extend(summary.map(|summary| (trace.trace_id, summary)));
+            }
+            let next_us = last_us.saturating_sub(1);
+            if found < page_len || seen.len() >= wanted || seen.len() == known || next_us >= end_us {
+                return Ok(true);
+            }
+            end_us = next_us;
+        }
+    }
+
+    /// The newest traces of a service with spans that started before a time.
+    async fn page(
+        &self,
+        service: &str,
+        query: &TraceQuery,
+        len: usize,
+        end_us: u64,
+    ) -> Result<Vec<Listed>, DriverError> {
+        let (len, end) = (len.to_string(), end_us.to_string());
+        let mut parameters = vec![("service", service), ("limit", &len)];
+        if query.errors_only {
+            parameters.push(("tags", r#"{"error":"true"}"#));
+        }
+        if end_us != u64::MAX {
+            parameters.push(("end", &end));
+        }
+        let answer = self.http.get("/api/traces", &parameters, JSON).await?;
+        self.decoded(&answer, jaeger::decode_listing)
     }
 
     fn decoded<T>(
@@ -104,20 +168,19 @@ pub(super) fn too_large(error: DriverError, base_id: &str) -> DriverError {
     }
 }
 
-/// What a list shows of a trace whose spans are all here.
-fn summary(id: u128, spans: &[Span]) -> Option<TraceSummary> {
-    let base_id = read::base_id(id, spans);
-    let records = read::records(&base_id, spans);
-    let first = records.first()?;
-    let name = first.name.strip_suffix(START_SUFFIX).or_else(|| first.name.strip_suffix(STOP_SUFFIX));
-    let failed = |record: &Record| !record.info.get("etype").is_none_or(Value::is_null);
-    Some(TraceSummary {
-        timestamp: first.timestamp.clone(),
-        records: Some(records.len() as u64),
-        name: name.map(str::to_owned),
-        failed: Some(records.iter().any(failed)),
-        base_id,
-    })
+/// By what newer traces come first.
+fn age(trace: &TraceSummary) -> (&str, &str) {
+    (&trace.timestamp, &trace.base_id)
+}
+
+/// Forgets the oldest of more than `limit` traces.
+fn keep_newest(traces: &mut HashMap<u128, TraceSummary>, limit: usize) {
+    if traces.len() > limit {
+        let mut all: Vec<(u128, TraceSummary)> = traces.drain().collect();
+        all.sort_by(|(_, one), (_, other)| age(other).cmp(&age(one)));
+        all.truncate(limit);
+        traces.extend(all);
+    }
 }
 
 impl Driver for JaegerCollector {

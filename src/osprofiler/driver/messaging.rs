@@ -3,7 +3,8 @@
 //! The format (observed on OSProfiler 4.4.0 with oslo.messaging 18.3.1): JSON of message format 1.0,
 //! without an envelope, whose `payload` is the record; exchange `openstack` (topic), routing key and
 //! queue `profiler.info`, neither durable. Messages of format 2.0, whose JSON holds the JSON, are read
-//! too. `?exchange=` and `?topic=` name others; what exists is used as it is, durable or not.
+//! too. `?exchange=` and `?topic=` name others; what exists is used as it is, durable or not, and the
+//! queue is bound to the exchange. A notification that no queue takes is an error.
 //!
 //! # Reading takes nothing away
 //!
@@ -64,6 +65,16 @@ struct Link {
     connection: Connection,
     /// For writing; it confirms.
     channel: Channel,
+}
+
+/// How a reading ended.
+enum Ended {
+    /// Nothing came for [`IDLE_TIMEOUT`]: all was seen.
+    Idle,
+    /// Messages kept coming.
+    Busy,
+    /// [`MESSAGES_MAX`].
+    TooMany,
 }
 
 /// A notification of message format 1.0.
@@ -147,13 +158,17 @@ impl MessagingCollector {
             let channel = connection.create_channel().await?;
             let options = QueueDeclareOptions::default();
             channel.queue_declare(queue.into(), options, FieldTable::default()).await?;
-            let options = QueueBindOptions::default();
-            channel
-                .queue_bind(queue.into(), exchange.into(), queue.into(), options, FieldTable::default())
-                .await?;
             close(&channel).await;
         }
         close(&asking).await;
+        // A queue that was there may be bound to another exchange only. Where this may not be done,
+        // what cannot be delivered comes back, and writing says so.
+        let binding = connection.create_channel().await?;
+        let options = QueueBindOptions::default();
+        let _ = binding
+            .queue_bind(queue.into(), exchange.into(), queue.into(), options, FieldTable::default())
+            .await;
+        close(&binding).await;
         Ok(())
     }
 
@@ -182,15 +197,33 @@ impl MessagingCollector {
                 .with_delivery_mode(PERSISTENT)
                 .with_priority(0);
             let (exchange, key) = (self.exchange.as_str().into(), self.queue.as_str().into());
-            let options = BasicPublishOptions::default();
+            let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             confirms.push(channel.basic_publish(exchange, key, options, &payload, properties).await?);
         }
+        let (mut refused, mut returned) = (0_usize, 0_usize);
         for confirm in confirms {
-            if matches!(confirm.await?, Confirmation::Nack(_)) {
-                return Err("the broker refuses a notification".into());
+            match confirm.await? {
+                Confirmation::Nack(_) => refused += 1,
+                // Confirmed, but no queue took it.
+                Confirmation::Ack(Some(_)) => returned += 1,
+                Confirmation::Ack(None) | Confirmation::NotRequested => {}
             }
         }
+        if refused > 0 {
+            return Err(format!("the broker refuses {refused} of {} notifications", records.len()).into());
+        }
+        if returned > 0 {
+            return Err(self.unroutable(returned, records.len()).into());
+        }
         Ok(())
+    }
+
+    fn unroutable(&self, returned: usize, of: usize) -> String {
+        let (exchange, queue) = (&self.exchange, &self.queue);
+        format!(
+            "no queue took {returned} of {of} notifications: bind the queue `{queue}` to the exchange \
+             `{exchange}` with the routing key `{queue}`, or let the user do so"
+        )
     }
 
     async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
@@ -253,33 +286,47 @@ impl MessagingCollector {
         // What is not acknowledged goes back.
         close(&channel).await;
         let _ = timeout(CONNECT_TIMEOUT, link.connection.close(200, "done".into())).await;
-        if seen.map_err(failed)? >= u32::from(MESSAGES_MAX) {
-            let target = self.target.clone();
-            return Err(DriverError::NotOffered { action: "read from", target, reason: TOO_MANY });
+        let target = || self.target.clone();
+        match seen.map_err(failed)? {
+            Ended::Idle => Ok(()),
+            Ended::TooMany => {
+                Err(DriverError::NotOffered { action: "read from", target: target(), reason: TOO_MANY })
+            }
+            Ended::Busy => {
+                let source = format!(
+                    "its queue was never idle for {IDLE_TIMEOUT:?} within {READ_TIMEOUT:?}, so what \
+                     was read may not be all; read it when less is written to it"
+                );
+                Err(DriverError::Request { action: "read from", target: target(), source: source.into() })
+            }
         }
-        Ok(())
     }
 
-    /// How many messages there were.
+    /// How the reading ended.
     async fn consume(
         &self,
         channel: &Channel,
         mut see: impl FnMut(Record, usize),
-    ) -> Result<u32, lapin::Error> {
+    ) -> Result<Ended, lapin::Error> {
         channel.basic_qos(MESSAGES_MAX, BasicQosOptions::default()).await?;
         let (queue, options) = (self.queue.as_str().into(), BasicConsumeOptions::default());
         let mut consumer = channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
         let deadline = Instant::now() + READ_TIMEOUT;
         let mut messages = 0;
-        while messages < u32::from(MESSAGES_MAX) && Instant::now() < deadline {
-            let Ok(Some(delivery)) = timeout(IDLE_TIMEOUT, consumer.next()).await else { break };
+        while messages < MESSAGES_MAX {
+            if Instant::now() >= deadline {
+                return Ok(Ended::Busy);
+            }
+            let Ok(Some(delivery)) = timeout(IDLE_TIMEOUT, consumer.next()).await else {
+                return Ok(Ended::Idle);
+            };
             let delivery = delivery?;
             messages += 1;
             if let Some(record) = decode(&delivery.data) {
                 see(record, delivery.data.len());
             }
         }
-        Ok(messages)
+        Ok(Ended::TooMany)
     }
 
     async fn probe(&self) -> Result<(), DriverError> {

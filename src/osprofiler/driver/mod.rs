@@ -312,10 +312,6 @@ impl Collector {
     ///
     /// # Errors
     /// Says why not.
-    #[cfg_attr(
-        not(all(feature = "messaging", feature = "mongodb")),
-        expect(unreachable_patterns, reason = "a kind that is not built has an arm of its own before")
-    )]
     pub fn reads(connection: &str) -> Result<(), DriverError> {
         let Some((scheme, _)) = connection.split_once("://") else {
             return Err(unsupported(connection));

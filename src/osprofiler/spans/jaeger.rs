@@ -10,11 +10,16 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Event, Few, Kind, SPANS_MAX, Span, SpanError};
+use super::{Event, Few, First, Kind, SPANS_MAX, Span, SpanError, read};
+use crate::osprofiler::driver::TraceSummary;
 use crate::osprofiler::record::Info;
 
 const PARTS_OF_A_SPAN_MAX: usize = 100_000;
 const SERVICES_MAX: usize = 10_000;
+/// Traces of a listing; what comes after them is left out.
+const LISTED_TRACES_MAX: usize = 100_000;
+/// Spans of a trace that its place in a listing is made of.
+const LISTED_SPANS_MAX: usize = 10_000;
 
 #[derive(Deserialize)]
 struct Traces {
@@ -101,22 +106,83 @@ struct Services {
 /// No JSON of that shape, an id that is none, or too many spans.
 pub fn decode(body: &[u8]) -> Result<Vec<Span>, SpanError> {
     let traces: Traces = serde_json::from_slice(body).map_err(SpanError::Json)?;
-    let nobody = Arc::new(Info::new());
     let mut spans = Vec::new();
     for trace in traces.data.0 {
-        let processes = trace.processes.unwrap_or_default().into_iter();
-        let processes: HashMap<String, Arc<Info>> =
-            processes.map(|(id, process)| (id, Arc::new(resource(process)))).collect();
-        for mut span in trace.spans.0 {
-            if spans.len() == SPANS_MAX {
-                return Err(SpanError::TooMany);
-            }
-            let own = span.process.take().map(|process| Arc::new(resource(process)));
-            let resource = own.as_ref().or_else(|| processes.get(&span.process_id)).unwrap_or(&nobody);
-            spans.push(decode_span(span, resource)?);
-        }
+        decode_spans(trace.spans.0, trace.processes, &mut spans)?;
     }
     Ok(spans)
+}
+
+/// Adds the spans of a trace, within the limit.
+fn decode_spans(
+    shown: Vec<JaegerSpan>,
+    processes: Option<HashMap<String, Process>>,
+    spans: &mut Vec<Span>,
+) -> Result<(), SpanError> {
+    let nobody = Arc::new(Info::new());
+    let processes = processes.unwrap_or_default().into_iter();
+    let processes: HashMap<String, Arc<Info>> =
+        processes.map(|(id, process)| (id, Arc::new(resource(process)))).collect();
+    for mut span in shown {
+        if spans.len() == SPANS_MAX {
+            return Err(SpanError::TooMany);
+        }
+        let own = span.process.take().map(|process| Arc::new(resource(process)));
+        let resource = own.as_ref().or_else(|| processes.get(&span.process_id)).unwrap_or(&nobody);
+        spans.push(decode_span(span, resource)?);
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    #[serde(default)]
+    data: First<Listed, LISTED_TRACES_MAX>,
+}
+
+#[derive(Deserialize)]
+struct ListedTrace {
+    spans: First<JaegerSpan, LISTED_SPANS_MAX>,
+    #[serde(default)]
+    processes: Option<HashMap<String, Process>>,
+}
+
+/// A trace of a listing, made while the listing is read: not all spans of all traces are in memory.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "ListedTrace")]
+pub struct Listed {
+    /// The trace.
+    pub trace_id: u128,
+    /// When the last of its spans started, in nanoseconds since the Unix epoch.
+    pub last_start_ns: u64,
+    /// What a list shows of it; `None` if there is nothing to show.
+    pub summary: Option<TraceSummary>,
+}
+
+impl TryFrom<ListedTrace> for Listed {
+    type Error = SpanError;
+
+    fn try_from(trace: ListedTrace) -> Result<Self, SpanError> {
+        let mut spans = Vec::new();
+        decode_spans(trace.spans.elements, trace.processes, &mut spans)?;
+        let trace_id = spans.first().map_or(0, |span| span.trace_id);
+        let mut summary = read::summary(trace_id, &spans);
+        if let (true, Some(summary)) = (trace.spans.is_cut, &mut summary) {
+            summary.records = None;
+            // Whether one of the others failed is not known.
+            summary.failed = summary.failed.filter(|failed| *failed);
+        }
+        let last_start_ns = spans.iter().map(|span| span.start_ns).max().unwrap_or(0);
+        Ok(Self { trace_id, last_start_ns, summary })
+    }
+}
+
+/// The traces of an answer that lists them. Of more than it may hold, the first.
+///
+/// # Errors
+/// No JSON of that shape, or an id that is none.
+pub fn decode_listing(body: &[u8]) -> Result<Vec<Listed>, SpanError> {
+    serde_json::from_slice::<Listing>(body).map(|listing| listing.data.elements).map_err(SpanError::Json)
 }
 
 /// The names of the services that Jaeger knows.

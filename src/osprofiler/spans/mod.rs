@@ -204,3 +204,48 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Few<T, N> {
         deserializer.deserialize_any(Visitor(std::marker::PhantomData))
     }
 }
+
+/// A list in JSON of which the first `N` elements are kept and the others skipped, for what may be
+/// shown in part.
+#[derive(Debug)]
+pub(crate) struct First<T, const N: usize> {
+    pub(crate) elements: Vec<T>,
+    /// Whether there were others.
+    pub(crate) is_cut: bool,
+}
+
+impl<T, const N: usize> Default for First<T, N> {
+    fn default() -> Self {
+        Self { elements: Vec::new(), is_cut: false }
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for First<T, N> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T, const N: usize>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const N: usize> serde::de::Visitor<'de> for Visitor<T, N> {
+            type Value = First<T, N>;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a list")
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut first = First::default();
+                while first.elements.len() < N {
+                    let Some(element) = list.next_element()? else { return Ok(first) };
+                    first.elements.push(element);
+                }
+                while list.next_element::<serde::de::IgnoredAny>()?.is_some() {
+                    first.is_cut = true;
+                }
+                Ok(first)
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(First::default())
+            }
+        }
+        deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    }
+}

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::meaning::{MISSING, PARENT_ID, TRACE_ID, meaning, named_base_id};
 use super::{Kind, Span, span_id, span_id_text, trace_id};
+use crate::osprofiler::driver::TraceSummary;
 use crate::osprofiler::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
 /// The records of the trace `base_id`; spans of other traces are left out.
@@ -45,6 +46,23 @@ pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
 pub fn base_id(trace_id: u128, spans: &[Span]) -> String {
     let named = spans.iter().filter(|span| span.trace_id == trace_id).find_map(named_base_id);
     named.map_or_else(|| uuid::Uuid::from_u128(trace_id).to_string(), str::to_owned)
+}
+
+/// What a list shows of a trace whose spans are all here; `None` if none of them is.
+#[must_use]
+pub fn summary(trace_id: u128, spans: &[Span]) -> Option<TraceSummary> {
+    let base_id = base_id(trace_id, spans);
+    let records = records(&base_id, spans);
+    let first = records.first()?;
+    let name = first.name.strip_suffix(START_SUFFIX).or_else(|| first.name.strip_suffix(STOP_SUFFIX));
+    let failed = |record: &Record| !record.info.get("etype").is_none_or(Value::is_null);
+    Some(TraceSummary {
+        timestamp: first.timestamp.clone(),
+        records: Some(records.len() as u64),
+        name: name.map(str::to_owned),
+        failed: Some(records.iter().any(failed)),
+        base_id,
+    })
 }
 
 struct PointOf {

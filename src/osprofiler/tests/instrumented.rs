@@ -122,6 +122,33 @@ fn arguments_and_results_are_shown_as_asked() {
 }
 
 #[test]
+fn only_what_a_function_returns_makes_its_point_a_failed_one() {
+    #[instrument(err(level = "warn"))]
+    fn mild() -> Result<(), String> {
+        Err("mild".to_owned())
+    }
+    #[instrument(err(Debug), target = "elsewhere")]
+    fn targeted() -> Result<(), String> {
+        Err("targeted".to_owned())
+    }
+    #[instrument(err)]
+    fn handling() -> Result<(), String> {
+        let error = "handled";
+        tracing::warn!(error = %error);
+        tracing::error!(error = %error, "told with words");
+        tracing::error!(target: "library", error = %error);
+        tracing::error!(target: "library", return = 7);
+        Ok(())
+    }
+    let records = recorded(InstrumentLayer::new().show_results(), async {
+        let _ = (mild(), targeted(), handling(), divide(1, 0));
+    });
+    let expected = ["mild", "targeted Err: \"targeted\"", "handling", "divide Err: no"];
+    assert_eq!(outline(&records), expected);
+    assert!(stop_info(&records, "handling")["function"].is_null());
+}
+
+#[test]
 fn levels_and_targets_choose_the_spans() {
     let spans = || async {
         tracing::info_span!("info").in_scope(|| {

@@ -280,6 +280,7 @@ proptest! {
             let _ = json::decode_search(bytes);
             let _ = jaeger::decode(bytes);
             let _ = jaeger::decode_services(bytes);
+            let _ = jaeger::decode_listing(bytes);
         }
     }
 
@@ -515,4 +516,36 @@ fn records_of_odd_times_and_names_are_written() {
     let event = Event::default();
     let span = Span { events: vec![event], resource: Arc::default(), ..span };
     assert_eq!(protobuf::decode(&protobuf::encode(std::slice::from_ref(&span))).unwrap(), [span]);
+}
+
+#[test]
+fn a_listing_may_hold_more_spans_than_a_trace() {
+    let trace = |id: u64, spans: u64| {
+        let span = |n: u64| format!(r#"{{"traceID": "{id:x}", "spanID": "{n:x}", "startTime": {id}}}"#);
+        let spans: Vec<String> = (1..=spans).map(span).collect();
+        format!(r#"{{"traceID": "{id:x}", "spans": [{}], "processes": {{}}}}"#, spans.join(","))
+    };
+    let mut traces: Vec<String> = (1..=51_000).map(|id| trace(id, 1)).collect();
+    traces.push(trace(51_001, 60_000));
+    let body = format!(r#"{{"data": [{}]}}"#, traces.join(","));
+    let listed = jaeger::decode_listing(body.as_bytes()).unwrap();
+    assert_eq!(listed.len(), 51_001);
+    for (place, id, records, failed) in [(0, 1, Some(2), Some(false)), (51_000, 51_001, None, None)] {
+        let summary = listed[place].summary.as_ref().unwrap();
+        assert_eq!((summary.records, summary.failed), (records, failed));
+        assert_eq!(
+            (listed[place].trace_id, listed[place].last_start_ns),
+            (id, u64::try_from(id).unwrap() * 1_000)
+        );
+    }
+    for (body, works) in [
+        (r#"{"data": null}"#, true),
+        ("{}", true),
+        (r#"{"data": [{"spans": []}]}"#, true),
+        (r#"{"data": [{"spans": [{"traceID": "x", "spanID": "1"}]}]}"#, false),
+        (r#"{"data": 7}"#, false),
+        ("", false),
+    ] {
+        assert_eq!(jaeger::decode_listing(body.as_bytes()).is_ok(), works, "{body}");
+    }
 }

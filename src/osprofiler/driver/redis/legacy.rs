@@ -1,12 +1,12 @@
 //! Records as OSProfiler before 2.8.0 stored them: each under `osprofiler:<base>_<trace>_<timestamp>`.
 //!
-//! Only a walk of the keyspace finds such keys. So one bounded walk finds out whether there are any
-//! at all, which is remembered for [`REMEMBERED`]; as long as there are none, reading a trace walks
-//! nothing. Where there are some, a trace may lie in both places (its services may be of different
-//! releases), and a walk for each trace cannot be avoided.
+//! Only a walk of the keyspace finds such keys, and nobody writes them any more. So a trace is read
+//! from its list, and old keys are looked for only if there is no list: one bounded walk for each
+//! connection finds out whether there are any at all, and only if so, a walk for each such trace
+//! follows. With `?legacy=true` old keys are looked for in any case: a trace may lie in both places if
+//! its services are of different releases.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use super::super::{DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX};
 use super::RedisCollector;
@@ -14,24 +14,47 @@ use super::RedisCollector;
 pub(super) const PREFIX: &str = "osprofiler:";
 /// Steps of a walk: a million keys.
 pub(super) const STEPS_MAX: usize = 1_000;
-/// A service that still writes old keys would be noticed after this.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const CUT: &str = "it has no list of this trace; OSProfiler before 2.8.0 stored records under keys of \
+    their own, but redis holds too many keys to look at them all: only the first million or so were";
 /// Values for each answer.
 const PAGE_LEN: usize = 200;
 
-/// What is known about old keys.
+/// What a connection knows about old keys; at first nothing.
 #[derive(Default)]
 pub(super) struct Knowledge {
-    /// Whether there are any, and since when that is known.
-    found: Option<(bool, Instant)>,
+    walked: Option<Walked>,
+}
+
+/// What a walk for any old key came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walked {
+    Found,
+    NoneThere,
+    /// None among the keys that were looked at, which are not all.
+    NoneSeen,
 }
 
 impl RedisCollector {
-    /// The old-style records of a trace as JSON, oldest first.
-    pub(super) async fn legacy_records(&self, base_id: &str) -> Result<Vec<Vec<u8>>, DriverError> {
-        if !self.has_legacy_keys().await? {
-            return Ok(Vec::new());
+    /// The old-style records of a trace as JSON, oldest first. It is an error if there are none and not
+    /// all keys could be looked at, unless the trace has a list.
+    pub(super) async fn legacy_records(
+        &self,
+        base_id: &str,
+        has_list: bool,
+    ) -> Result<Vec<Vec<u8>>, DriverError> {
+        let (keys, is_cut) = match self.legacy_walk().await? {
+            Walked::Found => self.legacy_keys(base_id).await?,
+            walked => (Vec::new(), walked == Walked::NoneSeen),
+        };
+        if keys.is_empty() && is_cut && !has_list {
+            // It may work later, for a list may still come.
+            return Err(self.failed("read from", CUT.into()));
         }
+        self.values(base_id, &keys).await
+    }
+
+    /// The old keys of a trace, oldest first, and whether keys were left out.
+    async fn legacy_keys(&self, base_id: &str) -> Result<(Vec<Vec<u8>>, bool), DriverError> {
         let pattern = format!("{PREFIX}{}_*", escaped(base_id));
         let mut keys = BTreeSet::new();
         let mut cursor = 0;
@@ -51,7 +74,10 @@ impl RedisCollector {
                 break;
             }
         }
-        let keys: Vec<Vec<u8>> = keys.into_iter().map(|(_, key)| key).collect();
+        Ok((keys.into_iter().map(|(_, key)| key).collect(), cursor != 0))
+    }
+
+    async fn values(&self, base_id: &str, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, DriverError> {
         let mut records = Vec::with_capacity(keys.len());
         let mut bytes = 0;
         for page in keys.chunks(PAGE_LEN) {
@@ -85,13 +111,12 @@ impl RedisCollector {
         Ok(lengths.into_iter().flatten().fold(0, u64::saturating_add))
     }
 
-    async fn has_legacy_keys(&self) -> Result<bool, DriverError> {
+    /// Whether there are old keys, found out once.
+    async fn legacy_walk(&self) -> Result<Walked, DriverError> {
         // Held during the walk: others wait for its answer instead of walking too.
         let mut knowledge = self.shared.legacy.lock().await;
-        if let Some((found, since)) = knowledge.found
-            && (found || since.elapsed() < REMEMBERED)
-        {
-            return Ok(found);
+        if let Some(walked) = knowledge.walked {
+            return Ok(walked);
         }
         let pattern = format!("{PREFIX}*_*");
         let (mut cursor, mut found) = (0, false);
@@ -103,8 +128,13 @@ impl RedisCollector {
                 break;
             }
         }
-        knowledge.found = Some((found, Instant::now()));
-        Ok(found)
+        let walked = match (found, cursor) {
+            (true, _) => Walked::Found,
+            (false, 0) => Walked::NoneThere,
+            (false, _) => Walked::NoneSeen,
+        };
+        knowledge.walked = Some(walked);
+        Ok(walked)
     }
 }
 

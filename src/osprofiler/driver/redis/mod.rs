@@ -6,7 +6,8 @@
 //! (off there too unless set). Reached directly, by TLS, or through sentinels ([`url`]).
 //!
 //! The Python driver looks at every key of the database for every trace that it reads. Nothing here
-//! may do that: a trace is read from its own list, and walks of the keyspace are bounded and few.
+//! may do that: a trace is read from its own list, and walks of the keyspace are bounded and few. With
+//! `?legacy=true` every trace is looked for under old keys too, not only one without a list.
 
 mod legacy;
 mod list;
@@ -64,6 +65,8 @@ struct Shared {
     source: Source,
     target: String,
     filter_error_trace: bool,
+    /// Look for old keys of a trace that has a list.
+    legacy_wanted: bool,
     /// `None` after a failure: the next call connects again.
     connection: Mutex<Option<MultiplexedConnection>>,
     legacy: Mutex<Knowledge>,
@@ -85,6 +88,7 @@ impl RedisCollector {
             source: parsed.source,
             target,
             filter_error_trace: parsed.filter_error_trace,
+            legacy_wanted: parsed.legacy,
             connection: Mutex::new(None),
             legacy: Mutex::default(),
         };
@@ -154,12 +158,14 @@ impl RedisCollector {
             return Err(self.too_large(base_id));
         }
         let mut kept = Kept::new(base_id);
-        for json in self.legacy_records(base_id).await? {
-            kept.add(self, &json)?;
+        let mut page = self.page(base_id, 0).await?;
+        if page.is_empty() || self.shared.legacy_wanted {
+            for json in self.legacy_records(base_id, !page.is_empty()).await? {
+                kept.add(self, &json)?;
+            }
         }
         let mut skip = 0;
         loop {
-            let page = self.page(base_id, skip).await?;
             for json in page.iter().rev() {
                 kept.add(self, json)?;
             }
@@ -167,6 +173,7 @@ impl RedisCollector {
                 return Ok(kept.stored);
             }
             skip += page.len();
+            page = self.page(base_id, skip).await?;
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Target {
     pub(super) source: Source,
     /// Failed traces get a key of their own, as with the Python driver's `filter_error_trace`.
     pub(super) filter_error_trace: bool,
+    /// Look for every trace under the keys of old releases too.
+    pub(super) legacy: bool,
 }
 
 /// Who gives connections.
@@ -50,10 +52,10 @@ pub(super) enum Source {
 pub(super) fn parse(connection: &str) -> Result<Target, &'static str> {
     let (scheme, rest) = connection.split_once("://").ok_or(FORM)?;
     if scheme == "redissentinel" {
-        let (builder, filter_error_trace) = sentinels(rest)?;
+        let (builder, filter_error_trace, legacy) = sentinels(rest)?;
         let client = builder.build().map_err(|_| SENTINEL_FORM)?;
         let source = Source::Sentinel(Box::new(tokio::sync::Mutex::new(client)));
-        return Ok(Target { source, filter_error_trace });
+        return Ok(Target { source, filter_error_trace, legacy });
     }
     let url = Url::parse(connection).map_err(|_| FORM)?;
     let options = Options::read(&url, FORM)?;
@@ -85,7 +87,8 @@ pub(super) fn parse(connection: &str) -> Result<Target, &'static str> {
             Client::open(info.set_redis_settings(settings)).map_err(|_| FORM)?
         }
     };
-    Ok(Target { source: Source::Direct(Box::new(client)), filter_error_trace: options.filter_error_trace })
+    let source = Source::Direct(Box::new(client));
+    Ok(Target { source, filter_error_trace: options.filter_error_trace, legacy: options.legacy })
 }
 
 fn open_tls(
@@ -109,7 +112,7 @@ fn open_tls(
 
 /// `rest` is what follows `redissentinel://`. As with the Python driver, the password is that of the
 /// redis behind the sentinels; theirs is the option `sentinel_password`.
-fn sentinels(rest: &str) -> Result<(SentinelClientBuilder, bool), &'static str> {
+fn sentinels(rest: &str) -> Result<(SentinelClientBuilder, bool, bool), &'static str> {
     let authority_len = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(authority_len);
     let (user_info, hosts) =
@@ -145,7 +148,7 @@ fn sentinels(rest: &str) -> Result<(SentinelClientBuilder, bool), &'static str> 
     if let Some(password) = &options.sentinel_password {
         builder = builder.set_client_to_sentinel_password(password);
     }
-    Ok((builder, options.filter_error_trace))
+    Ok((builder, options.filter_error_trace, options.legacy))
 }
 
 #[derive(Default)]
@@ -156,6 +159,7 @@ struct Options {
     sentinel_password: Option<String>,
     db: Option<i64>,
     filter_error_trace: bool,
+    legacy: bool,
     /// Do not verify the server's certificate.
     insecure: bool,
     /// Verify the certificate, but not whose it is.
@@ -184,6 +188,7 @@ impl Options {
                 "sentinel_password" => options.sentinel_password = Some(value),
                 "db" => options.db = Some(value.parse().map_err(|_| DB)?),
                 "filter_error_trace" => options.filter_error_trace = is_true(&value),
+                "legacy" => options.legacy = is_true(&value),
                 "ssl_ca_certs" => ca = Some(value),
                 "ssl_certfile" => cert = Some(value),
                 "ssl_keyfile" => key = Some(value),
@@ -265,7 +270,7 @@ mod tests {
     fn shown(connection: &str) -> String {
         match parse(connection) {
             Err(reason) => format!("no: {reason}"),
-            Ok(Target { source: Source::Direct(client), filter_error_trace }) => {
+            Ok(Target { source: Source::Direct(client), filter_error_trace, legacy }) => {
                 let info = client.get_connection_info();
                 let redis = info.redis_settings();
                 let (user, password) = (redis.username().unwrap_or("-"), redis.password().unwrap_or("-"));
@@ -275,7 +280,8 @@ mod tests {
                     _ => "",
                 };
                 let errors = if filter_error_trace { " errors" } else { "" };
-                format!("{} db {} {user} {password}{tls}{errors}", info.addr(), redis.db())
+                let legacy = if legacy { " legacy" } else { "" };
+                format!("{} db {} {user} {password}{tls}{errors}{legacy}", info.addr(), redis.db())
             }
             Ok(Target { source: Source::Sentinel(_), .. }) => "sentinels".to_owned(),
         }
@@ -289,6 +295,7 @@ mod tests {
             ("redis://[::1]:7/3", "::1:7 db 3 - -"),
             ("redis://:p%40s%3A%2Fs%25@h:7/", "h:7 db 0 - p@s:/s%"),
             ("redis://u:p@h?db=4&filter_error_trace=true", "h:6379 db 4 u p errors"),
+            ("redis://h?legacy=true", "h:6379 db 0 - - legacy"),
             ("redis://h?username=u&password=p%26&socket_timeout=3", "h:6379 db 0 u p&"),
             ("rediss://h:1/0", "h:1 db 0 - - tls"),
             ("rediss://h?ssl_cert_reqs=none", "h:6379 db 0 - - insecure"),
@@ -319,7 +326,7 @@ mod tests {
         ] {
             assert_eq!(shown(connection), "sentinels");
             let (_, rest) = connection.split_once("://").unwrap();
-            let shown = format!("{:?}", sentinels(rest).map(|(builder, _)| builder));
+            let shown = format!("{:?}", sentinels(rest).map(|(builder, ..)| builder));
             for part in parts {
                 assert!(shown.contains(part), "{connection}: no {part} in {shown}");
             }
