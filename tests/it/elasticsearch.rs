@@ -348,8 +348,9 @@ async fn refusals_of_documents_and_of_users_are_told() {
         .insert("other".to_owned(), vec![(Some("_doc".to_owned()), json!({"base_id": "x"}))]);
     let error = other.write(&records(IDS[0], 1, None)).await.unwrap_err();
     assert!(error.chain().contains("more than 1 type"), "{}", error.chain());
-    let error = other.records("x").await.unwrap_err();
-    assert!(error.chain().contains("record 0 of trace x"), "{}", error.chain());
+    let stored = other.stored("x").await.unwrap();
+    assert_eq!((stored.records.len(), stored.rejected), (0, 1));
+    assert!(stored.first_rejected.is_some_and(|why| !why.is_empty()));
     connect(&url(&server, "?index=other&doc_type=_doc")).await.unwrap_err();
 
     let wrong = url(&server, "").replace("p%40ss", "hunter2");
