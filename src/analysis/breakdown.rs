@@ -83,21 +83,9 @@ fn float(us: u64) -> f64 {
 #[must_use]
 pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     let point = &tree.points[index];
-    let parent = point.parent.map(|parent| words(&tree.points[parent])).unwrap_or_default();
-    Kind { service: service(point), name: point.name.clone(), detail: statement::kind(point), parent }
-}
-
-fn words(point: &Point) -> String {
-    format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned()
-}
-
-fn service(point: &Point) -> String {
-    match (point.project.as_deref().unwrap_or_default(), point.service.as_deref().unwrap_or_default()) {
-        (project, "") => project.to_owned(),
-        ("", service) => service.to_owned(),
-        (project, service) if project == service => service.to_owned(),
-        (project, service) => format!("{project}/{service}"),
-    }
+    let parent =
+        point.parent.map(|parent| statement::name_and_kind(&tree.points[parent])).unwrap_or_default();
+    Kind { service: point.reporter(), name: point.name.clone(), detail: statement::kind(point), parent }
 }
 
 fn host(point: &Point) -> &str {

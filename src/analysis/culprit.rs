@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use crate::osprofiler::report::reporter;
 use crate::results::model::Culprit;
 use crate::results::trace::{StoredPoint, StoredTrace};
 
@@ -46,7 +47,7 @@ pub fn find(trace: &StoredTrace, iteration_ms: f64, requests_ms: f64) -> Option<
     Some(Culprit {
         name: point.name.clone(),
         detail: point.detail.clone(),
-        service: service(point),
+        service: reporter(&point.project, &point.service),
         host: point.host.clone(),
         calls: worst.calls,
         self_ms,
@@ -60,16 +61,6 @@ struct Group {
     self_us: u64,
     /// The index of the point with the most self time.
     longest: usize,
-}
-
-/// `keystone/public`: a service's own name says little without its project's.
-fn service(point: &StoredPoint) -> String {
-    match (point.project.as_str(), point.service.as_str()) {
-        (project, "") => project.to_owned(),
-        ("", service) => service.to_owned(),
-        (project, service) if project == service => service.to_owned(),
-        (project, service) => format!("{project}/{service}"),
-    }
 }
 
 /// The time in which at least one root was open. What lies below a root without a stop counts in

@@ -12,6 +12,12 @@ pub fn kind(point: &Point) -> String {
     if point.info.contains_key("db") { sql(&detail) } else { path(&detail) }
 }
 
+/// A point's name and its kind of call.
+#[must_use]
+pub fn name_and_kind(point: &Point) -> String {
+    format!("{} {}", point.name, kind(point)).trim_end().to_owned()
+}
+
 /// A statement with its literals as `?`, and lists of them as one.
 #[must_use]
 pub fn sql(statement: &str) -> String {

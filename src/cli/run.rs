@@ -401,7 +401,7 @@ impl Run<'_> {
         shown.say(&format!("fetching {} traces: slow, failed and typical iterations", wanted.len()));
         let stopping = stop.is_stopping();
         let enough = async { if stopping { std::future::pending().await } else { stop.stopping().await } };
-        self.runtime.block_on(collect::fetch(connection, &wanted, self.plan.traces.settle, enough, |_| {}))
+        self.runtime.block_on(collect::fetch(connection, &wanted, self.plan.traces.settle, enough))
     }
 
     /// Results, traces, causes, verdict, report.

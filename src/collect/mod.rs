@@ -50,21 +50,18 @@ pub async fn probe(connection: &Secret) -> Result<(), String> {
 
 /// Fetches traces, some at once. A trace is settled when it is complete and, if it is recent, two looks in a row
 /// find the same number of records; the others are taken as they are after `settle`. When `enough` ends, what was
-/// fetched until then is kept. `progress` gets how many were looked at.
+/// fetched until then is kept.
 pub async fn fetch(
     connection: &Secret,
     wanted: &[Wanted],
     settle: Duration,
     enough: impl Future<Output = ()>,
-    mut progress: impl FnMut(usize),
 ) -> Fetched {
     let mut fetched = Fetched::default();
     let mut rejected = None;
     let work = async {
         match Collector::connect(connection).await {
-            Ok(collector) => {
-                look(&collector, wanted, settle, &mut fetched, &mut rejected, &mut progress).await
-            }
+            Ok(collector) => look(&collector, wanted, settle, &mut fetched, &mut rejected).await,
             Err(error) => fetched.error = Some(error.chain()),
         }
     };
@@ -85,10 +82,8 @@ async fn look(
     settle: Duration,
     fetched: &mut Fetched,
     rejected: &mut Option<String>,
-    progress: &mut impl FnMut(usize),
 ) {
     let mut waiting = wanted.to_vec();
-    let mut first_look = true;
     let mut deadline = None;
     while !waiting.is_empty() {
         let mut unsettled = Vec::new();
@@ -119,11 +114,7 @@ async fn look(
                     fetched.error = Some(error.chain());
                 }
             }
-            if first_look {
-                progress(fetched.records.len());
-            }
         }
-        first_look = false;
         // Time to settle begins when all have been asked for once.
         let deadline = *deadline.get_or_insert_with(|| Instant::now() + settle);
         if Instant::now() >= deadline {

@@ -149,6 +149,12 @@ impl Point {
         one_line(&detail)
     }
 
+    /// `keystone/public`: who reported it; empty if it does not say.
+    #[must_use]
+    pub fn reporter(&self) -> String {
+        reporter(self.project.as_deref().unwrap_or_default(), self.service.as_deref().unwrap_or_default())
+    }
+
     /// Microseconds from the trace's first record to its end, if that is known.
     #[must_use]
     pub fn end_us(&self) -> Option<u64> {
@@ -267,6 +273,17 @@ fn fill_self_times(points: &mut [Point]) {
     }
     for (point, (sum, _)) in points.iter_mut().zip(covered) {
         point.self_us = point.duration_us.map(|duration| duration.saturating_sub(sum));
+    }
+}
+
+/// `keystone/public`: a service's own name says little without its project's.
+#[must_use]
+pub fn reporter(project: &str, service: &str) -> String {
+    match (project, service) {
+        (project, "") => project.to_owned(),
+        ("", service) => service.to_owned(),
+        (project, service) if project == service => service.to_owned(),
+        (project, service) => format!("{project}/{service}"),
     }
 }
 

@@ -21,19 +21,6 @@ open_dir
 unset PYTHONPATH PYTHONHOME
 export PYTHONDONTWRITEBYTECODE=1
 
-base_python() {
-  local candidate
-  local candidates=(python3 python3.{11..14} /usr/bin/python3)
-  if [[ -n ${REAL_PYTHON-} ]]; then candidates=("$REAL_PYTHON"); fi
-  for candidate in "${candidates[@]}"; do
-    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-      printf '%s' "$candidate"
-      return
-    fi
-  done
-  return 1
-}
-
 # environment NAME: a virtual environment with what requirements-NAME.txt says.
 environment() {
   local venv=$REAL_DIR/venv-$1 pins=$repo/tests/real/requirements-$1.txt base

@@ -9,7 +9,7 @@ use crate::analysis::statement;
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::say;
 use crate::osprofiler::report::TraceTree;
-use crate::report::trace::{pstats, reporter, stats};
+use crate::report::trace::{pstats, stats};
 use crate::results::directory::write_at_once;
 
 use super::sources::SourceArguments;
@@ -86,9 +86,9 @@ fn add(stats: &mut CallStats, tree: &TraceTree, by: Grouping) {
         let point = &tree.points[index];
         let name = match by {
             Grouping::Name => point.name.clone(),
-            Grouping::Detail => format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned(),
+            Grouping::Detail => statement::name_and_kind(point),
         };
-        Function { place: reporter(point), name }
+        Function { place: point.reporter(), name }
     });
 }
 

@@ -12,8 +12,7 @@ use super::{STYLE, content_policy, fill, island, script, text};
 use crate::analysis::call_stats::{CallStats, Function, SortKey};
 use crate::analysis::statement;
 use crate::base::clock::rfc3339;
-use crate::osprofiler::report::TraceTree;
-use crate::report::trace::reporter;
+use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::words::duration_us;
 use crate::results::trace::{StoredPoint, state};
 
@@ -96,8 +95,8 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
 
 /// Who reported it, and where.
 fn places(tree: &TraceTree) -> String {
-    let place = |point| {
-        let service = reporter(point);
+    let place = |point: &Point| {
+        let service = point.reporter();
         match (&point.host, service.is_empty()) {
             (None, _) => service,
             (Some(host), true) => host.clone(),
@@ -117,8 +116,8 @@ fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
     let mut stats = CallStats::default();
     stats.add(tree, |index| {
         let point = &tree.points[index];
-        let name = format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned();
-        Function { place: reporter(point), name }
+        let name = statement::name_and_kind(point);
+        Function { place: point.reporter(), name }
     });
     let rows = stats.rows(SortKey::Own);
     let left = rows.len().saturating_sub(CALLS_MAX);

@@ -29,7 +29,7 @@ pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result
 }
 
 fn label(point: &Point) -> String {
-    let place = super::reporter(point);
+    let place = point.reporter();
     let place = if place.is_empty() { place } else { format!("{place}: ") };
     let mut detail: String = point.detail().chars().take(DETAIL_CHARS_MAX).collect();
     if detail.len() < point.detail().len() {

@@ -12,17 +12,6 @@ pub mod text;
 
 use crate::osprofiler::report::Point;
 
-/// `keystone/public`: who reported a point; empty if it does not say.
-#[must_use]
-pub fn reporter(point: &Point) -> String {
-    match (point.project.as_deref().unwrap_or_default(), point.service.as_deref().unwrap_or_default()) {
-        (project, "") => project.to_owned(),
-        ("", service) => service.to_owned(),
-        (project, service) if project == service => service.to_owned(),
-        (project, service) => format!("{project}/{service}"),
-    }
-}
-
 /// What a point lacks: `start`, `stop`, or nothing.
 #[must_use]
 pub fn missing(point: &Point) -> Option<&'static str> {

@@ -76,7 +76,7 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
     };
     let failed = tree.points.iter().filter(|point| point.error.is_some()).count();
     let failed = if failed == 0 { String::new() } else { format!(", {failed} with an error") };
-    let mut places: Vec<String> = tree.points.iter().map(super::reporter).collect();
+    let mut places: Vec<String> = tree.points.iter().map(Point::reporter).collect();
     places.sort();
     places.dedup();
     places.retain(|place| !place.is_empty());
@@ -147,8 +147,8 @@ fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, lo
         }
         branch.push_str(if goes_on[point.depth] { "├ " } else { "└ " });
     }
-    let place = super::reporter(point);
-    let known = parent.is_some_and(|parent| super::reporter(parent) == place);
+    let place = point.reporter();
+    let known = parent.is_some_and(|parent| parent.reporter() == place);
     let place = if known || place.is_empty() { String::new() } else { format!("  [{}]", one_line(&place)) };
     let missing = super::missing(point).map_or_else(String::new, |what| format!("  (no {what})"));
     let tail = format!("{missing}{place}");
