@@ -70,6 +70,7 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         kinds: found.causes.iter().map(|cause| row(cause, &broken, &ids)).collect(),
         clocks_moved: broken.shifted.len() as u64,
         clocks_inconsistent: broken.inconsistent.len() as u64,
+        tree: Vec::new(),
     })
 }
 
@@ -103,6 +104,7 @@ fn row(cause: &Cause, broken: &Broken, ids: &[Uuid]) -> ComparedKind {
         exceeding: cause.exceeding,
         guilty: cause.guilty,
         worst_trace_id: ids.get(cause.worst).copied(),
+        contrasts: Vec::new(),
     }
 }
 

@@ -128,14 +128,14 @@ fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
     match results.run.status {
         RunStatus::Interrupted => return Exit::Interrupted,
         RunStatus::Failed | RunStatus::TimedOut => return Exit::Failed,
-        RunStatus::Finished | RunStatus::Recovered => {}
+        RunStatus::Finished | RunStatus::Aborted | RunStatus::Recovered => {}
     }
     match results.verdict.outcome {
         Outcome::Fail => Exit::Gate,
         Outcome::Invalid => Exit::Invalid,
         // Without a single sample there is nothing to be content with.
         _ if aggregate.total() == 0 => Exit::Invalid,
-        Outcome::Pass | Outcome::None => Exit::Ok,
+        Outcome::Pass | Outcome::Inconclusive | Outcome::None => Exit::Ok,
     }
 }
 

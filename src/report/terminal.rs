@@ -58,6 +58,7 @@ fn headline(results: &Results, paint: Paint) -> String {
         RunStatus::Finished => String::new(),
         RunStatus::Interrupted => " · interrupted".to_owned(),
         RunStatus::TimedOut => " · stopped by its time limit".to_owned(),
+        RunStatus::Aborted => " · stopped by a threshold".to_owned(),
         RunStatus::Recovered => " · recovered from the log".to_owned(),
         RunStatus::Failed => {
             format!(" · failed: {}", results.run.error.as_deref().map_or_else(String::new, clean))
@@ -68,6 +69,7 @@ fn headline(results: &Results, paint: Paint) -> String {
         Outcome::Pass if results.run.status != RunStatus::Finished => paint.green("PASS so far"),
         Outcome::Pass => paint.green("PASS"),
         Outcome::Fail => paint.red("FAIL"),
+        Outcome::Inconclusive => paint.red("INCONCLUSIVE"),
         Outcome::Invalid => paint.red("INVALID"),
         Outcome::None if !results.verdict.invalid.is_empty() => paint.red("INVALID (no gate)"),
         Outcome::None => "no gate".to_owned(),

@@ -315,6 +315,7 @@ mod tests {
             exceeding: 0.9,
             guilty,
             worst_trace_id: None,
+            contrasts: Vec::new(),
         }
     }
 
@@ -331,6 +332,7 @@ mod tests {
             kinds: vec![kind("db", 0.71, true), kind("rpc", 0.2, false)],
             clocks_moved: 0,
             clocks_inconsistent: 0,
+            tree: Vec::new(),
         };
         let head = "The slowest 1 % of iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on the mean); ";
         let db = "db SELECT ? in keystone/public under wsgi GET /v3/users";

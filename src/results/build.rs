@@ -112,6 +112,7 @@ fn workload(
     let completed = stats.iterations.ok + stats.iterations.failed;
     Workload {
         comparison: None,
+        observer_effect: None,
         name: names.name.clone(),
         runner: names.runner.clone(),
         start_s: seconds(start_ns),

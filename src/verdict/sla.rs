@@ -5,7 +5,7 @@
 use crate::measure::latency::SampleId;
 use crate::plan::sla::Sla;
 use crate::results::aggregate::{Aggregate, EXEMPLARS_MAX, WorkloadStats};
-use crate::results::model::{Criterion, Outcome};
+use crate::results::model::{Criterion, Outcome, Severity};
 
 /// Judges one workload.
 #[must_use]
@@ -98,6 +98,10 @@ impl Judge<'_> {
             condition,
             observed: if samples == 0 { "no samples".to_owned() } else { observed },
             outcome,
+            severity: Severity::Fail,
+            reason: None,
+            measured: None,
+            aborted: false,
             samples,
             trace_ids: examples.map(|id| self.aggregate.trace_id(id)).collect(),
         }

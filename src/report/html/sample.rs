@@ -123,6 +123,7 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
     ];
     Workload {
         comparison: None,
+        observer_effect: None,
         name: NAMES[usize::from(index)].to_owned(),
         runner: runner[usize::from(index)].as_object().cloned().unwrap_or_default(),
         start_s: 0.0,
@@ -284,6 +285,10 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
                 condition: condition.to_owned(),
                 observed: observed.to_owned(),
                 outcome,
+                severity: Severity::Fail,
+                reason: None,
+                measured: None,
+                aborted: false,
                 samples: 16_000,
                 trace_ids,
             }

@@ -135,6 +135,7 @@ fn verdict_badge(outcome: Outcome) -> Badge {
     let (word, class) = match outcome {
         Outcome::Pass => ("PASS", "good"),
         Outcome::Fail => ("FAIL", "bad"),
+        Outcome::Inconclusive => ("INCONCLUSIVE", "doubt"),
         Outcome::Invalid => ("INVALID", "doubt"),
         Outcome::None => ("NO GATE", "plain"),
     };
@@ -205,6 +206,7 @@ fn banners(results: &Results) -> Vec<Banner> {
         RunStatus::Interrupted => {
             Some(("doubt", "Interrupted", "The run was stopped by a signal; what had run is here."))
         }
+        RunStatus::Aborted => Some(("bad", "Stopped by a threshold", "What had run until then is here.")),
         RunStatus::TimedOut => {
             Some(("doubt", "Timed out", "The run reached the scenario's time limit; what had run is here."))
         }

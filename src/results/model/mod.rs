@@ -7,6 +7,9 @@
 //! The iterations are not a field of [`Results`]: there may be millions. They are streamed into
 //! the same JSON object as the last key, `iterations`, a list of [`IterationRow`].
 
+mod causes;
+mod gate;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -15,6 +18,11 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::runner::generator::Generator;
+
+pub use causes::{
+    ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
+};
+pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
 
 /// The value of the key `format` in every results file.
 pub const FORMAT: &str = "bench-results";
@@ -80,6 +88,8 @@ pub enum RunStatus {
     Interrupted,
     /// Stopped by the scenario's own time limit.
     TimedOut,
+    /// Stopped by a threshold that says `abort_on_fail`.
+    Aborted,
     /// `setup` or the harness failed.
     Failed,
     /// The log has no end: the harness was killed. Everything up to its last frame is here.
@@ -142,51 +152,6 @@ pub struct Environment {
     pub workers: u32,
 }
 
-/// The outcome of one or all gates.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Outcome {
-    /// Every criterion holds.
-    Pass,
-    /// At least one criterion does not hold.
-    Fail,
-    /// There is no data to judge by.
-    Invalid,
-    /// No criterion was asked for.
-    None,
-}
-
-/// The verdict of a run.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Verdict {
-    /// The worst of the criteria's outcomes; INVALID when the run itself is (see `invalid`).
-    pub outcome: Outcome,
-    /// Why the run says nothing about the service whatever the criteria say, one sentence each.
-    #[serde(default)]
-    pub invalid: Vec<String>,
-    /// One row for each criterion of each workload.
-    pub criteria: Vec<Criterion>,
-}
-
-/// One criterion of a workload's `sla`.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Criterion {
-    /// The workload that it judges.
-    pub workload: String,
-    /// Its name in the scenario, such as `failure_rate`.
-    pub criterion: String,
-    /// The condition in words, such as `failure rate at most 5 %`.
-    pub condition: String,
-    /// What was observed, in words, such as `1.2 %`; `no samples` when there were none.
-    pub observed: String,
-    /// How it went.
-    pub outcome: Outcome,
-    /// How many iterations it was judged by.
-    pub samples: u64,
-    /// Trace ids of iterations that broke it, worst first, at most five.
-    pub trace_ids: Vec<Uuid>,
-}
-
 /// One workload's figures.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Workload {
@@ -219,6 +184,9 @@ pub struct Workload {
     /// Its slow iterations against typical ones; absent when too little was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+    /// What profiling cost; absent without unprofiled iterations to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observer_effect: Option<ObserverEffect>,
 }
 
 /// How iterations or requests ended.
@@ -425,129 +393,4 @@ pub enum TraceState {
     Absent,
     /// It was not asked for, or the collector did not answer.
     NotFetched,
-}
-
-/// The trace point that took the most time by itself in one iteration.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Culprit {
-    /// The point's name, such as `db`.
-    pub name: String,
-    /// What it did: a statement, a path, a method; empty when its info does not say.
-    pub detail: String,
-    /// The service that reported it, after its project: `keystone/public`.
-    pub service: String,
-    /// The host that reported it.
-    pub host: String,
-    /// How often a point of this name and detail occurs in the trace.
-    pub calls: u64,
-    /// The time that these calls took by themselves, without their children.
-    pub self_ms: f64,
-    /// That time as a share of the iteration's duration, 0 to 1.
-    pub share: f64,
-    /// The names of the points above it, outermost first.
-    pub path: Vec<String>,
-}
-
-/// Slow iterations of a workload against typical ones: where their difference lies.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Comparison {
-    /// Which are slow: the upper 1 or 5 % of response times.
-    pub slow_percent: u32,
-    /// How many slow iterations were compared, with complete traces.
-    pub slow: u64,
-    /// How many typical ones: between the 10th and 50th percentile, matched in time.
-    pub typical: u64,
-    /// How many were left out because their traces were absent or incomplete.
-    pub left_out: u64,
-    /// The mean response time of the slow ones.
-    pub slow_ms: f64,
-    /// The mean response time of the typical ones.
-    pub typical_ms: f64,
-    /// Why no kind of point is called guilty; absent when one is.
-    pub no_finding: Option<NoFinding>,
-    /// The kinds of points that explain most of the difference, largest share first.
-    pub kinds: Vec<ComparedKind>,
-    /// Pairs of hosts whose clocks had to be moved to compare.
-    pub clocks_moved: u64,
-    /// Pairs of hosts whose clocks no shift makes fit.
-    pub clocks_inconsistent: u64,
-}
-
-/// Why nothing is called guilty.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NoFinding {
-    /// Too few complete traces: 20 slow and 40 typical ones are needed.
-    FewTraces,
-    /// More than a fifth of a side's traces were incomplete.
-    Incomplete,
-    /// The slow iterations with traces are not slower.
-    NoGap,
-    /// No kind of point passes all conditions: the kinds are candidates.
-    Unclear,
-}
-
-/// A kind of trace point and what it explains of the difference.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct ComparedKind {
-    /// The project and service that reported it; `bench` for the client's own points.
-    pub service: String,
-    /// The point's name.
-    pub name: String,
-    /// What it did, without literals and ids.
-    pub detail: String,
-    /// Name and detail of the point around it.
-    pub parent: String,
-    /// True for the time of a request in which no service had a point open: the network, a queue before the
-    /// service, or a service that is not traced.
-    pub outside: bool,
-    /// How much longer it took in a slow iteration, on the mean, on the critical path, without what lies below.
-    pub delta_ms: f64,
-    /// That as a share of the difference; all kinds' shares add up to 1.
-    pub share: f64,
-    /// The share is at least this, with 95 % confidence.
-    pub share_low: f64,
-    /// The share is at most this, with 95 % confidence.
-    pub share_high: f64,
-    /// Its calls in a slow iteration, on the mean.
-    pub slow_calls: f64,
-    /// Its calls in a typical one.
-    pub typical_calls: f64,
-    /// What more calls explain of `delta_ms`.
-    pub more_calls_ms: f64,
-    /// What slower calls explain of it.
-    pub slower_calls_ms: f64,
-    /// Cliff's delta: how much more often it took longer in slow iterations than shorter, -1 to 1.
-    pub effect: f64,
-    /// The share of slow iterations in which it took longer than in 95 % of the typical ones.
-    pub exceeding: f64,
-    /// Whether share, effect, support and agreement with clock-free durations are all there.
-    pub guilty: bool,
-    /// The slow iteration in which it took longest.
-    pub worst_trace_id: Option<Uuid>,
-}
-
-/// A trace point that took the most time of several of the slowest iterations.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Finding {
-    /// The point's name.
-    pub name: String,
-    /// What it did.
-    pub detail: String,
-    /// The service that reported it; empty for time outside the traced services.
-    pub service: String,
-    /// The names of the points above it, outermost first, in the slowest of these iterations.
-    pub path: Vec<String>,
-    /// In how many of the slowest iterations it took the most time.
-    pub iterations: u64,
-    /// How many of the slowest iterations have a trace.
-    pub of: u64,
-    /// The median of the time that it took by itself.
-    pub median_self_ms: f64,
-    /// The median of its share of the iteration, 0 to 1.
-    pub median_share: f64,
-    /// The median number of its calls in an iteration.
-    pub median_calls: f64,
-    /// Trace ids of these iterations, slowest first.
-    pub trace_ids: Vec<Uuid>,
 }

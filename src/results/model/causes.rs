@@ -1,0 +1,200 @@
+//! The part of the result model that says why iterations were slow, and what profiling itself cost.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The trace point that took the most time by itself in one iteration.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Culprit {
+    /// The point's name, such as `db`.
+    pub name: String,
+    /// What it did: a statement, a path, a method; empty when its info does not say.
+    pub detail: String,
+    /// The service that reported it, after its project: `keystone/public`.
+    pub service: String,
+    /// The host that reported it.
+    pub host: String,
+    /// How often a point of this name and detail occurs in the trace.
+    pub calls: u64,
+    /// The time that these calls took by themselves, without their children.
+    pub self_ms: f64,
+    /// That time as a share of the iteration's duration, 0 to 1.
+    pub share: f64,
+    /// The names of the points above it, outermost first.
+    pub path: Vec<String>,
+}
+
+/// Slow iterations of a workload against typical ones: where their difference lies.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Comparison {
+    /// Which are slow: the upper 1 or 5 % of response times.
+    pub slow_percent: u32,
+    /// How many slow iterations were compared, with complete traces.
+    pub slow: u64,
+    /// How many typical ones: between the 10th and 50th percentile, matched in time.
+    pub typical: u64,
+    /// How many were left out because their traces were absent or incomplete.
+    pub left_out: u64,
+    /// The mean response time of the slow ones.
+    pub slow_ms: f64,
+    /// The mean response time of the typical ones.
+    pub typical_ms: f64,
+    /// Why no kind of point is called guilty; absent when one is.
+    pub no_finding: Option<NoFinding>,
+    /// The kinds of points that explain most of the difference, largest share first.
+    pub kinds: Vec<ComparedKind>,
+    /// Pairs of hosts whose clocks had to be moved to compare.
+    pub clocks_moved: u64,
+    /// Pairs of hosts whose clocks no shift makes fit.
+    pub clocks_inconsistent: u64,
+    /// The mean tree of both sides, in depth-first order: what a flame graph of the difference draws.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tree: Vec<ComparedNode>,
+}
+
+/// A place in the mean tree of slow and typical iterations: a kind of point under the same kinds above it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ComparedNode {
+    /// How many nodes are above it.
+    pub depth: u32,
+    /// The project and service that reported it; `bench` for the client's own points.
+    pub service: String,
+    /// The points' name.
+    pub name: String,
+    /// What they did, without literals and ids.
+    pub detail: String,
+    /// The mean of their durations in a slow iteration.
+    pub slow_ms: f64,
+    /// The same in a typical one.
+    pub typical_ms: f64,
+    /// The mean number of them in a slow iteration.
+    pub slow_calls: f64,
+    /// The same in a typical one.
+    pub typical_calls: f64,
+}
+
+/// Why nothing is called guilty.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoFinding {
+    /// Too few complete traces: 20 slow and 40 typical ones are needed.
+    FewTraces,
+    /// More than a fifth of a side's traces were incomplete.
+    Incomplete,
+    /// The slow iterations with traces are not slower.
+    NoGap,
+    /// No kind of point passes all conditions: the kinds are candidates.
+    Unclear,
+}
+
+/// A kind of trace point and what it explains of the difference.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ComparedKind {
+    /// The project and service that reported it; `bench` for the client's own points.
+    pub service: String,
+    /// The point's name.
+    pub name: String,
+    /// What it did, without literals and ids.
+    pub detail: String,
+    /// Name and detail of the point around it.
+    pub parent: String,
+    /// True for the time of a request in which no service had a point open: the network, a queue before the
+    /// service, or a service that is not traced.
+    pub outside: bool,
+    /// How much longer it took in a slow iteration, on the mean, on the critical path, without what lies below.
+    pub delta_ms: f64,
+    /// That as a share of the difference; all kinds' shares add up to 1.
+    pub share: f64,
+    /// The share is at least this, with 95 % confidence.
+    pub share_low: f64,
+    /// The share is at most this, with 95 % confidence.
+    pub share_high: f64,
+    /// Its calls in a slow iteration, on the mean.
+    pub slow_calls: f64,
+    /// Its calls in a typical one.
+    pub typical_calls: f64,
+    /// What more calls explain of `delta_ms`.
+    pub more_calls_ms: f64,
+    /// What slower calls explain of it.
+    pub slower_calls_ms: f64,
+    /// Cliff's delta: how much more often it took longer in slow iterations than shorter, -1 to 1.
+    pub effect: f64,
+    /// The share of slow iterations in which it took longer than in 95 % of the typical ones.
+    pub exceeding: f64,
+    /// Whether share, effect, support and agreement with clock-free durations are all there.
+    pub guilty: bool,
+    /// The slow iteration in which it took longest.
+    pub worst_trace_id: Option<Uuid>,
+    /// Hosts and attributes of its points that slow iterations have more often, most telling first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contrasts: Vec<Contrast>,
+}
+
+/// A value of an attribute that a kind of point has in slow iterations more often than in typical ones.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Contrast {
+    /// `host`, or a key of the point's info.
+    pub attribute: String,
+    /// Its value.
+    pub value: String,
+    /// The share of the kind's time in slow iterations that points with this value took, 0 to 1.
+    pub slow_share: f64,
+    /// The same share in typical iterations.
+    pub typical_share: f64,
+}
+
+/// A trace point that took the most time of several of the slowest iterations.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Finding {
+    /// The point's name.
+    pub name: String,
+    /// What it did.
+    pub detail: String,
+    /// The service that reported it; empty for time outside the traced services.
+    pub service: String,
+    /// The names of the points above it, outermost first, in the slowest of these iterations.
+    pub path: Vec<String>,
+    /// In how many of the slowest iterations it took the most time.
+    pub iterations: u64,
+    /// How many of the slowest iterations have a trace.
+    pub of: u64,
+    /// The median of the time that it took by itself.
+    pub median_self_ms: f64,
+    /// The median of its share of the iteration, 0 to 1.
+    pub median_share: f64,
+    /// The median number of its calls in an iteration.
+    pub median_calls: f64,
+    /// Trace ids of these iterations, slowest first.
+    pub trace_ids: Vec<Uuid>,
+}
+
+/// What profiling itself cost: profiled iterations against the unprofiled ones beside them (`profile: {control}`).
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ObserverEffect {
+    /// The share of iterations that was to be left unprofiled, in percent.
+    pub control_percent: f64,
+    /// Profiled iterations without fault.
+    pub profiled: u64,
+    /// Unprofiled ones without fault.
+    pub control: u64,
+    /// One entry a percentile for which there are enough of both.
+    pub percentiles: Vec<EffectAt>,
+}
+
+/// The cost of profiling at one percentile of service time.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct EffectAt {
+    /// Such as 99.
+    pub percentile: f64,
+    /// Of profiled iterations.
+    pub profiled_ms: f64,
+    /// Of unprofiled ones.
+    pub control_ms: f64,
+    /// Profiled minus unprofiled.
+    pub difference_ms: f64,
+    /// The difference is at least this, with 95 % confidence.
+    pub low_ms: f64,
+    /// The difference is at most this, with 95 % confidence.
+    pub high_ms: f64,
+}
