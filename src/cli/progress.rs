@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::clock::saturating_nanos;
-use crate::base::ids::IdSpace;
+use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::units::format_ns;
 use crate::plan::Plan;
 use crate::report::terminal::clean;
@@ -24,7 +24,8 @@ const LAG_SHOWN_NS: u64 = 1_000_000;
 pub(super) struct Shown {
     ids: IdSpace,
     quiet: bool,
-    profiled: bool,
+    /// The share that is not; none of it when nothing is.
+    profiled: Option<ControlShare>,
     /// There only while a load runs on a terminal: bars that outlive it are drawn again over what
     /// follows.
     bars: Option<MultiProgress>,
@@ -45,7 +46,7 @@ struct Line {
 }
 
 impl Shown {
-    pub(super) fn new(ids: IdSpace, quiet: bool, profiled: bool) -> Self {
+    pub(super) fn new(ids: IdSpace, quiet: bool, profiled: Option<ControlShare>) -> Self {
         Self { ids, quiet, profiled, bars: None, lines: Vec::new() }
     }
 
@@ -78,7 +79,11 @@ impl Shown {
                 parts.push(format!("{count} {word}"));
             }
         }
-        parts.push(if self.profiled { "profiled" } else { "not profiled" }.to_owned());
+        parts.push(match self.profiled {
+            None => "not profiled".to_owned(),
+            Some(ControlShare::NONE) => "profiled".to_owned(),
+            Some(control) => format!("{} % profiled", 100.0 - control.percent()),
+        });
         if let Some((ns, id)) = total.slowest {
             parts.push(format!("slowest {} {}", format_ns(ns), self.ids.base_id(id.workload, id.number)));
         }

@@ -160,7 +160,7 @@ impl Run<'_> {
         };
         let housekeeping = self.runtime.spawn(housekeeping.keep(signals));
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
-        let profiled = self.plan.profiling_off.is_none();
+        let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = Shown::new(self.ids, self.arguments.quiet, profiled);
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
@@ -248,6 +248,7 @@ impl Run<'_> {
             clock: self.clock,
             ids: self.ids,
             signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
+            control: self.plan.control,
             headers: default_headers(Some(deployment)),
             foreign_headers: default_headers(None),
             credentials,
@@ -376,6 +377,7 @@ impl Run<'_> {
                 cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
                 workers: self.workers,
             },
+            control: plan.control,
             traces_wanted: (plan.traces.slow, plan.traces.others),
             notes: plan.warnings.clone(),
             workloads: workloads.collect(),

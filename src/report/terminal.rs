@@ -88,6 +88,7 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
         return format!("{}: no iteration ran", clean(&workload.name));
     }
     let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
+        (true, _) if workload.unprofiled > 0 => words::share_profiled(workload),
         (true, _) => "every one profiled".to_owned(),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
@@ -190,6 +191,7 @@ fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
                 .map(|action| format!("action {}, {}", clean(&action.name), duration(action.duration_ms)))
                 .unwrap_or_default();
             let why = match (results.profiling.enabled, &results.profiling.collector) {
+                _ if !slow.iteration.profiled => "left unprofiled, to compare",
                 (false, _) => "not profiled",
                 (true, None) => "no collector to ask",
                 (true, Some(_)) => "trace not fetched",

@@ -38,6 +38,15 @@ pub fn waited(workload: &Workload) -> bool {
     }
 }
 
+/// `90 % profiled`: of a workload that left some unprofiled for comparison.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+pub fn share_profiled(workload: &Workload) -> String {
+    let total = workload.iterations.total.max(1);
+    let share = total.saturating_sub(workload.unprofiled) as f64 / total as f64;
+    format!("{:.0} % profiled", share * 100.0)
+}
+
 /// What else there is to say of a workload's iterations: those of the warm-up, and dropped arrivals.
 #[must_use]
 pub fn aside(workload: &Workload) -> String {
