@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::analysis::causes::{self, Compared};
-use crate::analysis::{culprit, findings};
+use crate::analysis::{culprit, findings, observer};
 use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
 use crate::osprofiler::report::TraceTree;
@@ -27,6 +27,10 @@ pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results)
     let aggregate = Aggregate::read(&directory.log())
         .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
     let mut results = build::build(&aggregate);
+    // Before the verdict, which may ask for it.
+    for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
+        workload.observer_effect = observer::effect(&stats.sides, aggregate.header.control);
+    }
     results.verdict = verdict::judge(&aggregate);
     Ok((aggregate, results))
 }

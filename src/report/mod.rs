@@ -5,6 +5,7 @@
 
 pub mod html;
 pub mod metrics;
+pub mod observer;
 pub mod terminal;
 pub mod trace;
 pub mod words;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::observer;
 use super::words::{self, duration};
 use crate::results::model::{
     Counts, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState, Workload,
@@ -33,6 +34,9 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
             writeln!(output, "{}", trimmed(&latency_table(workload)))?;
         }
         errors(workload, output)?;
+        if let Some(effect) = &workload.observer_effect {
+            writeln!(output, "\n{}", observer::sentence(effect))?;
+        }
     }
     slowest(results, output)?;
     criteria(results, paint, output)?;
