@@ -55,6 +55,7 @@ pub(super) fn explain(
         let id = ids.base_id(sample.workload, sample.number);
         let workload = usize::from(sample.workload);
         let Some(services) = fetched.records.get(&id) else {
+            *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
             compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
             continue;
         };

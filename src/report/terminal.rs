@@ -43,6 +43,10 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     if let Some(seen) = &results.generator {
         writeln!(output, "\nload     {}", words::generator(seen))?;
     }
+    if let Some(fetched) = words::fetched(&results.profiling) {
+        let gap = if results.generator.is_some() { "" } else { "\n" };
+        writeln!(output, "{gap}traces   {fetched}")?;
+    }
     for note in &results.notes {
         writeln!(output, "\nnote: {}", clean(note))?;
     }

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 use crate::results::client_points::{ITERATION, REPORTER};
-use crate::results::model::{ComparedKind, Comparison, Finding, NoFinding, Results, Workload};
+use crate::results::model::{
+    ComparedKind, Comparison, Finding, NoFinding, Profiling, Results, TraceState, Workload,
+};
 use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
@@ -123,6 +125,30 @@ pub fn generator(seen: &Generator) -> String {
         (most, None) => parts.push(format!("{most} descriptors")),
     }
     parts.join(", ")
+}
+
+/// What was fetched, in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` when nothing was to be.
+#[must_use]
+pub fn fetched(profiling: &Profiling) -> Option<String> {
+    let total: u64 = profiling.fetched.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let took = profiling.fetch_s.map_or_else(String::new, |s| format!(" in {}", duration(s * 1e3)));
+    let states = profiling.fetched.iter().map(|(state, count)| {
+        let word = match state {
+            TraceState::Complete => "complete",
+            TraceState::Partial => "partial",
+            TraceState::Absent => "absent",
+            TraceState::NotFetched => "without an answer",
+        };
+        format!("{count} {word}")
+    });
+    let published = match profiling.published {
+        0 => String::new(),
+        records => format!("; {records} records of the client's own points published"),
+    };
+    Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
 }
 
 /// What a reader should know first: why slow iterations are slow, and what the slowest have in common.

@@ -59,6 +59,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
             collector: header.collector.clone(),
             fetched: BTreeMap::new(),
             collector_error: None,
+            fetch_s: None,
+            published: 0,
         },
         environment: header.environment.clone(),
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),

@@ -352,7 +352,13 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
 }
 
 fn environment() -> Environment {
-    Environment { bench_version: "0.1.0".to_owned(), os: "linux x86_64".to_owned(), cpus: 8, workers: 4 }
+    Environment {
+        bench_version: "0.1.0".to_owned(),
+        os: "linux x86_64".to_owned(),
+        host: "ci".to_owned(),
+        cpus: 8,
+        workers: 4,
+    }
 }
 
 fn run() -> Run {
@@ -390,6 +396,8 @@ fn profiling() -> Profiling {
             (TraceState::Absent, 1),
         ]),
         collector_error: None,
+        fetch_s: Some(1.2),
+        published: 0,
     }
 }
 

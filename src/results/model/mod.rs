@@ -137,6 +137,12 @@ pub struct Profiling {
     pub fetched: BTreeMap<TraceState, u64>,
     /// The collector's last error.
     pub collector_error: Option<String>,
+    /// How long fetching took, in seconds; absent when nothing was fetched, or the results were made again.
+    #[serde(default)]
+    pub fetch_s: Option<f64>,
+    /// Records of the client's own points that the collector took (`--publish`).
+    #[serde(default)]
+    pub published: u64,
 }
 
 /// The machine that made the load.
@@ -146,6 +152,9 @@ pub struct Environment {
     pub bench_version: String,
     /// Operating system and architecture.
     pub os: String,
+    /// Its name; empty where the system does not say, and in runs of earlier builds.
+    #[serde(default)]
+    pub host: String,
     /// Processors that the harness could use.
     pub cpus: u32,
     /// Threads that made the load.
