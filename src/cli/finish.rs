@@ -7,7 +7,7 @@ use crate::analysis::{culprit, findings, observer};
 use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
 use crate::osprofiler::report::TraceTree;
-use crate::report::{html, terminal};
+use crate::report::{html, markdown, terminal};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::{RunDirectory, write_at_once};
@@ -21,6 +21,9 @@ use super::exit::{Exit, Stopped};
 /// A wrong key shows nowhere else: services answer as if nothing had been asked.
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
     accept this HMAC key and report to this collector";
+
+/// Where GitHub Actions wants a step's summary.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 /// Reads the log of a run and makes its results, still without traces.
 pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results), Stopped> {
@@ -88,7 +91,7 @@ pub(super) fn explain(
     traces
 }
 
-/// Writes results.json and report.html, and prints what a person wants to know.
+/// Writes results.json, report.html and report.md, and prints what a person wants to know.
 pub(super) fn write(
     directory: &RunDirectory,
     aggregate: &Aggregate,
@@ -115,6 +118,7 @@ pub(super) fn write(
     let path = directory.report();
     write_at_once(&path, |output| html::render(results, &columns, &shown, output))
         .map_err(|error| failed(&path, error))?;
+    write_markdown(directory, results, &failed)?;
     let stdout = std::io::stdout();
     let colour = super::colours(&stdout);
     if quiet {
@@ -127,6 +131,26 @@ pub(super) fn write(
         terminal::summary(results, directory.path(), colour, &mut stdout.lock())?;
     }
     Ok(exit(aggregate, results))
+}
+
+/// Writes report.md, and adds it to the summary of the step where GitHub Actions asks for one.
+fn write_markdown(
+    directory: &RunDirectory,
+    results: &Results,
+    failed: &dyn Fn(&Path, std::io::Error) -> Stopped,
+) -> Result<(), Stopped> {
+    let path = directory.markdown();
+    write_at_once(&path, |output| markdown::render(results, output)).map_err(|error| failed(&path, error))?;
+    let Some(summary) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) else { return Ok(()) };
+    let added = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(&summary)
+        .and_then(|mut output| markdown::render(results, &mut output));
+    if let Err(error) = added {
+        super::say(&format!("warning: cannot write to the file that ${STEP_SUMMARY} names: {error}"));
+    }
+    Ok(())
 }
 
 fn exit(aggregate: &Aggregate, results: &Results) -> Exit {

@@ -90,7 +90,7 @@ fn headline(results: &Results, paint: Paint) -> String {
     )
 }
 
-fn workload_line(workload: &Workload, results: &Results) -> String {
+pub(super) fn workload_line(workload: &Workload, results: &Results) -> String {
     let Counts { total, failed, aborted, .. } = workload.iterations;
     if total == 0 {
         return format!("{}: no iteration ran", clean(&workload.name));
@@ -185,7 +185,7 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
+pub(super) fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
     match (&slow.culprit, slow.trace) {
         (Some(culprit), _) if said_above(culprit, results) => {
             format!("{} ({:.0} %) as above", duration(culprit.self_ms), culprit.share * 100.0)

@@ -48,7 +48,7 @@ fn iterations_of_the_control_carry_no_trace_and_are_marked_everywhere() {
         assert_eq!(row.get("profiled"), control.then_some(&Value::Bool(false)), "{row}");
         profiled.insert(row["trace_id"].as_str().unwrap().to_owned(), !control);
     }
-    assert_eq!(profiled.len(), 400);
+    assert_eq!(profiled.len(), 420);
     for seen in server.seen() {
         let Some((_, id)) = seen.path.split_once('?') else { continue };
         let sent = TRACE_HEADERS.iter().filter(|name| seen.headers.contains_key(**name)).count();
@@ -60,9 +60,9 @@ fn iterations_of_the_control_carry_no_trace_and_are_marked_everywhere() {
     let workload = &results["workloads"][0];
     assert_eq!(workload["unprofiled"], control);
     let effect = &workload["observer_effect"];
-    assert_eq!((&effect["control"], &effect["profiled"]), (&control.into(), &(380 - control).into()));
+    assert_eq!((&effect["control"], &effect["profiled"]), (&control.into(), &(400 - control).into()));
     assert_eq!(effect["control_percent"], 30.0);
-    let share = (380 - control) as f64 / 380.0 * 100.0;
+    let share = (400 - control) as f64 / 400.0 * 100.0;
     assert!(ended.stdout.contains(&format!("; {share:.0} % profiled")), "{}", ended.stdout);
     assert!(ended.stderr.contains("70 % profiled"), "{}", ended.stderr);
     // The costs are real and large; how large they came out is not for a test to say.

@@ -68,6 +68,34 @@ fn what_is_published_makes_the_collectors_tree_the_stored_one() {
     assert_eq!(from_collector(id), before);
 }
 
+/// report.md is there, and is added to a step's summary; a summary that cannot be written costs a warning.
+#[test]
+fn the_report_in_markdown_is_written_and_added_to_a_steps_summary() {
+    let server = Server::start(|_, wire| wire.answer("500 <b>|`", "text/plain", "no"));
+    let bench = Bench::new();
+    let title = "title: \"</table><script>alert(1)</script> | [x](javascript:1)\"";
+    bench.load(&server.url(), "", LOAD);
+    let text = std::fs::read_to_string(bench.path().join("scenario.yaml")).unwrap();
+    bench.write("scenario.yaml", text.replace("title: t", title));
+    bench.write("summary.md", "before\n");
+    let mut command = bench.command(&["run", "scenario.yaml"]);
+    Bench::end(command.env("GITHUB_STEP_SUMMARY", bench.path().join("summary.md"))).expect_code(0);
+    let report = std::fs::read_to_string(bench.run_directory().join("report.md")).unwrap();
+    assert!(report.starts_with("## no gate · &lt;/table&gt;&lt;script&gt;"), "{report}");
+    assert!(!report.contains("<script") && !report.contains("| [x]"), "{report}");
+    assert!(report.contains("| iteration | 100 | 100 |"), "{report}");
+    let summary = std::fs::read_to_string(bench.path().join("summary.md")).unwrap();
+    assert_eq!(summary, format!("before\n{report}"));
+    let run = bench.run_directory();
+    let mut command = bench.command(&["report", run.to_str().unwrap()]);
+    let ended = Bench::end(command.env("GITHUB_STEP_SUMMARY", bench.path())).expect_code(0);
+    assert!(
+        ended.stderr.contains("warning: cannot write to the file that $GITHUB_STEP_SUMMARY names"),
+        "{}",
+        ended.stderr
+    );
+}
+
 /// Where traces cannot be read back, the points of the iterations that would have been chosen are sent all the same.
 #[test]
 fn points_are_published_by_otlp_with_their_parents() {
@@ -208,7 +236,7 @@ fn a_collector_that_is_wrong_costs_a_warning_and_no_id() {
         );
         if name != "every other" {
             assert!(
-                ended.stdout.contains("the collector did not give all traces: failed to"),
+                ended.stdout.contains("the collector did not give all traces: "),
                 "{name}: {}",
                 ended.stdout
             );
@@ -257,7 +285,7 @@ fn real_library_shows_the_published_tree() {
     bench.load(&server.url(), &format!("profiler: {{ hmac_key: k, connection_string: \"{url}\" }}"), LOAD);
     bench.run(&["run", "scenario.yaml", "--publish"]).expect_code(0);
     let results = bench.results();
-    assert!(fetched(&results, "complete") > 20, "{}", results["profiling"]);
+    assert!(fetched(&results, "complete") >= 10, "{}", results["profiling"]);
     let mut peer = Peer::of(&python);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for slow in results["slowest"].as_array().unwrap() {

@@ -10,10 +10,10 @@ use crate::results::IterationColumns;
 use crate::results::model::*;
 use crate::results::trace::{StoredPoint, StoredTrace};
 
-pub(super) struct Sample {
-    pub(super) results: Results,
-    pub(super) iterations: IterationColumns,
-    pub(super) traces: Vec<StoredTrace>,
+pub(in crate::report) struct Sample {
+    pub(in crate::report) results: Results,
+    pub(in crate::report) iterations: IterationColumns,
+    pub(in crate::report) traces: Vec<StoredTrace>,
 }
 
 /// Numbers from a seed.
@@ -36,7 +36,7 @@ impl Random {
 const NAMES: [&str; 2] = ["list-users", "create-server"];
 
 /// A run of two workloads with so many iterations in all.
-pub(super) fn sample(iterations: usize) -> Sample {
+pub(in crate::report) fn sample(iterations: usize) -> Sample {
     let mut random = Random(7);
     let ids = IdSpace::from_seed(Uuid::from_u128(42));
     let mut columns = IterationColumns { total: iterations as u64, ..IterationColumns::default() };
