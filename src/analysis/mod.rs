@@ -13,4 +13,6 @@ pub mod skew;
 pub mod statement;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
