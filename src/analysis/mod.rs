@@ -14,4 +14,6 @@ pub mod skew;
 pub mod statement;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

@@ -83,8 +83,13 @@ fn slow_iterations_are_compared_with_typical_ones() {
     let id = first["worst_trace_id"].as_str().unwrap();
     let directory = bench.run_directory();
     let shown = bench.run(&["trace", "show", directory.to_str().unwrap(), id]).expect_code(0).stdout;
-    let order =
-        ["iteration Log in", "action look up", "wsgi GET /v3/users", "rpc get_roles", "db SELECT … FROM assignment"];
+    let order = [
+        "iteration Log in",
+        "action look up",
+        "wsgi GET /v3/users",
+        "rpc get_roles",
+        "db SELECT … FROM assignment",
+    ];
     let places: Vec<usize> =
         order.iter().map(|part| shown.find(part).unwrap_or_else(|| panic!("{shown}"))).collect();
     assert!(places.is_sorted(), "{shown}");
