@@ -3,8 +3,10 @@
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
 
+pub mod grid;
 pub mod html;
 pub mod metrics;
+pub mod pairs;
 pub mod terminal;
 pub mod trace;
 pub mod words;

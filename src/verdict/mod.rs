@@ -4,6 +4,7 @@
 //! nothing passes: a criterion without samples is INVALID. Nothing here prints or exits.
 
 pub mod generator;
+pub mod paired;
 pub mod sla;
 
 use crate::results::aggregate::Aggregate;
