@@ -3,6 +3,7 @@
 //! Each command is a short list of calls into the other rooms; no logic lives here.
 
 mod ab;
+mod compare;
 mod demo;
 pub mod exit;
 mod export;
@@ -48,6 +49,7 @@ pub struct Arguments {
 enum Command {
     Run(RunArguments),
     Ab(ab::AbArguments),
+    Compare(compare::CompareArguments),
     /// Check scenario and deployment files; list every fault with its place.
     ///
     /// Reads the files as a run does, Rally's deployment documents included, and sends nothing. The
@@ -179,6 +181,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let ended = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet } => finish::report(&run_dir, quiet),

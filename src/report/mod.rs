@@ -3,6 +3,7 @@
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
 
+pub mod compare;
 pub mod grid;
 pub mod html;
 pub mod metrics;
