@@ -220,6 +220,7 @@ impl Comparison<'_> {
         let (Some(a), Some(b)) = (a, b) else { return Ok(()) };
         let left_out = a.results.verdict.invalid.iter().chain(&b.results.verdict.invalid).next().cloned();
         let info = |round: &RoundEnded, is_b| info(round, &round_name(number, is_b));
+        self.scenario.get_or_insert_with(|| a.results.scenario.clone());
         self.pairs.push(Pair { b_first, left_out: left_out.clone(), a: info(&a, false), b: info(&b, true) });
         if let Some(reason) = left_out {
             self.notes.push(format!("pair {number} is left out: {reason}"));
@@ -233,7 +234,6 @@ impl Comparison<'_> {
                 self.notes.push(note.clone());
             }
         }
-        self.scenario.get_or_insert(a.results.scenario);
         Ok(())
     }
 
@@ -284,9 +284,7 @@ impl Comparison<'_> {
 
     fn report(self, decision: Option<Decision>) -> Result<Exit, Stopped> {
         let Some(scenario) = self.scenario else {
-            let reasons = decision.map(|decision| decision.reasons.join("; ")).unwrap_or_default();
-            let text = format!("no pair of rounds came to its end {reasons}");
-            return Err(Stopped::new(if reasons.is_empty() { Exit::Interrupted } else { Exit::Invalid }, text));
+            return Err(Stopped::new(Exit::Interrupted, "interrupted before the first pair of rounds had ended"));
         };
         let finished = decision.is_some();
         let cut_short = || {
