@@ -9,6 +9,7 @@ pub mod critical_path;
 pub mod culprit;
 pub mod findings;
 pub mod observer;
+pub mod points;
 pub mod ranking;
 pub mod skew;
 pub mod statement;

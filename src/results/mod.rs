@@ -12,6 +12,7 @@ pub mod export;
 pub mod header;
 pub mod json;
 pub mod model;
+pub mod stored;
 pub mod trace;
 
 pub use columns::IterationColumns;
