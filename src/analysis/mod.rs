@@ -7,6 +7,7 @@ pub mod causes;
 pub mod critical_path;
 pub mod culprit;
 pub mod findings;
+pub mod mean_tree;
 pub mod ranking;
 pub mod skew;
 pub mod statement;

@@ -418,7 +418,8 @@ impl Run<'_> {
             let fetched = self.fetch(connection, &chosen, stop, shown);
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)
+        let mode = self.arguments.traces.mode();
+        finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)
     }
 }
 
