@@ -26,6 +26,7 @@ struct Node {
     key: Key,
     /// Slow, typical.
     sums_us: [f64; 2],
+    self_us: [f64; 2],
     calls: [f64; 2],
     /// When its points started, on both sides: the order of siblings.
     starts_us: f64,
@@ -43,7 +44,7 @@ pub fn mean_tree(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<ComparedNod
     let nodes = merged(slow, typical);
     let (slow_count, typical_count) = (float(slow.len().max(1)), float(typical.len().max(1)));
     let node = |index: usize| {
-        let Node { depth, key: (service, name, detail), sums_us, calls, .. } = &nodes[index];
+        let Node { depth, key: (service, name, detail), sums_us, self_us, calls, .. } = &nodes[index];
         ComparedNode {
             depth: *depth,
             service: service.clone(),
@@ -51,6 +52,8 @@ pub fn mean_tree(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<ComparedNod
             detail: detail.clone(),
             slow_ms: sums_us[0] / slow_count / 1e3,
             typical_ms: sums_us[1] / typical_count / 1e3,
+            slow_self_ms: self_us[0] / slow_count / 1e3,
+            typical_self_ms: self_us[1] / typical_count / 1e3,
             slow_calls: calls[0] / slow_count,
             typical_calls: calls[1] / typical_count,
         }
@@ -89,6 +92,7 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
                         depth,
                         key,
                         sums_us: [0.0; 2],
+                        self_us: [0.0; 2],
                         calls: [0.0; 2],
                         starts_us: 0.0,
                     });
@@ -98,6 +102,7 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
             places.push(place);
             if let Some(node) = place.map(|place| &mut nodes[place]) {
                 node.sums_us[side] += us(point.duration_us.unwrap_or(0));
+                node.self_us[side] += us(point.self_us.unwrap_or(0));
                 node.calls[side] += 1.0;
                 node.starts_us += us(point.start_us);
             }
@@ -148,23 +153,14 @@ fn depth_first(nodes: &[Node], shown: &[bool]) -> Vec<usize> {
     order
 }
 
-/// The nodes' own differences as shares of the root's: what no child of a node explains.
+/// What each node explains by itself, as a share of the whole difference: the time that no child covers.
 #[must_use]
 pub fn own_shares(tree: &[ComparedNode]) -> Vec<f64> {
-    let delta = |node: &ComparedNode| node.slow_ms - node.typical_ms;
-    let gap_ms = tree.first().map_or(0.0, delta);
-    let mut own: Vec<f64> = tree.iter().map(delta).collect();
-    let mut open: Vec<usize> = Vec::new();
-    for (index, node) in tree.iter().enumerate() {
-        while open.last().is_some_and(|&above| tree[above].depth >= node.depth) {
-            open.pop();
-        }
-        if let Some(&above) = open.last() {
-            own[above] -= delta(node);
-        }
-        open.push(index);
-    }
-    own.into_iter().map(|ms| if gap_ms > 0.0 { ms / gap_ms } else { 0.0 }).collect()
+    let gap_ms = tree.first().map_or(0.0, |root| root.slow_ms - root.typical_ms);
+    let share = |node: &ComparedNode| {
+        if gap_ms > 0.0 { (node.slow_self_ms - node.typical_self_ms) / gap_ms } else { 0.0 }
+    };
+    tree.iter().map(share).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number of traces is small")]

@@ -158,6 +158,13 @@ pub fn comparison(comparison: &Comparison) -> String {
 /// The same in pieces.
 #[must_use]
 pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
+    if comparison.typical == 0 {
+        let text = format!(
+            "The slow iterations have {} traces, but there is no typical one to compare them with.",
+            comparison.slow
+        );
+        return vec![Piece::Text(text)];
+    }
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let mut said = Sentence::default();
     let percentile = 100_u32.saturating_sub(comparison.slow_percent);
@@ -195,11 +202,14 @@ pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
     };
     said.text(&reason).text(".");
     if let Some(first) = comparison.kinds.first() {
-        said.text(" Most of it lies in ").pieces.extend(kind_pieces(first));
+        said.text(" The largest part lies in ").pieces.extend(kind_pieces(first));
         said.text(&format!(" ({}).", share(first)));
     }
     said.done()
 }
+
+/// A sentence names things; tables show the whole of what a trace says.
+const CODE_CHARS_MAX: usize = 100;
 
 /// Builds a sentence.
 #[derive(Default)]
@@ -217,7 +227,9 @@ impl Sentence {
     }
 
     fn code(&mut self, code: &str) -> &mut Self {
-        self.pieces.push(Piece::Code(code.to_owned()));
+        let cut =
+            code.char_indices().nth(CODE_CHARS_MAX).map(|(at, _)| format!("{}…", code[..at].trim_end()));
+        self.pieces.push(Piece::Code(cut.unwrap_or_else(|| code.to_owned())));
         self
     }
 
@@ -490,20 +502,25 @@ mod tests {
         assert_eq!(said(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
         seen.kinds[0].guilty = false;
         for (reason, expected) in [
-            (NoFinding::Unclear, "… nothing stands out. Most of it lies in DB (71 %, at least 58 %)."),
+            (NoFinding::Unclear, "… nothing stands out. The largest part lies in DB (71 %, at least 58 %)."),
             (
                 NoFinding::FewTraces,
-                "… too few traces to say why for certain (20 slow, 40 typical). Most of it lies in DB (71 %, at least 58 %).",
+                "… too few traces to say why for certain (20 slow, 40 typical). The largest part lies in DB (71 %, at least 58 %).",
             ),
             (
                 NoFinding::Incomplete,
-                "… too many traces lack points to say why for certain. Most of it lies in DB (71 %, at least 58 %).",
+                "… too many traces lack points to say why for certain. The largest part lies in DB (71 %, at least 58 %).",
             ),
             (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
         ] {
             seen.no_finding = Some(reason);
             assert_eq!(said(&seen), expected);
         }
+        seen.typical = 0;
+        assert_eq!(
+            said(&seen),
+            "The slow iterations have 20 traces, but there is no typical one to compare them with."
+        );
         let mut outside = kind("action", 0.5, true);
         (outside.outside, outside.detail) = (true, "list".into());
         assert_eq!(kind_name(&outside), "the time outside the traced services in action `list`");

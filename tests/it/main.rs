@@ -6,6 +6,8 @@
 mod backend;
 mod bad_input;
 mod browser;
+mod browser_hostile;
+mod browser_report;
 mod canary;
 mod command_line;
 mod demo;

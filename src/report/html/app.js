@@ -48,8 +48,7 @@ async function start() {
   const host = $("#scatter"), drawn = host ? scatter(host, columns) : { draw() {}, show() {} };
   search(columns, drawn.show);
   const flames = $$("[data-flame]").map((plot) => flame(plot, charts.workloads[Number(plot.dataset.flame)], plot.dataset.flame));
-  const draw = () => {
-    drawn.draw();
+  const rest = () => {
     glance($("#glance"));
     for (const one of flames) one?.();
     for (const plot of $$("[data-chart]")) {
@@ -59,9 +58,10 @@ async function start() {
       else drawThroughput(plot, workload);
     }
   };
+  const draw = () => { drawn.draw(); rest(); };
   drawn.draw();
   const scattered = performance.now();
-  draw();
+  rest();
   $$(".sortable").forEach(sortable);
   let width = document.body.clientWidth, waiting;
   new ResizeObserver(() => {

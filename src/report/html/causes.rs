@@ -138,13 +138,20 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
         }
     };
     Some(ComparisonView {
-        sides: format!(
-            "The slowest {slow_percent} % ({} traces, {} on the mean) against {} typical iterations between p10 and p50 of the same time ({}).",
-            text::count(*slow),
-            text::duration(seen.slow_ms),
-            text::count(*typical),
-            text::duration(seen.typical_ms)
-        ),
+        sides: if *typical == 0 {
+            format!(
+                "{} slow iterations with traces; none between p10 and p50 without fault.",
+                text::count(*slow)
+            )
+        } else {
+            format!(
+                "The slowest {slow_percent} % ({} traces, {} on the mean) against {} typical iterations between p10 and p50 of the same time ({}).",
+                text::count(*slow),
+                text::duration(seen.slow_ms),
+                text::count(*typical),
+                text::duration(seen.typical_ms)
+            )
+        },
         left_out: match left_out {
             0 => String::new(),
             left_out => format!("{left_out} more had no complete trace."),
@@ -166,7 +173,8 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
 
 fn kind(kind: &ComparedKind, refs: &Refs) -> KindView {
     let x = |share: f64| share.clamp(-0.05, 1.05) * 100.0 + 10.0;
-    let whole = |share: f64| format!("{:.0} %", share * 100.0);
+    // No "-0 %".
+    let whole = |share: f64| format!("{:.0} %", (share * 100.0).round() + 0.0);
     let (low, high) = (x(kind.share_low), x(kind.share_high));
     KindView {
         name: kind.name.clone(),

@@ -127,7 +127,7 @@ function drawHistogram(host, workload) {
   host.onkeydown = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step) { event.preventDefault(); pick(on < 0 ? columns.length - 1 : Math.max(0, Math.min(columns.length - 1, on + step))); }
-    else if (event.key === "Enter" && columns[on]) viewer.open(columns[on].bucket.trace_id);
+    else if (event.key === "Enter" && columns[on]) { event.preventDefault(); viewer.open(columns[on].bucket.trace_id); }
   };
   host.replaceChildren(f.svg, tip);
 }

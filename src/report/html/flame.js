@@ -68,7 +68,7 @@ function flame(host, workload, number) {
         boxes.set(node, [...(boxes.get(node) ?? []), group]);
       }
       const caption = make("p", { class: "side" }, side === "slow" ? `slow: ${time(root.slow_ms)}` : `typical: ${time(root.typical_ms)}`);
-      return side === "slow" ? [svg, caption] : [caption, svg];
+      return side === "slow" ? [make("hr"), svg, caption] : [caption, svg];
     });
     host.replaceChildren(...parts.flat(), tip);
     const path = [];

@@ -214,6 +214,8 @@ fn comparison(worst: Uuid) -> Comparison {
         detail: detail.to_owned(),
         slow_ms,
         typical_ms,
+        slow_self_ms: if depth == 3 { slow_ms } else { 10.0 },
+        typical_self_ms: if depth == 3 { typical_ms } else { 5.0 },
         slow_calls: calls,
         typical_calls: 1.0,
     };

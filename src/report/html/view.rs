@@ -205,6 +205,7 @@ fn tiles(results: &Results) -> Vec<Tile> {
     let share = |part: u64| text::percent(part as f64 / total.max(1) as f64);
     let lasted = format!("in {}", text::duration(results.run.duration_s * 1e3));
     let failures = if failed > 0 { "bad" } else { "" };
+    let most_ms = results.workloads.iter().map(|workload| workload.response_time.max_ms).fold(0.0, f64::max);
     let mut tiles = vec![tile("Iterations", text::count(total), lasted, "")];
     if let [only] = results.workloads.as_slice() {
         tiles.push(tile("Rate", format!("{}/s", text::rate(only.rate_per_s)), "completed".to_owned(), ""));
@@ -217,7 +218,14 @@ fn tiles(results: &Results) -> Vec<Tile> {
         for (name, percentile) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
             tiles.push(tile(name, value_at(&only.response_time, percentile), String::new(), ""));
         }
-        tiles.push(tile("Longest", workloads::longest(&only.response_time), String::new(), ""));
+    }
+    tiles.push(tile("Longest", text::duration(most_ms), String::new(), ""));
+    let traces: u64 = [TraceState::Complete, TraceState::Partial]
+        .iter()
+        .filter_map(|state| results.profiling.fetched.get(state))
+        .sum();
+    if results.workloads.len() > 1 {
+        tiles.push(tile("Traces kept", text::count(traces), String::new(), ""));
     }
     tiles
 }
