@@ -4,6 +4,7 @@ pub mod attribution;
 pub mod breakdown;
 pub mod call_stats;
 pub mod causes;
+pub mod contrast;
 pub mod critical_path;
 pub mod culprit;
 pub mod findings;

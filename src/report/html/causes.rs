@@ -177,9 +177,9 @@ fn kind(kind: &ComparedKind, refs: &Refs) -> KindView {
     let whole = |share: f64| format!("{:.0} %", (share * 100.0).round() + 0.0);
     let (low, high) = (x(kind.share_low), x(kind.share_high));
     KindView {
-        name: kind.name.clone(),
-        detail: kind.detail.clone(),
-        service: if kind.outside { "outside the traced services".to_owned() } else { kind.service.clone() },
+        name: if kind.outside { "outside the traced services".to_owned() } else { kind.name.clone() },
+        detail: if kind.outside { format!("{} {}", kind.name, kind.detail) } else { kind.detail.clone() },
+        service: kind.service.clone(),
         parent: kind.parent.clone(),
         guilty: kind.guilty,
         share: whole(kind.share),

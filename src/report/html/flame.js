@@ -63,7 +63,7 @@ function flame(host, workload, number) {
         rect.style.fillOpacity = Math.abs(own) > 0.02 ? 0.25 + 0.75 * Math.min(1, Math.abs(own) * 1.3) : 1;
         group.append(rect);
         const room = Math.floor((w - 8) / 6.3), text = label(node);
-        if (room > 3) group.append(shape("text", { x: (x + 4).toFixed(1), y: y + 14, class: own > 0.4 ? "strong" : "" }, text.length > room ? `${text.slice(0, room - 1)}…` : text));
+        if (room > 3) group.append(shape("text", { x: (x + 4).toFixed(1), y: y + 14, class: own > 0.4 ? "strong" : "" }, text.length > room ? `${text.slice(0, room - 1).replace(/[ …·]+$/, "")}…` : text));
         svg.append(group);
         boxes.set(node, [...(boxes.get(node) ?? []), group]);
       }

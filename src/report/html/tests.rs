@@ -62,7 +62,7 @@ fn the_page_holds_what_the_results_hold() {
         "p99 iterations take 812 ms longer than typical ones; <code>db · SELECT … FROM assignment</code>",
         "explains 71 % of it (at least 58 %), because it is called 40 times instead of 2.",
         "host controller-1: 91 % instead of 33 %",
-        "1 more kinds that explain less than 1 %",
+        "Kinds that explain less than 1 % (1)",
         "287 ms against a limit of 200 ms",
         "95 %: 261 ms to 320 ms",
         "ended the load",

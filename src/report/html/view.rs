@@ -10,6 +10,7 @@ use super::criteria::{self, CriterionView};
 use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
+use crate::analysis::culprit::OUTSIDE;
 use crate::report::words;
 use crate::results::IterationColumns;
 use crate::results::model::{
@@ -384,7 +385,11 @@ fn culprit(culprit: &Culprit) -> CulpritView {
         (service, host) => format!("in {service} on {host}"),
     };
     CulpritView {
-        name: words::point_name(&culprit.name, &culprit.detail),
+        name: if culprit.name == OUTSIDE {
+            format!("{} {}", culprit.name, culprit.detail)
+        } else {
+            words::point_name(&culprit.name, &culprit.detail)
+        },
         detail: culprit.detail.clone(),
         place,
         times: [
