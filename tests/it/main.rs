@@ -3,11 +3,15 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
+mod ab;
 mod backend;
 mod bad_input;
 mod browser;
+mod browser_hostile;
+mod browser_report;
 mod canary;
 mod command_line;
+mod compare;
 mod demo;
 mod deployments;
 mod differential;
