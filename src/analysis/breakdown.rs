@@ -93,7 +93,12 @@ pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     Kind { service: point.reporter(), name: point.name.clone(), detail: statement::kind(point), parent }
 }
 
+/// On whose clock a point was taken. The client has one of its own even where a service runs on its host: its offsets are
+/// monotonic, from one reading of the wall clock.
 fn host(point: &Point) -> &str {
+    if point.project.as_deref() == Some(REPORTER) {
+        return "";
+    }
     point.host.as_deref().unwrap_or_default()
 }
 

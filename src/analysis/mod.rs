@@ -9,9 +9,12 @@ pub mod critical_path;
 pub mod culprit;
 pub mod findings;
 pub mod mean_tree;
+pub mod observer;
 pub mod ranking;
 pub mod skew;
 pub mod statement;
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

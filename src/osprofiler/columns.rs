@@ -11,7 +11,7 @@ const SELECTS_MAX: usize = 16;
 
 /// The statement, on one line, with `…` for each long list between `SELECT` and its `FROM`.
 #[must_use]
-pub fn shortened(statement: &str) -> String {
+pub(super) fn shortened(statement: &str) -> String {
     let mut shown = String::with_capacity(statement.len());
     let mut rest = statement;
     for _ in 0..SELECTS_MAX {

@@ -7,7 +7,7 @@ use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 use crate::results::client_points::{ITERATION, REPORTER};
 use crate::results::model::{
-    ComparedKind, Comparison, Finding, NoFinding, ObserverEffect, Results, Workload,
+    ComparedKind, Comparison, Finding, NoFinding, Profiling, Results, TraceState, Workload,
 };
 use crate::runner::generator::Generator;
 
@@ -38,6 +38,15 @@ pub fn waited(workload: &Workload) -> bool {
         (Some(lag), Some(total)) => lag.value_ms > total.value_ms / 100.0,
         _ => false,
     }
+}
+
+/// `90 % profiled`: of a workload that left some unprofiled for comparison.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+pub fn share_profiled(workload: &Workload) -> String {
+    let total = workload.iterations.total.max(1);
+    let share = total.saturating_sub(workload.unprofiled) as f64 / total as f64;
+    format!("{:.0} % profiled", share * 100.0)
 }
 
 /// What else there is to say of a workload's iterations: those of the warm-up, and dropped arrivals.
@@ -135,6 +144,30 @@ pub fn plain(pieces: &[Piece]) -> String {
         Piece::Code(code) => format!("`{}`", code.replace('`', "\"")),
     });
     shown.collect()
+}
+
+/// What was fetched, in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` when nothing was to be.
+#[must_use]
+pub fn fetched(profiling: &Profiling) -> Option<String> {
+    let total: u64 = profiling.fetched.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let took = profiling.fetch_s.map_or_else(String::new, |s| format!(" in {}", duration(s * 1e3)));
+    let states = profiling.fetched.iter().map(|(state, count)| {
+        let word = match state {
+            TraceState::Complete => "complete",
+            TraceState::Partial => "partial",
+            TraceState::Absent => "absent",
+            TraceState::NotFetched => "without an answer",
+        };
+        format!("{count} {word}")
+    });
+    let published = match profiling.published {
+        0 => String::new(),
+        records => format!("; {records} records of the client's own points published"),
+    };
+    Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
 }
 
 /// What a reader should know first: why slow iterations are slow, and what the slowest have in common.
@@ -374,32 +407,6 @@ pub fn finding_pieces(finding: &Finding) -> Vec<Piece> {
     said.done()
 }
 
-/// What profiling cost, at the percentiles for which that is known.
-#[must_use]
-pub fn observer_effect(effect: &ObserverEffect) -> String {
-    let known = effect.percentiles.iter().map(|at| {
-        let percentile = at.percentile;
-        let (low, high) = (signed(at.low_ms), signed(at.high_ms));
-        let share = if at.control_ms > 0.0 {
-            format!(", {:+.1} %", at.difference_ms / at.control_ms * 100.0)
-        } else {
-            String::new()
-        };
-        if at.low_ms <= 0.0 && at.high_ms >= 0.0 {
-            format!("nothing that can be told from noise at p{percentile} ({low} to {high})")
-        } else {
-            format!("{} at p{percentile} ({low} to {high}{share})", signed(at.difference_ms))
-        }
-    });
-    match known.collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => format!(
-            "What profiling costs is not known: {} profiled and {} unprofiled iterations are too few.",
-            effect.profiled, effect.control
-        ),
-        known => format!("Profiling costs {known}."),
-    }
-}
-
 /// A difference with its sign.
 #[must_use]
 pub fn signed(ms: f64) -> String {
@@ -413,7 +420,6 @@ pub fn signed(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::model::EffectAt;
 
     #[test]
     fn a_finding_is_a_sentence() {
@@ -544,30 +550,5 @@ mod tests {
         }
         let pieces = [Piece::Text("in ".into()), Piece::Code("a`b".into())];
         assert_eq!(plain(&pieces), "in `a\"b`");
-    }
-
-    #[test]
-    fn what_profiling_costs_is_a_sentence() {
-        let at = |percentile, low_ms, high_ms| EffectAt {
-            percentile,
-            profiled_ms: 10.5,
-            control_ms: 10.0,
-            difference_ms: 0.5,
-            low_ms,
-            high_ms,
-        };
-        let mut effect = ObserverEffect {
-            control_percent: 10.0,
-            profiled: 900,
-            control: 100,
-            percentiles: vec![at(50.0, 0.25, 0.75), at(99.0, -3.0, 4.0)],
-        };
-        assert_eq!(
-            observer_effect(&effect),
-            "Profiling costs +500 µs at p50 (+250 µs to +750 µs, +5.0 %), nothing that can be told from noise at \
-             p99 (−3.00 ms to +4.00 ms)."
-        );
-        effect.percentiles.clear();
-        assert!(observer_effect(&effect).contains("900 profiled and 100 unprofiled iterations are too few"));
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::refs::{Refs, TraceRef};
 use super::text;
+use crate::report::observer;
 use crate::report::words::{self, Piece};
 use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, Results, Workload};
 
@@ -236,7 +237,7 @@ pub(super) fn effect(effect: &ObserverEffect) -> EffectView {
         ]
     };
     EffectView {
-        sentence: words::observer_effect(effect),
+        sentence: observer::sentence(effect),
         sides: format!(
             "{} profiled iterations against {} that were left unprofiled at random ({:.0} %), both without fault.",
             text::count(effect.profiled),
