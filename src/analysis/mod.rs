@@ -10,6 +10,7 @@ pub mod culprit;
 pub mod findings;
 pub mod mean_tree;
 pub mod observer;
+pub mod points;
 pub mod ranking;
 pub mod skew;
 pub mod statement;

@@ -2,6 +2,8 @@
 //!
 //! Each command is a short list of calls into the other rooms; no logic lives here.
 
+mod ab;
+mod compare;
 mod demo;
 pub mod exit;
 mod export;
@@ -27,6 +29,7 @@ Examples:
   bench run scenarios/demo.yaml                      a first run: needs no server and no settings
   bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
   bench validate scenarios/demo.yaml                 all faults of its files, before the load
+  bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, by rounds in turn
   bench report runs/DIRECTORY                        the report of a run again, also after a crash
   bench trace show runs/DIRECTORY 1a2b3c4d           one of its traces, as a tree";
 
@@ -46,6 +49,8 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(RunArguments),
+    Ab(ab::AbArguments),
+    Compare(compare::CompareArguments),
     /// Check scenario and deployment files; list every fault with its place.
     ///
     /// Reads the files as a run does, Rally's deployment documents included, and sends nothing. The
@@ -184,6 +189,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ended = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Ab(arguments) => ab::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet, traces } => finish::report(&run_dir, quiet, &traces.mode()),

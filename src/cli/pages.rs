@@ -22,7 +22,7 @@ pub(super) enum TracesMode {
 }
 
 /// The argument.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(super) struct TracesArgument {
     /// How report.html shows the traces that were kept: `text` (ids only), `embed` (waterfalls in the report), or a
     /// directory, in which each gets an HTML page that the report leads to.

@@ -1,5 +1,7 @@
 //! `bench run`: from the files to the report, in the order in which it happens.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,9 @@ use crate::client::pool;
 use crate::client::tls;
 use crate::collect::publish::{self, Published};
 use crate::collect::{self, Fetched, Wanted};
+use crate::config::Document;
+use crate::config::rounds::as_round;
+use crate::config::scenario::Scenario;
 use crate::demo::Demo;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
@@ -27,16 +32,17 @@ use crate::measure::log::LogWriter;
 use crate::osprofiler::driver::Collector;
 use crate::osprofiler::signing::Signer;
 use crate::plan::action::{Step, actions};
-use crate::plan::deployment::Auth;
+use crate::plan::deployment::{Auth, DEFAULT_TARGET};
 use crate::plan::scenario::{BUILT_IN, Options};
 use crate::plan::{Plan, deployment::Deployment};
 use crate::report::metrics::RunFacts;
 use crate::results::aggregate::Aggregate;
-use crate::results::choice::Chosen;
+use crate::results::choice::{Chosen, Side};
 use crate::results::client_points;
 use crate::results::directory::RunDirectory;
 use crate::results::header::{End, Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, Results, RunStatus, ScenarioInfo, TraceState};
+use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
 
@@ -50,9 +56,47 @@ const PROBE_LIMIT: Duration = Duration::from_secs(5);
 const RECENT_NS: u64 = 2_000_000_000;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
+    let (run, listener) = assemble(arguments, None)?;
+    run.go(listener, Run::finish)
+}
+
+/// What makes a run one round of several.
+pub(super) struct Round<'a> {
+    /// The directory of the round, which is made.
+    pub(super) directory: &'a Path,
+    /// The target that is the default one in this round.
+    pub(super) target: Option<&'a str>,
+    /// How long it lasts, instead of what the scenario says.
+    pub(super) length: Option<Duration>,
+    /// How many slow iterations' traces are fetched at most.
+    pub(super) traces: u32,
+}
+
+/// What a round came to.
+pub(super) struct RoundEnded {
+    pub(super) aggregate: Aggregate,
+    pub(super) results: Results,
+    /// The traces that were fetched, with the reason why.
+    pub(super) traces: Vec<(Side, StoredTrace)>,
+}
+
+/// Runs a round without a word; of a run's files it leaves the log and the traces.
+pub(super) fn round(arguments: &RunArguments, round: &Round<'_>) -> Result<RoundEnded, Stopped> {
+    let (run, listener) = assemble(arguments, Some(round))?;
+    run.go(listener, Run::finish_round)
+}
+
+/// Reads the files, makes the directory, starts the demo if it is wanted.
+fn assemble<'a>(
+    arguments: &'a RunArguments,
+    round: Option<&Round<'_>>,
+) -> Result<(Run<'a>, Option<std::net::TcpListener>), Stopped> {
     let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
-    let (document, mut deployment) =
+    let (mut document, mut deployment) =
         files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref(), &options)?;
+    if let Some(round) = round {
+        vary(&mut document, &mut deployment, round.length, round.target)?;
+    }
     // Every fault of the files is known before anything is made or started.
     let mut checked = deployment.clone();
     super::demo::stand_in(&mut checked);
@@ -70,9 +114,12 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     plan.warnings.extend(limits.warnings.iter().cloned());
     let listener = arguments.watch.listen()?;
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
-    let directory = make_directory(arguments, &plan.title, run_id, &clock)?;
+    let directory = match round {
+        None => make_directory(arguments, &plan.title, run_id, &clock)?,
+        Some(round) => RunDirectory::make(round.directory)?,
+    };
     let demo = super::demo::start_if_wanted(&mut deployment, directory.path())?;
-    let plan = match &demo {
+    let mut plan = match &demo {
         Some(_) => {
             let mut plan = files::plan(&arguments.scenario, &document, deployment, &options)?;
             plan.warnings.extend(limits.warnings);
@@ -80,7 +127,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         }
         None => plan,
     };
-    files::warn(&plan.warnings);
+    match round {
+        None => files::warn(&plan.warnings),
+        Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let run = Run {
         arguments,
@@ -94,7 +144,36 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         demo,
         runtime,
     };
-    run.go(listener)
+    Ok((run, listener))
+}
+
+fn usage(error: String) -> Stopped {
+    Stopped::new(Exit::Usage, format!("error: {error}"))
+}
+
+/// Makes a scenario one of a round, and a target the default one.
+pub(super) fn vary(
+    document: &mut Document<Scenario>,
+    deployment: &mut Deployment,
+    length: Option<Duration>,
+    target: Option<&str>,
+) -> Result<(), Stopped> {
+    as_round(&mut document.value, length).map_err(usage)?;
+    choose_target(deployment, target)
+}
+
+/// Makes a target the one that actions use which name none.
+fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), Stopped> {
+    let Some(name) = name else { return Ok(()) };
+    let named = deployment.targets.iter().find(|(known, _)| known == name).map(|(_, url)| url.clone());
+    let Some(url) = named else {
+        let known: Vec<&str> = deployment.targets.iter().map(|(name, _)| name.as_str()).collect();
+        let (file, known) = (deployment.file.display(), known.join(", "));
+        return Err(usage(format!("{file} has no target `{name}`; it has {known}")));
+    };
+    deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
+    deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
+    Ok(())
 }
 
 /// Says before the load that nothing could be published after it.
@@ -149,7 +228,11 @@ struct Prepared {
 }
 
 impl Run<'_> {
-    fn go(self, listener: Option<std::net::TcpListener>) -> Result<Exit, Stopped> {
+    fn go<T>(
+        self,
+        listener: Option<std::net::TcpListener>,
+        finish: impl FnOnce(&Self, &Stop, &Shown) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
         // From here on, a signal is never lost and never ends the process on its own.
         let mut signals = self.runtime.block_on(async { Signals::listen() })?;
         let prepared = self.runtime.block_on(async {
@@ -195,7 +278,7 @@ impl Run<'_> {
         let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
         drop(log);
         self.runtime.block_on(watched.finish());
-        let finished = self.finish(&stop, &shown);
+        let finished = finish(&self, &stop, &shown);
         housekeeping.abort();
         // What the log holds is reported all the same, but such a run did not go well.
         ended.map_err(|error| self.log_failed(&error))?;
@@ -388,6 +471,7 @@ impl Run<'_> {
                     .collect(),
                 tls_verified: deployment.tls.verify,
                 auth: deployment.auth.kind().to_owned(),
+                demo: deployment.demo.map(|demo| demo.to_string()),
             },
             profiling_off: plan.profiling_off.clone(),
             collector: deployment
@@ -471,6 +555,31 @@ impl Run<'_> {
 
     /// Results, traces, causes, verdict, report.
     fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
+        let (aggregate, mut results, traces, chosen) = self.explained(stop, shown)?;
+        if self.arguments.publish {
+            let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
+            let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
+            self.publish(&aggregate, &mut results, &chosen, &found, stop);
+        }
+        let mode = self.arguments.traces.mode();
+        finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)
+    }
+
+    /// Results, traces, causes, verdict; traces are stored.
+    fn finish_round(&self, stop: &Stop, shown: &Shown) -> Result<RoundEnded, Stopped> {
+        let (aggregate, results, traces, chosen) = self.explained(stop, shown)?;
+        self.directory.store_traces(&traces)?;
+        let sides: HashMap<Uuid, Side> = chosen
+            .iter()
+            .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
+            .collect();
+        let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
+        let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
+        Ok(RoundEnded { aggregate, results, traces })
+    }
+
+    /// Results with what traces tell.
+    fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
         let (mut chosen, mut traces) = (Vec::new(), Vec::new());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
@@ -486,15 +595,11 @@ impl Run<'_> {
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        if self.arguments.publish {
-            let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
-            let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
-            self.publish(&aggregate, &mut results, &chosen, &found, stop);
-        }
-        let mode = self.arguments.traces.mode();
-        finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)
+        Ok((aggregate, results, traces, chosen))
     }
 }
+
+type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
 
 fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
     let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());

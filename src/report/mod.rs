@@ -3,10 +3,13 @@
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
 
+pub mod compare;
+pub mod grid;
 pub mod html;
 pub mod markdown;
 pub mod metrics;
 pub mod observer;
+pub mod pairs;
 pub mod terminal;
 pub mod trace;
 pub mod words;

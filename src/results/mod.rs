@@ -13,6 +13,7 @@ pub mod header;
 pub mod json;
 pub mod model;
 pub mod series;
+pub mod stored;
 pub mod trace;
 
 pub use columns::IterationColumns;

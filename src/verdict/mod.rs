@@ -3,7 +3,10 @@
 //! Criteria are judged by exact counts and sums, never by percentiles of a drawn sample. Without data
 //! nothing passes: a criterion without samples is INVALID. Nothing here prints or exits.
 
+pub mod compare;
 pub mod generator;
+pub mod history;
+pub mod paired;
 pub mod sla;
 
 use crate::results::aggregate::Aggregate;

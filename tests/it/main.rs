@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
+mod ab;
 mod backend;
 mod bad_input;
 mod browser;
@@ -10,6 +11,7 @@ mod browser_hostile;
 mod browser_report;
 mod canary;
 mod command_line;
+mod compare;
 mod demo;
 mod deployments;
 mod differential;

@@ -509,6 +509,7 @@ fn run() -> Run {
 
 fn deployment() -> DeploymentInfo {
     DeploymentInfo {
+        demo: None,
         name: "staging".to_owned(),
         file: "deployments/staging.yaml".to_owned(),
         targets: BTreeMap::from([(

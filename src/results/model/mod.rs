@@ -122,6 +122,9 @@ pub struct DeploymentInfo {
     pub tls_verified: bool,
     /// `none`, `basic`, `bearer` or `keystone`.
     pub auth: String,
+    /// The embedded demo's settings, when it was the deployment: its address is another in each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demo: Option<String>,
 }
 
 /// Whether iterations were traced.
