@@ -35,6 +35,8 @@ const INFO_BYTES_MAX: usize = 16 * 1024;
 struct Island<'a> {
     total: u64,
     profiled: bool,
+    /// Some iterations were left unprofiled: they have no trace anywhere.
+    some_unprofiled: bool,
     deployment: &'a str,
     traces: TracesData<'a>,
     workloads: Vec<WorkloadData<'a>>,
@@ -139,6 +141,7 @@ pub(super) fn charts(
     let island = Island {
         total: iterations.total,
         profiled: results.profiling.enabled,
+        some_unprofiled: results.workloads.iter().any(|workload| workload.unprofiled > 0),
         deployment: &results.deployment.file,
         traces: TracesData {
             mode,

@@ -400,30 +400,36 @@ fn records(point: &StoredPoint) -> Vec<Record> {
     std::iter::once(record("-start", point.start_us)).chain(stop).collect()
 }
 
+fn criterion(
+    workload: usize,
+    name: &str,
+    condition: &str,
+    observed: &str,
+    outcome: Outcome,
+    trace_ids: Vec<Uuid>,
+) -> Criterion {
+    Criterion {
+        workload: NAMES[workload].to_owned(),
+        criterion: name.to_owned(),
+        condition: condition.to_owned(),
+        observed: observed.to_owned(),
+        outcome,
+        severity: Severity::Fail,
+        reason: (outcome == Outcome::Invalid).then(|| "no request of this action completed".to_owned()),
+        measured: (outcome == Outcome::Fail).then(|| Measured {
+            unit: "ms".to_owned(),
+            limit: 200.0,
+            value: 287.0,
+            low: Some(261.0),
+            high: Some(320.0),
+        }),
+        aborted: outcome == Outcome::Fail,
+        samples: 16_000,
+        trace_ids,
+    }
+}
+
 fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
-    let criterion =
-        |workload: usize, name: &str, condition: &str, observed: &str, outcome, trace_ids: Vec<Uuid>| {
-            Criterion {
-                workload: NAMES[workload].to_owned(),
-                criterion: name.to_owned(),
-                condition: condition.to_owned(),
-                observed: observed.to_owned(),
-                outcome,
-                severity: Severity::Fail,
-                reason: (outcome == Outcome::Invalid)
-                    .then(|| "no request of this action completed".to_owned()),
-                measured: (outcome == Outcome::Fail).then(|| Measured {
-                    unit: "ms".to_owned(),
-                    limit: 200.0,
-                    value: 287.0,
-                    low: Some(261.0),
-                    high: Some(320.0),
-                }),
-                aborted: outcome == Outcome::Fail,
-                samples: 16_000,
-                trace_ids,
-            }
-        };
     let broke = slowest.iter().take(5).map(|slow| slow.iteration.trace_id).collect();
     Results {
         format: FORMAT.to_owned(),

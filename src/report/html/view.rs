@@ -319,11 +319,14 @@ fn profiling(results: &Results) -> String {
     if results.workloads.iter().all(|workload| workload.iterations.total == 0) {
         return "Profiling on; no iteration ran.".to_owned();
     }
+    let left = results.workloads.iter().map(|workload| workload.unprofiled).sum::<u64>();
+    let traced = match left {
+        0 => "every iteration was traced".to_owned(),
+        left => format!("every iteration was traced but {}, left unprofiled to compare", text::count(left)),
+    };
     match fetched(results) {
-        fetched if fetched.is_empty() => {
-            "Profiling on: every iteration was traced; none was fetched.".to_owned()
-        }
-        fetched => format!("Profiling on: every iteration was traced. Fetched: {fetched}."),
+        fetched if fetched.is_empty() => format!("Profiling on: {traced}; none was fetched."),
+        fetched => format!("Profiling on: {traced}. Fetched: {fetched}."),
     }
 }
 

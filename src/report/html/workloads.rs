@@ -2,6 +2,8 @@
 //!
 //! Strings here are plain text; the template escapes them. No statistic may be computed here.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -296,7 +298,7 @@ fn spark(series: &Series) -> Option<Spark> {
                 pen = "M";
                 continue;
             }
-            path.push_str(&format!("{pen}{:.1} {:.1}", x(place), y(*ms)));
+            let _ = write!(path, "{pen}{:.1} {:.1}", x(place), y(*ms));
             pen = "L";
         }
         path
