@@ -166,7 +166,8 @@ pub fn over_pairs(pairs: &[PairTraces]) -> Vec<PointRow> {
         let of = |pair: &PairTraces| (pair.a[usize::from(slow)].clone(), pair.b[usize::from(slow)].clone());
         let pairs: Vec<(Points, Points)> =
             pairs.iter().map(of).filter(|(a, b)| a.traces() > 0 && b.traces() > 0).collect();
-        let mut kinds: Vec<Kind> = pairs.iter().flat_map(|(a, b)| a.kinds().chain(b.kinds())).cloned().collect();
+        let mut kinds: Vec<Kind> =
+            pairs.iter().flat_map(|(a, b)| a.kinds().chain(b.kinds())).cloned().collect();
         kinds.sort();
         kinds.dedup();
         let mut rows: Vec<PointRow> = kinds.iter().filter_map(|kind| row(kind, slow, &pairs)).collect();
@@ -183,9 +184,7 @@ fn row(kind: &Kind, slow: bool, pairs: &[(Points, Points)]) -> Option<PointRow> 
     let estimate = Estimate::of(&differences, 0.0)?;
     #[expect(clippy::cast_precision_loss, reason = "a few pairs")]
     let count = means.len() as f64;
-    let mean = |value: fn(&(Means, Means)) -> f64| {
-        means.iter().map(value).sum::<f64>() / count
-    };
+    let mean = |value: fn(&(Means, Means)) -> f64| means.iter().map(value).sum::<f64>() / count;
     let reach = estimate.reach(ALPHA);
     Some(PointRow {
         slow,

@@ -115,7 +115,9 @@ fn two_runs(arguments: &CompareArguments, base: &StoredRun, new: &StoredRun) -> 
     }
     for run in [base, new].iter().filter(|run| run.aggregate.is_none()) {
         let path = run.path.display();
-        notes.push(format!("{path} is without its log: its samples are taken as independent, and intervals may be too narrow"));
+        notes.push(format!(
+            "{path} is without its log: its samples are taken as independent, and intervals may be too narrow"
+        ));
     }
     let compared = TwoRuns {
         format: "bench-compare",
@@ -192,7 +194,9 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
         given => given.to_vec(),
     };
     let rerun = arguments.rerun.as_deref().map(open).transpose()?;
-    if let Some(different) = rerun.as_ref().and_then(|rerun| differences(&new.results, &rerun.results).into_iter().next()) {
+    if let Some(different) =
+        rerun.as_ref().and_then(|rerun| differences(&new.results, &rerun.results).into_iter().next())
+    {
         return Err(input(&format!("the second new run is not of the same thing as the first: {different}")));
     }
     let not_past: Vec<Uuid> = std::iter::once(new).chain(&rerun).map(|run| run.results.run.id).collect();
@@ -209,16 +213,22 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
     }
     let results: Vec<&Results> = past.iter().map(|run| &run.results).collect();
     let confirming = rerun.as_ref().map(|rerun| &rerun.results);
-    let rows = history::judge(&results, &new.results, confirming, &metrics, 0.1).map_err(|error| input(&error))?;
+    let rows =
+        history::judge(&results, &new.results, confirming, &metrics, 0.1).map_err(|error| input(&error))?;
     let any = |outcome| rows.iter().any(|row| row.outcome == outcome);
     let outcome = match () {
         () if any(Outcome::Fail) => Outcome::Fail,
         () if any(Outcome::Inconclusive) => Outcome::Inconclusive,
         () => Outcome::Pass,
     };
-    let mut notes = vec!["the weaker gate: what is slower than the hours before may be the hour; bench ab tells them apart".to_owned()];
+    let mut notes = vec![
+        "the weaker gate: what is slower than the hours before may be the hour; bench ab tells them apart"
+            .to_owned(),
+    ];
     if passed_over > 0 {
-        notes.push(format!("{passed_over} past runs were passed over: not of the same thing, not finished, or not readable"));
+        notes.push(format!(
+            "{passed_over} past runs were passed over: not of the same thing, not finished, or not readable"
+        ));
     }
     let judged = AgainstHistory {
         format: "bench-history",
@@ -253,9 +263,13 @@ fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {
 fn runs_of(directory: &Path) -> Result<Vec<PathBuf>, Stopped> {
     let entries = std::fs::read_dir(directory)
         .map_err(|error| input(&format!("cannot read {}: {error}; check the path", directory.display())))?;
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)).collect();
     if paths.is_empty() {
-        let text = format!("{} is no run and holds none; give a run's directory, or a directory of runs", directory.display());
+        let text = format!(
+            "{} is no run and holds none; give a run's directory, or a directory of runs",
+            directory.display()
+        );
         return Err(input(&text));
     }
     paths.sort();

@@ -201,9 +201,12 @@ impl<'de> Deserialize<'de> for Slowdown {
             serde_json::Value::String(text) => text,
             other => other.to_string(),
         };
-        let percent = written.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+        let percent =
+            written.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
         percent.filter(|percent| (0.0..=1000.0).contains(percent)).map(Self).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{written}` is not a slowdown from 0% to 1000%: write it such as 25%"))
+            serde::de::Error::custom(format!(
+                "`{written}` is not a slowdown from 0% to 1000%: write it such as 25%"
+            ))
         })
     }
 }

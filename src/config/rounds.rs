@@ -35,7 +35,9 @@ fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duratio
         } else if let Some(rps) = &mut runner.rps {
             (rps.times, rps.duration) = (None, Some(duration));
         } else {
-            return Err("a ramp has the length of its stages: leave --round out, or use another runner".to_owned());
+            return Err(
+                "a ramp has the length of its stages: leave --round out, or use another runner".to_owned()
+            );
         }
         // What was to warm up a longer run would leave nothing of this one.
         if matches!(warm_up, Some(WarmUp::For(long)) if *long > length) {
@@ -49,7 +51,8 @@ fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duratio
 }
 
 fn default_warm_up(runner: &Runner) -> Option<WarmUp> {
-    let times = |times: u64| Some(times / u64::from(WARM_UP_SHARE)).filter(|times| *times > 0).map(WarmUp::Times);
+    let times =
+        |times: u64| Some(times / u64::from(WARM_UP_SHARE)).filter(|times| *times > 0).map(WarmUp::Times);
     let lasts = |duration: DurationOrSeconds| Some(WarmUp::For(duration.0 / WARM_UP_SHARE));
     if let Some(serial) = &runner.serial {
         times(serial.times)

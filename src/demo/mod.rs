@@ -218,7 +218,8 @@ impl Demo {
         let Options { slow_share, slow_query, slowdown } = self.options;
         let (url, users) = (&self.url, identity::USERS);
         let percent = slow_share * 100.0;
-        let slowed = (slowdown > 0.0).then(|| format!("slowed down: all of its work takes {}% longer", slowdown * 100.0));
+        let slowed = (slowdown > 0.0)
+            .then(|| format!("slowed down: all of its work takes {}% longer", slowdown * 100.0));
         let lines = [
             format!("a tiny identity service on {url}, instrumented as OSProfiler does it"),
             format!(

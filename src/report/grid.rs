@@ -33,7 +33,12 @@ impl Grid {
     pub fn plain(&self) -> String {
         let all: Vec<Vec<String>> = std::iter::once(&self.header)
             .chain(&self.rows)
-            .map(|row| row.iter().enumerate().map(|(at, cell)| if at == 0 { shortened(cell) } else { cell.clone() }).collect())
+            .map(|row| {
+                row.iter()
+                    .enumerate()
+                    .map(|(at, cell)| if at == 0 { shortened(cell) } else { cell.clone() })
+                    .collect()
+            })
             .collect();
         let width = |column: usize| {
             all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -56,7 +61,8 @@ impl Grid {
             let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
             format!("| {} |", cells.join(" | "))
         };
-        let rule: Vec<&str> = (0..self.header.len()).map(|column| if column == 0 { "---" } else { "---:" }).collect();
+        let rule: Vec<&str> =
+            (0..self.header.len()).map(|column| if column == 0 { "---" } else { "---:" }).collect();
         let mut lines = vec![line(&self.header), format!("| {} |", rule.join(" | "))];
         lines.extend(self.rows.iter().map(line));
         lines.join("\n")
@@ -92,10 +98,15 @@ fn shortened(text: &str) -> String {
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
-/// `1.234`; `–` for what is no number.
+/// `1.234`; `–` for what is no number. A bound that says nothing needs no digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
-    if value.is_finite() { format!("{value:.3}") } else { "–".to_owned() }
+    match value {
+        _ if value.is_nan() => "–".to_owned(),
+        _ if value >= 100.0 => "over 100".to_owned(),
+        _ if value < 0.01 => "under 0.01".to_owned(),
+        _ => format!("{value:.3}"),
+    }
 }
 
 /// `+12.3 %` of a share.

@@ -50,7 +50,9 @@ pub enum StoredError {
         reason: String,
     },
     /// It is of another version.
-    #[error("{path} has version {found} of the results; this bench reads version {VERSION}: use the bench that wrote it")]
+    #[error(
+        "{path} has version {found} of the results; this bench reads version {VERSION}: use the bench that wrote it"
+    )]
     Version {
         /// The file.
         path: String,
@@ -97,7 +99,8 @@ impl StoredRun {
         }
         let file = if path.is_dir() { directory.results() } else { path.to_path_buf() };
         let results = read(&file)?;
-        check(&results).map_err(|reason| StoredError::Impossible { path: file.display().to_string(), reason })?;
+        check(&results)
+            .map_err(|reason| StoredError::Impossible { path: file.display().to_string(), reason })?;
         Ok(Self { path: path.to_path_buf(), results, aggregate: None })
     }
 
@@ -204,8 +207,13 @@ pub struct Limit {
 ///
 /// # Errors
 /// The log cannot be read again.
-pub fn design_effects(aggregate: &Aggregate, log: &Path, limits: &[Limit]) -> Result<Vec<f64>, AggregateError> {
-    let totals: Vec<u64> = aggregate.workloads.iter().map(|workload| workload.response.count().max(1)).collect();
+pub fn design_effects(
+    aggregate: &Aggregate,
+    log: &Path,
+    limits: &[Limit],
+) -> Result<Vec<f64>, AggregateError> {
+    let totals: Vec<u64> =
+        aggregate.workloads.iter().map(|workload| workload.response.count().max(1)).collect();
     let mut seen = vec![0_u64; totals.len()];
     let mut counts = vec![[(0_u64, 0_u64); BATCHES]; limits.len()];
     for frame in &mut LogReader::open(log)? {
@@ -218,7 +226,9 @@ pub fn design_effects(aggregate: &Aggregate, log: &Path, limits: &[Limit]) -> Re
             let batch = (seen[workload] * BATCHES as u64 / totals[workload]) as usize;
             let batch = batch.min(BATCHES - 1);
             seen[workload] += 1;
-            for (limit, counts) in limits.iter().zip(&mut counts).filter(|(limit, _)| limit.workload == workload) {
+            for (limit, counts) in
+                limits.iter().zip(&mut counts).filter(|(limit, _)| limit.workload == workload)
+            {
                 let (all, above) = &mut counts[batch];
                 let mut add = |response_ns: u64| {
                     *all += 1;
@@ -275,11 +285,17 @@ mod tests {
         let id = crate::measure::latency::SampleId { workload: 0, number: 0 };
         (1..=1000).for_each(|value| latency.record(value * 1_000_000, id));
         let text = base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap());
-        let with = |count, histogram: &str| Distribution { count, histogram: histogram.to_owned(), ..Distribution::default() };
+        let with = |count, histogram: &str| Distribution {
+            count,
+            histogram: histogram.to_owned(),
+            ..Distribution::default()
+        };
         let read = histogram(&with(1000, &text)).unwrap();
         assert_eq!(read.value_at_quantile(0.5) / 1_000_000, 500);
         assert!(histogram(&with(999, &text)).unwrap_err().contains("counts 999 samples"));
-        for text in ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="] {
+        for text in
+            ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="]
+        {
             assert!(histogram(&with(5, text)).is_err(), "{text}");
         }
     }

@@ -81,7 +81,8 @@ pub fn differences(base: &Results, new: &Results) -> Vec<String> {
     }
     differ("TLS verified", base.deployment.tls_verified.to_string(), new.deployment.tls_verified.to_string());
     differ("authentication", base.deployment.auth.clone(), new.deployment.auth.clone());
-    let profiled = |results: &Results| if results.profiling.enabled { "profiled" } else { "not profiled" }.to_owned();
+    let profiled =
+        |results: &Results| if results.profiling.enabled { "profiled" } else { "not profiled" }.to_owned();
     differ("profiling", profiled(base), profiled(new));
     differ("machine", base.environment.os.clone(), new.environment.os.clone());
     differ("processors", base.environment.cpus.to_string(), new.environment.cpus.to_string());
@@ -113,7 +114,9 @@ pub fn no_data(results: &Results) -> Option<String> {
     let well: u64 = results.workloads.iter().map(|workload| workload.iterations.ok).sum();
     match (samples, well) {
         (0, _) => Some("it has no samples".to_owned()),
-        (_, 0) => Some("none of its iterations went well: failures have no latency that means anything".to_owned()),
+        (_, 0) => {
+            Some("none of its iterations went well: failures have no latency that means anything".to_owned())
+        }
         (1, _) => Some("it has one sample, and one sample has no percentiles".to_owned()),
         _ => None,
     }
@@ -160,9 +163,12 @@ impl<'a> Weighed<'a> {
         let all = self.run.results.workloads.iter().flat_map(|workload| {
             let own = std::iter::once((workload, None, &workload.response_time));
             let actions = workload.actions.iter();
-            own.chain(actions.map(move |action| (workload, Some(action.name.as_str()), &action.response_time)))
+            own.chain(
+                actions.map(move |action| (workload, Some(action.name.as_str()), &action.response_time)),
+            )
         });
-        all.enumerate().map(|(place, (workload, action, distribution))| (place, workload, action, distribution))
+        all.enumerate()
+            .map(|(place, (workload, action, distribution))| (place, workload, action, distribution))
     }
 }
 

@@ -76,7 +76,11 @@ pub fn judge(
             });
         }
     }
-    if rows.is_empty() { Err("the new run has nothing to judge by these metrics".to_owned()) } else { Ok(rows) }
+    if rows.is_empty() {
+        Err("the new run has nothing to judge by these metrics".to_owned())
+    } else {
+        Ok(rows)
+    }
 }
 
 fn one(past_ln: &[f64], new_ms: f64, confirming_ms: Option<f64>, margin: f64) -> HistoryRow {
@@ -87,8 +91,15 @@ fn one(past_ln: &[f64], new_ms: f64, confirming_ms: Option<f64>, margin: f64) ->
     let (outcome, reason) = if runs < RUNS_MIN {
         (Outcome::Inconclusive, format!("{runs} past runs can be compared, and {RUNS_MIN} are needed"))
     } else if sd > SD_MAX {
-        let advice = if above(new_ms) { "longer than past runs by more than chance" } else { "within what past runs do" };
-        let reason = format!("{advice}, but past runs vary by {:.1} %, too much to judge by: use bench ab", sd * 100.0);
+        let advice = if above(new_ms) {
+            "longer than past runs by more than chance"
+        } else {
+            "within what past runs do"
+        };
+        let reason = format!(
+            "{advice}, but past runs vary by {:.1} %, too much to judge by: use bench ab",
+            sd * 100.0
+        );
         (Outcome::Inconclusive, reason)
     } else if !above(new_ms) {
         (Outcome::Pass, "within what past runs do".to_owned())
@@ -99,7 +110,9 @@ fn one(past_ln: &[f64], new_ms: f64, confirming_ms: Option<f64>, margin: f64) ->
                 "longer than past runs; a second run has to confirm it: run again and give both".to_owned(),
             ),
             Some(true) => (Outcome::Fail, "longer than past runs, confirmed by a second run".to_owned()),
-            Some(false) => (Outcome::Pass, "longer than past runs once; a second run did not confirm it".to_owned()),
+            Some(false) => {
+                (Outcome::Pass, "longer than past runs once; a second run did not confirm it".to_owned())
+            }
         }
     };
     HistoryRow {
@@ -118,12 +131,18 @@ fn one(past_ln: &[f64], new_ms: f64, confirming_ms: Option<f64>, margin: f64) ->
 }
 
 fn value_ms(results: &Results, workload: &str, metric: &Metric) -> Result<Option<f64>, String> {
-    let Some(workload) = results.workloads.iter().find(|other| other.name == workload) else { return Ok(None) };
+    let Some(workload) = results.workloads.iter().find(|other| other.name == workload) else {
+        return Ok(None);
+    };
     let distribution = match &metric.action {
         None => Some(&workload.response_time),
-        Some(name) => workload.actions.iter().find(|action| action.name == *name).map(|action| &action.response_time),
+        Some(name) => {
+            workload.actions.iter().find(|action| action.name == *name).map(|action| &action.response_time)
+        }
     };
-    let Some(distribution) = distribution.filter(|distribution| distribution.count > 0) else { return Ok(None) };
+    let Some(distribution) = distribution.filter(|distribution| distribution.count > 0) else {
+        return Ok(None);
+    };
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     let value = histogram(distribution)?.value_at_quantile(metric.percentile / 100.0) as f64 / 1e6;
     Ok(Some(value))
@@ -150,7 +169,11 @@ mod tests {
             (0, 0.0, 100.0, None, Outcome::Inconclusive),
         ] {
             let row = one(&past(runs, spread), new_ms, confirming, 0.1);
-            assert_eq!(row.outcome, expected, "{runs} runs, spread {spread}, {new_ms} ms, {confirming:?}: {}", row.reason);
+            assert_eq!(
+                row.outcome, expected,
+                "{runs} runs, spread {spread}, {new_ms} ms, {confirming:?}: {}",
+                row.reason
+            );
         }
     }
 }

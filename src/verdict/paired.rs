@@ -53,7 +53,8 @@ impl FromStr for Metric {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (mut number, mut rest) = rest.split_at(digits);
         if number.is_empty() {
-            (number, rest) = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(wrong)?;
+            (number, rest) =
+                rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(wrong)?;
         }
         let percentile: f64 = number.trim().parse().map_err(|_| wrong())?;
         if !(percentile > 0.0 && percentile < 100.0) {
@@ -62,9 +63,11 @@ impl FromStr for Metric {
         if rest.trim().is_empty() {
             return Ok(Self { percentile, action: None });
         }
-        let inner = rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
+        let inner =
+            rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
         let name = inner.trim().strip_prefix("action").ok_or_else(wrong)?.trim();
-        let name = name.strip_prefix(['"', '\'']).and_then(|name| name.strip_suffix(['"', '\''])).unwrap_or(name);
+        let name =
+            name.strip_prefix(['"', '\'']).and_then(|name| name.strip_suffix(['"', '\''])).unwrap_or(name);
         if name.is_empty() {
             return Err(wrong());
         }
@@ -387,8 +390,7 @@ impl Trial {
         } else {
             Outcome::Pass
         };
-        (outcome != Outcome::Inconclusive || count >= last)
-            .then(|| Decision { outcome, reasons: Vec::new() })
+        (outcome != Outcome::Inconclusive || count >= last).then(|| Decision { outcome, reasons: Vec::new() })
     }
 
     /// Why more rounds would be of no use, if so.
@@ -401,7 +403,9 @@ impl Trial {
             ));
         }
         if self.pairs.iter().any(|(a, _)| a.broken()) {
-            return invalid("no iteration went well in a round of A: there is nothing to compare with".to_owned());
+            return invalid(
+                "no iteration went well in a round of A: there is nothing to compare with".to_owned(),
+            );
         }
         if self.pairs.len() >= BROKEN_PAIRS && self.pairs.iter().all(|(_, b)| b.broken()) {
             let reason = format!("no iteration went well in B, in {} pairs", self.pairs.len());
@@ -409,10 +413,11 @@ impl Trial {
         }
         // What fails at once has no percentiles to speak of; that is seen above.
         let working = || self.pairs.iter().flat_map(|(a, b)| [a, b]).filter(|round| !round.broken());
-        let short = self.series.iter().enumerate().filter(|(_, series)| series.gated).find_map(|(index, series)| {
-            let least = working().filter_map(|round| round.values.get(index)).map(|(_, n)| *n).min()?;
-            (least < series.samples_min()).then_some((series, least))
-        });
+        let short =
+            self.series.iter().enumerate().filter(|(_, series)| series.gated).find_map(|(index, series)| {
+                let least = working().filter_map(|round| round.values.get(index)).map(|(_, n)| *n).min()?;
+                (least < series.samples_min()).then_some((series, least))
+            });
         short.and_then(|(series, least)| {
             invalid(format!(
                 "p{} needs {} samples in every round, and one has {least}: make rounds longer (--round), or gate a \
@@ -521,7 +526,21 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), shown, "{text}");
         }
-        for text in ["", "95", "p", "p0", "p100", "p-1", "pNaN", "p95(", "p95()", "p95(action)", "p95 x", "p1.2.3", "p("] {
+        for text in [
+            "",
+            "95",
+            "p",
+            "p0",
+            "p100",
+            "p-1",
+            "pNaN",
+            "p95(",
+            "p95()",
+            "p95(action)",
+            "p95 x",
+            "p1.2.3",
+            "p(",
+        ] {
             assert!(text.parse::<Metric>().is_err(), "{text}");
         }
     }

@@ -35,9 +35,14 @@ fn a_build_that_takes_five_times_as_long_fails() {
         "scenario.yaml",
         SCENARIO.replace("get: /", "post: /v3/auth/tokens\n    json: { auth: { identity: { password: { user: { name: user-1, password: demo } } } } }").replace("status: 200", "status: 201"),
     );
-    let arguments = ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "b.yaml", "--metric", "p50", "--pairs", "10"];
+    let arguments =
+        ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "b.yaml", "--metric", "p50", "--pairs", "10"];
     let ended = bench.run(&arguments).expect_code(2);
-    assert!(ended.stdout.contains("FAIL · Turns: B (second, slowed down by 400%) against A (first)"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("FAIL · Turns: B (second, slowed down by 400%) against A (first)"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains("p50: B takes longer by more than the margin of 10 %"), "{}", ended.stdout);
     assert!(ended.stderr.contains("pair 5 (of 10 at most): B/A p50"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("pair 6"), "it ends when the answer is clear: {}", ended.stderr);
@@ -49,7 +54,8 @@ fn a_build_that_takes_five_times_as_long_fails() {
     for two in pairs.chunks_exact(2) {
         assert_ne!(two[0]["b_first"], two[1]["b_first"]);
     }
-    let gated: Vec<&Value> = results["rows"].as_array().unwrap().iter().filter(|row| row["gated"] == true).collect();
+    let gated: Vec<&Value> =
+        results["rows"].as_array().unwrap().iter().filter(|row| row["gated"] == true).collect();
     assert_eq!(gated.len(), 1);
     assert!(gated[0]["low"].as_f64().unwrap() > 1.1 && gated[0]["pairs"].as_array().unwrap().len() == 5);
     // The queries' own time is what grew, in typical iterations' traces too.
@@ -81,7 +87,20 @@ fn a_build_that_fails_more_fails_the_comparison() {
         format!("name: both\ntargets: {{ good: \"{url}/good\", bad: \"{url}/bad\", down: \"{url}/down\", default: \"{url}\" }}\n"),
     );
     let compare = |a: &str, b: &str| {
-        bench.run(&["ab", "scenario.yaml", "-d", "targets.yaml", "--target-a", a, "--target-b", b, "--metric", "p50", "--margin", "1000"])
+        bench.run(&[
+            "ab",
+            "scenario.yaml",
+            "-d",
+            "targets.yaml",
+            "--target-a",
+            a,
+            "--target-b",
+            b,
+            "--metric",
+            "p50",
+            "--margin",
+            "1000",
+        ])
     };
     let ended = compare("good", "bad").expect_code(2);
     assert!(ended.stdout.contains("FAIL · Turns: B (bad) against A (good)"), "{}", ended.stdout);
@@ -99,7 +118,11 @@ fn a_build_that_fails_more_fails_the_comparison() {
 fn rounds_too_short_for_the_percentile_are_told_at_once() {
     let bench = folder();
     let ended = bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml"]).expect_code(3);
-    assert!(ended.stdout.contains("p95 needs 200 samples in every round, and one has 30"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("p95 needs 200 samples in every round, and one has 30"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains("make rounds longer (--round)"), "{}", ended.stdout);
     assert_eq!(ab_json(&bench)["pairs"].as_array().unwrap().len(), 1);
 }
@@ -112,13 +135,21 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         (vec![], 64, "what is A, what is B?"),
         (vec!["-d", "a.yaml"], 64, "what is A, what is B?"),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "-d", "a.yaml"], 64, "more than two deployments"),
-        (vec!["-d", "a.yaml", "-d", "a.yaml", "--target-a", "x", "--target-b", "y"], 64, "give one deployment"),
+        (
+            vec!["-d", "a.yaml", "-d", "a.yaml", "--target-a", "x", "--target-b", "y"],
+            64,
+            "give one deployment",
+        ),
         (vec!["-d", "a.yaml", "--target-a", "x"], 64, "--target-b"),
         (vec!["-d", "a.yaml", "--target-a", "x", "--target-b", "y"], 64, "has no target `x`"),
         (vec!["-d", "a.yaml", "--base-cmd", "true"], 64, "--new-cmd"),
         (vec!["-d", "a.yaml", "-d", "none.yaml"], 65, "cannot read none.yaml"),
         (vec!["-d", "a.yaml", "-d", "off.yaml"], 65, "one side is profiled and the other is not"),
-        (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"x\")"], 64, "no action is called `x`; there are `look`"),
+        (
+            vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"x\")"],
+            64,
+            "no action is called `x`; there are `look`",
+        ),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "95"], 64, "write p95"),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p100"], 64, "between 0 and 100"),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--margin=-1"], 64, "in percent, such as 10"),
@@ -126,7 +157,10 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--pairs", "3"], 64, "10..=1000"),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--round", "30"], 64, "unit"),
         (
-            vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--metric", "p90", "--metric", "p95", "--metric", "p99"],
+            vec![
+                "-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--metric", "p90", "--metric", "p95",
+                "--metric", "p99",
+            ],
             64,
             "at most 3",
         ),
@@ -143,8 +177,12 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
 fn a_length_does_not_fit_a_ramp() {
     let bench = folder();
     let ramp = "runner: { ramping: { stages: [ { duration: 1s, concurrency: 2 } ] } }";
-    bench.write("scenario.yaml", SCENARIO.replace("runner: { constant: { times: 30, concurrency: 3 } }", ramp));
-    let ended = bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--round", "1s"]).expect_code(64);
+    bench.write(
+        "scenario.yaml",
+        SCENARIO.replace("runner: { constant: { times: 30, concurrency: 3 } }", ramp),
+    );
+    let ended =
+        bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--round", "1s"]).expect_code(64);
     assert!(ended.stderr.contains("leave --round out"), "{}", ended.stderr);
 }
 
@@ -199,7 +237,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
     }
 
     fn compare(bench: &Bench, base: &str, new: &str, further: &[&str]) -> Ended {
-        let arguments = ["ab", "scenario.yaml", "--base-cmd", base, "--new-cmd", new, "--metric", "p50", "--pairs", "10"];
+        let arguments =
+            ["ab", "scenario.yaml", "--base-cmd", base, "--new-cmd", new, "--metric", "p50", "--pairs", "10"];
         bench.run(&arguments.iter().chain(further).copied().collect::<Vec<_>>())
     }
 
@@ -208,7 +247,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         let port = free_port();
         let Some(bench) = folder(port) else { return };
         // The server is a grandchild: a shell starts it and waits.
-        let (fast, slow) = (format!("python3 server.py {port} 2; true"), format!("python3 server.py {port} 40; true"));
+        let (fast, slow) =
+            (format!("python3 server.py {port} 2; true"), format!("python3 server.py {port} 40; true"));
         let ready = format!("http://127.0.0.1:{port}/");
         let ended = compare(&bench, &fast, &slow, &["--ready", &ready]).expect_code(2);
         assert!(ended.stdout.contains("FAIL"), "{}", ended.stdout);
@@ -241,7 +281,16 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         let Some(bench) = folder(port) else { return };
         let command = format!("python3 server.py {port} 2");
         let mut child = bench
-            .command(&["ab", "scenario.yaml", "--base-cmd", &command, "--new-cmd", &command, "--round", "30s"])
+            .command(&[
+                "ab",
+                "scenario.yaml",
+                "--base-cmd",
+                &command,
+                "--new-cmd",
+                &command,
+                "--round",
+                "30s",
+            ])
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -258,14 +307,22 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
     #[test]
     fn an_interrupt_ends_it_with_what_is_there() {
         let bench = super::folder();
-        let arguments = ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--pairs", "1000"];
+        let arguments =
+            ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--pairs", "1000"];
         let mut command = bench.command(&arguments);
-        let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let child = command
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
         let started = Instant::now();
         let runs = bench.path().join("runs");
         let second_pair = || {
             let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
-            entries.into_iter().any(|entry| entry.path().join("0002-a").join("run.log").exists() && entry.path().join("0002-b").join("run.log").exists())
+            entries.into_iter().any(|entry| {
+                entry.path().join("0002-a").join("run.log").exists()
+                    && entry.path().join("0002-b").join("run.log").exists()
+            })
         };
         while !second_pair() {
             assert!(started.elapsed() < Duration::from_secs(60), "no second pair");
@@ -274,7 +331,11 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         let ended = Ended::from(child.wait_with_output().unwrap()).expect_code(105);
-        assert!(ended.stdout.contains("INCONCLUSIVE") && ended.stdout.contains("interrupted after"), "{}", ended.stdout);
+        assert!(
+            ended.stdout.contains("INCONCLUSIVE") && ended.stdout.contains("interrupted after"),
+            "{}",
+            ended.stdout
+        );
         assert_eq!(ab_json(&bench)["finished"], false);
     }
 }

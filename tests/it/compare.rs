@@ -28,8 +28,10 @@ fn folder() -> Bench {
 /// Runs the scenario and gives its directory.
 fn run(bench: &Bench, out: &str, further: &[&str]) -> PathBuf {
     let before = directories(&bench.path().join(out));
-    let arguments: Vec<&str> =
-        ["run", "scenario.yaml", "--quiet", "--out", out].into_iter().chain(further.iter().copied()).collect();
+    let arguments: Vec<&str> = ["run", "scenario.yaml", "--quiet", "--out", out]
+        .into_iter()
+        .chain(further.iter().copied())
+        .collect();
     bench.run(&arguments);
     directories(&bench.path().join(out)).into_iter().find(|path| !before.contains(path)).unwrap()
 }
@@ -47,7 +49,13 @@ fn two_runs_are_shown_side_by_side_and_not_judged() {
     let bench = folder();
     let (base, new) = (run(&bench, "runs", &[]), run(&bench, "runs", &[]));
     let ended = bench.run(&["compare", text(&base), text(&new)]).expect_code(0);
-    for part in ["This describes these two runs", "`bench ab` can tell", "look p99", "0 of 300", "Trace points of typical"] {
+    for part in [
+        "This describes these two runs",
+        "`bench ab` can tell",
+        "look p99",
+        "0 of 300",
+        "Trace points of typical",
+    ] {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
     assert!(!ended.stdout.contains("FAIL") && !ended.stdout.contains("PASS"), "{}", ended.stdout);
@@ -90,7 +98,10 @@ fn runs_of_something_else_are_refused_with_what_differs() {
         let ended = bench.run(&["compare", text(&base), text(&new), "--allow-different"]).expect_code(0);
         assert!(ended.stdout.contains("differs: "), "{}", ended.stdout);
     }
-    bench.write("scenario.yaml", SCENARIO.replace("title: Look", "title: Looks").replace("times: 300", "times: 301"));
+    bench.write(
+        "scenario.yaml",
+        SCENARIO.replace("title: Look", "title: Looks").replace("times: 300", "times: 301"),
+    );
     let new = run(&bench, "runs", &[]);
     let ended = bench.run(&["compare", text(&base), text(&new)]).expect_code(65);
     for message in ["scenario: `Look` and `Looks`", "SHA-256", "load: "] {
@@ -136,7 +147,11 @@ fn what_is_no_result_is_refused_with_its_reason() {
         let ended = bench.run(&["compare", text(&good), text(&file)]).expect_code(65);
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
     }
-    for (path, message) in [("none", "cannot read none"), (".", "cannot read ./results.json"), ("scenario.yaml", "holds no results")] {
+    for (path, message) in [
+        ("none", "cannot read none"),
+        (".", "cannot read ./results.json"),
+        ("scenario.yaml", "holds no results"),
+    ] {
         let ended = bench.run(&["compare", text(&good), path]).expect_code(65);
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
     }
@@ -147,7 +162,11 @@ fn what_is_no_result_is_refused_with_its_reason() {
     std::fs::create_dir(&other).unwrap();
     let log = std::fs::read(good.join("run.log")).unwrap();
     let version_9 = [&log[..8], &[9, 0], &log[10..]].concat();
-    for (bytes, message) in [(version_9.as_slice(), "version 9 of the run log"), (b"x", "not a run log"), (&log[..10], "no header")] {
+    for (bytes, message) in [
+        (version_9.as_slice(), "version 9 of the run log"),
+        (b"x", "not a run log"),
+        (&log[..10], "no header"),
+    ] {
         std::fs::write(other.join("run.log"), bytes).unwrap();
         let ended = bench.run(&["compare", text(&good), text(&other)]).expect_code(65);
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
@@ -164,7 +183,8 @@ fn what_is_no_result_is_refused_with_its_reason() {
 /// Past runs are copies of one with other ids, so that they vary by nothing.
 fn history(bench: &Bench, runs: usize, of: &Path) -> PathBuf {
     let past = bench.path().join(format!("past-{runs}"));
-    let mut results: Value = serde_json::from_slice(&std::fs::read(of.join("results.json")).unwrap()).unwrap();
+    let mut results: Value =
+        serde_json::from_slice(&std::fs::read(of.join("results.json")).unwrap()).unwrap();
     for number in 0..runs {
         let directory = past.join(format!("20260101T0000{number:02}Z-look"));
         std::fs::create_dir_all(&directory).unwrap();
@@ -181,7 +201,10 @@ fn a_run_is_held_against_past_runs() {
     let (few, many) = (history(&bench, 9, &base), history(&bench, 12, &base));
     let told = |arguments: &[&str], code: i32| bench.run(arguments).expect_code(code).stdout;
     let ended = told(&["compare", text(&few), text(&base)], 0);
-    assert!(ended.contains("INCONCLUSIVE") && ended.contains("9 past runs can be compared, and 10 are needed"), "{ended}");
+    assert!(
+        ended.contains("INCONCLUSIVE") && ended.contains("9 past runs can be compared, and 10 are needed"),
+        "{ended}"
+    );
     told(&["compare", text(&few), text(&base), "--strict"], 4);
     let ended = told(&["compare", text(&many), text(&base)], 0);
     assert!(ended.starts_with("PASS · Look") && ended.contains("12 past runs"), "{ended}");

@@ -19,7 +19,7 @@ const SCENARIO: &str = r#"
 title: gates
 deployment: a.yaml
 variables: { user: user-7 }
-runner: { constant: { times: 210, concurrency: 10 } }
+runner: { constant: { times: 210, concurrency: 5 } }
 warm_up: { times: 20 }
 iteration:
   - action: log in
@@ -127,7 +127,8 @@ fn main() -> ExitCode {
     };
     let short = arguments.iter().any(|argument| argument == "--short");
     let (equal_max, slower_max) = if short { (4, 4) } else { (200, 50) };
-    let limit = number("--minutes").map_or(Duration::MAX, |minutes| Duration::from_secs(u64::from(minutes) * 60));
+    let limit =
+        number("--minutes").map_or(Duration::MAX, |minutes| Duration::from_secs(u64::from(minutes) * 60));
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.yaml"), "name: demo\ndemo: {}\n").unwrap();
     std::fs::write(folder.path().join("b.yaml"), "name: slower\ndemo: { slowdown: 25% }\n").unwrap();
@@ -139,7 +140,8 @@ fn main() -> ExitCode {
             break;
         }
         // Both kinds go on together, so that what ends early has some of each.
-        let next_slower = slower.total() * equal_max < equal.total() * slower_max || equal.total() >= equal_max;
+        let next_slower =
+            slower.total() * equal_max < equal.total() * slower_max || equal.total() >= equal_max;
         compare(folder.path(), next_slower, if next_slower { &mut slower } else { &mut equal });
     }
     equal.show("A/A ");

@@ -138,7 +138,8 @@ pub fn signed_rank(differences: &[f64]) -> Option<SignedRank> {
         let tied = as_f64(tied);
         tie_term += tied * (tied * tied - 1.0);
     }
-    let positive: usize = doubled.iter().zip(&ordered).filter(|(_, value)| **value > 0.0).map(|(rank, _)| rank).sum();
+    let positive: usize =
+        doubled.iter().zip(&ordered).filter(|(_, value)| **value > 0.0).map(|(rank, _)| rank).sum();
     let rank_sum = as_f64(positive) / 2.0;
     let (p_greater, p_less) = if count <= EXACT_MAX {
         counted(&doubled, positive)
@@ -238,7 +239,8 @@ mod tests {
             assert!((ours - row[3]).abs() <= 1e-7 * row[3].max(1e-3), "{row:?}: {ours}");
         }
         for row in vectors["order"].as_array().unwrap() {
-            let bounds = order_bounds(row[0].as_f64().unwrap(), row[1].as_f64().unwrap(), row[2].as_f64().unwrap());
+            let bounds =
+                order_bounds(row[0].as_f64().unwrap(), row[1].as_f64().unwrap(), row[2].as_f64().unwrap());
             let n = row[0].as_f64().unwrap();
             let rank = |share: Option<f64>| share.map(|share| (share * n).round());
             assert_eq!((rank(bounds.low), rank(bounds.high)), (row[3].as_f64(), row[4].as_f64()), "{row}");

@@ -14,8 +14,8 @@ use crate::plan::scenario::Options;
 use crate::report::pairs::Side;
 use crate::verdict::paired::Names;
 
-use super::service::{Ready, Service, is_taken};
 use super::AbArguments;
+use super::service::{Ready, Service, is_taken};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::{demo, files};
 
@@ -50,9 +50,17 @@ pub(super) fn prepare(arguments: &AbArguments) -> Result<Job, Stopped> {
         ([a, b], false) => (Some(a), Some(b)),
         ([one], true) => (Some(one), Some(one)),
         ([], true) => (None, None),
-        ([_, _], true) => return Err(usage("two deployments, and targets or commands: what is A, what is B? give one deployment")),
+        ([_, _], true) => {
+            return Err(usage(
+                "two deployments, and targets or commands: what is A, what is B? give one deployment",
+            ));
+        }
         ([_, _, ..], _) => return Err(usage("more than two deployments: give A's and B's")),
-        _ => return Err(usage("what is A, what is B? give two deployments (-d A.yaml -d B.yaml), two targets (--target-a, --target-b) or two commands (--base-cmd, --new-cmd)")),
+        _ => {
+            return Err(usage(
+                "what is A, what is B? give two deployments (-d A.yaml -d B.yaml), two targets (--target-a, --target-b) or two commands (--base-cmd, --new-cmd)",
+            ));
+        }
     };
     let (plan_a, a) = arm(arguments, a, &arguments.target_a, &arguments.base_cmd)?;
     let (plan_b, b) = arm(arguments, b, &arguments.target_b, &arguments.new_cmd)?;
@@ -61,7 +69,9 @@ pub(super) fn prepare(arguments: &AbArguments) -> Result<Job, Stopped> {
         return Err(Stopped::new(Exit::Input, format!("error: {text}")));
     }
     files::warn(&plan_a.warnings);
-    files::warn(&plan_b.warnings.iter().filter(|text| !plan_a.warnings.contains(text)).cloned().collect::<Vec<_>>());
+    files::warn(
+        &plan_b.warnings.iter().filter(|text| !plan_a.warnings.contains(text)).cloned().collect::<Vec<_>>(),
+    );
     let ready = match &arguments.ready {
         None => None,
         Some(url) => Some((url.clone(), client(url, &plan_a)?)),
@@ -77,7 +87,8 @@ fn arm(
 ) -> Result<(Plan, Arm), Stopped> {
     let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
     let path = &arguments.scenario;
-    let (mut document, mut deployment) = files::scenario_and_deployment(path, file.map(PathBuf::as_path), &options)?;
+    let (mut document, mut deployment) =
+        files::scenario_and_deployment(path, file.map(PathBuf::as_path), &options)?;
     super::run::vary(&mut document, &mut deployment, arguments.round, target.as_deref())?;
     demo::stand_in(&mut deployment);
     let plan = files::plan(path, &document, deployment, &options)?;
@@ -127,14 +138,19 @@ impl Arm {
         interrupted: &AtomicBool,
     ) -> Result<Option<Service>, Stopped> {
         let Some(command) = &self.command else { return Ok(None) };
-        let unreachable = |text: String| Stopped::new(Exit::Unreachable, format!("error: {}: {text}", self.name));
+        let unreachable =
+            |text: String| Stopped::new(Exit::Unreachable, format!("error: {}: {text}", self.name));
         let ready = match (&job.ready, &self.origin) {
             (Some((url, client)), _) => Ready::Url(url.clone(), client.clone()),
             (None, Some(origin)) => Ready::Port(origin.clone()),
-            (None, None) => return Err(unreachable("no target `default` to wait for; give --ready URL".to_owned())),
+            (None, None) => {
+                return Err(unreachable("no target `default` to wait for; give --ready URL".to_owned()));
+            }
         };
         if is_taken(&ready, runtime) {
-            let text = format!("{ready} answers before the command was started: end what runs there, so that it is not measured");
+            let text = format!(
+                "{ready} answers before the command was started: end what runs there, so that it is not measured"
+            );
             return Err(unreachable(text));
         }
         let side = if std::ptr::eq(self, &job.b) { "b.log" } else { "a.log" };

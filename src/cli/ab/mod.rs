@@ -92,12 +92,18 @@ pub(super) struct AbArguments {
 
 fn length(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text)?;
-    if length.is_zero() { Err("a round lasts longer than that; write it such as 30s".to_owned()) } else { Ok(length) }
+    if length.is_zero() {
+        Err("a round lasts longer than that; write it such as 30s".to_owned())
+    } else {
+        Ok(length)
+    }
 }
 
 fn margin(text: &str) -> Result<f64, String> {
     let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
-    percent.filter(|percent| (0.0..=1000.0).contains(percent)).ok_or_else(|| "write it in percent, such as 10".to_owned())
+    percent
+        .filter(|percent| (0.0..=1000.0).contains(percent))
+        .ok_or_else(|| "write it in percent, such as 10".to_owned())
 }
 
 /// Runs the comparison.
@@ -114,7 +120,8 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, Stopped> {
         return Err(Stopped::new(Exit::Usage, text));
     }
     let job = arms::prepare(arguments)?;
-    let series = series(&job.names, &metrics).map_err(|error| Stopped::new(Exit::Usage, format!("error: {error}")))?;
+    let series =
+        series(&job.names, &metrics).map_err(|error| Stopped::new(Exit::Usage, format!("error: {error}")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     // A signal between two rounds is not lost either.
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -152,7 +159,10 @@ fn make_directory(arguments: &AbArguments, job: &Job) -> Result<PathBuf, Stopped
     let made = RunDirectory::create(&arguments.out, &title, uuid::Uuid::new_v4(), started);
     made.map(|made| made.path().to_path_buf()).map_err(|error| {
         let out = arguments.out.display();
-        Stopped::new(Exit::Failed, format!("error: cannot make a directory in {out}: {error}; choose another with --out"))
+        Stopped::new(
+            Exit::Failed,
+            format!("error: cannot make a directory in {out}: {error}; choose another with --out"),
+        )
     })
 }
 
@@ -202,7 +212,12 @@ impl Comparison<'_> {
                 }
             }
             if !self.arguments.quiet {
-                say(&pairs::progress(self.trial.pairs(), self.rules.looks[1], &self.trial.rows(), &self.job.names));
+                say(&pairs::progress(
+                    self.trial.pairs(),
+                    self.rules.looks[1],
+                    &self.trial.rows(),
+                    &self.job.names,
+                ));
             }
             if let Some(decision) = self.trial.decide() {
                 return Ok(Some(decision));
@@ -245,7 +260,8 @@ impl Comparison<'_> {
         let arm = if is_b { &self.job.b } else { &self.job.a };
         let directory = self.directory.join(round_name(number, is_b));
         let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupted);
-        let service = service.map_err(|stopped| if is_interrupted() { Ended::Interrupted } else { Ended::Stopped(stopped) })?;
+        let service = service
+            .map_err(|stopped| if is_interrupted() { Ended::Interrupted } else { Ended::Stopped(stopped) })?;
         let wanted = run::Round {
             directory: &directory,
             target: arm.target.as_deref(),
@@ -284,7 +300,10 @@ impl Comparison<'_> {
 
     fn report(self, decision: Option<Decision>) -> Result<Exit, Stopped> {
         let Some(scenario) = self.scenario else {
-            return Err(Stopped::new(Exit::Interrupted, "interrupted before the first pair of rounds had ended"));
+            return Err(Stopped::new(
+                Exit::Interrupted,
+                "interrupted before the first pair of rounds had ended",
+            ));
         };
         let finished = decision.is_some();
         let cut_short = || {
@@ -339,8 +358,10 @@ fn write(paired: &Paired, directory: &Path) -> Result<(), Stopped> {
         let directory = directory.display();
         Stopped::new(Exit::Failed, format!("error: cannot write the results to {directory}: {error}"))
     };
-    write_at_once(&directory.join("ab.json"), |output| Ok(serde_json::to_writer_pretty(output, paired)?)).map_err(failed)?;
-    write_at_once(&directory.join("ab.md"), |output| output.write_all(pairs::markdown(paired).as_bytes())).map_err(failed)
+    write_at_once(&directory.join("ab.json"), |output| Ok(serde_json::to_writer_pretty(output, paired)?))
+        .map_err(failed)?;
+    write_at_once(&directory.join("ab.md"), |output| output.write_all(pairs::markdown(paired).as_bytes()))
+        .map_err(failed)
 }
 
 fn round_name(number: usize, is_b: bool) -> String {

@@ -115,7 +115,10 @@ impl Service {
             }
             if started.elapsed() > START_MAX {
                 let waited = START_MAX.as_secs();
-                return Err(format!("{ready} did not answer within {waited} s of the command's start{}", self.output()));
+                return Err(format!(
+                    "{ready} did not answer within {waited} s of the command's start{}",
+                    self.output()
+                ));
             }
             std::thread::sleep(POLL_EVERY);
         }
@@ -126,7 +129,8 @@ impl Service {
     fn output(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(OUTPUT_SHOWN)..]).into_owned();
-        let lines: Vec<String> = text.lines().map(|line| format!("\n  {}", crate::report::terminal::clean(line))).collect();
+        let lines: Vec<String> =
+            text.lines().map(|line| format!("\n  {}", crate::report::terminal::clean(line))).collect();
         if lines.is_empty() { String::new() } else { format!("; it printed:{}", lines.concat()) }
     }
 

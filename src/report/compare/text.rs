@@ -31,7 +31,9 @@ fn parts(compared: &TwoRuns, head: &str, grid: fn(&Grid) -> String, text: fn(&st
         format!("{head}{title}: {} against {}", named(&compared.new, text), named(&compared.base, text)),
         CAVEAT.to_owned(),
     ];
-    parts.extend(compared.differences.iter().map(|difference| format!("differs: {}", text(&clean(difference)))));
+    parts.extend(
+        compared.differences.iter().map(|difference| format!("differs: {}", text(&clean(difference)))),
+    );
     parts.push(format!("Response times\n\n{}", grid(&ratios(compared))));
     parts.push(format!("Failures\n\n{}", grid(&failures(compared))));
     for (choice, points) in [("typical", &compared.typical_points), ("slow", &compared.slow_points)] {
@@ -122,7 +124,12 @@ pub fn history_markdown(judged: &AgainstHistory) -> String {
     history_parts(judged, "### ", Grid::markdown, escaped).join("\n\n") + "\n"
 }
 
-fn history_parts(judged: &AgainstHistory, head: &str, grid: fn(&Grid) -> String, text: fn(&str) -> String) -> Vec<String> {
+fn history_parts(
+    judged: &AgainstHistory,
+    head: &str,
+    grid: fn(&Grid) -> String,
+    text: fn(&str) -> String,
+) -> Vec<String> {
     let outcome = match judged.outcome {
         Outcome::Pass => "PASS",
         Outcome::Fail => "FAIL",

@@ -101,4 +101,3 @@ pub struct RoundInfo {
     /// In seconds.
     pub duration_s: f64,
 }
-

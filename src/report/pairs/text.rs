@@ -35,7 +35,8 @@ pub fn markdown(paired: &Paired) -> String {
 #[must_use]
 pub fn progress(pairs: usize, most: usize, rows: &[Row], names: &[Names]) -> String {
     let gated = rows.iter().filter(|row| row.series.gated);
-    let shown: Vec<String> = gated.map(|row| format!("{} {}", subject(&row.series, names), seen(row))).collect();
+    let shown: Vec<String> =
+        gated.map(|row| format!("{} {}", subject(&row.series, names), seen(row))).collect();
     format!("pair {pairs} (of {most} at most): B/A {}", shown.join(", "))
 }
 
@@ -81,7 +82,8 @@ fn explanation(paired: &Paired) -> String {
         some => format!(" ({} more left out)", counted(some)),
     };
     let margin = paired.margin_percent;
-    let mut sentences: Vec<String> = paired.decision.reasons.iter().map(|reason| format!("{}.", clean(reason))).collect();
+    let mut sentences: Vec<String> =
+        paired.decision.reasons.iter().map(|reason| format!("{}.", clean(reason))).collect();
     for row in paired.rows.iter().filter(|row| row.series.gated) {
         sentences.push(sentence(row, &paired.workloads, margin));
     }
@@ -147,9 +149,11 @@ fn subject(series: &Series, names: &[Names]) -> String {
 }
 
 fn grids(paired: &Paired) -> Vec<(String, Grid)> {
-    let mut grids = vec![("Response times".to_owned(), ratios(paired)), ("Failures".to_owned(), failures(paired))];
+    let mut grids =
+        vec![("Response times".to_owned(), ratios(paired)), ("Failures".to_owned(), failures(paired))];
     for slow in [false, true] {
-        let rows: Vec<&PointRow> = paired.points.iter().filter(|row| row.slow == slow).take(POINTS_SHOWN).collect();
+        let rows: Vec<&PointRow> =
+            paired.points.iter().filter(|row| row.slow == slow).take(POINTS_SHOWN).collect();
         if !rows.is_empty() {
             let choice = if slow { "slow" } else { "typical" };
             let title = format!(
@@ -164,9 +168,10 @@ fn grids(paired: &Paired) -> Vec<(String, Grid)> {
 
 fn ratios(paired: &Paired) -> Grid {
     let mut grid = Grid::new(&["", "A", "B", "B/A", "at least", "at most", "Wilcoxon p", ""]);
-    let rows = paired.rows.iter().filter(|row| row.series.gated).chain(
-        paired.rows.iter().filter(|row| !row.series.gated && row.ratio.is_some()).take(ROWS_SHOWN),
-    );
+    let rows =
+        paired.rows.iter().filter(|row| row.series.gated).chain(
+            paired.rows.iter().filter(|row| !row.series.gated && row.ratio.is_some()).take(ROWS_SHOWN),
+        );
     for row in rows {
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), ratio);
         let p = row.wilcoxon_p.filter(|_| row.series.gated);
@@ -187,7 +192,8 @@ fn ratios(paired: &Paired) -> Grid {
 fn failures(paired: &Paired) -> Grid {
     let mut grid = Grid::new(&["", "A", "B", "chance", ""]);
     for row in &paired.failures {
-        let name = paired.workloads.get(row.workload).map_or_else(String::new, |names| clean(&names.workload));
+        let name =
+            paired.workloads.get(row.workload).map_or_else(String::new, |names| clean(&names.workload));
         grid.add(vec![
             name,
             format!("{} ({})", share(row.a_share), row.a),
