@@ -263,11 +263,12 @@ fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {
 fn runs_of(directory: &Path) -> Result<Vec<PathBuf>, Stopped> {
     let entries = std::fs::read_dir(directory)
         .map_err(|error| input(&format!("cannot read {}: {error}; check the path", directory.display())))?;
-    let mut paths: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)).collect();
+    let is_past =
+        |path: &PathBuf| is_run(path) && (path.is_dir() || path.extension().is_some_and(|end| end == "json"));
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_past).collect();
     if paths.is_empty() {
         let text = format!(
-            "{} is no run and holds none; give a run's directory, or a directory of runs",
+            "{} is no run and holds none; give a run's directory, or one that holds runs or their results.json files",
             directory.display()
         );
         return Err(input(&text));

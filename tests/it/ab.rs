@@ -260,7 +260,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
     fn a_command_that_does_not_start_is_told_with_what_it_printed() {
         let port = free_port();
         let Some(bench) = folder(port) else { return };
-        let ended = compare(&bench, "echo no such library; exit 3", "true", &[]).expect_code(69);
+        let ended = compare(&bench, "echo no such library; exit 3", "echo no such library; exit 3", &[])
+            .expect_code(69);
         assert!(ended.stderr.contains("the command ended (exit status: 3) before"), "{}", ended.stderr);
         assert!(ended.stderr.contains("no such library"), "{}", ended.stderr);
         assert!(std::fs::read_dir(bench.path().join("runs")).unwrap().next().is_none(), "nothing ran");
