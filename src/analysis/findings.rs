@@ -78,6 +78,7 @@ mod tests {
                 workload: 0,
                 number: 0,
                 warm_up: false,
+                profiled: true,
                 due_s: 0.0,
                 start_s: 0.0,
                 duration_ms: 100.0,

@@ -78,6 +78,22 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// Reads a percentage that is written with its sign: `10%`, `2.5 %`.
+///
+/// # Errors
+/// Says what is wrong and how a percentage is written: no sign, no number, not between `least` and `most`.
+pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let help = "write a number with its sign, such as 10%";
+    let Some(number) = text.trim().strip_suffix('%') else {
+        return Err(format!("`{text}` is not a percentage: {help}"));
+    };
+    let value: f64 = number.trim().parse().map_err(|_| format!("`{text}` is not a percentage: {help}"))?;
+    if !(least..=most).contains(&value) {
+        return Err(format!("`{text}` is out of range: write {least}% to {most}%"));
+    }
+    Ok(value)
+}
+
 /// A duration in three significant digits with the unit that fits: `431 µs`, `12.3 ms`, `1.20 s`.
 #[must_use]
 pub fn format_ns(nanos: u64) -> String {
@@ -105,6 +121,16 @@ fn three_digits(value: f64, whole: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentages_are_read_with_their_sign() {
+        for (text, expected) in [("10%", 10.0), (" 2.5 %", 2.5), ("0.1%", 0.1), ("90%", 90.0)] {
+            assert_eq!(parse_percent(text, 0.1, 90.0), Ok(expected), "{text}");
+        }
+        for text in ["10", "%", "-1%", "0%", "91%", "1e9%", "NaN%", "inf%", "1,5%", "ten%", ""] {
+            assert!(parse_percent(text, 0.1, 90.0).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_with_their_units() {

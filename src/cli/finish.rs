@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use crate::analysis::causes::{self, Compared};
-use crate::analysis::{culprit, findings};
+use crate::analysis::{culprit, findings, observer};
 use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
 use crate::osprofiler::report::TraceTree;
-use crate::report::{html, terminal};
+use crate::report::{html, markdown, terminal};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::{RunDirectory, write_at_once};
@@ -22,11 +22,18 @@ use super::exit::{Exit, Stopped};
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
     accept this HMAC key and report to this collector";
 
+/// Where GitHub Actions wants a step's summary.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
 /// Reads the log of a run and makes its results, still without traces.
 pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results), Stopped> {
     let aggregate = Aggregate::read(&directory.log())
         .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
     let mut results = build::build(&aggregate);
+    // Before the verdict, which may ask for it.
+    for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
+        workload.observer_effect = observer::effect(&stats.sides, aggregate.header.control);
+    }
     results.verdict = verdict::judge(&aggregate);
     Ok((aggregate, results))
 }
@@ -51,6 +58,7 @@ pub(super) fn explain(
         let id = ids.base_id(sample.workload, sample.number);
         let workload = usize::from(sample.workload);
         let Some(services) = fetched.records.get(&id) else {
+            *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
             compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
             continue;
         };
@@ -83,7 +91,7 @@ pub(super) fn explain(
     traces
 }
 
-/// Writes results.json and report.html, and prints what a person wants to know.
+/// Writes results.json, report.html and report.md, and prints what a person wants to know.
 pub(super) fn write(
     directory: &RunDirectory,
     aggregate: &Aggregate,
@@ -110,6 +118,7 @@ pub(super) fn write(
     let path = directory.report();
     write_at_once(&path, |output| html::render(results, &columns, &shown, output))
         .map_err(|error| failed(&path, error))?;
+    write_markdown(directory, results, &failed)?;
     let stdout = std::io::stdout();
     let colour = super::colours(&stdout);
     if quiet {
@@ -122,6 +131,26 @@ pub(super) fn write(
         terminal::summary(results, directory.path(), colour, &mut stdout.lock())?;
     }
     Ok(exit(aggregate, results))
+}
+
+/// Writes report.md, and adds it to the summary of the step where GitHub Actions asks for one.
+fn write_markdown(
+    directory: &RunDirectory,
+    results: &Results,
+    failed: &dyn Fn(&Path, std::io::Error) -> Stopped,
+) -> Result<(), Stopped> {
+    let path = directory.markdown();
+    write_at_once(&path, |output| markdown::render(results, output)).map_err(|error| failed(&path, error))?;
+    let Some(summary) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) else { return Ok(()) };
+    let added = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(&summary)
+        .and_then(|mut output| markdown::render(results, &mut output));
+    if let Err(error) = added {
+        super::say(&format!("warning: cannot write to the file that ${STEP_SUMMARY} names: {error}"));
+    }
+    Ok(())
 }
 
 fn exit(aggregate: &Aggregate, results: &Results) -> Exit {

@@ -141,6 +141,10 @@ struct RunArguments {
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
+    /// Write the client's own points of the fetched traces to the collector too, after the load: its other readers
+    /// then show iteration, actions and phases above the services' points.
+    #[arg(long)]
+    publish: bool,
     /// How many threads make the load (default: as many as there are cores).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::clock::saturating_nanos;
-use crate::base::ids::IdSpace;
+use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::units::format_ns;
 use crate::plan::Plan;
 use crate::report::terminal::clean;
@@ -24,7 +24,8 @@ const LAG_SHOWN_NS: u64 = 1_000_000;
 pub(super) struct Shown {
     ids: IdSpace,
     quiet: bool,
-    profiled: bool,
+    /// The share that is not; none of it when nothing is.
+    profiled: Option<ControlShare>,
     /// There only while a load runs on a terminal: bars that outlive it are drawn again over what
     /// follows.
     bars: Option<MultiProgress>,
@@ -45,7 +46,7 @@ struct Line {
 }
 
 impl Shown {
-    pub(super) fn new(ids: IdSpace, quiet: bool, profiled: bool) -> Self {
+    pub(super) fn new(ids: IdSpace, quiet: bool, profiled: Option<ControlShare>) -> Self {
         Self { ids, quiet, profiled, bars: None, lines: Vec::new() }
     }
 
@@ -54,6 +55,22 @@ impl Shown {
         if !self.quiet {
             super::say(text);
         }
+    }
+
+    /// The beginning of fetching: a bar on a terminal, a line elsewhere.
+    pub(super) fn fetching(&self, total: usize) -> Fetching {
+        let what = "traces: slow, failed and typical iterations";
+        if self.quiet || !std::io::stderr().is_terminal() {
+            self.say(&format!("fetching {total} {what}"));
+            return Fetching { bar: None };
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(10);
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(format!("fetching {total} {what}"));
+        Fetching { bar: Some(bar) }
     }
 
     fn figures(&self, line: &Line, progress: &Progress<'_>) -> String {
@@ -78,7 +95,11 @@ impl Shown {
                 parts.push(format!("{count} {word}"));
             }
         }
-        parts.push(if self.profiled { "profiled" } else { "not profiled" }.to_owned());
+        parts.push(match self.profiled {
+            None => "not profiled".to_owned(),
+            Some(ControlShare::NONE) => "profiled".to_owned(),
+            Some(control) => format!("{} % profiled", 100.0 - control.percent()),
+        });
         if let Some((ns, id)) = total.slowest {
             parts.push(format!("slowest {} {}", format_ns(ns), self.ids.base_id(id.workload, id.number)));
         }
@@ -87,6 +108,28 @@ impl Shown {
 
     fn line_of(&mut self, workload: usize) -> Option<&mut Line> {
         self.lines.iter_mut().find(|line| line.workload == workload)
+    }
+}
+
+/// Traces on their way; the bar is gone when this is dropped.
+pub(super) struct Fetching {
+    bar: Option<ProgressBar>,
+}
+
+impl Fetching {
+    /// How many are here.
+    pub(super) fn have(&self, count: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(count as u64);
+        }
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

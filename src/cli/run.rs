@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
@@ -17,6 +17,7 @@ use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
+use crate::collect::publish::{self, Published};
 use crate::collect::{self, Fetched, Wanted};
 use crate::config::Document;
 use crate::config::rounds::as_round;
@@ -37,9 +38,10 @@ use crate::plan::{Plan, deployment::Deployment};
 use crate::report::metrics::RunFacts;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{Chosen, Side};
+use crate::results::client_points;
 use crate::results::directory::RunDirectory;
 use crate::results::header::{End, Header, WorkloadHeader};
-use crate::results::model::{DeploymentInfo, Environment, Results, RunStatus, ScenarioInfo};
+use crate::results::model::{DeploymentInfo, Environment, Results, RunStatus, ScenarioInfo, TraceState};
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
@@ -99,6 +101,9 @@ fn assemble<'a>(
     let mut checked = deployment.clone();
     super::demo::stand_in(&mut checked);
     let mut plan = files::plan(&arguments.scenario, &document, checked, &options)?;
+    if arguments.publish {
+        can_publish(&plan)?;
+    }
     let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let workers = arguments.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
@@ -169,6 +174,23 @@ fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), 
     deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
     deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
     Ok(())
+}
+
+/// Says before the load that nothing could be published after it.
+fn can_publish(plan: &Plan) -> Result<(), Stopped> {
+    let wrong = |why: String| Err(Stopped::new(Exit::Usage, format!("error: cannot --publish: {why}")));
+    if let Some(reason) = &plan.profiling_off {
+        return wrong(format!("nothing is profiled: {reason}"));
+    }
+    if plan.traces.slow == 0 {
+        return wrong("the scenario says that no trace is kept (trace: {fetch: none})".to_owned());
+    }
+    match plan.deployment.connection_string.as_ref().map(|connection| Collector::writes(connection.expose()))
+    {
+        None => wrong("the deployment names no collector (profiler.connection_string)".to_owned()),
+        Some(Err(error)) => wrong(format!("failed to {}", error.chain())),
+        Some(Ok(())) => Ok(()),
+    }
 }
 
 fn make_directory(
@@ -244,7 +266,7 @@ impl Run<'_> {
         };
         let housekeeping = self.runtime.spawn(housekeeping.keep(signals));
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
-        let profiled = self.plan.profiling_off.is_none();
+        let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = Shown::new(self.ids, self.arguments.quiet, profiled);
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
@@ -332,6 +354,7 @@ impl Run<'_> {
             clock: self.clock,
             ids: self.ids,
             signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
+            control: self.plan.control,
             headers: default_headers(Some(deployment)),
             foreign_headers: default_headers(None),
             credentials,
@@ -458,9 +481,11 @@ impl Run<'_> {
             environment: Environment {
                 bench_version: env!("CARGO_PKG_VERSION").to_owned(),
                 os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+                host: host_name(),
                 cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
                 workers: self.workers,
             },
+            control: plan.control,
             traces_wanted: (plan.traces.slow, plan.traces.others),
             notes: plan.warnings.clone(),
             workloads: workloads.collect(),
@@ -475,7 +500,12 @@ impl Run<'_> {
         })
     }
 
-    /// The traces of the chosen iterations. A signal ends it, unless one has ended the load already.
+    /// Ends with a signal, unless one has ended the load already.
+    async fn enough(&self, stop: &Stop) {
+        if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
+    }
+
+    /// The traces of the chosen iterations.
     fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop, shown: &Shown) -> Fetched {
         let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
         let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
@@ -483,15 +513,54 @@ impl Run<'_> {
             recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
         };
         let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
-        shown.say(&format!("fetching {} traces: slow, failed and typical iterations", wanted.len()));
-        let stopping = stop.is_stopping();
-        let enough = async { if stopping { std::future::pending().await } else { stop.stopping().await } };
-        self.runtime.block_on(collect::fetch(connection, &wanted, self.plan.traces.settle, enough))
+        let fetching = shown.fetching(wanted.len());
+        let mut progress = |count| fetching.have(count);
+        let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
+        self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut progress, enough))
+    }
+
+    /// Writes the client's points of the chosen iterations to the collector: of those that have a trace there, or of all
+    /// where the collector cannot be asked.
+    fn publish(
+        &self,
+        aggregate: &Aggregate,
+        results: &mut Results,
+        chosen: &[Chosen],
+        found: &[Uuid],
+        stop: &Stop,
+    ) {
+        let connection = self.plan.deployment.connection_string.as_ref();
+        let Some(connection) = connection.filter(|_| self.plan.profiling_off.is_none()) else { return };
+        let asked = self.collector().is_some();
+        let there = |chosen: &&Chosen| {
+            let id = self.ids.base_id(chosen.sample.workload, chosen.sample.number);
+            !asked || found.contains(&id)
+        };
+        let records = |chosen: &Chosen| {
+            let failure = aggregate.failures.get(&chosen.sample.error);
+            client_points::records(&aggregate.header, &chosen.sample, failure)
+        };
+        let traces = chosen.iter().filter(there).map(records).collect();
+        let Published { written, left, error } =
+            self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));
+        results.profiling.published = written;
+        if left > 0 {
+            let why = error.unwrap_or_else(|| "interrupted".to_owned());
+            results.notes.push(format!(
+                "{left} of {} records of the client's own points were not published: {why}",
+                written + left
+            ));
+        }
     }
 
     /// Results, traces, causes, verdict, report.
     fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
-        let (aggregate, results, traces, _) = self.explained(stop, shown)?;
+        let (aggregate, mut results, traces, chosen) = self.explained(stop, shown)?;
+        if self.arguments.publish {
+            let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
+            let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
+            self.publish(&aggregate, &mut results, &chosen, &found, stop);
+        }
         finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)
     }
 
@@ -511,15 +580,18 @@ impl Run<'_> {
     /// Results with what traces tell.
     fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
-        let (mut traces, mut chosen) = (Vec::new(), Vec::new());
-        if let (Some(connection), false) =
-            (self.collector(), aggregate.slowest.is_empty() || self.plan.traces.slow == 0)
-        {
+        let (mut chosen, mut traces) = (Vec::new(), Vec::new());
+        let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
+        if traced && self.plan.traces.slow > 0 {
+            chosen = finish::choose(&self.directory, &aggregate)?;
+        }
+        if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
-            chosen = finish::choose(&self.directory, &aggregate)?;
+            let began = Instant::now();
             let fetched = self.fetch(connection, &chosen, stop, shown);
+            results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
         Ok((aggregate, results, traces, chosen))
@@ -531,6 +603,17 @@ type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
 fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
     let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
     workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
+}
+
+/// What the machine calls itself.
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// The harness's own headers and, for its targets, the deployment's.

@@ -13,6 +13,8 @@ use crate::base::diagnostics::{Fault, holds_secret, is_secret_key, is_switch};
 use crate::base::units::parse_duration;
 use crate::base::yaml::{Key, Kind, Node};
 
+use super::reference::ShareText;
+
 /// Every fault of shape.
 #[must_use]
 pub fn check(root: &Node, schema: &Value) -> Vec<Fault> {
@@ -200,16 +202,18 @@ impl<'s> Checker<'s> {
             .into_iter()
             .flat_map(|properties| properties.keys().map(String::as_str))
             .collect();
-        let duration = schema.get("format").and_then(Value::as_str) == Some(DURATION_FORMAT);
+        let format = schema.get("format").and_then(Value::as_str);
         let expected = expected_words(types);
         let secret = is_secret_key(bare(name)) || name == ROOT;
         let found = if secret { described_as_secret(node) } else { node.describe() };
         self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
-        let help = if duration && let Kind::Int(value) = node.kind {
-            format!("write it with its unit: {value}s, {value}ms or {value}m")
-        } else {
-            remedy(node, types, &known, secret)
+        let help = match (format, &node.kind) {
+            (Some(DURATION_FORMAT), Kind::Int(value)) => {
+                format!("write it with its unit: {value}s, {value}ms or {value}m")
+            }
+            (Some(ShareText::FORMAT), Kind::Int(value)) => format!("write it with its sign: {value}%"),
+            _ => remedy(node, types, &known, secret),
         };
         self.faults.push(fault.help(help));
     }
@@ -320,9 +324,12 @@ impl<'s> Checker<'s> {
     }
 
     fn text_content(&mut self, node: &Node, text: &str, schema: &Value, name: &str) {
-        if schema.get("format").and_then(Value::as_str) == Some(DURATION_FORMAT)
-            && let Err(message) = parse_duration(text)
-        {
+        let read = match schema.get("format").and_then(Value::as_str) {
+            Some(DURATION_FORMAT) => parse_duration(text).map(drop),
+            Some(ShareText::FORMAT) => ShareText::parse(text).map(drop),
+            _ => Ok(()),
+        };
+        if let Err(message) = read {
             let (message, help) =
                 message.split_once(": ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
             let fault = Fault::error(node.span.clone(), message);

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::base::secret::Secret;
-use crate::base::units::{BYTES_MAX, parse_bytes, parse_duration};
+use crate::base::units::{BYTES_MAX, parse_bytes, parse_duration, parse_percent};
 
 /// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
 ///
@@ -99,6 +99,43 @@ impl JsonSchema for DurationText {
             "type": "string",
             "format": "bench-duration",
             "pattern": "^\\s*([0-9.]+\\s*(ns|us|µs|ms|s|m|h)\\s*)+$"
+        })
+    }
+}
+
+/// A share of iterations with its sign: `10%`. Neither none nor all: there would be nothing to compare with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShareText(pub f64);
+
+impl ShareText {
+    /// The `format` of such a text in the schema.
+    pub const FORMAT: &'static str = "bench-share";
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Says what is wrong and what to write.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse_percent(text, 0.1, 90.0).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ShareText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for ShareText {
+    fn schema_name() -> Cow<'static, str> {
+        "Share".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A share with its sign: 10%; at least 0.1%, at most 90%.",
+            "type": "string",
+            "format": Self::FORMAT,
+            "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
         })
     }
 }

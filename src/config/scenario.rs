@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::reference::{DurationText, Reference, SizeText};
+use super::reference::{DurationText, Reference, ShareText, SizeText};
 use super::runner::{Runner, WarmUp};
 
 /// A scenario. A file with one workload may write the workload's keys at the top level.
@@ -20,8 +20,9 @@ pub struct Scenario {
     pub deployment: Option<String>,
     /// Variables for `{{ templates }}`; `--set NAME=VALUE` overrides them.
     pub variables: Option<BTreeMap<String, Variable>>,
-    /// False switches profiling off for this scenario.
-    pub profile: Option<bool>,
+    /// False switches profiling off for this scenario; `{control: 10%}` leaves a random share of iterations
+    /// unprofiled, and the report says what profiling costs the others.
+    pub profile: Option<Profile>,
     /// Which traces are fetched after the load.
     pub trace: Option<Trace>,
     /// The longest that the whole run may take; it is stopped gracefully then.
@@ -48,6 +49,49 @@ pub struct Scenario {
     pub iteration: Option<Vec<Step>>,
     /// When the run counts as good.
     pub sla: Option<Sla>,
+}
+
+/// Whether iterations are profiled, and which are not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Profile {
+    /// All or none.
+    Switch(bool),
+    /// All but a random share.
+    Control(ShareText),
+}
+
+/// All but a random share.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ProfileControl {
+    /// The share of iterations that is left unprofiled, such as `10%`.
+    control: ShareText,
+}
+
+impl<'de> Deserialize<'de> for Profile {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        match Value::deserialize(deserializer)? {
+            Value::Bool(on) => Ok(Self::Switch(on)),
+            map @ Value::Object(_) => ProfileControl::deserialize(map)
+                .map(|profile| Self::Control(profile.control))
+                .map_err(D::Error::custom),
+            _ => Err(D::Error::custom("expected true, false or {control: 10%}")),
+        }
+    }
+}
+
+impl JsonSchema for Profile {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Profile".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let control = generator.subschema_for::<ProfileControl>();
+        json_schema!({
+            "description": "True, false, or {control: 10%}.",
+            "anyOf": [{ "type": "boolean" }, control]
+        })
+    }
 }
 
 /// Which traces are fetched after the load, and how long services may take to report.

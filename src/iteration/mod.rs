@@ -15,7 +15,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::base::clock::RunClock;
-use crate::base::ids::IdSpace;
+use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::template::{Pass, Value, Variables};
 use crate::client::options::Settings;
 use crate::osprofiler::signing::Signer;
@@ -30,6 +30,8 @@ pub struct Context {
     pub ids: IdSpace,
     /// Signs trace headers; `None` when nothing is profiled.
     pub signer: Option<Signer>,
+    /// The share of iterations that sends no trace headers at all, for comparison.
+    pub control: ControlShare,
     /// Headers of every request to a target of the deployment.
     pub headers: HeaderMap,
     /// Headers of every request to another host: nothing of the deployment's, which may be secret.

@@ -114,7 +114,11 @@ impl VirtualUser {
             context,
             workload,
             profiler: DerivedProfiler::new(context.ids, workload, number),
-            signer: context.signer.as_ref().map(|signer| signer.for_base(base_id)),
+            signer: context
+                .signer
+                .as_ref()
+                .filter(|_| !context.ids.is_control(workload, number, context.control))
+                .map(|signer| signer.for_base(base_id)),
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),
         };
@@ -303,9 +307,11 @@ impl Pass<'_> {
         headers: &mut HeaderBlock,
     ) -> Result<(), TemplateError> {
         headers.clear();
-        let signer = self.signer.as_ref().filter(|_| action.signed);
-        render_headers(action, variables, signer.is_some(), headers)?;
-        if let Some(signer) = signer {
+        // An iteration of the control has no signer in a run that has one: its requests carry no trace at all, not
+        // even one that the scenario writes.
+        let traced = action.signed && self.context.signer.is_some();
+        render_headers(action, variables, traced, headers)?;
+        if let Some(signer) = self.signer.as_ref().filter(|_| action.signed) {
             let profiler = &self.profiler;
             add_trace_headers(headers, &profiler.headers(signer), profiler.base_id(), profiler.id());
         }

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::ids::ControlShare;
 use crate::base::template::Value;
 use crate::client::options::HttpOptions;
 use action::Step;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub deployment: Deployment,
     /// Why iterations are not profiled; `None` when they are.
     pub profiling_off: Option<String>,
+    /// The share of iterations that is left unprofiled for comparison; none when nothing is profiled.
+    pub control: ControlShare,
     /// The variables that all iterations share, without those of `setup`.
     pub variables: Vec<(Arc<str>, Value)>,
     /// How HTTP is spoken.

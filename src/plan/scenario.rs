@@ -8,6 +8,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::ids::ControlShare;
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::config::scenario::{self as config, Scenario};
@@ -75,12 +76,17 @@ pub fn build(
     let Parts { mut variables, setup, workloads, teardown } = parts;
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
+    let profiling_off = profiling_off(&deployment, value, options);
     Ok(Plan {
         title: value.title.clone(),
         file: file.to_path_buf(),
         sha256: hex_sha256(document.source.text.as_bytes()),
         set: options.set.clone(),
-        profiling_off: profiling_off(&deployment, value, options),
+        control: match (value.profile, &profiling_off) {
+            (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
+            _ => ControlShare::NONE,
+        },
+        profiling_off,
         http: super::http::options(value.http.as_ref(), &deployment),
         deployment,
         variables,
@@ -178,7 +184,7 @@ fn compile(
 fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options) -> Option<String> {
     let reason = if options.no_profile {
         "switched off with --no-profile"
-    } else if scenario.profile == Some(false) {
+    } else if scenario.profile == Some(config::Profile::Switch(false)) {
         "switched off by the scenario (profile: false)"
     } else if !deployment.profiler_enabled {
         "switched off by the deployment (profiler.enabled: false)"

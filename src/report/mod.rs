@@ -1,4 +1,4 @@
-//! Rank 9: what people and programs read: HTML, terminal, and metrics while the load runs.
+//! Rank 9: what people and programs read: HTML, Markdown, terminal, and metrics while the load runs.
 //!
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
@@ -6,7 +6,9 @@
 pub mod compare;
 pub mod grid;
 pub mod html;
+pub mod markdown;
 pub mod metrics;
+pub mod observer;
 pub mod pairs;
 pub mod terminal;
 pub mod trace;

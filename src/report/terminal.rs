@@ -5,6 +5,7 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::observer;
 use super::words::{self, duration};
 use crate::results::model::{
     Counts, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState, Workload,
@@ -33,11 +34,18 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
             writeln!(output, "{}", trimmed(&latency_table(workload)))?;
         }
         errors(workload, output)?;
+        if let Some(effect) = &workload.observer_effect {
+            writeln!(output, "\n{}", observer::sentence(effect))?;
+        }
     }
     slowest(results, output)?;
     criteria(results, paint, output)?;
     if let Some(seen) = &results.generator {
         writeln!(output, "\nload     {}", words::generator(seen))?;
+    }
+    if let Some(fetched) = words::fetched(&results.profiling) {
+        let gap = if results.generator.is_some() { "" } else { "\n" };
+        writeln!(output, "{gap}traces   {fetched}")?;
     }
     for note in &results.notes {
         writeln!(output, "\nnote: {}", clean(note))?;
@@ -82,12 +90,13 @@ fn headline(results: &Results, paint: Paint) -> String {
     )
 }
 
-fn workload_line(workload: &Workload, results: &Results) -> String {
+pub(super) fn workload_line(workload: &Workload, results: &Results) -> String {
     let Counts { total, failed, aborted, .. } = workload.iterations;
     if total == 0 {
         return format!("{}: no iteration ran", clean(&workload.name));
     }
     let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
+        (true, _) if workload.unprofiled > 0 => words::share_profiled(workload),
         (true, _) => "every one profiled".to_owned(),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
@@ -176,7 +185,7 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
+pub(super) fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
     match (&slow.culprit, slow.trace) {
         (Some(culprit), _) if said_above(culprit, results) => {
             format!("{} ({:.0} %) as above", duration(culprit.self_ms), culprit.share * 100.0)
@@ -190,6 +199,7 @@ fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
                 .map(|action| format!("action {}, {}", clean(&action.name), duration(action.duration_ms)))
                 .unwrap_or_default();
             let why = match (results.profiling.enabled, &results.profiling.collector) {
+                _ if !slow.iteration.profiled => "left unprofiled, to compare",
                 (false, _) => "not profiled",
                 (true, None) => "no collector to ask",
                 (true, Some(_)) => "trace not fetched",

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 use crate::results::client_points::{ITERATION, REPORTER};
-use crate::results::model::{ComparedKind, Comparison, Finding, NoFinding, Results, Workload};
+use crate::results::model::{
+    ComparedKind, Comparison, Finding, NoFinding, Profiling, Results, TraceState, Workload,
+};
 use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
@@ -36,6 +38,15 @@ pub fn waited(workload: &Workload) -> bool {
         (Some(lag), Some(total)) => lag.value_ms > total.value_ms / 100.0,
         _ => false,
     }
+}
+
+/// `90 % profiled`: of a workload that left some unprofiled for comparison.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+pub fn share_profiled(workload: &Workload) -> String {
+    let total = workload.iterations.total.max(1);
+    let share = total.saturating_sub(workload.unprofiled) as f64 / total as f64;
+    format!("{:.0} % profiled", share * 100.0)
 }
 
 /// What else there is to say of a workload's iterations: those of the warm-up, and dropped arrivals.
@@ -114,6 +125,30 @@ pub fn generator(seen: &Generator) -> String {
         (most, None) => parts.push(format!("{most} descriptors")),
     }
     parts.join(", ")
+}
+
+/// What was fetched, in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` when nothing was to be.
+#[must_use]
+pub fn fetched(profiling: &Profiling) -> Option<String> {
+    let total: u64 = profiling.fetched.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let took = profiling.fetch_s.map_or_else(String::new, |s| format!(" in {}", duration(s * 1e3)));
+    let states = profiling.fetched.iter().map(|(state, count)| {
+        let word = match state {
+            TraceState::Complete => "complete",
+            TraceState::Partial => "partial",
+            TraceState::Absent => "absent",
+            TraceState::NotFetched => "without an answer",
+        };
+        format!("{count} {word}")
+    });
+    let published = match profiling.published {
+        0 => String::new(),
+        records => format!("; {records} records of the client's own points published"),
+    };
+    Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
 }
 
 /// What a reader should know first: why slow iterations are slow, and what the slowest have in common.

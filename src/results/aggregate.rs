@@ -14,7 +14,7 @@ use crate::measure::log::{Frame, LogError, LogReader};
 use crate::measure::rows::{IterationHead, Row};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 
-use super::header::{End, Header};
+use super::header::{End, Header, WorkloadHeader};
 use super::model::Counts;
 
 /// How many of the slowest iterations of a run are kept.
@@ -23,6 +23,10 @@ pub const SLOWEST_MAX: usize = 10;
 pub const EXEMPLARS_MAX: usize = 5;
 /// How many different faults are told apart in a workload.
 const ERRORS_MAX: usize = 500;
+/// How many service times all workloads keep of each side, profiled or not.
+const TIMES_MAX: usize = 1_000_000;
+/// How many a workload keeps at least and at most.
+const TIMES_OF_SIDE: (usize, usize) = (2_000, 100_000);
 
 /// What the log of a run says.
 pub struct Aggregate {
@@ -38,6 +42,44 @@ pub struct Aggregate {
     pub slowest: Vec<IterationSample>,
     /// The faults by their numbers.
     pub failures: HashMap<u32, Failure>,
+    ids: IdSpace,
+    random: fastrand::Rng,
+}
+
+/// Service times of a workload's iterations without fault, apart by whether they were profiled.
+#[derive(Clone, Debug, Default)]
+pub struct Sides {
+    /// Of those that were.
+    pub profiled: Times,
+    /// Of those that were not.
+    pub control: Times,
+}
+
+/// Durations as they were recorded: all of them, or a uniform sample of a stream that is too long.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Those that are here, in no order.
+    pub kept_ns: Vec<u64>,
+    /// How many there were.
+    pub seen: u64,
+    limit: usize,
+}
+
+impl Times {
+    fn new(limit: usize) -> Self {
+        Self { kept_ns: Vec::new(), seen: 0, limit }
+    }
+
+    fn offer(&mut self, value_ns: u64, random: &mut fastrand::Rng) {
+        self.seen += 1;
+        if self.kept_ns.len() < self.limit {
+            self.kept_ns.push(value_ns);
+        } else if let Some(kept_ns) =
+            usize::try_from(random.u64(0..self.seen)).ok().and_then(|place| self.kept_ns.get_mut(place))
+        {
+            *kept_ns = value_ns;
+        }
+    }
 }
 
 /// Why a log gives no results.
@@ -57,6 +99,10 @@ pub struct WorkloadStats {
     pub iterations: Counts,
     /// How the iterations of the warm-up ended; nothing else here knows of them.
     pub warm_up: Counts,
+    /// How many of the iterations were left unprofiled for comparison.
+    pub unprofiled: u64,
+    /// Service times of iterations without fault, profiled and not; empty in a run without unprofiled ones.
+    pub sides: Sides,
     /// From due to start, of all that started.
     pub lag: Latency,
     /// From due to end, of iterations that were not cut off.
@@ -136,9 +182,12 @@ impl Aggregate {
             _ => None,
         };
         let header = header.ok_or_else(|| AggregateError::NoHeader(path.display().to_string()))?;
-        let workloads =
-            header.workloads.iter().map(|workload| WorkloadStats::new(workload.actions.len())).collect();
+        let kept = (TIMES_MAX / header.workloads.len().max(1)).clamp(TIMES_OF_SIDE.0, TIMES_OF_SIDE.1);
+        let workload = |workload: &WorkloadHeader| WorkloadStats::new(workload.actions.len(), kept);
+        let workloads = header.workloads.iter().map(workload).collect();
         let mut aggregate = Self {
+            ids: IdSpace::from_seed(header.id_seed),
+            random: fastrand::Rng::with_seed(header.id_seed.as_u64_pair().0),
             header,
             end: None,
             damaged: false,
@@ -165,7 +214,7 @@ impl Aggregate {
     /// The trace id of an iteration.
     #[must_use]
     pub fn trace_id(&self, sample: SampleId) -> Uuid {
-        IdSpace::from_seed(self.header.id_seed).base_id(sample.workload, sample.number)
+        self.ids.base_id(sample.workload, sample.number)
     }
 
     /// All iterations that the log holds, those of the warm-up aside.
@@ -176,7 +225,17 @@ impl Aggregate {
 
     fn add(&mut self, row: Row<'_>) {
         let Some(workload) = self.workloads.get_mut(usize::from(row.head.workload)) else { return };
+        let control = self.header.control;
         workload.add(row);
+        if !control.is_none() && !row.head.warm_up {
+            let unprofiled = self.ids.is_control(row.head.workload, row.head.number, control);
+            workload.unprofiled += u64::from(unprofiled);
+            if row.head.ended == Ended::Ok {
+                let side =
+                    if unprofiled { &mut workload.sides.control } else { &mut workload.sides.profiled };
+                side.offer(row.head.duration_ns, &mut self.random);
+            }
+        }
         if row.head.ended.is_measured() && !row.head.warm_up {
             let response_ns = row.head.response_ns();
             let at = self.slowest.partition_point(|other| other.response_ns() >= response_ns);
@@ -189,10 +248,13 @@ impl Aggregate {
 }
 
 impl WorkloadStats {
-    fn new(actions: usize) -> Self {
+    /// `kept`: how many times of each of its sides.
+    fn new(actions: usize, kept: usize) -> Self {
         Self {
             iterations: Counts::default(),
             warm_up: Counts::default(),
+            unprofiled: 0,
+            sides: Sides { profiled: Times::new(kept), control: Times::new(kept) },
             lag: Latency::new(),
             response: Latency::new(),
             service: Latency::new(),

@@ -3,12 +3,13 @@
 //! Slow are those of the upper 5 % of response times of a workload's iterations without fault, typical those between
 //! its 10th and 50th percentile. They are matched in time, slice by slice, so that what changed over the run (caches,
 //! other load) does not look like a cause. The choice is random where there are too many, and the same for the same
-//! run. One pass over the log, in bounded memory.
+//! run. One pass over the log, in bounded memory. Iterations that were left unprofiled have no trace to fetch.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use super::aggregate::{Aggregate, AggregateError};
+use crate::base::ids::IdSpace;
 use crate::measure::log::{Frame, LogReader};
 use crate::measure::rows::Row;
 use crate::measure::sample::{Ended, IterationSample};
@@ -53,6 +54,7 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
     if slow == 0 {
         return Ok(Vec::new());
     }
+    let (ids, control) = (IdSpace::from_seed(aggregate.header.id_seed), aggregate.header.control);
     let (limit, mut others) = (slow as usize, Reservoir::new(others as usize));
     let per_workload = limit.div_ceil(aggregate.workloads.len().max(1));
     let mut groups: Vec<Group> = aggregate
@@ -63,7 +65,7 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
             Group {
                 slow_ns: at(95.0),
                 top_ns: at(99.0),
-                total: workload.response.count(),
+                total: 0,
                 typical_ns: (at(10.0), at(50.0)),
                 first_ns: workload.first_start_ns,
                 length_ns: workload.last_end_ns.saturating_sub(workload.first_start_ns).max(1),
@@ -75,7 +77,8 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
         .collect();
     for frame in &mut LogReader::open(log)? {
         if let Frame::Samples(rows) = frame {
-            for row in rows.iter() {
+            let profiled = |row: &Row<'_>| !ids.is_control(row.head.workload, row.head.number, control);
+            for row in rows.iter().filter(profiled) {
                 if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
                     group.offer(row, &mut random);
                     if row.head.ended.is_measured() && !row.head.warm_up {
@@ -89,6 +92,9 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
     let mut known: HashSet<(u16, u64)> =
         chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
     for sample in aggregate.slowest.iter().chain(&others.kept) {
+        if ids.is_control(sample.workload, sample.number, control) {
+            continue;
+        }
         if known.insert((sample.workload, sample.number)) {
             chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false });
         }
@@ -99,7 +105,7 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
 struct Group {
     slow_ns: u64,
     top_ns: u64,
-    /// How many iterations the percentiles are of.
+    /// How many iterations could have been chosen, but for their times.
     total: u64,
     typical_ns: (u64, u64),
     first_ns: u64,
@@ -115,6 +121,7 @@ impl Group {
         if row.head.warm_up {
             return;
         }
+        self.total += u64::from(row.head.ended.is_measured());
         let response_ns = row.head.response_ns();
         let (low_ns, high_ns) = self.typical_ns;
         match row.head.ended {

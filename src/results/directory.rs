@@ -3,7 +3,7 @@
 //! ```text
 //! runs/20261120T225201Z-issue-tokens-1a2b3c4d/
 //!   run.log        every iteration, append-only, written while the load runs
-//!   results.json   report.html   traces/<trace_id>.json
+//!   results.json   report.html   report.md   traces/<trace_id>.json
 //! ```
 
 use std::fs::{self, File};
@@ -82,6 +82,12 @@ impl RunDirectory {
     #[must_use]
     pub fn report(&self) -> PathBuf {
         self.path.join("report.html")
+    }
+
+    /// The same in short, in Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> PathBuf {
+        self.path.join("report.md")
     }
 
     /// The file of a fetched trace.

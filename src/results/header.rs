@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::base::ids::ControlShare;
 use crate::plan::sla::Sla;
 
 use crate::runner::generator::Generator;
@@ -29,6 +30,9 @@ pub struct Header {
     pub collector: Option<String>,
     /// The machine that made the load.
     pub environment: Environment,
+    /// The share of iterations that was left unprofiled, in percent; logs of earlier builds have none.
+    #[serde(default)]
+    pub control: ControlShare,
     /// How many slow iterations' traces were to be fetched, and how many others'.
     #[serde(default)]
     pub traces_wanted: (u32, u32),

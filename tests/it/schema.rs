@@ -128,7 +128,7 @@ variables:
   count: 3
   list: [1, 2]
   secret: { file: secret.txt }
-profile: true
+profile: { control: 10% }
 timeout: 1h30m
 trace: { fetch: all, limit: 100, settle: 2s }
 graceful_stop: 5s

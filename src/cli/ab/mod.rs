@@ -291,6 +291,7 @@ impl Comparison<'_> {
             deployment: arm.deployment.clone(),
             out: self.directory.clone(),
             set: self.arguments.set.clone(),
+            publish: false,
             no_profile: self.arguments.no_profile,
             workers: self.arguments.workers,
             quiet: true,

@@ -14,7 +14,7 @@ mod view;
 mod workloads;
 
 #[cfg(test)]
-mod sample;
+pub(super) mod sample;
 #[cfg(test)]
 mod tests;
 

@@ -10,10 +10,10 @@ use crate::results::IterationColumns;
 use crate::results::model::*;
 use crate::results::trace::{StoredPoint, StoredTrace};
 
-pub(super) struct Sample {
-    pub(super) results: Results,
-    pub(super) iterations: IterationColumns,
-    pub(super) traces: Vec<StoredTrace>,
+pub(in crate::report) struct Sample {
+    pub(in crate::report) results: Results,
+    pub(in crate::report) iterations: IterationColumns,
+    pub(in crate::report) traces: Vec<StoredTrace>,
 }
 
 /// Numbers from a seed.
@@ -36,7 +36,7 @@ impl Random {
 const NAMES: [&str; 2] = ["list-users", "create-server"];
 
 /// A run of two workloads with so many iterations in all.
-pub(super) fn sample(iterations: usize) -> Sample {
+pub(in crate::report) fn sample(iterations: usize) -> Sample {
     let mut random = Random(7);
     let ids = IdSpace::from_seed(Uuid::from_u128(42));
     let mut columns = IterationColumns { total: iterations as u64, ..IterationColumns::default() };
@@ -130,6 +130,7 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
         duration_s: 60.4,
         iterations: counts,
         warm_up: Counts { total: 40, ok: 39, failed: 1, ..Counts::default() },
+        unprofiled: 0,
         rate_per_s: total as f64 / 60.4,
         response_time: distribution(of(1.4)),
         service_time: distribution(of(1.0)),
@@ -200,6 +201,7 @@ fn slow(columns: &IterationColumns, row: usize, rank: usize) -> SlowIteration {
             workload: columns.workload[row],
             number: row as u64,
             warm_up: false,
+            profiled: true,
             due_s: start_s,
             start_s,
             duration_ms,
@@ -350,7 +352,13 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
 }
 
 fn environment() -> Environment {
-    Environment { bench_version: "0.1.0".to_owned(), os: "linux x86_64".to_owned(), cpus: 8, workers: 4 }
+    Environment {
+        bench_version: "0.1.0".to_owned(),
+        os: "linux x86_64".to_owned(),
+        host: "ci".to_owned(),
+        cpus: 8,
+        workers: 4,
+    }
 }
 
 fn run() -> Run {
@@ -389,6 +397,8 @@ fn profiling() -> Profiling {
             (TraceState::Absent, 1),
         ]),
         collector_error: None,
+        fetch_s: Some(1.2),
+        published: 0,
     }
 }
 

@@ -75,7 +75,7 @@ pub enum Cell<'a> {
 /// A column's name and kind.
 pub type Column = (&'static str, Kind);
 
-const ITERATIONS: [Column; 14] = [
+const ITERATIONS: [Column; 15] = [
     ("trace_id", Kind::Id),
     ("workload", Kind::Text),
     ("number", Kind::Integer),
@@ -90,9 +90,10 @@ const ITERATIONS: [Column; 14] = [
     ("error_class", Kind::OptionalText),
     ("error_action", Kind::OptionalText),
     ("error_message", Kind::OptionalText),
+    ("profiled", Kind::Flag),
 ];
 
-const ACTIONS: [Column; 23] = [
+const ACTIONS: [Column; 24] = [
     ("trace_id", Kind::Id),
     ("workload", Kind::Text),
     ("number", Kind::Integer),
@@ -116,6 +117,7 @@ const ACTIONS: [Column; 23] = [
     ("http2", Kind::Flag),
     ("status", Kind::Integer),
     ("body_bytes", Kind::Integer),
+    ("profiled", Kind::Flag),
 ];
 
 impl Table {
@@ -227,6 +229,12 @@ impl Source<'_> {
         self.header.workloads.get(usize::from(row.head.workload)).map_or("", |workload| &workload.name)
     }
 
+    /// Whether its requests carried trace headers.
+    fn profiled(&self, row: Row<'_>) -> bool {
+        let control = self.ids.is_control(row.head.workload, row.head.number, self.header.control);
+        self.header.profiling_off.is_none() && !control
+    }
+
     fn iteration(&self, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
         let head = row.head;
         let failure = self.failures.get(&head.error);
@@ -245,13 +253,14 @@ impl Source<'_> {
             Cell::Text(failure.map(|failure| failure.class.as_str())),
             Cell::Text(failure.and_then(|failure| failure.action.as_deref())),
             Cell::Text(failure.map(|failure| failure.message.as_str())),
+            Cell::Flag(self.profiled(row)),
         ])
     }
 
     fn actions(&self, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
         let head = row.head;
         let names = self.header.workloads.get(usize::from(head.workload)).map(|names| &names.actions);
-        let trace_id = self.ids.base_id(head.workload, head.number);
+        let (trace_id, profiled) = (self.ids.base_id(head.workload, head.number), self.profiled(row));
         for (position, action) in (0..).zip(row.actions) {
             let name = names.and_then(|names| names.get(usize::from(action.action)));
             let phases = &action.phases;
@@ -279,6 +288,7 @@ impl Source<'_> {
                 Cell::Flag(phases.http2),
                 Cell::Integer(u64::from(action.status)),
                 Cell::Integer(action.body_bytes),
+                Cell::Flag(profiled),
             ])?;
         }
         Ok(())

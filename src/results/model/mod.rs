@@ -140,6 +140,12 @@ pub struct Profiling {
     pub fetched: BTreeMap<TraceState, u64>,
     /// The collector's last error.
     pub collector_error: Option<String>,
+    /// How long fetching took, in seconds; absent when nothing was fetched, or the results were made again.
+    #[serde(default)]
+    pub fetch_s: Option<f64>,
+    /// Records of the client's own points that the collector took (`--publish`).
+    #[serde(default)]
+    pub published: u64,
 }
 
 /// The machine that made the load.
@@ -149,6 +155,9 @@ pub struct Environment {
     pub bench_version: String,
     /// Operating system and architecture.
     pub os: String,
+    /// Its name; empty where the system does not say, and in runs of earlier builds.
+    #[serde(default)]
+    pub host: String,
     /// Processors that the harness could use.
     pub cpus: u32,
     /// Threads that made the load.
@@ -171,6 +180,9 @@ pub struct Workload {
     /// How the iterations of the warm-up ended: they are counted here and are no part of anything else.
     #[serde(default)]
     pub warm_up: Counts,
+    /// How many of the iterations were left unprofiled for comparison (`profile: {control}`); part of the total.
+    #[serde(default)]
+    pub unprofiled: u64,
     /// Completed iterations a second.
     pub rate_per_s: f64,
     /// From the time an iteration was due to its end; failed ones included, aborted ones not.
@@ -342,6 +354,10 @@ pub struct IterationRow {
     /// True when it was to warm up: it is here and in no figure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_up: bool,
+    /// False when it was left unprofiled for comparison (`profile: {control}`); absent of all others:
+    /// `profiling.enabled` says whether those were.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub profiled: bool,
     /// When it was due, in seconds from the run's start.
     pub due_s: f64,
     /// When it started, in seconds from the run's start.
@@ -353,6 +369,10 @@ pub struct IterationRow {
     /// The class of the fault that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One of the slowest iterations, with what its trace tells.
