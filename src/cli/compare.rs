@@ -95,11 +95,13 @@ fn input(text: &str) -> Stopped {
 fn two_runs(arguments: &CompareArguments, base: &StoredRun, new: &StoredRun) -> Result<Exit, Stopped> {
     let differences = differences(&base.results, &new.results);
     if !differences.is_empty() && !arguments.allow_different {
-        let mut text = "error: these runs are not of the same thing:\n".to_owned();
-        for difference in differences.iter().take(DIFFERENCES_SHOWN) {
-            text += &format!("  {}\n", crate::report::terminal::clean(difference));
-        }
-        text += "compare runs that differ in the build only, or add --allow-different";
+        let shown = differences.iter().take(DIFFERENCES_SHOWN);
+        let lines: Vec<String> =
+            shown.map(|text| format!("  {}\n", crate::report::terminal::clean(text))).collect();
+        let text = format!(
+            "error: these runs are not of the same thing:\n{}compare runs that differ in the build only, or add --allow-different",
+            lines.concat()
+        );
         return Err(Stopped::new(Exit::Input, text));
     }
     let weigh = |run| Weighed::new(run).map_err(|error| input(&error.to_string()));
