@@ -4,9 +4,10 @@
 
 use uuid::Uuid;
 
-use super::attribution::{Attribution, Cause, Unsupported, compare};
+use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
 use super::breakdown::{Broken, break_down, is_outside};
 use super::contrast::{contrast, points_of};
+use super::mean_tree::mean_tree;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
@@ -54,6 +55,8 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
     let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
     let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
     let found = compare(&slow_complete, &typical_complete, broken.kinds.len(), incomplete, seed);
+    let (slow_trees, typical_trees) = trees.split_at(slow.len());
+    let tree = mean_tree(&compared(slow_trees, slow_parts), &compared(typical_trees, typical_parts));
     let ids: Vec<Uuid> = slow
         .iter()
         .zip(slow_parts)
@@ -77,8 +80,13 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         kinds,
         clocks_moved: broken.shifted.len() as u64,
         clocks_inconsistent: broken.inconsistent.len() as u64,
-        tree: Vec::new(),
+        tree,
     })
+}
+
+/// The trees of the traces that are compared.
+fn compared<'a>(trees: &'a [TraceTree], parts: &[Option<Breakdown>]) -> Vec<&'a TraceTree> {
+    trees.iter().zip(parts).filter(|(_, parts)| parts.is_some()).map(|(tree, _)| tree).collect()
 }
 
 /// What slow points of a kind have in common; the first `slow` trees are the slow ones.

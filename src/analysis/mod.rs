@@ -8,6 +8,7 @@ pub mod contrast;
 pub mod critical_path;
 pub mod culprit;
 pub mod findings;
+pub mod mean_tree;
 pub mod observer;
 pub mod points;
 pub mod ranking;

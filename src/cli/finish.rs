@@ -1,6 +1,9 @@
 //! After the load: results from the log, traces, causes, verdict, files, summary.
 
+use std::collections::HashSet;
 use std::path::Path;
+
+use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
 use crate::analysis::{culprit, findings, observer};
@@ -17,6 +20,7 @@ use crate::results::{build, client_points, json};
 use crate::verdict;
 
 use super::exit::{Exit, Stopped};
+use super::pages::{self, TracesMode};
 
 /// A wrong key shows nowhere else: services answer as if nothing had been asked.
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
@@ -97,6 +101,7 @@ pub(super) fn write(
     aggregate: &Aggregate,
     results: &Results,
     traces: &[StoredTrace],
+    mode: &TracesMode,
     quiet: bool,
 ) -> Result<Exit, Stopped> {
     let log = directory.log();
@@ -112,11 +117,12 @@ pub(super) fn write(
     let path = directory.results();
     write_at_once(&path, |output| json::write(results, aggregate, &log, output))
         .map_err(|error| failed(&path, error))?;
-    let columns = json::columns(aggregate, &log)?;
-    let shown: Vec<StoredTrace> =
-        traces.iter().filter(|trace| trace.state != TraceState::Absent).cloned().collect();
+    let kept: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
+    let columns = json::columns(aggregate, &log, &kept)?;
+    let shown = pages::write(mode, directory, traces)?;
     let path = directory.report();
-    write_at_once(&path, |output| html::render(results, &columns, &shown, output))
+    let traces = html::Traces { stored: traces, shown: &shown };
+    write_at_once(&path, |output| html::render(results, &columns, traces, output))
         .map_err(|error| failed(&path, error))?;
     write_markdown(directory, results, &failed)?;
     let stdout = std::io::stdout();
@@ -174,7 +180,7 @@ fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
 }
 
 /// Renders a run again from its directory.
-pub(super) fn report(run_dir: &Path, quiet: bool) -> Result<Exit, Stopped> {
+pub(super) fn report(run_dir: &Path, quiet: bool, mode: &TracesMode) -> Result<Exit, Stopped> {
     let directory = RunDirectory::open(run_dir);
     if !directory.log().is_file() {
         let text = format!("error: {} holds no run.log; give the directory of a run", run_dir.display());
@@ -195,5 +201,5 @@ pub(super) fn report(run_dir: &Path, quiet: bool) -> Result<Exit, Stopped> {
         })
         .collect();
     let traces = explain(&mut results, &aggregate, &chosen, &fetched);
-    write(&directory, &aggregate, &results, &traces, quiet)
+    write(&directory, &aggregate, &results, &traces, mode, quiet)
 }

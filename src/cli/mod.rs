@@ -12,6 +12,7 @@ mod finish;
 mod generate;
 mod housekeeping;
 mod metrics;
+mod pages;
 mod progress;
 mod run;
 mod trace;
@@ -83,6 +84,8 @@ enum Command {
         /// Print the verdict and the directory only.
         #[arg(short, long)]
         quiet: bool,
+        #[command(flatten)]
+        traces: pages::TracesArgument,
     },
     Export(export::ExportArguments),
     /// Serve the embedded demo alone, for other tools to load.
@@ -153,6 +156,8 @@ struct RunArguments {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    traces: pages::TracesArgument,
+    #[command(flatten)]
     watch: metrics::WatchArguments,
 }
 
@@ -189,7 +194,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
-        Command::Report { run_dir, quiet } => finish::report(&run_dir, quiet),
+        Command::Report { run_dir, quiet, traces } => finish::report(&run_dir, quiet, &traces.mode()),
         Command::Export(arguments) => export::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),

@@ -561,7 +561,8 @@ impl Run<'_> {
             let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
             self.publish(&aggregate, &mut results, &chosen, &found, stop);
         }
-        finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)
+        let mode = self.arguments.traces.mode();
+        finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)
     }
 
     /// Results, traces, causes, verdict; traces are stored.

@@ -116,6 +116,7 @@ fn workload(
     Workload {
         comparison: None,
         observer_effect: None,
+        series: stats.series.clone().finish(),
         name: names.name.clone(),
         runner: names.runner.clone(),
         start_s: seconds(start_ns),
@@ -149,6 +150,7 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &IdSpace
         bytes_received: stats.body_bytes,
         connections_opened: stats.opened,
         http2: stats.http2,
+        series: stats.series.clone().finish(),
     }
 }
 

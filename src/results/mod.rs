@@ -12,6 +12,7 @@ pub mod export;
 pub mod header;
 pub mod json;
 pub mod model;
+pub mod series;
 pub mod stored;
 pub mod trace;
 

@@ -7,6 +7,8 @@ mod ab;
 mod backend;
 mod bad_input;
 mod browser;
+mod browser_hostile;
+mod browser_report;
 mod canary;
 mod command_line;
 mod compare;
