@@ -18,10 +18,11 @@ pub fn sentence(effect: &ObserverEffect) -> String {
     if said.is_empty() {
         return format!("Too few iterations to say what profiling costs ({counts}).");
     }
-    let mut text = said.join("; ");
-    if at(SAID[1]).is_none() {
-        text.push_str(&format!("; too few iterations to say so of p{} ({counts})", SAID[1]));
-    }
+    let missing = match at(SAID[1]) {
+        None => format!("; too few iterations to say so of p{} ({counts})", SAID[1]),
+        Some(_) => String::new(),
+    };
+    let text = format!("{}{missing}", said.join("; "));
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }

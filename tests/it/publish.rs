@@ -131,7 +131,7 @@ fn a_collector_that_refuses_what_is_published_costs_a_warning() {
     let backend = Backend::start();
     backend.refuse(&[400; 1_000], b"no");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    for address in [backend.address.clone(), closed] {
+    for address in [backend.address, closed] {
         let bench = Bench::new();
         let profiler = format!("profiler: {{ hmac_key: k, connection_string: \"otlp://{address}\" }}");
         bench.load(&server.url(), &profiler, LOAD);
