@@ -95,11 +95,13 @@ fn input(text: &str) -> Stopped {
 fn two_runs(arguments: &CompareArguments, base: &StoredRun, new: &StoredRun) -> Result<Exit, Stopped> {
     let differences = differences(&base.results, &new.results);
     if !differences.is_empty() && !arguments.allow_different {
-        let mut text = "error: these runs are not of the same thing:\n".to_owned();
-        for difference in differences.iter().take(DIFFERENCES_SHOWN) {
-            text += &format!("  {}\n", crate::report::terminal::clean(difference));
-        }
-        text += "compare runs that differ in the build only, or add --allow-different";
+        let shown = differences.iter().take(DIFFERENCES_SHOWN);
+        let lines: Vec<String> =
+            shown.map(|text| format!("  {}\n", crate::report::terminal::clean(text))).collect();
+        let text = format!(
+            "error: these runs are not of the same thing:\n{}compare runs that differ in the build only, or add --allow-different",
+            lines.concat()
+        );
         return Err(Stopped::new(Exit::Input, text));
     }
     let weigh = |run| Weighed::new(run).map_err(|error| input(&error.to_string()));
@@ -263,11 +265,12 @@ fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {
 fn runs_of(directory: &Path) -> Result<Vec<PathBuf>, Stopped> {
     let entries = std::fs::read_dir(directory)
         .map_err(|error| input(&format!("cannot read {}: {error}; check the path", directory.display())))?;
-    let mut paths: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)).collect();
+    let is_past =
+        |path: &PathBuf| is_run(path) && (path.is_dir() || path.extension().is_some_and(|end| end == "json"));
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_past).collect();
     if paths.is_empty() {
         let text = format!(
-            "{} is no run and holds none; give a run's directory, or a directory of runs",
+            "{} is no run and holds none; give a run's directory, or one that holds runs or their results.json files",
             directory.display()
         );
         return Err(input(&text));

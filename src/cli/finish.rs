@@ -139,7 +139,7 @@ pub(super) fn write(
     Ok(exit(aggregate, results))
 }
 
-/// Writes report.md, and adds it to the summary of the step where GitHub Actions asks for one.
+/// Writes report.md, also into the summary of a step.
 fn write_markdown(
     directory: &RunDirectory,
     results: &Results,
@@ -147,16 +147,21 @@ fn write_markdown(
 ) -> Result<(), Stopped> {
     let path = directory.markdown();
     write_at_once(&path, |output| markdown::render(results, output)).map_err(|error| failed(&path, error))?;
-    let Some(summary) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) else { return Ok(()) };
+    to_step_summary(&|output| markdown::render(results, output));
+    Ok(())
+}
+
+/// Adds Markdown to the summary of the step where GitHub Actions asks for one.
+pub(super) fn to_step_summary(render: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>) {
+    let Some(summary) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) else { return };
     let added = std::fs::File::options()
         .append(true)
         .create(true)
         .open(&summary)
-        .and_then(|mut output| markdown::render(results, &mut output));
+        .and_then(|mut output| render(&mut output));
     if let Err(error) = added {
         super::say(&format!("warning: cannot write to the file that ${STEP_SUMMARY} names: {error}"));
     }
-    Ok(())
 }
 
 fn exit(aggregate: &Aggregate, results: &Results) -> Exit {

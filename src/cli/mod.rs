@@ -30,6 +30,7 @@ Examples:
   bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
   bench validate scenarios/demo.yaml                 all faults of its files, before the load
   bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, by rounds in turn
+  bench compare runs/ONE runs/OTHER                  two runs that are over, side by side
   bench report runs/DIRECTORY                        the report of a run again, also after a crash
   bench trace show runs/DIRECTORY 1a2b3c4d           one of its traces, as a tree";
 

@@ -5,17 +5,20 @@
 //! from query to query, and tokio's timer rounds them up to whole milliseconds. Nothing here may
 //! decide at random which request is slow: [`RoleCache`] is a function of the look-up's number.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::flow::Flow;
+use crate::base::clock::saturating_nanos;
 use crate::plan::deployment::Demo as Options;
 
 /// How many look-ups share one plan of misses.
 const BLOCK_LEN: u64 = 1_000;
 const PARTS_PER_MILLION: f64 = 1e6;
+/// A wait that was longer by more was the machine's doing, which all that runs on it share.
+const LATE_NS_MAX: i64 = 1_000_000;
 
 /// A statement and how long it takes.
 pub(super) struct Query {
@@ -73,11 +76,19 @@ pub(super) struct Database {
     queries: AtomicU64,
     slow_query: Duration,
     slowdown: f64,
+    /// By how much waits for the slowdown were too short so far, in nanoseconds; negative where too long.
+    owed_ns: AtomicI64,
 }
 
 impl Database {
     pub(super) fn new(seed: u64, options: &Options) -> Self {
-        Self { seed, queries: AtomicU64::new(0), slow_query: options.slow_query, slowdown: options.slowdown }
+        Self {
+            seed,
+            queries: AtomicU64::new(0),
+            slow_query: options.slow_query,
+            slowdown: options.slowdown,
+            owed_ns: AtomicI64::new(0),
+        }
     }
 
     /// One query, as a point below `flow`.
@@ -107,10 +118,24 @@ impl Database {
         let started = Instant::now();
         tokio::time::sleep(time).await;
         if self.slowdown > 0.0 {
-            let rest = started.elapsed().mul_f64(self.slowdown);
-            // It fails only when the demo ends.
-            let _ = tokio::task::spawn_blocking(move || std::thread::sleep(rest)).await;
+            self.take_longer(saturating_nanos(started.elapsed().mul_f64(self.slowdown))).await;
         }
+    }
+
+    /// Threads wake late: what one wait was too long, later ones are shorter, so that their sum is right.
+    async fn take_longer(&self, share_ns: u64) {
+        let share_ns = i64::try_from(share_ns).unwrap_or(i64::MAX);
+        let due_ns = share_ns.saturating_add(self.owed_ns.swap(0, Ordering::Relaxed));
+        let Ok(wait_ns @ 1..) = u64::try_from(due_ns) else {
+            self.owed_ns.fetch_add(due_ns, Ordering::Relaxed);
+            return;
+        };
+        let started = Instant::now();
+        // It fails only when the demo ends.
+        let _ = tokio::task::spawn_blocking(move || std::thread::sleep(Duration::from_nanos(wait_ns))).await;
+        let waited_ns = i64::try_from(saturating_nanos(started.elapsed())).unwrap_or(i64::MAX);
+        let owed_ns = due_ns.saturating_sub(waited_ns).max(-LATE_NS_MAX);
+        self.owed_ns.fetch_add(owed_ns, Ordering::Relaxed);
     }
 }
 

@@ -98,10 +98,15 @@ fn shortened(text: &str) -> String {
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
-/// `1.234`; `–` for what is no number.
+/// `1.234`; `–` for what is no number. A bound that says nothing needs no digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
-    if value.is_finite() { format!("{value:.3}") } else { "–".to_owned() }
+    match value {
+        _ if value.is_nan() => "–".to_owned(),
+        _ if value >= 100.0 => "over 100".to_owned(),
+        _ if value < 0.01 => "under 0.01".to_owned(),
+        _ => format!("{value:.3}"),
+    }
 }
 
 /// `+12.3 %` of a share.

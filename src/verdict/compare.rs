@@ -85,6 +85,7 @@ pub fn differences(base: &Results, new: &Results) -> Vec<String> {
         |results: &Results| if results.profiling.enabled { "profiled" } else { "not profiled" }.to_owned();
     differ("profiling", profiled(base), profiled(new));
     differ("machine", base.environment.os.clone(), new.environment.os.clone());
+    differ("host", base.environment.host.clone(), new.environment.host.clone());
     differ("processors", base.environment.cpus.to_string(), new.environment.cpus.to_string());
     differ("workers", base.environment.workers.to_string(), new.environment.workers.to_string());
     found.extend(unfit(base).map(|reason| format!("the base {reason}")));

@@ -155,7 +155,8 @@ fn what_is_no_result_is_refused_with_its_reason() {
         let ended = bench.run(&["compare", text(&good), path]).expect_code(65);
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
     }
-    let ended = bench.run(&["compare", ".", text(&good)]).expect_code(65);
+    std::fs::create_dir(bench.path().join("empty")).unwrap();
+    let ended = bench.run(&["compare", "empty", text(&good)]).expect_code(65);
     assert!(ended.stderr.contains("is no run and holds none"), "{}", ended.stderr);
     // A log of another version, a foreign one, one without anything.
     let other = bench.path().join("other");

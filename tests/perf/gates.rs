@@ -19,7 +19,7 @@ const SCENARIO: &str = r#"
 title: gates
 deployment: a.yaml
 variables: { user: user-7 }
-runner: { constant: { times: 210, concurrency: 10 } }
+runner: { constant: { times: 210, concurrency: 5 } }
 warm_up: { times: 20 }
 iteration:
   - action: log in

@@ -209,8 +209,10 @@ fn everything_else(directory: &RunDirectory) {
         ((aggregate, results), directory.results())
     });
     timed("report", || {
-        let columns = json::columns(&aggregate, &log).unwrap();
-        write_at_once(&directory.report(), |output| html::render(&results, &columns, &[], output)).unwrap();
+        let columns = json::columns(&aggregate, &log, &std::collections::HashSet::new()).unwrap();
+        let traces = html::Traces { stored: &[], shown: &html::Shown::Embed };
+        write_at_once(&directory.report(), |output| html::render(&results, &columns, traces, output))
+            .unwrap();
         ((), directory.report())
     });
     let formats: &[(&str, Format)] = &[

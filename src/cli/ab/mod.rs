@@ -20,6 +20,7 @@ use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Round, Rules,
 
 use self::arms::{Arm, Job};
 use super::exit::{Exit, Stopped};
+use super::finish;
 use super::housekeeping::Signals;
 use super::run::{self, RoundEnded};
 use super::{RunArguments, metrics, name_and_value, say};
@@ -197,7 +198,7 @@ impl Comparison<'_> {
         let mut b_first = random.bool();
         loop {
             // Of each two pairs one begins with A and one with B, in random order.
-            b_first = if self.pairs.len() % 2 == 0 { random.bool() } else { !b_first };
+            b_first = if self.pairs.len().is_multiple_of(2) { random.bool() } else { !b_first };
             match self.pair(b_first) {
                 Ok(()) => {}
                 Err(Ended::Interrupted) => return Ok(None),
@@ -333,6 +334,8 @@ impl Comparison<'_> {
             notes: self.notes,
         };
         write(&paired, &self.directory)?;
+        let markdown = pairs::markdown(&paired);
+        finish::to_step_summary(&|output| output.write_all(markdown.as_bytes()));
         if self.arguments.quiet {
             let shown = pairs::terminal(&paired);
             super::print(shown.lines().next().unwrap_or_default())?;

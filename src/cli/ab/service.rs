@@ -24,7 +24,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How much of its output is shown when it does not start, in bytes.
 const OUTPUT_SHOWN: usize = 2_000;
 /// Waits until its input ends with the process that holds the other end, then ends the group that is its argument.
-const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; kill -TERM -- -$0; sleep 5; kill -KILL -- -$0";
+const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; kill -s TERM -- -$0; sleep 5; kill -s KILL -- -$0";
 
 /// How to tell that a build answers.
 pub(super) enum Ready {
