@@ -14,6 +14,8 @@ pub enum Exit {
     Gate = 2,
     /// No valid verdict.
     Invalid = 3,
+    /// The data allow no verdict, and `--strict` was given.
+    Inconclusive = 4,
     /// Wrong usage.
     Usage = 64,
     /// A bad input file.
@@ -31,6 +33,7 @@ Exit codes:
   1    the run itself failed (setup, disk, time limit)
   2    a gate failed
   3    no valid verdict: no samples, or bench itself was the limit
+  4    inconclusive: too little data for a verdict, with --strict (0 without)
   64   wrong usage
   65   a bad input file; all its faults are listed
   69   target or collector unreachable before the load

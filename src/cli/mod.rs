@@ -2,11 +2,13 @@
 //!
 //! Each command is a short list of calls into the other rooms; no logic lives here.
 
+mod check;
 mod demo;
 pub mod exit;
 mod export;
 mod files;
 mod finish;
+mod gate;
 mod generate;
 mod housekeeping;
 mod metrics;
@@ -77,7 +79,10 @@ enum Command {
         /// Print the verdict and the directory only.
         #[arg(short, long)]
         quiet: bool,
+        #[command(flatten)]
+        gate: gate::GateArguments,
     },
+    Check(check::CheckArguments),
     Export(export::ExportArguments),
     /// Serve the embedded demo alone, for other tools to load.
     ///
@@ -143,6 +148,8 @@ struct RunArguments {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    gate: gate::GateArguments,
+    #[command(flatten)]
     watch: metrics::WatchArguments,
 }
 
@@ -177,7 +184,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Run(arguments) => run::run(&arguments),
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
-        Command::Report { run_dir, quiet } => finish::report(&run_dir, quiet),
+        Command::Report { run_dir, quiet, gate } => finish::report(&run_dir, quiet, &gate),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),

@@ -36,6 +36,7 @@ use crate::results::header::{End, Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
+use crate::verdict::live::LiveGate;
 
 use super::exit::{Exit, Stopped};
 use super::housekeeping::{Housekeeping, Signals};
@@ -165,7 +166,11 @@ impl Run<'_> {
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
         }
-        let mut end = self.load(prepared.context, &stop, &mut log, &mut watched.observer(&mut shown));
+        let mut observer = watched.observer(&mut shown);
+        let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut observer);
+        let mut end = self.load(prepared.context, &stop, &mut log, &mut gate);
+        end.aborted_by = gate.broken();
+        end.notes.extend(gate.note(&self.plan));
         if log.lost() > 0 {
             end.notes.push(format!("{} iterations ran that the run log had no room for", log.lost()));
         }
@@ -291,10 +296,11 @@ impl Run<'_> {
         let (status, error) = match stop.reason() {
             None => (RunStatus::Finished, None),
             Some(StopReason::Interrupted) => (RunStatus::Interrupted, None),
+            Some(StopReason::Threshold) => (RunStatus::Aborted, None),
             Some(StopReason::TimedOut) => (RunStatus::TimedOut, None),
             Some(StopReason::Failed(error)) => (RunStatus::Failed, Some(error)),
         };
-        End { status, error, notes, generator }
+        End { status, error, notes, aborted_by: None, generator }
     }
 
     /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted
@@ -339,7 +345,7 @@ impl Run<'_> {
         let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {
             name: workload.name.clone(),
             runner: workload.runner.to_json(),
-            sla: workload.sla,
+            sla: workload.sla.clone(),
             actions: workload
                 .actions()
                 .map(|action| (action.name.to_string(), action.label.clone()))
@@ -409,18 +415,20 @@ impl Run<'_> {
     /// Results, traces, causes, verdict, report.
     fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
-        let mut traces = Vec::new();
+        let (mut traces, mut chosen, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
         if let (Some(connection), false) =
             (self.collector(), aggregate.slowest.is_empty() || self.plan.traces.slow == 0)
         {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
-            let chosen = finish::choose(&self.directory, &aggregate)?;
-            let fetched = self.fetch(connection, &chosen, stop, shown);
+            chosen = finish::choose(&self.directory, &aggregate)?;
+            fetched = self.fetch(connection, &chosen, stop, shown);
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)
+        finish::judge(&self.directory, &aggregate, &mut results, &chosen, &fetched)?;
+        let exit = finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)?;
+        self.arguments.gate.publish(&self.directory, &results, exit)
     }
 }
 

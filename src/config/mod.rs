@@ -11,6 +11,7 @@ pub mod reference;
 pub mod runner;
 pub mod scenario;
 pub mod schema;
+pub mod sla;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

@@ -7,11 +7,14 @@ pub mod build;
 pub mod choice;
 pub mod client_points;
 pub mod columns;
+pub mod counting;
 pub mod directory;
 pub mod export;
 pub mod header;
 pub mod json;
 pub mod model;
+mod rally_sums;
 pub mod trace;
 
 pub use columns::IterationColumns;
+pub use rally_sums::RallySums;
