@@ -7,6 +7,8 @@
 pub mod generator;
 pub mod live;
 pub mod sla;
+#[cfg(test)]
+mod tests;
 pub mod threshold;
 pub mod traces;
 mod words;

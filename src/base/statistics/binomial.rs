@@ -174,3 +174,93 @@ fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
 fn as_f64(count: u64) -> f64 {
     count as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::statistics::mean::student_quantile;
+    use proptest::prelude::*;
+
+    fn vectors() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../../tests/vectors/gate/scipy.json")).unwrap()
+    }
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() <= 1e-7 * expected.abs().max(1e-6)
+    }
+
+    #[test]
+    fn bounds_equal_scipys() {
+        let vectors = vectors();
+        let rows = vectors["binomial"].as_array().unwrap();
+        assert!(rows.len() > 2000);
+        for row in rows {
+            let row: Vec<f64> = row.as_array().unwrap().iter().map(|cell| cell.as_f64().unwrap()).collect();
+            let (low, high) = bounds(row[0], row[1], row[2]);
+            assert!(near(low, row[3]) && near(high, row[4]), "{row:?}: {low} {high}");
+        }
+    }
+
+    #[test]
+    fn students_quantiles_equal_scipys() {
+        let vectors = vectors();
+        for row in vectors["student"].as_array().unwrap() {
+            let [freedom, alpha, expected] = [0, 1, 2].map(|cell| row[cell].as_f64().unwrap());
+            let found = student_quantile(1.0 - alpha, freedom);
+            assert!((found / expected - 1.0).abs() < 1e-6, "{row}: {found}");
+        }
+    }
+
+    #[test]
+    fn so_many_samples_are_needed() {
+        for (limit, needed) in
+            [(0.05, Some(59)), (0.01, Some(299)), (0.001, Some(2995)), (0.0, None), (1.0, None)]
+        {
+            assert_eq!(samples_needed(limit, 0.05), needed, "{limit}");
+        }
+        for (n, shown) in [(298, false), (299, true)] {
+            assert_eq!(Share::independent(Part { k: 0, n }).surely_at_most(0.01, 0.05), shown, "{n}");
+        }
+    }
+
+    #[test]
+    fn samples_that_come_in_bursts_are_worth_less() {
+        let even = [Part { k: 5, n: 100 }; 20];
+        let mut bursts = [Part { k: 0, n: 100 }; 20];
+        bursts[7].k = 100;
+        let (even, bursts) = (Share::of_batches(&even), Share::of_batches(&bursts));
+        assert_eq!((even.seen(), even.effect), (0.05, 1.0));
+        assert_eq!(bursts.seen(), 0.05);
+        assert!(bursts.effect > 90.0, "{}", bursts.effect);
+        assert!(even.surely_above(0.03, 0.05) && !bursts.surely_above(0.03, 0.05));
+    }
+
+    proptest! {
+        #[test]
+        fn verdicts_agree_with_bounds(parts in prop::collection::vec((0_u64..50, 0_u64..200), 0..25), limit in 0.0_f64..=1.0) {
+            let parts: Vec<Part> = parts.into_iter().map(|(k, more)| Part { k, n: k + more }).collect();
+            let share = Share::of_batches(&parts);
+            let (low, high) = share.bounds(0.05);
+            prop_assert!((0.0..=1.0).contains(&low) && low <= high && high <= 1.0);
+            if (low - limit).abs() > 1e-9 {
+                prop_assert_eq!(share.surely_above(limit, 0.05), low > limit);
+            }
+            if (high - limit).abs() > 1e-9 {
+                prop_assert_eq!(share.surely_at_most(limit, 0.05), share.whole.n > 0 && high < limit);
+            }
+        }
+
+        #[test]
+        fn nothing_panics(k in any::<f64>(), n in any::<f64>(), alpha in any::<f64>()) {
+            let (low, high) = bounds(k, n, alpha);
+            prop_assert!(low <= high);
+        }
+
+        #[test]
+        fn merging_keeps_every_sample(parts in prop::collection::vec(0_u64..1000, 0..900)) {
+            let merged = batches(&parts, |part| *part, |into: &mut u64, part| *into += part);
+            prop_assert!(merged.len() <= BATCHES);
+            prop_assert_eq!(merged.iter().sum::<u64>(), parts.iter().sum::<u64>());
+        }
+    }
+}

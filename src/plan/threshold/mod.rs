@@ -4,6 +4,8 @@
 
 mod contradiction;
 mod parse;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;
