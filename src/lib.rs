@@ -39,7 +39,7 @@
 //! | 7 | [`results`] | the versioned result model and the run directory, made from the log | print |
 //! | 8 | [`collect`] | from trace ids to trace trees, after the load | run during the load |
 //! | 8 | [`analysis`] | why the slow iterations were slow | do I/O |
-//! | 8 | [`verdict`] | whether the run counts as good | print or exit |
+//! | 8 | [`verdict`] | whether a run, or a build against another, counts as good | print or exit |
 //! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics |
 //! | 9 | [`demo`] | the embedded, instrumented service and its collector | be imported by the ranks below |
 //! | 10 | [`cli`] | arguments, environment, terminal, exit codes | hold logic |

@@ -33,6 +33,8 @@ pub struct Broken {
     pub kinds: Vec<Kind>,
     /// A breakdown for each trace that is complete; `None` for the others.
     pub traces: Vec<Option<Breakdown>>,
+    /// The kind of each point of each trace, by their places; empty for a trace that is not complete.
+    pub kind_of: Vec<Vec<usize>>,
     /// Hosts whose clocks wandered, as (caller, called).
     pub inconsistent: Vec<(String, String)>,
     /// Hosts whose clocks were moved, as (caller, called, microseconds).
@@ -49,6 +51,7 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
     let shifts = shifts(trees, &mut broken);
     for tree in trees {
         let usable = !tree.points.is_empty() && tree.incomplete() == 0;
+        let mut kind_of = Vec::new();
         broken.traces.push(usable.then(|| {
             let spans = spans(tree, &shifts);
             let (exclusive, own) = (exclusive_us(&spans), duration_only_self_us(&spans));
@@ -60,6 +63,7 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
                     broken.kinds.push(kind.clone());
                     broken.kinds.len() - 1
                 });
+                kind_of.push(number);
                 let place = *at.entry(number).or_insert_with(|| {
                     parts.push(Part { kind: number, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
                     parts.len() - 1
@@ -70,6 +74,7 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
             }
             Breakdown { parts }
         }));
+        broken.kind_of.push(kind_of);
     }
     broken
 }
@@ -88,7 +93,12 @@ pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     Kind { service: point.reporter(), name: point.name.clone(), detail: statement::kind(point), parent }
 }
 
+/// On whose clock a point was taken. The client has one of its own even where a service runs on its host: its offsets are
+/// monotonic, from one reading of the wall clock.
 fn host(point: &Point) -> &str {
+    if point.project.as_deref() == Some(REPORTER) {
+        return "";
+    }
     point.host.as_deref().unwrap_or_default()
 }
 

@@ -4,11 +4,13 @@
 
 use uuid::Uuid;
 
-use super::attribution::{Attribution, Cause, Unsupported, compare};
+use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
 use super::breakdown::{Broken, break_down, is_outside};
+use super::contrast::{contrast, points_of};
+use super::mean_tree::mean_tree;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
-use crate::results::model::{ComparedKind, Comparison, NoFinding};
+use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
 
 /// A fetched iteration, with the client's points and the services'.
 pub struct Compared {
@@ -53,12 +55,20 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
     let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
     let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
     let found = compare(&slow_complete, &typical_complete, broken.kinds.len(), incomplete, seed);
+    let (slow_trees, typical_trees) = trees.split_at(slow.len());
+    let tree = mean_tree(&compared(slow_trees, slow_parts), &compared(typical_trees, typical_parts));
     let ids: Vec<Uuid> = slow
         .iter()
         .zip(slow_parts)
         .filter(|(_, parts)| parts.is_some())
         .map(|(one, _)| one.trace_id)
         .collect();
+    let mut kinds: Vec<ComparedKind> = found.causes.iter().map(|cause| row(cause, &broken, &ids)).collect();
+    for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
+        if number == 0 || cause.guilty {
+            kind.contrasts = contrasts(cause.kind, &trees, &broken, slow.len());
+        }
+    }
     Some(Comparison {
         slow_percent,
         slow: found.slow as u64,
@@ -67,11 +77,31 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         slow_ms: found.slow_us / 1e3,
         typical_ms: found.fast_us / 1e3,
         no_finding: no_finding(&found),
-        kinds: found.causes.iter().map(|cause| row(cause, &broken, &ids)).collect(),
+        kinds,
         clocks_moved: broken.shifted.len() as u64,
         clocks_inconsistent: broken.inconsistent.len() as u64,
-        tree: Vec::new(),
+        tree,
     })
+}
+
+/// The trees of the traces that are compared.
+fn compared<'a>(trees: &'a [TraceTree], parts: &[Option<Breakdown>]) -> Vec<&'a TraceTree> {
+    trees.iter().zip(parts).filter(|(_, parts)| parts.is_some()).map(|(tree, _)| tree).collect()
+}
+
+/// What slow points of a kind have in common; the first `slow` trees are the slow ones.
+fn contrasts(kind: usize, trees: &[TraceTree], broken: &Broken, slow: usize) -> Vec<Contrast> {
+    let points: Vec<_> =
+        trees.iter().zip(&broken.kind_of).map(|(tree, kinds)| points_of(tree, kinds, kind)).collect();
+    let (slow, typical) = points.split_at(slow);
+    let told = contrast(slow, typical).into_iter();
+    told.map(|one| Contrast {
+        attribute: one.attribute,
+        value: one.value,
+        slow_share: one.slow_share,
+        typical_share: one.typical_share,
+    })
+    .collect()
 }
 
 fn no_finding(found: &Attribution) -> Option<NoFinding> {

@@ -1,9 +1,14 @@
 //! Whose time the whole took: the exclusive critical path through a tree of spans.
 //!
 //! Walks back from the end of each span: the child that ended last before the walk's position is what was
-//! waited for; gaps and the rest belong to the span itself (the rule of Jaeger's critical path and of CRISP,
-//! with ties included). The sections of all spans add up to the root's duration exactly, whatever the tree:
-//! children are clamped into their parents first. Nothing here may recurse: trees come from outside.
+//! waited for; gaps and the rest belong to the span itself (the rule of Jaeger's critical path and of CRISP).
+//! Other than there, a child that still ran when the next one began is not passed over: until then it was what
+//! was open, be it that both ran at once or that the clocks of two hosts differ. The sections of all spans add
+//! up to the root's duration exactly, whatever the tree: children are clamped into their parents first. Nothing
+//! here may recurse: trees come from outside.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// One span of a tree. Parents stand before their children, the root first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +20,6 @@ pub struct Span {
     /// Its end, not before its start.
     pub end_us: i64,
 }
-
-/// Overlaps of less than a hundredth of the parent are the clocks', not concurrency's.
-const TOLERANCE: i64 = 100;
 
 /// The time of each span on the critical path that is its own. Sums up to the root's duration.
 #[must_use]
@@ -35,26 +37,54 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
     }
     for list in &mut children {
         // The last to end first; of those that end together the longest was waited for.
-        list.sort_by_key(|&child| (std::cmp::Reverse(spans[child].end_us), spans[child].start_us));
+        list.sort_by_key(|&child| (Reverse(spans[child].end_us), spans[child].start_us));
     }
     // Each entry is a span and the moment from which the walk goes back in it.
     let mut waiting = vec![(0, spans[0].end_us)];
     while let Some((index, from_us)) = waiting.pop() {
-        let span = spans[index];
-        let tolerance_us = ((span.end_us - span.start_us) / TOLERANCE).max(1);
         let mut at_us = from_us;
-        for &child in &children[index] {
-            let Span { start_us, end_us, .. } = spans[child];
-            if end_us <= at_us + tolerance_us && start_us < at_us {
-                let end_us = end_us.min(at_us);
-                own[index] += at_us.abs_diff(end_us);
-                waiting.push((child, end_us));
-                at_us = start_us;
-            }
+        let mut below = Below { spans: &spans, rest: &children[index], open: BinaryHeap::new() };
+        while let Some(child) = below.before(at_us) {
+            let end_us = spans[child].end_us.min(at_us);
+            own[index] += at_us.abs_diff(end_us);
+            waiting.push((child, end_us));
+            at_us = spans[child].start_us;
         }
-        own[index] += at_us.abs_diff(span.start_us);
+        own[index] += at_us.abs_diff(spans[index].start_us);
     }
     own
+}
+
+/// A span's children, as the walk meets them.
+struct Below<'a> {
+    spans: &'a [Span],
+    /// Those that ended before the walk's position, the last to end first.
+    rest: &'a [usize],
+    /// Those that were open there, by their start.
+    open: BinaryHeap<Reverse<(i64, usize)>>,
+}
+
+impl Below<'_> {
+    /// The child that was waited for before `at_us`: of those open at that moment the one that began first, else the
+    /// last that had ended.
+    fn before(&mut self, at_us: i64) -> Option<usize> {
+        while let Some((&child, rest)) = self.rest.split_first()
+            && self.spans[child].end_us >= at_us
+        {
+            self.open.push(Reverse((self.spans[child].start_us, child)));
+            self.rest = rest;
+        }
+        if let Some(Reverse((start_us, child))) = self.open.pop()
+            && start_us < at_us
+        {
+            return Some(child);
+        }
+        // Whatever else was open began no earlier.
+        self.open.clear();
+        let (&child, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        (self.spans[child].start_us < at_us).then_some(child)
+    }
 }
 
 /// The duration of each span without the sum of its children's, at least 0: a measure that no clock's skew
@@ -123,6 +153,16 @@ mod tests {
                 "work beside the path has slack",
                 vec![span(None, 0, 100), span(Some(0), 0, 40), span(Some(0), 0, 95), span(Some(1), 0, 40)],
                 vec![5, 0, 95, 0],
+            ),
+            (
+                "one that ran on beside the next, until that began",
+                vec![span(None, 0, 100), span(Some(0), 10, 60), span(Some(0), 40, 90)],
+                vec![20, 30, 50],
+            ),
+            (
+                "of several open at once the first to begin",
+                vec![span(None, 0, 100), span(Some(0), 0, 60), span(Some(0), 20, 50), span(Some(0), 30, 100)],
+                vec![0, 30, 0, 70],
             ),
             ("nothing", vec![], vec![]),
             ("an instant", vec![span(None, 5, 5), span(Some(0), 5, 5)], vec![0, 0]),

@@ -1,14 +1,17 @@
 //! After the load: results from the log, traces, causes, verdict, files, summary.
 
+use std::collections::HashSet;
 use std::path::Path;
 
+use uuid::Uuid;
+
 use crate::analysis::causes::{self, Compared};
-use crate::analysis::{culprit, findings};
+use crate::analysis::{culprit, findings, observer};
 use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::TraceTree;
-use crate::report::{html, terminal};
+use crate::report::{html, markdown, terminal};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
 use crate::results::counting::Counted;
@@ -21,16 +24,24 @@ use crate::verdict::{self, Evidence};
 
 use super::exit::{Exit, Stopped};
 use super::gate::GateArguments;
+use super::pages::{self, TracesMode};
 
 /// A wrong key shows nowhere else: services answer as if nothing had been asked.
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
     accept this HMAC key and report to this collector";
 
+/// Where GitHub Actions wants a step's summary.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
 /// Reads the log of a run and makes its results, still without traces.
 pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results), Stopped> {
     let aggregate = Aggregate::read(&directory.log())
         .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
-    let results = build::build(&aggregate);
+    let mut results = build::build(&aggregate);
+    // Before the verdict, which may ask for it.
+    for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
+        workload.observer_effect = observer::effect(&stats.sides, aggregate.header.control);
+    }
     Ok((aggregate, results))
 }
 
@@ -82,6 +93,7 @@ pub(super) fn explain(
         let id = ids.base_id(sample.workload, sample.number);
         let workload = usize::from(sample.workload);
         let Some(services) = fetched.records.get(&id) else {
+            *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
             compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
             continue;
         };
@@ -114,12 +126,13 @@ pub(super) fn explain(
     traces
 }
 
-/// Writes results.json and report.html, and prints what a person wants to know.
+/// Writes results.json, report.html and report.md, and prints what a person wants to know.
 pub(super) fn write(
     directory: &RunDirectory,
     aggregate: &Aggregate,
     results: &Results,
     traces: &[StoredTrace],
+    mode: &TracesMode,
     quiet: bool,
 ) -> Result<Exit, Stopped> {
     let log = directory.log();
@@ -135,12 +148,14 @@ pub(super) fn write(
     let path = directory.results();
     write_at_once(&path, |output| json::write(results, aggregate, &log, output))
         .map_err(|error| failed(&path, error))?;
-    let columns = json::columns(aggregate, &log)?;
-    let shown: Vec<StoredTrace> =
-        traces.iter().filter(|trace| trace.state != TraceState::Absent).cloned().collect();
+    let kept: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
+    let columns = json::columns(aggregate, &log, &kept)?;
+    let shown = pages::write(mode, directory, traces)?;
     let path = directory.report();
-    write_at_once(&path, |output| html::render(results, &columns, &shown, output))
+    let traces = html::Traces { stored: traces, shown: &shown };
+    write_at_once(&path, |output| html::render(results, &columns, traces, output))
         .map_err(|error| failed(&path, error))?;
+    write_markdown(directory, results, &failed)?;
     let stdout = std::io::stdout();
     let colour = super::colours(&stdout);
     if quiet {
@@ -155,6 +170,27 @@ pub(super) fn write(
     Ok(exit(aggregate, results))
 }
 
+/// Writes report.md, and adds it to the summary of the step where GitHub Actions asks for one.
+fn write_markdown(
+    directory: &RunDirectory,
+    results: &Results,
+    failed: &dyn Fn(&Path, std::io::Error) -> Stopped,
+) -> Result<(), Stopped> {
+    let path = directory.markdown();
+    write_at_once(&path, |output| markdown::render(results, output)).map_err(|error| failed(&path, error))?;
+    let Some(summary) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) else { return Ok(()) };
+    let added = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(&summary)
+        .and_then(|mut output| markdown::render(results, &mut output));
+    if let Err(error) = added {
+        super::say(&format!("warning: cannot write to the file that ${STEP_SUMMARY} names: {error}"));
+    }
+    Ok(())
+}
+
+/// The exit code of a run that was judged.
 pub(super) fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
     match results.run.status {
         RunStatus::Interrupted => return Exit::Interrupted,
@@ -171,9 +207,14 @@ pub(super) fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
 }
 
 /// Renders a run again from its directory.
-pub(super) fn report(run_dir: &Path, quiet: bool, gate: &GateArguments) -> Result<Exit, Stopped> {
+pub(super) fn report(
+    run_dir: &Path,
+    quiet: bool,
+    gate: &GateArguments,
+    mode: &TracesMode,
+) -> Result<Exit, Stopped> {
     let (directory, aggregate, results, traces) = read_again(run_dir, |_| Ok(()))?;
-    let exit = write(&directory, &aggregate, &results, &traces, quiet)?;
+    let exit = write(&directory, &aggregate, &results, &traces, mode, quiet)?;
     gate.publish(&directory, &results, exit)
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Each command is a short list of calls into the other rooms; no logic lives here.
 
+mod ab;
 mod check;
+mod compare;
 mod demo;
 pub mod exit;
 mod export;
@@ -12,6 +14,7 @@ mod gate;
 mod generate;
 mod housekeeping;
 mod metrics;
+mod pages;
 mod progress;
 mod run;
 mod trace;
@@ -28,6 +31,7 @@ Examples:
   bench run scenarios/demo.yaml                      a first run: needs no server and no settings
   bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
   bench validate scenarios/demo.yaml                 all faults of its files, before the load
+  bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, by rounds in turn
   bench report runs/DIRECTORY                        the report of a run again, also after a crash
   bench trace show runs/DIRECTORY 1a2b3c4d           one of its traces, as a tree";
 
@@ -47,6 +51,8 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(RunArguments),
+    Ab(ab::AbArguments),
+    Compare(compare::CompareArguments),
     /// Check scenario and deployment files; list every fault with its place.
     ///
     /// Reads the files as a run does, Rally's deployment documents included, and sends nothing. The
@@ -81,6 +87,8 @@ enum Command {
         quiet: bool,
         #[command(flatten)]
         gate: gate::GateArguments,
+        #[command(flatten)]
+        traces: pages::TracesArgument,
     },
     Check(check::CheckArguments),
     Export(export::ExportArguments),
@@ -141,6 +149,10 @@ struct RunArguments {
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
+    /// Write the client's own points of the fetched traces to the collector too, after the load: its other readers
+    /// then show iteration, actions and phases above the services' points.
+    #[arg(long)]
+    publish: bool,
     /// How many threads make the load (default: as many as there are cores).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
@@ -149,6 +161,8 @@ struct RunArguments {
     quiet: bool,
     #[command(flatten)]
     gate: gate::GateArguments,
+    #[command(flatten)]
+    traces: pages::TracesArgument,
     #[command(flatten)]
     watch: metrics::WatchArguments,
 }
@@ -182,9 +196,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ended = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Ab(arguments) => ab::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
-        Command::Report { run_dir, quiet, gate } => finish::report(&run_dir, quiet, &gate),
+        Command::Report { run_dir, quiet, gate, traces } => {
+            finish::report(&run_dir, quiet, &gate, &traces.mode())
+        }
         Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),

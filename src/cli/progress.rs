@@ -57,6 +57,22 @@ impl Shown {
         }
     }
 
+    /// The beginning of fetching: a bar on a terminal, a line elsewhere.
+    pub(super) fn fetching(&self, total: usize) -> Fetching {
+        let what = "traces: slow, failed and typical iterations";
+        if self.quiet || !std::io::stderr().is_terminal() {
+            self.say(&format!("fetching {total} {what}"));
+            return Fetching { bar: None };
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(10);
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(format!("fetching {total} {what}"));
+        Fetching { bar: Some(bar) }
+    }
+
     fn figures(&self, line: &Line, progress: &Progress<'_>) -> String {
         let total = progress.total;
         let percentile = |p: f64| match total.response_ns.len() {
@@ -92,6 +108,28 @@ impl Shown {
 
     fn line_of(&mut self, workload: usize) -> Option<&mut Line> {
         self.lines.iter_mut().find(|line| line.workload == workload)
+    }
+}
+
+/// Traces on their way; the bar is gone when this is dropped.
+pub(super) struct Fetching {
+    bar: Option<ProgressBar>,
+}
+
+impl Fetching {
+    /// How many are here.
+    pub(super) fn have(&self, count: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(count as u64);
+        }
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! `bench run`: from the files to the report, in the order in which it happens.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
@@ -15,7 +17,11 @@ use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
+use crate::collect::publish::{self, Published};
 use crate::collect::{self, Fetched, Wanted};
+use crate::config::Document;
+use crate::config::rounds::as_round;
+use crate::config::scenario::Scenario;
 use crate::demo::Demo;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
@@ -26,14 +32,17 @@ use crate::measure::log::LogWriter;
 use crate::osprofiler::driver::Collector;
 use crate::osprofiler::signing::Signer;
 use crate::plan::action::{Step, actions};
-use crate::plan::deployment::Auth;
+use crate::plan::deployment::{Auth, DEFAULT_TARGET};
 use crate::plan::scenario::{BUILT_IN, Options};
 use crate::plan::{Plan, deployment::Deployment};
 use crate::report::metrics::RunFacts;
-use crate::results::choice::Chosen;
+use crate::results::aggregate::Aggregate;
+use crate::results::choice::{Chosen, Side};
+use crate::results::client_points;
 use crate::results::directory::RunDirectory;
 use crate::results::header::{End, Header, WorkloadHeader};
-use crate::results::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
+use crate::results::model::{DeploymentInfo, Environment, Results, RunStatus, ScenarioInfo, TraceState};
+use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
 use crate::verdict::live::LiveGate;
@@ -48,13 +57,54 @@ const PROBE_LIMIT: Duration = Duration::from_secs(5);
 const RECENT_NS: u64 = 2_000_000_000;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
+    let (run, listener) = assemble(arguments, None)?;
+    run.go(listener, Run::finish)
+}
+
+/// What makes a run one round of several.
+pub(super) struct Round<'a> {
+    /// The directory of the round, which is made.
+    pub(super) directory: &'a Path,
+    /// The target that is the default one in this round.
+    pub(super) target: Option<&'a str>,
+    /// How long it lasts, instead of what the scenario says.
+    pub(super) length: Option<Duration>,
+    /// How many slow iterations' traces are fetched at most.
+    pub(super) traces: u32,
+}
+
+/// What a round came to.
+pub(super) struct RoundEnded {
+    pub(super) aggregate: Aggregate,
+    pub(super) results: Results,
+    /// The traces that were fetched, with the reason why.
+    pub(super) traces: Vec<(Side, StoredTrace)>,
+}
+
+/// Runs a round without a word; of a run's files it leaves the log and the traces.
+pub(super) fn round(arguments: &RunArguments, round: &Round<'_>) -> Result<RoundEnded, Stopped> {
+    let (run, listener) = assemble(arguments, Some(round))?;
+    run.go(listener, Run::finish_round)
+}
+
+/// Reads the files, makes the directory, starts the demo if it is wanted.
+fn assemble<'a>(
+    arguments: &'a RunArguments,
+    round: Option<&Round<'_>>,
+) -> Result<(Run<'a>, Option<std::net::TcpListener>), Stopped> {
     let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
-    let (document, mut deployment) =
+    let (mut document, mut deployment) =
         files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref(), &options)?;
+    if let Some(round) = round {
+        vary(&mut document, &mut deployment, round.length, round.target)?;
+    }
     // Every fault of the files is known before anything is made or started.
     let mut checked = deployment.clone();
     super::demo::stand_in(&mut checked);
     let mut plan = files::plan(&arguments.scenario, &document, checked, &options)?;
+    if arguments.publish {
+        can_publish(&plan)?;
+    }
     let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let workers = arguments.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
@@ -65,9 +115,12 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     plan.warnings.extend(limits.warnings.iter().cloned());
     let listener = arguments.watch.listen()?;
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
-    let directory = make_directory(arguments, &plan.title, run_id, &clock)?;
+    let directory = match round {
+        None => make_directory(arguments, &plan.title, run_id, &clock)?,
+        Some(round) => RunDirectory::make(round.directory)?,
+    };
     let demo = super::demo::start_if_wanted(&mut deployment, directory.path())?;
-    let plan = match &demo {
+    let mut plan = match &demo {
         Some(_) => {
             let mut plan = files::plan(&arguments.scenario, &document, deployment, &options)?;
             plan.warnings.extend(limits.warnings);
@@ -75,7 +128,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         }
         None => plan,
     };
-    files::warn(&plan.warnings);
+    match round {
+        None => files::warn(&plan.warnings),
+        Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let run = Run {
         arguments,
@@ -89,7 +145,53 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
         demo,
         runtime,
     };
-    run.go(listener)
+    Ok((run, listener))
+}
+
+fn usage(error: String) -> Stopped {
+    Stopped::new(Exit::Usage, format!("error: {error}"))
+}
+
+/// Makes a scenario one of a round, and a target the default one.
+pub(super) fn vary(
+    document: &mut Document<Scenario>,
+    deployment: &mut Deployment,
+    length: Option<Duration>,
+    target: Option<&str>,
+) -> Result<(), Stopped> {
+    as_round(&mut document.value, length).map_err(usage)?;
+    choose_target(deployment, target)
+}
+
+/// Makes a target the one that actions use which name none.
+fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), Stopped> {
+    let Some(name) = name else { return Ok(()) };
+    let named = deployment.targets.iter().find(|(known, _)| known == name).map(|(_, url)| url.clone());
+    let Some(url) = named else {
+        let known: Vec<&str> = deployment.targets.iter().map(|(name, _)| name.as_str()).collect();
+        let (file, known) = (deployment.file.display(), known.join(", "));
+        return Err(usage(format!("{file} has no target `{name}`; it has {known}")));
+    };
+    deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
+    deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
+    Ok(())
+}
+
+/// Says before the load that nothing could be published after it.
+fn can_publish(plan: &Plan) -> Result<(), Stopped> {
+    let wrong = |why: String| Err(Stopped::new(Exit::Usage, format!("error: cannot --publish: {why}")));
+    if let Some(reason) = &plan.profiling_off {
+        return wrong(format!("nothing is profiled: {reason}"));
+    }
+    if plan.traces.slow == 0 {
+        return wrong("the scenario says that no trace is kept (trace: {fetch: none})".to_owned());
+    }
+    match plan.deployment.connection_string.as_ref().map(|connection| Collector::writes(connection.expose()))
+    {
+        None => wrong("the deployment names no collector (profiler.connection_string)".to_owned()),
+        Some(Err(error)) => wrong(format!("failed to {}", error.chain())),
+        Some(Ok(())) => Ok(()),
+    }
 }
 
 fn make_directory(
@@ -127,7 +229,11 @@ struct Prepared {
 }
 
 impl Run<'_> {
-    fn go(self, listener: Option<std::net::TcpListener>) -> Result<Exit, Stopped> {
+    fn go<T>(
+        self,
+        listener: Option<std::net::TcpListener>,
+        finish: impl FnOnce(&Self, &Stop, &Shown) -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
         // From here on, a signal is never lost and never ends the process on its own.
         let mut signals = self.runtime.block_on(async { Signals::listen() })?;
         let prepared = self.runtime.block_on(async {
@@ -177,7 +283,7 @@ impl Run<'_> {
         let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
         drop(log);
         self.runtime.block_on(watched.finish());
-        let finished = self.finish(&stop, &shown);
+        let finished = finish(&self, &stop, &shown);
         housekeeping.abort();
         // What the log holds is reported all the same, but such a run did not go well.
         ended.map_err(|error| self.log_failed(&error))?;
@@ -371,6 +477,7 @@ impl Run<'_> {
                     .collect(),
                 tls_verified: deployment.tls.verify,
                 auth: deployment.auth.kind().to_owned(),
+                demo: deployment.demo.map(|demo| demo.to_string()),
             },
             profiling_off: plan.profiling_off.clone(),
             collector: deployment
@@ -380,6 +487,7 @@ impl Run<'_> {
             environment: Environment {
                 bench_version: env!("CARGO_PKG_VERSION").to_owned(),
                 os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+                host: host_name(),
                 cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
                 workers: self.workers,
             },
@@ -398,7 +506,12 @@ impl Run<'_> {
         })
     }
 
-    /// The traces of the chosen iterations. A signal ends it, unless one has ended the load already.
+    /// Ends with a signal, unless one has ended the load already.
+    async fn enough(&self, stop: &Stop) {
+        if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
+    }
+
+    /// The traces of the chosen iterations.
     fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop, shown: &Shown) -> Fetched {
         let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
         let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
@@ -406,35 +519,111 @@ impl Run<'_> {
             recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
         };
         let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
-        shown.say(&format!("fetching {} traces: slow, failed and typical iterations", wanted.len()));
-        let stopping = stop.is_stopping();
-        let enough = async { if stopping { std::future::pending().await } else { stop.stopping().await } };
-        self.runtime.block_on(collect::fetch(connection, &wanted, self.plan.traces.settle, enough))
+        let fetching = shown.fetching(wanted.len());
+        let mut progress = |count| fetching.have(count);
+        let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
+        self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut progress, enough))
+    }
+
+    /// Writes the client's points of the chosen iterations to the collector: of those that have a trace there, or of all
+    /// where the collector cannot be asked.
+    fn publish(
+        &self,
+        aggregate: &Aggregate,
+        results: &mut Results,
+        chosen: &[Chosen],
+        found: &[Uuid],
+        stop: &Stop,
+    ) {
+        let connection = self.plan.deployment.connection_string.as_ref();
+        let Some(connection) = connection.filter(|_| self.plan.profiling_off.is_none()) else { return };
+        let asked = self.collector().is_some();
+        let there = |chosen: &&Chosen| {
+            let id = self.ids.base_id(chosen.sample.workload, chosen.sample.number);
+            !asked || found.contains(&id)
+        };
+        let records = |chosen: &Chosen| {
+            let failure = aggregate.failures.get(&chosen.sample.error);
+            client_points::records(&aggregate.header, &chosen.sample, failure)
+        };
+        let traces = chosen.iter().filter(there).map(records).collect();
+        let Published { written, left, error } =
+            self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));
+        results.profiling.published = written;
+        if left > 0 {
+            let why = error.unwrap_or_else(|| "interrupted".to_owned());
+            results.notes.push(format!(
+                "{left} of {} records of the client's own points were not published: {why}",
+                written + left
+            ));
+        }
     }
 
     /// Results, traces, causes, verdict, report.
     fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
+        let (aggregate, mut results, traces, chosen) = self.explained(stop, shown)?;
+        if self.arguments.publish {
+            let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
+            let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
+            self.publish(&aggregate, &mut results, &chosen, &found, stop);
+        }
+        let mode = self.arguments.traces.mode();
+        let exit =
+            finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)?;
+        self.arguments.gate.publish(&self.directory, &results, exit)
+    }
+
+    /// Results, traces, causes, verdict; traces are stored.
+    fn finish_round(&self, stop: &Stop, shown: &Shown) -> Result<RoundEnded, Stopped> {
+        let (aggregate, results, traces, chosen) = self.explained(stop, shown)?;
+        self.directory.store_traces(&traces)?;
+        let sides: HashMap<Uuid, Side> = chosen
+            .iter()
+            .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
+            .collect();
+        let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
+        let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
+        Ok(RoundEnded { aggregate, results, traces })
+    }
+
+    /// Results with what traces tell.
+    fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
-        let (mut traces, mut chosen, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
-        if let (Some(connection), false) =
-            (self.collector(), aggregate.slowest.is_empty() || self.plan.traces.slow == 0)
-        {
+        let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
+        let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
+        if traced && self.plan.traces.slow > 0 {
+            chosen = finish::choose(&self.directory, &aggregate)?;
+        }
+        if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
-            chosen = finish::choose(&self.directory, &aggregate)?;
+            let began = Instant::now();
             fetched = self.fetch(connection, &chosen, stop, shown);
+            results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
         finish::judge(&self.directory, &aggregate, &mut results, &chosen, &fetched)?;
-        let exit = finish::write(&self.directory, &aggregate, &results, &traces, self.arguments.quiet)?;
-        self.arguments.gate.publish(&self.directory, &results, exit)
+        Ok((aggregate, results, traces, chosen))
     }
 }
+
+type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
 
 fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
     let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
     workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
+}
+
+/// What the machine calls itself.
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// The harness's own headers and, for its targets, the deployment's.

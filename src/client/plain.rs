@@ -67,6 +67,14 @@ impl PlainClient {
         Ok(Self { client })
     }
 
+    /// Gets what is at this URL.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn get(&self, url: &str) -> Result<PlainAnswer, PlainError> {
+        Self::finish(url, self.client.get(url)).await
+    }
+
     /// Posts JSON.
     ///
     /// # Errors

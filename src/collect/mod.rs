@@ -4,6 +4,7 @@
 //! never the run and never the ids.
 
 pub mod files;
+pub mod publish;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,20 +49,24 @@ pub async fn probe(connection: &Secret) -> Result<(), String> {
     collector.probe().await.map_err(|error| error.chain())
 }
 
-/// Fetches traces, some at once. A trace is settled when it is complete and, if it is recent, two looks in a row
+/// Fetches traces, some at once; `progress` is told how many are here. A trace is settled when it is complete and, if it is recent, two looks in a row
 /// find the same number of records; the others are taken as they are after `settle`. When `enough` ends, what was
 /// fetched until then is kept.
 pub async fn fetch(
     connection: &Secret,
     wanted: &[Wanted],
     settle: Duration,
+    progress: &mut dyn FnMut(usize),
     enough: impl Future<Output = ()>,
 ) -> Fetched {
     let mut fetched = Fetched::default();
     let mut rejected = None;
     let work = async {
         match Collector::connect(connection).await {
-            Ok(collector) => look(&collector, wanted, settle, &mut fetched, &mut rejected).await,
+            Ok(collector) => {
+                let mut look = Look { settle, fetched: &mut fetched, rejected: &mut rejected, progress };
+                look.at(&collector, wanted).await;
+            }
             Err(error) => fetched.error = Some(error.chain()),
         }
     };
@@ -76,54 +81,64 @@ pub async fn fetch(
     fetched
 }
 
-async fn look(
-    collector: &Collector,
-    wanted: &[Wanted],
+/// A look at all traces, until each has settled.
+struct Look<'a> {
     settle: Duration,
-    fetched: &mut Fetched,
-    rejected: &mut Option<String>,
-) {
-    let mut waiting = wanted.to_vec();
-    let mut deadline = None;
-    while !waiting.is_empty() {
-        let mut unsettled = Vec::new();
-        let mut answers = Answers::start(collector, waiting);
-        while let Some((wanted, answer)) = answers.next().await {
-            match answer {
-                Ok(stored) => {
-                    if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
-                        *rejected = Some(complaint);
+    fetched: &'a mut Fetched,
+    /// Which records could not be read.
+    rejected: &'a mut Option<String>,
+    progress: &'a mut dyn FnMut(usize),
+}
+
+impl Look<'_> {
+    async fn at(&mut self, collector: &Collector, wanted: &[Wanted]) {
+        let mut waiting = wanted.to_vec();
+        let mut deadline = None;
+        while !waiting.is_empty() {
+            let mut unsettled = Vec::new();
+            let mut answers = Answers::start(collector, waiting);
+            while let Some((wanted, answer)) = answers.next().await {
+                match answer {
+                    Ok(stored) => {
+                        if !self.take(wanted, stored) {
+                            unsettled.push(wanted);
+                        }
                     }
-                    let records = stored.records;
-                    let complete = !records.is_empty() && TraceTree::build(&records).incomplete() == 0;
-                    let len = records.len();
-                    let before = fetched.records.insert(wanted.id, records).map(|before| before.len());
-                    let stable = before == Some(len) || !wanted.recent;
-                    if !(complete && stable) {
-                        unsettled.push(wanted);
+                    Err(error) => {
+                        if error.is_transient() {
+                            unsettled.push(wanted);
+                        }
+                        // What does not answer at all would cost the same wait for each of the others.
+                        if matches!(error, DriverError::Connect { .. } | DriverError::Timeout { .. }) {
+                            unsettled.extend(answers.give_up());
+                        }
+                        self.fetched.error = Some(error.chain());
                     }
                 }
-                Err(error) => {
-                    if error.is_transient() {
-                        unsettled.push(wanted);
-                    }
-                    // What does not answer at all would cost the same wait for each of the others.
-                    if matches!(error, DriverError::Connect { .. } | DriverError::Timeout { .. }) {
-                        unsettled.extend(answers.give_up());
-                    }
-                    fetched.error = Some(error.chain());
-                }
+                (self.progress)(self.fetched.records.len());
+            }
+            // Time to settle begins when all have been asked for once.
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.settle);
+            if Instant::now() >= deadline {
+                return;
+            }
+            waiting = unsettled;
+            if !waiting.is_empty() {
+                tokio::time::sleep(POLL_EVERY).await;
             }
         }
-        // Time to settle begins when all have been asked for once.
-        let deadline = *deadline.get_or_insert_with(|| Instant::now() + settle);
-        if Instant::now() >= deadline {
-            return;
+    }
+
+    /// Keeps what was answered; true when the trace has settled.
+    fn take(&mut self, wanted: Wanted, stored: Stored) -> bool {
+        if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
+            *self.rejected = Some(complaint);
         }
-        waiting = unsettled;
-        if !waiting.is_empty() {
-            tokio::time::sleep(POLL_EVERY).await;
-        }
+        let records = stored.records;
+        let complete = !records.is_empty() && TraceTree::build(&records).incomplete() == 0;
+        let len = records.len();
+        let before = self.fetched.records.insert(wanted.id, records).map(|before| before.len());
+        complete && (before == Some(len) || !wanted.recent)
     }
 }
 

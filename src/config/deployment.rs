@@ -187,4 +187,39 @@ pub struct Demo {
     pub slow_percent: Option<f64>,
     /// How long the query of such a look-up takes (default 80ms).
     pub slow_query: Option<DurationText>,
+    /// How much longer all of its work takes than it would, such as 25% (default 0%): a regression to be found.
+    pub slowdown: Option<Slowdown>,
+}
+
+/// A share of something in percent, from 0% to 1000%.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowdown(pub f64);
+
+impl<'de> Deserialize<'de> for Slowdown {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let percent =
+            written.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+        percent.filter(|percent| (0.0..=1000.0).contains(percent)).map(Self).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "`{written}` is not a slowdown from 0% to 1000%: write it such as 25%"
+            ))
+        })
+    }
+}
+
+impl JsonSchema for Slowdown {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Slowdown".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "In percent, from 0% to 1000%: 25%.",
+            "type": "string",
+            "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
+        })
+    }
 }

@@ -8,6 +8,7 @@ pub mod check;
 pub mod deployment;
 pub mod rally;
 pub mod reference;
+pub mod rounds;
 pub mod runner;
 pub mod scenario;
 pub mod schema;

@@ -6,7 +6,7 @@
 //! decide at random which request is slow: [`RoleCache`] is a function of the look-up's number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -72,11 +72,12 @@ pub(super) struct Database {
     seed: u64,
     queries: AtomicU64,
     slow_query: Duration,
+    slowdown: f64,
 }
 
 impl Database {
     pub(super) fn new(seed: u64, options: &Options) -> Self {
-        Self { seed, queries: AtomicU64::new(0), slow_query: options.slow_query }
+        Self { seed, queries: AtomicU64::new(0), slow_query: options.slow_query, slowdown: options.slowdown }
     }
 
     /// One query, as a point below `flow`.
@@ -85,7 +86,7 @@ impl Database {
         let percent = 90 + u32::try_from(mix(self.seed ^ number) % 21).unwrap_or_default();
         let _point =
             flow.enter("db", || vec![("db", json!({ "statement": query.statement, "params": params() }))]);
-        tokio::time::sleep(query.typical * percent / 100).await;
+        self.take(query.typical * percent / 100).await;
     }
 
     /// The query without an index, for an actor whose roles are not cached.
@@ -97,7 +98,19 @@ impl Database {
                 ("index", Value::Null),
             ]
         });
-        tokio::time::sleep(self.slow_query).await;
+        self.take(self.slow_query).await;
+    }
+
+    /// Waits as long as a query takes, and a share of the time that this really took if the demo is slowed down. The
+    /// rest is a wait of a thread's: tokio's timer would round it to whole milliseconds, and lose it.
+    async fn take(&self, time: Duration) {
+        let started = Instant::now();
+        tokio::time::sleep(time).await;
+        if self.slowdown > 0.0 {
+            let rest = started.elapsed().mul_f64(self.slowdown);
+            // It fails only when the demo ends.
+            let _ = tokio::task::spawn_blocking(move || std::thread::sleep(rest)).await;
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! It also has a known reason for being slow, so that everybody can check whether a report finds
 //! it: a share of the look-ups `GET /v3/users/{id}` (2 % unless told otherwise) misses the role
-//! cache, whereupon `get_roles` reads the table `assignment` without an index, in 80 ms.
+//! cache, whereupon `get_roles` reads the table `assignment` without an index, in 80 ms. All of its work can be
+//! slowed down by a share (`slowdown: 25%`), so that everybody can check whether a comparison finds that.
 //!
 //! Nothing here may be reachable from another machine, outlive its [`Demo`], or be imported by any
 //! room but the command line.
@@ -214,10 +215,12 @@ impl Demo {
     /// What it serves, line by line, without secrets.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
-        let Options { slow_share, slow_query } = self.options;
+        let Options { slow_share, slow_query, slowdown } = self.options;
         let (url, users) = (&self.url, identity::USERS);
         let percent = slow_share * 100.0;
-        vec![
+        let slowed = (slowdown > 0.0)
+            .then(|| format!("slowed down: all of its work takes {}% longer", slowdown * 100.0));
+        let lines = [
             format!("a tiny identity service on {url}, instrumented as OSProfiler does it"),
             format!(
                 "users: admin and user-1 to user-{users}, all with the password `{}`",
@@ -234,7 +237,8 @@ impl Demo {
             ),
             "its queries are simulated: every `db` point is a timer of 0.3 to 2 ms, not a database"
                 .to_owned(),
-        ]
+        ];
+        lines.into_iter().chain(slowed).collect()
     }
 
     fn join(&mut self) -> Summary {

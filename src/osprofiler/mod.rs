@@ -29,6 +29,7 @@ pub mod verifying;
 pub mod web;
 
 mod base64url;
+mod columns;
 mod current;
 mod fields;
 

@@ -8,8 +8,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::columns;
 use super::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
 
+/// How much of a statement is looked at, in bytes.
+const STATEMENT_BYTES_MAX: usize = 16 << 10;
 /// How many characters [`Point::detail`] has at most.
 pub const DETAIL_LEN_MAX: usize = 200;
 
@@ -127,7 +130,7 @@ impl TraceTree {
 
 impl Point {
     /// What the point did, on one line of at most [`DETAIL_LEN_MAX`] characters: the statement of a
-    /// database point, method and path of a request, the name of a function; else empty.
+    /// database point (without long lists of columns), method and path of a request, the name of a function; else empty.
     #[must_use]
     pub fn detail(&self) -> String {
         let text_at = |pointer: &[&str]| -> Option<&str> {
@@ -135,7 +138,9 @@ impl Point {
             rest.iter().try_fold(self.info.get(*first)?, |value, key| value.get(key))?.as_str()
         };
         let detail = if let Some(statement) = text_at(&["db", "statement"]) {
-            statement.to_owned()
+            // A statement that goes on for megabytes is not read to its end for a line.
+            let one_line: Vec<&str> = beginning(statement).split_whitespace().collect();
+            columns::shortened(&one_line.join(" "))
         } else if let Some(path) = text_at(&["request", "path"]) {
             let method = text_at(&["request", "method"]).unwrap_or_default();
             request_line(method, path, text_at(&["request", "query"]))
@@ -300,6 +305,10 @@ fn error(stop_info: &Info) -> Option<PointError> {
     let etype = stop_info.get("etype").filter(|etype| !etype.is_null()).map(text)?;
     let message = stop_info.get("message").filter(|message| !message.is_null()).map(text);
     Some(PointError { etype, message: message.unwrap_or_default() })
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(STATEMENT_BYTES_MAX)]
 }
 
 fn request_line(method: &str, path: &str, query: Option<&str>) -> String {

@@ -95,11 +95,20 @@ pub struct Demo {
     pub slow_share: f64,
     /// How long the query of a slow look-up takes.
     pub slow_query: Duration,
+    /// How much longer all of its work takes: 0.25 for a quarter.
+    pub slowdown: f64,
+}
+
+impl std::fmt::Display for Demo {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (slow, slower) = (self.slow_share * 100.0, self.slowdown * 100.0);
+        write!(formatter, "slow_percent {slow}, slow_query {:?}, slowdown {slower}%", self.slow_query)
+    }
 }
 
 impl Default for Demo {
     fn default() -> Self {
-        Self { slow_share: 0.02, slow_query: Duration::from_millis(80) }
+        Self { slow_share: 0.02, slow_query: Duration::from_millis(80), slowdown: 0.0 }
     }
 }
 
@@ -209,6 +218,7 @@ impl<'a> Resolver<'a> {
         let demo = value.demo.as_ref().map(|demo| Demo {
             slow_share: demo.slow_percent.map_or(Demo::default().slow_share, |percent| percent / 100.0),
             slow_query: demo.slow_query.map_or(Demo::default().slow_query, |query| query.0),
+            slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
         });
         let targets = self.targets(value, root, auth.as_ref());
         Some(Deployment {

@@ -1,13 +1,18 @@
-//! Rank 9: what people and programs read: HTML, terminal, and metrics while the load runs.
+//! Rank 9: what people and programs read: HTML, Markdown, terminal, and metrics while the load runs.
 //!
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
 
 pub mod annotations;
 pub mod badge;
+pub mod compare;
+pub mod grid;
 pub mod html;
 pub mod junit;
+pub mod markdown;
 pub mod metrics;
+pub mod observer;
+pub mod pairs;
 pub mod terminal;
 pub mod trace;
 pub mod words;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::observer;
 use super::words::{self, duration};
 use crate::results::model::{
     Counts, Culprit, Distribution, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState, Workload,
@@ -33,11 +34,18 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
             writeln!(output, "{}", trimmed(&latency_table(workload)))?;
         }
         errors(workload, output)?;
+        if let Some(effect) = &workload.observer_effect {
+            writeln!(output, "\n{}", observer::sentence(effect))?;
+        }
     }
     slowest(results, output)?;
     criteria(results, paint, output)?;
     if let Some(seen) = &results.generator {
         writeln!(output, "\nload     {}", words::generator(seen))?;
+    }
+    if let Some(fetched) = words::fetched(&results.profiling) {
+        let gap = if results.generator.is_some() { "" } else { "\n" };
+        writeln!(output, "{gap}traces   {fetched}")?;
     }
     for note in &results.notes {
         writeln!(output, "\nnote: {}", clean(note))?;
@@ -95,7 +103,7 @@ fn headline(results: &Results, paint: Paint) -> String {
     )
 }
 
-fn workload_line(workload: &Workload, results: &Results) -> String {
+pub(super) fn workload_line(workload: &Workload, results: &Results) -> String {
     let Counts { total, failed, aborted, .. } = workload.iterations;
     if total == 0 {
         return format!("{}: no iteration ran", clean(&workload.name));
@@ -190,7 +198,7 @@ fn slowest(results: &Results, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
+pub(super) fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
     match (&slow.culprit, slow.trace) {
         (Some(culprit), _) if said_above(culprit, results) => {
             format!("{} ({:.0} %) as above", duration(culprit.self_ms), culprit.share * 100.0)

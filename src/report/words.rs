@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 use crate::results::client_points::{ITERATION, REPORTER};
-use crate::results::model::{ComparedKind, Comparison, Finding, NoFinding, Results, Workload};
+use crate::results::model::{
+    ComparedKind, Comparison, Finding, NoFinding, Profiling, Results, TraceState, Workload,
+};
 use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
@@ -125,6 +127,49 @@ pub fn generator(seen: &Generator) -> String {
     parts.join(", ")
 }
 
+/// What was fetched, in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` when nothing was to be.
+#[must_use]
+pub fn fetched(profiling: &Profiling) -> Option<String> {
+    let total: u64 = profiling.fetched.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let took = profiling.fetch_s.map_or_else(String::new, |s| format!(" in {}", duration(s * 1e3)));
+    let states = profiling.fetched.iter().map(|(state, count)| {
+        let word = match state {
+            TraceState::Complete => "complete",
+            TraceState::Partial => "partial",
+            TraceState::Absent => "absent",
+            TraceState::NotFetched => "without an answer",
+        };
+        format!("{count} {word}")
+    });
+    let published = match profiling.published {
+        0 => String::new(),
+        records => format!("; {records} records of the client's own points published"),
+    };
+    Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
+}
+
+/// A part of a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Words.
+    Text(String),
+    /// What a trace says: a point, a statement, a path.
+    Code(String),
+}
+
+/// The pieces as plain text; what a trace says stands between backquotes.
+#[must_use]
+pub fn plain(pieces: &[Piece]) -> String {
+    let shown = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Code(code) => format!("`{}`", code.replace('`', "\"")),
+    });
+    shown.collect()
+}
+
 /// What a reader should know first: why slow iterations are slow, and what the slowest have in common.
 #[must_use]
 pub fn sentences(results: &Results) -> Vec<String> {
@@ -140,37 +185,44 @@ pub fn sentences(results: &Results) -> Vec<String> {
 /// it is shown.
 #[must_use]
 pub fn comparison(comparison: &Comparison) -> String {
+    plain(&comparison_pieces(comparison))
+}
+
+/// The same in pieces.
+#[must_use]
+pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
+    if comparison.typical == 0 {
+        let text = format!(
+            "The slow iterations have {} traces, but there is no typical one to compare them with.",
+            comparison.slow
+        );
+        return vec![Piece::Text(text)];
+    }
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
-    let head = format!(
-        "The slowest {} % of iterations take {} longer than typical ones ({} instead of {}, on the mean)",
-        comparison.slow_percent,
-        duration(gap_ms),
-        duration(comparison.slow_ms),
-        duration(comparison.typical_ms),
-    );
+    let mut said = Sentence::default();
+    let percentile = 100_u32.saturating_sub(comparison.slow_percent);
+    said.text(&format!("p{percentile} iterations take {} longer than typical ones; ", duration(gap_ms)));
     let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
     if let Some(first) = guilty.first() {
-        let others = match guilty.len() {
-            1 => String::new(),
-            2 => format!("; {} explains {}", kind_name(guilty[1]), share(guilty[1])),
-            _ => format!(
-                "; {} explains {}, and {} more",
-                kind_name(guilty[1]),
-                share(guilty[1]),
-                guilty.len() - 2
-            ),
-        };
-        return format!(
-            "{head}; {} explains {:.0} % of it (at least {:.0} %), because {}{others}.",
-            kind_name(first),
-            first.share * 100.0,
-            first.share_low * 100.0,
+        said.pieces.extend(kind_pieces(first));
+        let (share_percent, low_percent) = (first.share * 100.0, first.share_low * 100.0);
+        said.text(&format!(
+            " explains {share_percent:.0} % of it (at least {low_percent:.0} %), because {}",
             why(first)
-        );
+        ));
+        if let Some(second) = guilty.get(1) {
+            said.text("; ").pieces.extend(kind_pieces(second));
+            said.text(&format!(" explains {}", share(second)));
+        }
+        if guilty.len() > 2 {
+            said.text(&format!(", and {} more", guilty.len() - 2));
+        }
+        return said.text(".").done();
     }
     let reason = match comparison.no_finding {
         Some(NoFinding::NoGap) => {
-            return "The slow iterations that were traced are not slower than typical ones.".to_owned();
+            let text = "The slow iterations that were traced are not slower than typical ones.";
+            return vec![Piece::Text(text.to_owned())];
         }
         Some(NoFinding::FewTraces) => {
             format!(
@@ -181,49 +233,125 @@ pub fn comparison(comparison: &Comparison) -> String {
         Some(NoFinding::Incomplete) => "too many traces lack points to say why for certain".to_owned(),
         _ => "nothing stands out".to_owned(),
     };
-    match comparison.kinds.first() {
-        Some(first) => {
-            format!("{head}; {reason}. Most of it lies in {} ({}).", kind_name(first), share(first))
+    said.text(&reason).text(".");
+    if let Some(first) = comparison.kinds.first() {
+        said.text(" The largest part lies in ").pieces.extend(kind_pieces(first));
+        said.text(&format!(" ({}).", share(first)));
+    }
+    said.done()
+}
+
+/// A sentence names things; tables show the whole of what a trace says.
+const CODE_CHARS_MAX: usize = 100;
+
+/// Builds a sentence.
+#[derive(Default)]
+struct Sentence {
+    pieces: Vec<Piece>,
+}
+
+impl Sentence {
+    fn text(&mut self, text: &str) -> &mut Self {
+        match self.pieces.last_mut() {
+            Some(Piece::Text(last)) => last.push_str(text),
+            _ => self.pieces.push(Piece::Text(text.to_owned())),
         }
-        None => format!("{head}; {reason}."),
+        self
+    }
+
+    fn code(&mut self, code: &str) -> &mut Self {
+        let cut =
+            code.char_indices().nth(CODE_CHARS_MAX).map(|(at, _)| format!("{}…", code[..at].trim_end()));
+        self.pieces.push(Piece::Code(cut.unwrap_or_else(|| code.to_owned())));
+        self
+    }
+
+    fn done(&mut self) -> Vec<Piece> {
+        std::mem::take(&mut self.pieces)
     }
 }
 
 /// The kind of point with what is around it.
 #[must_use]
 pub fn kind_name(kind: &ComparedKind) -> String {
+    plain(&kind_pieces(kind))
+}
+
+/// The same in pieces.
+#[must_use]
+pub fn kind_pieces(kind: &ComparedKind) -> Vec<Piece> {
+    let mut said = Sentence::default();
     if kind.outside {
-        return format!("the time outside the traced services in action {}", kind.detail);
+        return said.text("the time outside the traced services in action ").code(&kind.detail).done();
     }
-    let detail = if kind.detail.is_empty() { String::new() } else { format!(" {}", kind.detail) };
-    let service = if kind.service.is_empty() || kind.service == REPORTER {
-        String::new()
-    } else {
-        format!(" in {}", kind.service)
+    said.code(&point_name(&kind.name, &kind.detail));
+    if !kind.service.is_empty() && kind.service != REPORTER {
+        said.text(&format!(" in {}", kind.service));
+    }
+    if !kind.parent.is_empty() && !kind.parent.starts_with(ITERATION) {
+        let (name, detail) = kind.parent.split_once(' ').unwrap_or((&kind.parent, ""));
+        // A request is named by its method and path, as everybody does.
+        let parent = match statement_in_short(detail) {
+            Some(short) => format!("{name} · {short}"),
+            None => kind.parent.clone(),
+        };
+        said.text(" under ").code(&parent);
+    }
+    said.done()
+}
+
+/// `db · SELECT … FROM assignment`: a point in few words.
+#[must_use]
+pub fn point_name(name: &str, detail: &str) -> String {
+    match statement_in_short(detail) {
+        _ if detail.is_empty() => name.to_owned(),
+        Some(short) => format!("{name} · {short}"),
+        None => format!("{name} · {detail}"),
+    }
+}
+
+/// What a statement does to which table; `None` for what is no statement.
+fn statement_in_short(statement: &str) -> Option<String> {
+    let words: Vec<&str> = statement.split_whitespace().collect();
+    let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
+    let table_after = |known: &str| {
+        let at = words.iter().position(|word| is(word, known))?;
+        let table = words.get(at + 1)?.trim_end_matches([',', ';']);
+        Some(if table.starts_with('(') { "(…)" } else { table.split('(').next().unwrap_or(table) })
     };
-    let parent = match kind.parent.as_str() {
-        "" => String::new(),
-        parent if parent.starts_with(ITERATION) => String::new(),
-        parent => format!(" under {parent}"),
+    let first = *words.first()?;
+    let short = match () {
+        () if is(first, "SELECT") && words.len() > 3 => format!("SELECT … FROM {}", table_after("FROM")?),
+        () if is(first, "INSERT") => format!("INSERT INTO {}", table_after("INTO")?),
+        () if is(first, "REPLACE") => format!("REPLACE INTO {}", table_after("INTO")?),
+        () if is(first, "UPDATE") => format!("UPDATE {} …", table_after("UPDATE")?),
+        () if is(first, "DELETE") => format!("DELETE FROM {} …", table_after("FROM")?),
+        () => return None,
     };
-    format!("{}{detail}{service}{parent}", kind.name)
+    Some(short)
 }
 
 fn share(kind: &ComparedKind) -> String {
     format!("{:.0} %, at least {:.0} %", kind.share * 100.0, (kind.share_low * 100.0).max(0.0))
 }
 
+/// A mean number of calls: `40`, `1.2`.
+#[must_use]
+pub fn calls(calls: f64) -> String {
+    if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
+}
+
 fn why(kind: &ComparedKind) -> String {
-    let calls = |calls: f64| {
-        if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
-    };
     if kind.more_calls_ms > kind.slower_calls_ms {
         let times = |number: f64| match calls(number).as_str() {
             "0" => "not at all".to_owned(),
             "1" => "once".to_owned(),
             number => format!("{number} times"),
         };
-        return format!("it is called {} instead of {}", times(kind.slow_calls), times(kind.typical_calls));
+        let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
+        // "40 times instead of 2"
+        let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
+        return format!("it is called {slow} instead of {typical}");
     }
     let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
     let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
@@ -238,31 +366,55 @@ fn why(kind: &ComparedKind) -> String {
 /// shown.
 #[must_use]
 pub fn finding(finding: &Finding) -> String {
+    plain(&finding_pieces(finding))
+}
+
+/// The same in pieces.
+#[must_use]
+pub fn finding_pieces(finding: &Finding) -> Vec<Piece> {
     let Finding { iterations, of, .. } = finding;
     let which = match (iterations, of) {
         (1, 1) => "The slowest iteration".to_owned(),
         (n, of) if n == of => format!("All of the {of} slowest iterations"),
         (n, of) => format!("{n} of the {of} slowest iterations"),
     };
-    let service = if finding.service.is_empty() { String::new() } else { format!(" in {}", finding.service) };
-    let detail = if finding.detail.is_empty() { String::new() } else { format!(" {}", finding.detail) };
-    let under = if finding.path.is_empty() {
-        String::new()
+    let mut said = Sentence::default();
+    said.text(&which).text(" spent most time ");
+    if finding.name == OUTSIDE {
+        said.text(OUTSIDE);
+        if !finding.detail.is_empty() {
+            said.text(" ").text(&finding.detail);
+        }
     } else {
-        format!(" under {}", finding.path.join(" › "))
-    };
+        said.text("in ").code(&point_name(&finding.name, &finding.detail));
+    }
+    if !finding.service.is_empty() {
+        said.text(&format!(" in {}", finding.service));
+    }
+    if !finding.path.is_empty() {
+        said.text(" under ").code(&finding.path.join(" › "));
+    }
     let calls = if finding.median_calls > 1.0 {
         format!(" in {} calls", finding.median_calls)
     } else {
         String::new()
     };
-    format!(
-        "{which} spent most time {}{}{detail}{service}{under}: {}{calls}, {:.0} % of the iteration (medians).",
-        if finding.name == OUTSIDE { "" } else { "in " },
-        finding.name,
+    said.text(&format!(
+        ": {}{calls}, {:.0} % of the iteration (medians).",
         duration(finding.median_self_ms),
         finding.median_share * 100.0
-    )
+    ));
+    said.done()
+}
+
+/// A difference with its sign.
+#[must_use]
+pub fn signed(ms: f64) -> String {
+    match ms {
+        ms if ms < 0.0 => format!("−{}", duration(-ms)),
+        ms if ms > 0.0 => format!("+{}", duration(ms)),
+        _ => "0 ms".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -285,8 +437,8 @@ mod tests {
         };
         assert_eq!(
             finding(&point),
-            "3 of the 10 slowest iterations spent most time in db SELECT 1 in keystone/public under \
-             wsgi GET /: 80.0 ms in 40 calls, 87 % of the iteration (medians)."
+            "3 of the 10 slowest iterations spent most time in `db · SELECT 1` in keystone/public under \
+             `wsgi GET /`: 80.0 ms in 40 calls, 87 % of the iteration (medians)."
         );
         point = Finding {
             name: OUTSIDE.into(),
@@ -309,7 +461,7 @@ mod tests {
         ComparedKind {
             service: "keystone/public".into(),
             name: name.into(),
-            detail: "SELECT ?".into(),
+            detail: "SELECT a, b FROM t WHERE x = ?".into(),
             parent: "wsgi GET /v3/users".into(),
             outside: false,
             delta_ms: 812.0 * share,
@@ -343,12 +495,12 @@ mod tests {
             clocks_inconsistent: 0,
             tree: Vec::new(),
         };
-        let head = "The slowest 1 % of iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on the mean); ";
-        let db = "db SELECT ? in keystone/public under wsgi GET /v3/users";
+        let head = "p99 iterations take 812 ms longer than typical ones; ";
+        let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
         let said = |seen: &Comparison| comparison(seen).replace(head, "… ").replace(db, "DB");
         assert_eq!(
             said(&seen),
-            "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2 times."
+            "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2."
         );
         let first = &mut seen.kinds[0];
         (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
@@ -356,22 +508,47 @@ mod tests {
         assert_eq!(said(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
         seen.kinds[0].guilty = false;
         for (reason, expected) in [
-            (NoFinding::Unclear, "… nothing stands out. Most of it lies in DB (71 %, at least 58 %)."),
+            (NoFinding::Unclear, "… nothing stands out. The largest part lies in DB (71 %, at least 58 %)."),
             (
                 NoFinding::FewTraces,
-                "… too few traces to say why for certain (20 slow, 40 typical). Most of it lies in DB (71 %, at least 58 %).",
+                "… too few traces to say why for certain (20 slow, 40 typical). The largest part lies in DB (71 %, at least 58 %).",
             ),
             (
                 NoFinding::Incomplete,
-                "… too many traces lack points to say why for certain. Most of it lies in DB (71 %, at least 58 %).",
+                "… too many traces lack points to say why for certain. The largest part lies in DB (71 %, at least 58 %).",
             ),
             (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
         ] {
             seen.no_finding = Some(reason);
             assert_eq!(said(&seen), expected);
         }
+        seen.typical = 0;
+        assert_eq!(
+            said(&seen),
+            "The slow iterations have 20 traces, but there is no typical one to compare them with."
+        );
         let mut outside = kind("action", 0.5, true);
         (outside.outside, outside.detail) = (true, "list".into());
-        assert_eq!(kind_name(&outside), "the time outside the traced services in action list");
+        assert_eq!(kind_name(&outside), "the time outside the traced services in action `list`");
+    }
+
+    #[test]
+    fn statements_are_named_by_what_they_do_to_which_table() {
+        for (detail, expected) in [
+            ("SELECT a.b, c FROM assignment WHERE x = ?", "db · SELECT … FROM assignment"),
+            ("select a from `t`;", "db · SELECT … FROM `t`"),
+            ("SELECT * FROM (SELECT 1) AS x", "db · SELECT … FROM (…)"),
+            ("INSERT INTO t(a) VALUES (?)", "db · INSERT INTO t"),
+            ("UPDATE t SET a = ?", "db · UPDATE t …"),
+            ("DELETE FROM t WHERE a = ?", "db · DELETE FROM t …"),
+            ("SELECT 1", "db · SELECT 1"),
+            ("GET /v3/users", "db · GET /v3/users"),
+            ("INSERT", "db · INSERT"),
+            ("", "db"),
+        ] {
+            assert_eq!(point_name("db", detail), expected);
+        }
+        let pieces = [Piece::Text("in ".into()), Piece::Code("a`b".into())];
+        assert_eq!(plain(&pieces), "in `a\"b`");
     }
 }

@@ -16,6 +16,7 @@ use crate::measure::sample::{ActionSample, Ended, IterationSample};
 
 use super::header::{End, Header, WorkloadHeader};
 use super::model::Counts;
+use super::series::SeriesBuilder;
 
 /// How many of the slowest iterations of a run are kept.
 pub const SLOWEST_MAX: usize = 10;
@@ -119,6 +120,8 @@ pub struct WorkloadStats {
     pub actions: Vec<ActionStats>,
     /// Faults by number: how often, and the first iterations.
     pub errors: BTreeMap<u32, (u64, Vec<SampleId>)>,
+    /// Response times over time.
+    pub series: SeriesBuilder,
     /// The longest iterations that were not cut off, longest first.
     pub longest: Vec<(u64, SampleId)>,
 }
@@ -141,6 +144,8 @@ pub struct ActionStats {
     pub opened: u64,
     /// Requests that went over HTTP/2.
     pub http2: u64,
+    /// Service times over time.
+    pub series: SeriesBuilder,
 }
 
 /// Sums of phases, in nanoseconds, with the number of requests.
@@ -263,6 +268,7 @@ impl WorkloadStats {
             last_end_ns: 0,
             actions: (0..actions).map(|_| ActionStats::new()).collect(),
             errors: BTreeMap::new(),
+            series: SeriesBuilder::default(),
             longest: Vec::new(),
         }
     }
@@ -283,6 +289,8 @@ impl WorkloadStats {
         if head.ended.is_measured() {
             self.response.record(head.response_ns(), id);
             self.service.record(head.duration_ns, id);
+            let end_ns = head.start_ns.saturating_add(head.duration_ns);
+            self.series.record(end_ns, head.response_ns(), head.ended == Ended::Failed);
             let at = self.longest.partition_point(|(ns, _)| *ns >= head.duration_ns);
             if at < EXEMPLARS_MAX {
                 self.longest.insert(at, (head.duration_ns, id));
@@ -295,7 +303,7 @@ impl WorkloadStats {
         self.add_error(head, id);
         for action in row.actions {
             if let Some(stats) = self.actions.get_mut(usize::from(action.action)) {
-                stats.add(action, head.lag_ns(), id);
+                stats.add(action, head, id);
             }
         }
     }
@@ -322,18 +330,22 @@ impl ActionStats {
             body_bytes: 0,
             opened: 0,
             http2: 0,
+            series: SeriesBuilder::default(),
         }
     }
 
-    /// `lag_ns`: how late the iteration started, and so everything in it.
-    fn add(&mut self, action: &ActionSample, lag_ns: u64, id: SampleId) {
+    /// `head`: of its iteration, whose lag is everything's that is in it.
+    fn add(&mut self, action: &ActionSample, head: &IterationHead, id: SampleId) {
         count(&mut self.requests, action.ended);
         self.opened += u64::from(action.phases.opened);
         self.http2 += u64::from(action.phases.http2);
         self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);
         if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);
-            self.response.record(action.duration_ns.saturating_add(lag_ns), id);
+            self.response.record(action.duration_ns.saturating_add(head.lag_ns()), id);
+            let start_ns = head.start_ns.saturating_add(action.offset_ns);
+            let failed = action.ended == Ended::Failed;
+            self.series.record(start_ns.saturating_add(action.duration_ns), action.duration_ns, failed);
         }
         if action.status != 0 {
             self.phases.add(&action.phases);

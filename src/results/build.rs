@@ -59,6 +59,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
             collector: header.collector.clone(),
             fetched: BTreeMap::new(),
             collector_error: None,
+            fetch_s: None,
+            published: 0,
         },
         environment: header.environment.clone(),
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),
@@ -114,6 +116,7 @@ fn workload(
     Workload {
         comparison: None,
         observer_effect: None,
+        series: stats.series.clone().finish(),
         name: names.name.clone(),
         runner: names.runner.clone(),
         start_s: seconds(start_ns),
@@ -147,6 +150,7 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &IdSpace
         bytes_received: stats.body_bytes,
         connections_opened: stats.opened,
         http2: stats.http2,
+        series: stats.series.clone().finish(),
     }
 }
 

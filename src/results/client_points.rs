@@ -139,6 +139,7 @@ impl<'a> Client<'a> {
     ) {
         let ids = (self.point(0), id, parent);
         let anchor_ns = self.header.started_unix_ns;
+        let host = ("host".to_owned(), Value::from(self.header.environment.host.as_str()));
         let mut record = |suffix: &str, at_ns: u64, info: Option<Value>| {
             self.records.push(Record {
                 name: format!("{name}{suffix}"),
@@ -146,9 +147,10 @@ impl<'a> Client<'a> {
                 trace_id: ids.1.to_owned(),
                 parent_id: ids.2.to_owned(),
                 timestamp: timestamp(anchor_ns.saturating_add(at_ns)),
+                // OSProfiler's own readers ask each record for its host.
                 info: match info {
-                    Some(Value::Object(info)) => info,
-                    _ => Info::new(),
+                    Some(Value::Object(info)) => info.into_iter().chain([host.clone()]).collect(),
+                    _ => Info::from_iter([host.clone()]),
                 },
                 project: Some(REPORTER.to_owned()),
                 service: Some(REPORTER.to_owned()),

@@ -3,7 +3,7 @@
 //! ```text
 //! runs/20261120T225201Z-issue-tokens-1a2b3c4d/
 //!   run.log        every iteration, append-only, written while the load runs
-//!   results.json   report.html   traces/<trace_id>.json
+//!   results.json   report.html   report.md   traces/<trace_id>.json
 //! ```
 
 use std::fs::{self, File};
@@ -37,11 +37,21 @@ impl RunDirectory {
         let time: String =
             rfc3339(started_unix_ns).chars().take(19).filter(|c| !matches!(c, '-' | ':')).collect();
         let id = &run_id.simple().to_string()[..8];
-        let path = parent.join(format!("{time}Z-{}-{id}", slug(title)));
+        Self::make(&parent.join(format!("{time}Z-{}-{id}", slug(title))))
+    }
+
+    /// Makes the directory of a run at this path, for its owner only.
+    ///
+    /// # Errors
+    /// What the system says; it must not be there yet.
+    pub fn make(path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
         let mut builder = fs::DirBuilder::new();
         owner_only(&mut builder);
-        builder.create(&path)?;
-        Ok(Self { path })
+        builder.create(path)?;
+        Ok(Self { path: path.to_path_buf() })
     }
 
     /// The directory of a run that is there already.
@@ -72,6 +82,12 @@ impl RunDirectory {
     #[must_use]
     pub fn report(&self) -> PathBuf {
         self.path.join("report.html")
+    }
+
+    /// The same in short, in Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> PathBuf {
+        self.path.join("report.md")
     }
 
     /// The file of a fetched trace.

@@ -1,7 +1,10 @@
 //! `results.json`: the results and, as the last key, every iteration, streamed from the log.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
+
+use uuid::Uuid;
 
 use crate::base::ids::IdSpace;
 use crate::measure::log::{Frame, LogReader};
@@ -14,7 +17,7 @@ use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_
 use super::model::Results;
 
 /// How many iterations a report draws at most; beyond it, an even sample and all that is special.
-const DRAWN_MAX: u64 = 89_000;
+const DRAWN_MAX: u64 = 100_000;
 const DRAWN_FAILED_MAX: usize = 10_000;
 
 /// The JSON Schema (draft-07) of `results.json`.
@@ -56,11 +59,12 @@ pub fn write(results: &Results, aggregate: &Aggregate, log: &Path, output: &mut 
     output.write_all(b"\n  ]\n}\n")
 }
 
-/// The iterations to draw: all, or an even sample with every failed (up to a bound) and slow one.
+/// The iterations to draw: all, or an even sample with every failed (up to a bound), slow and `kept` one, which are those
+/// that have a trace.
 ///
 /// # Errors
 /// What the system says.
-pub fn columns(aggregate: &Aggregate, log: &Path) -> io::Result<IterationColumns> {
+pub fn columns(aggregate: &Aggregate, log: &Path, kept: &HashSet<Uuid>) -> io::Result<IterationColumns> {
     let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
     let total = aggregate.total() - dropped;
     let stride = total.div_ceil(DRAWN_MAX).max(1);
@@ -76,7 +80,8 @@ pub fn columns(aggregate: &Aggregate, log: &Path) -> io::Result<IterationColumns
             || aggregate
                 .slowest
                 .iter()
-                .any(|slow| slow.workload == sample.workload && slow.number == sample.number);
+                .any(|slow| slow.workload == sample.workload && slow.number == sample.number)
+            || stride > 1 && kept.contains(&ids.base_id(sample.workload, sample.number));
         if index.is_multiple_of(stride) || special {
             failed += usize::from(sample.ended == Ended::Failed);
             columns.workload.push(sample.workload);

@@ -14,6 +14,8 @@ pub mod header;
 pub mod json;
 pub mod model;
 mod rally_sums;
+pub mod series;
+pub mod stored;
 pub mod trace;
 
 pub use columns::IterationColumns;

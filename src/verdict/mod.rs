@@ -4,8 +4,11 @@
 //! ([`threshold`]); none by the percentiles of a drawn sample. Without data nothing passes: a criterion without
 //! samples is INVALID. Nothing here prints or exits.
 
+pub mod compare;
 pub mod generator;
+pub mod history;
 pub mod live;
+pub mod paired;
 pub mod sla;
 #[cfg(test)]
 mod tests;

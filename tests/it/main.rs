@@ -3,11 +3,15 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
+mod ab;
 mod backend;
 mod bad_input;
 mod browser;
+mod browser_hostile;
+mod browser_report;
 mod canary;
 mod command_line;
+mod compare;
 mod demo;
 mod deployments;
 mod differential;
@@ -23,7 +27,12 @@ mod http_faults;
 mod load;
 mod metrics;
 mod mutations;
+mod observer;
+mod planted;
+mod planted_service;
 mod profiling;
+mod publish;
+mod real_causes;
 mod real_keystone;
 mod real_middleware;
 mod real_osprofiler;

@@ -251,6 +251,7 @@ fn the_example_with_every_key_misses_none() {
                     "demo",
                     "slow_percent",
                     "slow_query",
+                    "slowdown",
                     "token",
                     "iteration",
                     "runner",

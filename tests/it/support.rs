@@ -31,7 +31,7 @@ impl Bench {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
         command.current_dir(self.path()).args(arguments).env("NO_COLOR", "1").env_remove("OS_AUTH_URL");
-        command.env_remove("OSPROFILER_CONNECTION_STRING");
+        command.env_remove("OSPROFILER_CONNECTION_STRING").env_remove("GITHUB_STEP_SUMMARY");
         command
     }
 

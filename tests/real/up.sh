@@ -307,7 +307,8 @@ give() { printf 'export %s=%q\n' "$@"; }
 give OS_AUTH_URL "$keystone_url/v3" OS_USERNAME admin OS_PASSWORD "$password" OS_PROJECT_NAME admin \
   OS_USER_DOMAIN_NAME Default OS_PROJECT_DOMAIN_NAME Default \
   OSPROFILER_HMAC_KEY "${REAL_HMAC_KEY%%,*}" OSPROFILER_CONNECTION_STRING "$redis_url" \
-  BENCH_TEST_KEYSTONE_URL "$keystone_url" BENCH_TEST_REDIS_URL "$redis_url" BENCH_TEST_PYTHON "$python"
+  BENCH_TEST_KEYSTONE_URL "$keystone_url" BENCH_TEST_KEYSTONE_DB "$state/keystone.db" \
+  BENCH_TEST_REDIS_URL "$redis_url" BENCH_TEST_PYTHON "$python"
 if [[ $REAL_PLACEMENT == 1 ]]; then
   give BENCH_TEST_PLACEMENT_URL "http://127.0.0.1:$REAL_PLACEMENT_PORT"
 fi

@@ -15,6 +15,7 @@ use crate::osprofiler::record::Record;
 use crate::osprofiler::spans::jaeger::Listed;
 use crate::osprofiler::spans::{SpanError, jaeger, read, trace_id};
 
+pub(super) const WRITE_ELSEWHERE: &str = "Jaeger takes spans by OTLP; write to otlp://host:4318";
 const DEFAULT_PORT: u16 = 16_686;
 const JSON: &str = "application/json";
 /// Services that are asked for their traces.
@@ -186,8 +187,8 @@ fn keep_newest(traces: &mut HashMap<u128, TraceSummary>, limit: usize) {
 impl Driver for JaegerCollector {
     fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
         let target = self.http.target().to_owned();
-        let reason = "Jaeger takes spans by OTLP; write to otlp://host:4318";
-        Box::pin(std::future::ready(Err(DriverError::NotOffered { action: "write to", target, reason })))
+        let (action, reason) = ("write to", WRITE_ELSEWHERE);
+        Box::pin(std::future::ready(Err(DriverError::NotOffered { action, target, reason })))
     }
 
     fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {

@@ -342,6 +342,20 @@ impl Collector {
         }
     }
 
+    /// Whether this build can write traces to the kind of collector that a connection string names.
+    ///
+    /// # Errors
+    /// Says why not, and what to name instead.
+    pub fn writes(connection: &str) -> Result<(), DriverError> {
+        let reason = match connection.split_once("://") {
+            Some(("otlp" | "otlps", _)) => return Ok(()),
+            Some(("jaeger" | "jaeger+https", _)) => jaeger::WRITE_ELSEWHERE,
+            Some(("tempo" | "tempo+https", _)) => tempo::WRITE_ELSEWHERE,
+            _ => return Self::reads(connection),
+        };
+        Err(DriverError::NotOffered { action: "write to", target: redacted_url(connection), reason })
+    }
+
     /// Stores records. After an error, some of them may be stored.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::base::clock::RunClock;
 use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::spans::{Span, SpanError, json, protobuf, read, trace_id};
 
+pub(super) const WRITE_ELSEWHERE: &str = "Tempo takes spans by OTLP; write to otlp://host:4318";
 const DEFAULT_PORT: u16 = 3_200;
 /// Tempo compares the whole header with this.
 const PROTOBUF: &str = "application/protobuf";
@@ -95,8 +96,8 @@ fn decoded(
 impl Driver for TempoCollector {
     fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
         let target = self.http.target().to_owned();
-        let reason = "Tempo takes spans by OTLP; write to otlp://host:4318";
-        Box::pin(std::future::ready(Err(DriverError::NotOffered { action: "write to", target, reason })))
+        let (action, reason) = ("write to", WRITE_ELSEWHERE);
+        Box::pin(std::future::ready(Err(DriverError::NotOffered { action, target, reason })))
     }
 
     fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {

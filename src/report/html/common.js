@@ -29,7 +29,8 @@ const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+ /, "$1 ")
 
 async function unpack(id) {
   const packed = atob($(`#${id}`).textContent.trim());
-  const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
+  const bytes = new Uint8Array(packed.length);
+  for (let n = 0; n < packed.length; n++) bytes[n] = packed.charCodeAt(n);
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 

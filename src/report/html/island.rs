@@ -12,11 +12,15 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
+use super::refs::{self, Shown, Traces};
 use super::text;
+use crate::analysis::mean_tree::own_shares;
+use crate::report::words::point_name;
 use crate::results::IterationColumns;
-use crate::results::model::{Bucket, Distribution, Percentile, Results, TraceState};
-use crate::results::trace::{StoredPoint, StoredTrace};
+use crate::results::model::{Bucket, ComparedNode, Distribution, Percentile, Results, Series, TraceState};
+use crate::results::trace::StoredPoint;
 
 /// So many points of one trace are embedded in a run's report; a page with more rows is slow and nobody
 /// reads it.
@@ -30,7 +34,19 @@ const INFO_BYTES_MAX: usize = 16 * 1024;
 #[derive(Serialize)]
 struct Island<'a> {
     total: u64,
+    profiled: bool,
+    deployment: &'a str,
+    traces: TracesData<'a>,
     workloads: Vec<WorkloadData<'a>>,
+}
+
+/// Which traces can be seen, and how.
+#[derive(Serialize)]
+struct TracesData<'a> {
+    mode: &'static str,
+    before: &'a str,
+    /// With their states.
+    ids: Vec<(Uuid, TraceState)>,
 }
 
 #[derive(Serialize)]
@@ -41,6 +57,18 @@ struct WorkloadData<'a> {
     total: u64,
     response: Shape<'a>,
     service: Shape<'a>,
+    series: Option<&'a Series>,
+    tree: Vec<NodeData<'a>>,
+}
+
+/// A node of the mean tree.
+#[derive(Serialize)]
+struct NodeData<'a> {
+    short: String,
+    #[serde(flatten)]
+    node: &'a ComparedNode,
+    /// What no child of it explains, as a share of the whole difference.
+    own: f64,
 }
 
 #[derive(Serialize)]
@@ -88,7 +116,11 @@ struct PointData<'a> {
 }
 
 /// The distributions of all workloads as JSON.
-pub(super) fn charts(results: &Results, iterations: &IterationColumns) -> io::Result<String> {
+pub(super) fn charts(
+    results: &Results,
+    iterations: &IterationColumns,
+    traces: Traces<'_>,
+) -> io::Result<String> {
     let workloads = results.workloads.iter().map(|workload| WorkloadData {
         name: &workload.name,
         start_s: workload.start_s,
@@ -96,11 +128,37 @@ pub(super) fn charts(results: &Results, iterations: &IterationColumns) -> io::Re
         total: workload.iterations.total,
         response: (&workload.response_time).into(),
         service: (&workload.service_time).into(),
+        series: workload.series.as_ref(),
+        tree: workload.comparison.as_ref().map(|comparison| tree(&comparison.tree)).unwrap_or_default(),
     });
-    let island = Island { total: iterations.total, workloads: workloads.collect() };
+    let (mode, before) = match traces.shown {
+        Shown::Text => ("text", ""),
+        Shown::Embed => ("embed", ""),
+        Shown::Pages(before) => ("pages", before.as_str()),
+    };
+    let island = Island {
+        total: iterations.total,
+        profiled: results.profiling.enabled,
+        deployment: &results.deployment.file,
+        traces: TracesData {
+            mode,
+            before,
+            ids: refs::shown(traces.stored).map(|trace| (trace.trace_id, trace.state)).collect(),
+        },
+        workloads: workloads.collect(),
+    };
     let mut json = Vec::new();
     write_json(&island, &mut json)?;
     String::from_utf8(json).map_err(io::Error::other)
+}
+
+fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {
+    let own = own_shares(nodes);
+    nodes
+        .iter()
+        .zip(own)
+        .map(|(node, own)| NodeData { short: point_name(&node.name, &node.detail), node, own })
+        .collect()
 }
 
 /// The iterations: starts in µs (f64), durations in ms (f32), workloads (u16), outcomes (u8) and ids
@@ -117,10 +175,10 @@ pub(super) fn iterations(columns: &IterationColumns) -> io::Result<String> {
     Ok(STANDARD.encode(gzip.finish()?))
 }
 
-/// The traces, each cut to its [`POINTS_MAX`] longest points.
-pub(super) fn traces(traces: &[StoredTrace]) -> io::Result<String> {
-    let traces = traces
-        .iter()
+/// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
+pub(super) fn traces(traces: Traces<'_>) -> io::Result<String> {
+    let embedded = if *traces.shown == Shown::Embed { traces.stored } else { &[] };
+    let traces = refs::shown(embedded)
         .map(|trace| trace_data(trace.trace_id.to_string(), trace.state, &trace.points, POINTS_MAX));
     packed(&traces.collect::<Vec<_>>())
 }

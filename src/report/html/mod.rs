@@ -7,14 +7,18 @@
 //!
 //! Nothing here may compute a statistic: it draws what the results hold.
 
+mod calls;
+mod causes;
+mod criteria;
 mod island;
+mod refs;
 mod text;
 pub mod trace;
 mod view;
 mod workloads;
 
 #[cfg(test)]
-mod sample;
+pub(super) mod sample;
 #[cfg(test)]
 mod tests;
 
@@ -27,34 +31,42 @@ use sha2::{Digest, Sha256};
 
 use crate::results::IterationColumns;
 use crate::results::model::Results;
-use crate::results::trace::StoredTrace;
+
+pub use refs::{Shown, Traces, relative_url, shown};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
 const COMMON: &str = include_str!("common.js");
 const WATERFALL: &str = include_str!("waterfall.js");
-const SCRIPT: &str = include_str!("app.js");
+/// The script of a run's report, in the order in which its parts build on each other.
+const SCRIPT: [(&str, &str); 6] = [
+    ("charts.js", include_str!("charts.js")),
+    ("glance.js", include_str!("glance.js")),
+    ("viewer.js", include_str!("viewer.js")),
+    ("flame.js", include_str!("flame.js")),
+    ("scatter.js", include_str!("scatter.js")),
+    ("app.js", include_str!("app.js")),
+];
 
 /// Writes the report of a run.
 ///
-/// `iterations` is what the timeline draws, at most about 100,000; `traces` are embedded with their
-/// waterfalls, usually those of the slowest iterations.
+/// `iterations` is what the timeline draws, at most about 100,000; `traces` are shown as they say.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn render(
     results: &Results,
     iterations: &IterationColumns,
-    traces: &[StoredTrace],
+    traces: Traces<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let script = script(SCRIPT);
+    let script = script(&SCRIPT.map(|(_, part)| part).join("\n"));
     let safe = Value::from_safe_string;
     let values = context! {
         policy => safe(content_policy(&script)),
         style => safe(STYLE.to_owned()),
         script => safe(script),
-        charts => safe(island::charts(results, iterations)?),
+        charts => safe(island::charts(results, iterations, traces)?),
         iterations => safe(island::iterations(iterations)?),
         traces => safe(island::traces(traces)?),
         page => view::page(results, iterations, traces),

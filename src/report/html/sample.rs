@@ -6,14 +6,15 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::base::ids::{IdSpace, mix};
+use crate::osprofiler::record::Record;
 use crate::results::IterationColumns;
 use crate::results::model::*;
 use crate::results::trace::{StoredPoint, StoredTrace};
 
-pub(super) struct Sample {
-    pub(super) results: Results,
-    pub(super) iterations: IterationColumns,
-    pub(super) traces: Vec<StoredTrace>,
+pub(in crate::report) struct Sample {
+    pub(in crate::report) results: Results,
+    pub(in crate::report) iterations: IterationColumns,
+    pub(in crate::report) traces: Vec<StoredTrace>,
 }
 
 /// Numbers from a seed.
@@ -36,7 +37,7 @@ impl Random {
 const NAMES: [&str; 2] = ["list-users", "create-server"];
 
 /// A run of two workloads with so many iterations in all.
-pub(super) fn sample(iterations: usize) -> Sample {
+pub(in crate::report) fn sample(iterations: usize) -> Sample {
     let mut random = Random(7);
     let ids = IdSpace::from_seed(Uuid::from_u128(42));
     let mut columns = IterationColumns { total: iterations as u64, ..IterationColumns::default() };
@@ -122,8 +123,9 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
         ("delete", "DELETE {{ keystone }}/v3/users/{{ id }}", 0.1),
     ];
     Workload {
-        comparison: None,
-        observer_effect: None,
+        comparison: (index == 0).then(|| comparison(trace_ids[0])),
+        observer_effect: Some(effect()),
+        series: Some(series()),
         name: NAMES[usize::from(index)].to_owned(),
         runner: runner[usize::from(index)].as_object().cloned().unwrap_or_default(),
         start_s: 0.0,
@@ -147,6 +149,108 @@ fn workload(columns: &IterationColumns, index: u16) -> Workload {
                 &trace_ids,
             ),
             error("timeout", Some("authenticate"), "no answer within 5.00 s", failed / 3, &trace_ids[..2]),
+        ],
+    }
+}
+
+fn series() -> Series {
+    let wave = |n: i32| 40.0 + 20.0 * (f64::from(n) / 5.0).sin();
+    Series {
+        start_s: 0.0,
+        step_s: 1.0,
+        completed: (0..60).map(|n| 260 + n % 7).collect(),
+        failed: (0..60).map(|n| u64::from(n % 9 == 0)).collect(),
+        p50_ms: (0..60).map(wave).collect(),
+        p99_ms: (0..60).map(|n| 4.0 * wave(n)).collect(),
+    }
+}
+
+fn effect() -> ObserverEffect {
+    let at = |percentile, profiled_ms: f64, low_ms, high_ms| EffectAt {
+        percentile,
+        profiled_ms,
+        control_ms: 38.0,
+        difference_ms: profiled_ms - 38.0,
+        low_ms,
+        high_ms,
+    };
+    ObserverEffect {
+        control_percent: 10.0,
+        profiled: 14_400,
+        control: 1_600,
+        percentiles: vec![at(50.0, 39.1, 0.7, 1.5), at(99.0, 38.5, -4.0, 5.0)],
+    }
+}
+
+fn comparison(worst: Uuid) -> Comparison {
+    let kind = |detail: &str, share: f64, guilty: bool| ComparedKind {
+        service: "keystone/public".to_owned(),
+        name: "db".to_owned(),
+        detail: detail.to_owned(),
+        parent: "wsgi GET /v3/users".to_owned(),
+        outside: false,
+        delta_ms: 812.0 * share,
+        share,
+        share_low: share - 0.13,
+        share_high: share + 0.09,
+        slow_calls: 40.0,
+        typical_calls: 2.0,
+        more_calls_ms: 780.0 * share,
+        slower_calls_ms: 32.0 * share,
+        effect: 0.9,
+        exceeding: 0.93,
+        guilty,
+        worst_trace_id: Some(worst),
+        contrasts: vec![Contrast {
+            attribute: "host".to_owned(),
+            value: "controller-1".to_owned(),
+            slow_share: 0.91,
+            typical_share: 0.33,
+        }],
+    };
+    let node = |depth, service: &str, name: &str, detail: &str, slow_ms, typical_ms, calls| ComparedNode {
+        depth,
+        service: service.to_owned(),
+        name: name.to_owned(),
+        detail: detail.to_owned(),
+        slow_ms,
+        typical_ms,
+        slow_self_ms: if depth == 3 { slow_ms } else { 10.0 },
+        typical_self_ms: if depth == 3 { typical_ms } else { 5.0 },
+        slow_calls: calls,
+        typical_calls: 1.0,
+    };
+    let kinds = [
+        ("SELECT role.id FROM assignment WHERE actor_id = ?", 0.71, true),
+        ("SELECT id FROM user", 0.2, false),
+        ("SELECT 1", 0.004, false),
+    ];
+    Comparison {
+        slow_percent: 1,
+        slow: 160,
+        typical: 160,
+        left_out: 4,
+        slow_ms: 900.0,
+        typical_ms: 88.0,
+        no_finding: None,
+        kinds: kinds.map(|(detail, share, guilty)| kind(detail, share, guilty)).into(),
+        clocks_moved: 1,
+        clocks_inconsistent: 0,
+        tree: vec![
+            node(0, "bench", "iteration", "list-users", 900.0, 88.0, 1.0),
+            node(1, "bench", "action", "list", 880.0, 80.0, 1.0),
+            node(2, "keystone/public", "wsgi", "GET /v3/users", 870.0, 75.0, 1.0),
+            node(
+                3,
+                "keystone/public",
+                "db",
+                "SELECT role.id FROM assignment WHERE actor_id = ?",
+                600.0,
+                20.0,
+                40.0,
+            ),
+            node(3, "keystone/public", "db", "SELECT id FROM user", 190.0, 30.0, 2.0),
+            node(3, "keystone/public", "redis", "", 10.0, 15.0, 1.0),
         ],
     }
 }
@@ -182,6 +286,7 @@ fn action(name: &str, request: &str, share: f64, rows: &[(f64, Uuid)], counts: C
         bytes_received: counts.ok * 5_120,
         connections_opened: 16,
         http2: 0,
+        series: Some(series()),
     }
 }
 
@@ -270,12 +375,29 @@ pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
             stop_info: json!({}),
         }
     });
+    let points: Vec<StoredPoint> = all.collect();
     StoredTrace {
         trace_id: slow.iteration.trace_id,
         state: slow.trace,
-        records: Vec::new(),
-        points: all.collect(),
+        records: points.iter().flat_map(records).collect(),
+        points,
     }
+}
+
+/// A point's start and, if it has one, its stop; the tree is flat.
+fn records(point: &StoredPoint) -> Vec<Record> {
+    let record = |suffix: &str, us: i64| Record {
+        name: format!("{}{suffix}", point.name),
+        base_id: point.parent_id.clone(),
+        trace_id: point.trace_id.clone(),
+        parent_id: point.parent_id.clone(),
+        timestamp: format!("2025-11-20T12:00:{:02}.{:06}", us / 1_000_000, us % 1_000_000),
+        info: point.info.as_object().cloned().unwrap_or_default(),
+        project: Some(point.project.clone()),
+        service: Some(point.service.clone()),
+    };
+    let stop = point.duration_us.map(|us| record("-stop", point.start_us + us as i64));
+    std::iter::once(record("-start", point.start_us)).chain(stop).collect()
 }
 
 fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
@@ -288,9 +410,16 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
                 observed: observed.to_owned(),
                 outcome,
                 severity: Severity::Fail,
-                reason: None,
-                measured: None,
-                aborted: false,
+                reason: (outcome == Outcome::Invalid)
+                    .then(|| "no request of this action completed".to_owned()),
+                measured: (outcome == Outcome::Fail).then(|| Measured {
+                    unit: "ms".to_owned(),
+                    limit: 200.0,
+                    value: 287.0,
+                    low: Some(261.0),
+                    high: Some(320.0),
+                }),
+                aborted: outcome == Outcome::Fail,
                 samples: 16_000,
                 trace_ids,
             }
@@ -352,7 +481,13 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
 }
 
 fn environment() -> Environment {
-    Environment { bench_version: "0.1.0".to_owned(), os: "linux x86_64".to_owned(), cpus: 8, workers: 4 }
+    Environment {
+        bench_version: "0.1.0".to_owned(),
+        os: "linux x86_64".to_owned(),
+        host: "ci".to_owned(),
+        cpus: 8,
+        workers: 4,
+    }
 }
 
 fn run() -> Run {
@@ -368,6 +503,7 @@ fn run() -> Run {
 
 fn deployment() -> DeploymentInfo {
     DeploymentInfo {
+        demo: None,
         name: "staging".to_owned(),
         file: "deployments/staging.yaml".to_owned(),
         targets: BTreeMap::from([(
@@ -390,6 +526,8 @@ fn profiling() -> Profiling {
             (TraceState::Absent, 1),
         ]),
         collector_error: None,
+        fetch_s: Some(1.2),
+        published: 0,
     }
 }
 

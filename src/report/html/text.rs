@@ -50,6 +50,19 @@ pub(super) fn rate(per_s: f64) -> String {
     format!("{per_s:.decimals$}")
 }
 
+/// A plain number in about three digits.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 999.5 => {
+            let sign = if value < 0.0 { "-" } else { "" };
+            format!("{sign}{}", count(size.round() as u64))
+        }
+        size if size >= 99.95 || value.fract() == 0.0 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
 /// Bytes in decimal units.
 pub(super) fn bytes(number: u64) -> String {
     let mut value = number as f64;

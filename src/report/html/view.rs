@@ -2,19 +2,20 @@
 //!
 //! Strings here are plain text; the template escapes them. No statistic may be computed here.
 
-use std::collections::HashSet;
-
 use serde::Serialize;
-use uuid::Uuid;
 
+use super::calls::{self, CallsView};
+use super::causes::{self, PieceView, SentenceView};
+use super::criteria::{self, CriterionView};
+use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
+use crate::analysis::culprit::OUTSIDE;
 use crate::report::words;
 use crate::results::IterationColumns;
 use crate::results::model::{
-    Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, SlowIteration, TraceState,
+    Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState,
 };
-use crate::results::trace::StoredTrace;
 
 /// Everything on the page but the islands.
 #[derive(Serialize)]
@@ -26,7 +27,9 @@ pub(super) struct Page {
     started_at: String,
     banners: Vec<Banner>,
     profiling: String,
-    findings: Vec<String>,
+    sentences: Vec<SentenceView>,
+    findings: Vec<Vec<PieceView>>,
+    tiles: Vec<Tile>,
     notes: Vec<String>,
     criteria: Vec<CriterionView>,
     slowest: Vec<SlowView>,
@@ -34,6 +37,10 @@ pub(super) struct Page {
     sample: String,
     has_iterations: bool,
     workloads: Vec<WorkloadView>,
+    calls: Option<CallsView>,
+    /// How traces are shown: `text`, `embed` or `pages`.
+    mode: &'static str,
+    seen: usize,
     facts: Vec<FactGroup>,
 }
 
@@ -51,20 +58,18 @@ struct Banner {
     text: String,
 }
 
+/// A number on the first screen.
 #[derive(Serialize)]
-struct CriterionView {
-    workload: String,
-    criterion: String,
-    condition: String,
-    observed: String,
-    outcome: Badge,
-    samples: String,
-    trace_ids: Vec<Uuid>,
+struct Tile {
+    name: &'static str,
+    value: String,
+    aside: String,
+    class: &'static str,
 }
 
 #[derive(Serialize)]
 struct SlowView {
-    trace_id: Uuid,
+    id: TraceRef,
     workload: String,
     number: String,
     response: String,
@@ -75,7 +80,6 @@ struct SlowView {
     error: Option<String>,
     actions: Vec<ActionView>,
     trace: &'static str,
-    embedded: bool,
     culprit: Option<CulpritView>,
 }
 
@@ -103,8 +107,8 @@ struct FactGroup {
 }
 
 /// The page of a run.
-pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &[StoredTrace]) -> Page {
-    let embedded: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
+pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Traces<'_>) -> Page {
+    let refs = Refs::new(traces);
     Page {
         title: results.scenario.title.clone(),
         verdict: match results.verdict.outcome {
@@ -119,19 +123,33 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: &[S
         started_at: results.run.started_at.clone(),
         banners: banners(results),
         profiling: profiling(results),
-        findings: words::sentences(results),
+        sentences: causes::sentences(results, &refs),
+        findings: results
+            .findings
+            .iter()
+            .take(3)
+            .map(|one| causes::pieces(words::finding_pieces(one)))
+            .collect(),
+        tiles: tiles(results),
         notes: results.notes.clone(),
-        criteria: results.verdict.criteria.iter().map(criterion).collect(),
-        slowest: results.slowest.iter().map(|slow| slow_view(results, slow, &embedded)).collect(),
+        criteria: results.verdict.criteria.iter().map(|one| criteria::view(one, &refs)).collect(),
+        slowest: results.slowest.iter().map(|slow| slow_view(results, slow, &refs)).collect(),
         several_workloads: results.workloads.len() > 1,
         sample: sample(iterations),
         has_iterations: !iterations.is_empty(),
-        workloads: results.workloads.iter().map(workloads::view).collect(),
+        workloads: results.workloads.iter().map(|one| workloads::view(one, &refs)).collect(),
+        calls: calls::view(traces.stored),
+        mode: match traces.shown {
+            Shown::Text => "text",
+            Shown::Embed => "embed",
+            Shown::Pages(_) => "pages",
+        },
+        seen: super::refs::shown(traces.stored).count(),
         facts: facts(results),
     }
 }
 
-fn verdict_badge(outcome: Outcome) -> Badge {
+pub(super) fn verdict_badge(outcome: Outcome) -> Badge {
     let (word, class) = match outcome {
         Outcome::Pass => ("PASS", "good"),
         Outcome::Fail => ("FAIL", "bad"),
@@ -142,19 +160,75 @@ fn verdict_badge(outcome: Outcome) -> Badge {
     Badge { word, class }
 }
 
+/// How many criteria did not hold or could not be told. Those that only warn do not count.
 fn verdict_reason(criteria: &[Criterion]) -> String {
-    let of = |outcome| criteria.iter().filter(|criterion| criterion.outcome == outcome).count();
-    match (criteria.len(), of(Outcome::Fail), of(Outcome::Invalid)) {
-        (0, _, _) => "The scenario asks for no criterion.".to_owned(),
-        (1, 0, 0) => "The criterion holds.".to_owned(),
-        (all, 0, 0) => format!("All {all} criteria hold."),
-        (all, 0, unjudged) => format!("{unjudged} of {all} criteria could not be judged."),
-        (1, 1, 0) => "The criterion does not hold.".to_owned(),
-        (all, broken, 0) => format!("{broken} of {all} criteria do not hold."),
-        (all, broken, unjudged) => {
-            format!("{broken} of {all} criteria do not hold, {unjudged} could not be judged.")
+    let judged: Vec<&Criterion> =
+        criteria.iter().filter(|criterion| criterion.severity == Severity::Fail).collect();
+    let of = |outcome| judged.iter().filter(|criterion| criterion.outcome == outcome).count();
+    let broken = criteria.iter().filter(|one| one.outcome == Outcome::Fail && one.severity == Severity::Warn);
+    let warned = match broken.count() {
+        0 => String::new(),
+        1 => " One warning.".to_owned(),
+        several => format!(" {several} warnings."),
+    };
+    let all = judged.len();
+    let mut parts = Vec::new();
+    for (count, one, more) in [
+        (of(Outcome::Fail), "does not hold", "do not hold"),
+        (of(Outcome::Invalid), "could not be judged", "could not be judged"),
+        (of(Outcome::Inconclusive), "is inconclusive", "are inconclusive"),
+    ] {
+        if count > 0 {
+            parts.push((count, if count == 1 { one } else { more }));
         }
     }
+    let reason = match (all, parts.as_slice()) {
+        (0, _) => "The scenario asks for no criterion.".to_owned(),
+        (1, []) => "The criterion holds.".to_owned(),
+        (all, []) => format!("All {all} criteria hold."),
+        (1, [(_, what), ..]) => format!("The criterion {what}."),
+        (all, [(count, what), rest @ ..]) => {
+            let rest = rest.iter().map(|(count, what)| format!(", {count} {what}"));
+            format!("{count} of {all} criteria {what}{}.", rest.collect::<String>())
+        }
+    };
+    reason + &warned
+}
+
+/// The numbers of the first screen.
+fn tiles(results: &Results) -> Vec<Tile> {
+    let sum = |of: fn(&crate::results::model::Counts) -> u64| -> u64 {
+        results.workloads.iter().map(|workload| of(&workload.iterations)).sum()
+    };
+    let (total, failed, dropped) = (sum(|c| c.total), sum(|c| c.failed), sum(|c| c.dropped));
+    let tile = |name, value: String, aside: String, class| Tile { name, value, aside, class };
+    #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+    let share = |part: u64| text::percent(part as f64 / total.max(1) as f64);
+    let lasted = format!("in {}", text::duration(results.run.duration_s * 1e3));
+    let failures = if failed > 0 { "bad" } else { "" };
+    let most_ms = results.workloads.iter().map(|workload| workload.response_time.max_ms).fold(0.0, f64::max);
+    let mut tiles = vec![tile("Iterations", text::count(total), lasted, "")];
+    if let [only] = results.workloads.as_slice() {
+        tiles.push(tile("Rate", format!("{}/s", text::rate(only.rate_per_s)), "completed".to_owned(), ""));
+    }
+    tiles.push(tile("Failed", text::count(failed), share(failed), failures));
+    if dropped > 0 {
+        tiles.push(tile("Dropped", text::count(dropped), share(dropped), "bad"));
+    }
+    if let [only] = results.workloads.as_slice() {
+        for (name, percentile) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
+            tiles.push(tile(name, value_at(&only.response_time, percentile), String::new(), ""));
+        }
+    }
+    tiles.push(tile("Longest", text::duration(most_ms), String::new(), ""));
+    let traces: u64 = [TraceState::Complete, TraceState::Partial]
+        .iter()
+        .filter_map(|state| results.profiling.fetched.get(state))
+        .sum();
+    if results.workloads.len() > 1 {
+        tiles.push(tile("Traces kept", text::count(traces), String::new(), ""));
+    }
+    tiles
 }
 
 fn summary(results: &Results) -> String {
@@ -268,24 +342,12 @@ fn trace_word(state: TraceState) -> &'static str {
     }
 }
 
-fn criterion(criterion: &Criterion) -> CriterionView {
-    CriterionView {
-        workload: criterion.workload.clone(),
-        criterion: criterion.criterion.clone(),
-        condition: criterion.condition.clone(),
-        observed: criterion.observed.clone(),
-        outcome: verdict_badge(criterion.outcome),
-        samples: text::count(criterion.samples),
-        trace_ids: criterion.trace_ids.clone(),
-    }
-}
-
-fn slow_view(results: &Results, slow: &SlowIteration, embedded: &HashSet<Uuid>) -> SlowView {
+fn slow_view(results: &Results, slow: &SlowIteration, refs: &Refs) -> SlowView {
     let iteration = &slow.iteration;
     let workload = results.workloads.get(usize::from(iteration.workload));
     let waited_ms = slow.response_ms - iteration.duration_ms;
     SlowView {
-        trace_id: iteration.trace_id,
+        id: refs.of(iteration.trace_id),
         workload: workload.map_or_else(|| format!("#{}", iteration.workload), |known| known.name.clone()),
         number: text::count(iteration.number),
         response: text::duration(slow.response_ms),
@@ -302,7 +364,6 @@ fn slow_view(results: &Results, slow: &SlowIteration, embedded: &HashSet<Uuid>) 
         error: iteration.error.clone(),
         actions: slow.actions.iter().map(action).collect(),
         trace: trace_word(slow.trace),
-        embedded: embedded.contains(&iteration.trace_id),
         culprit: slow.culprit.as_ref().map(culprit),
     }
 }
@@ -324,7 +385,11 @@ fn culprit(culprit: &Culprit) -> CulpritView {
         (service, host) => format!("in {service} on {host}"),
     };
     CulpritView {
-        name: culprit.name.clone(),
+        name: if culprit.name == OUTSIDE {
+            format!("{} {}", culprit.name, culprit.detail)
+        } else {
+            words::point_name(&culprit.name, &culprit.detail)
+        },
         detail: culprit.detail.clone(),
         place,
         times: [

@@ -4,14 +4,18 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
+use super::causes::{self, ComparisonView, EffectView};
+use super::refs::{Refs, TraceRef};
 use super::text;
 use crate::report::words;
-use crate::results::model::{Action, Counts, Distribution, ErrorClass, Phases, Workload};
+use crate::results::model::{Action, Counts, Distribution, ErrorClass, Phases, Series, Workload};
 
 /// The width of a bar of phases, in units of its drawing.
 const PHASES_WIDTH: f64 = 200.0;
+/// The size of a chart in a table's row.
+const SPARK_WIDTH: f64 = 120.0;
+const SPARK_HEIGHT: f64 = 24.0;
 
 #[derive(Serialize)]
 pub(super) struct WorkloadView {
@@ -32,6 +36,8 @@ pub(super) struct WorkloadView {
     distributions: Vec<DistributionView>,
     actions: Vec<ActionView>,
     errors: Vec<ErrorView>,
+    comparison: Option<ComparisonView>,
+    effect: Option<EffectView>,
 }
 
 #[derive(Serialize)]
@@ -73,6 +79,16 @@ struct ActionView {
     statuses: Vec<(u16, String, &'static str)>,
     connections: String,
     bytes: String,
+    spark: Option<Spark>,
+}
+
+/// An action over time, in a small chart.
+#[derive(Serialize)]
+struct Spark {
+    p50: String,
+    p99: String,
+    failed: String,
+    described: String,
 }
 
 /// One phase's part of a stacked bar.
@@ -90,7 +106,9 @@ struct ErrorView {
     action: String,
     message: String,
     count: String,
-    trace_ids: Vec<Uuid>,
+    /// As long as its share of all faults.
+    width: String,
+    traces: Vec<TraceRef>,
 }
 
 /// The value at a percentile in words; a dash when the results do not hold it.
@@ -119,7 +137,7 @@ pub(super) fn settings(runner: &Map<String, Value>) -> String {
 }
 
 /// One workload's section.
-pub(super) fn view(workload: &Workload) -> WorkloadView {
+pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
     let (response, service) = (&workload.response_time, &workload.service_time);
     let widest_ms = workload.actions.iter().map(|action| sum_ms(&action.phases)).fold(0.0, f64::max);
     let percentiles = response.percentiles.iter().filter(|known| known.percentile < 100.0);
@@ -150,11 +168,13 @@ pub(super) fn view(workload: &Workload) -> WorkloadView {
             distribution("Start lag", &workload.start_lag, response),
         ],
         actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
-        errors: workload.errors.iter().map(error).collect(),
+        errors: errors(&workload.errors, refs),
+        comparison: causes::comparison(workload, refs),
+        effect: workload.observer_effect.as_ref().map(causes::effect),
     }
 }
 
-fn longest(distribution: &Distribution) -> String {
+pub(super) fn longest(distribution: &Distribution) -> String {
     if distribution.count == 0 { "–".to_owned() } else { text::duration(distribution.max_ms) }
 }
 
@@ -249,6 +269,7 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
             .collect(),
         connections: text::count(action.connections_opened),
         bytes: text::bytes(action.bytes_received),
+        spark: action.series.as_ref().and_then(spark),
     }
 }
 
@@ -256,12 +277,53 @@ fn status_class(code: u16) -> &'static str {
     if code < 400 { "plain" } else { "bad" }
 }
 
-fn error(error: &ErrorClass) -> ErrorView {
-    ErrorView {
+/// `None` where there is no course to see.
+fn spark(series: &Series) -> Option<Spark> {
+    let intervals = series.completed.len();
+    let most_ms = series.p99_ms.iter().copied().fold(0.0, f64::max);
+    if intervals < 4 || most_ms <= 0.0 {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "places on a chart")]
+    let x = |place: usize| place as f64 / (intervals - 1) as f64 * SPARK_WIDTH;
+    let y = |ms: f64| SPARK_HEIGHT - 1.0 - ms / most_ms * (SPARK_HEIGHT - 3.0);
+    let line = |values: &[f64]| {
+        let mut path = String::new();
+        let mut pen = "M";
+        for (place, ms) in values.iter().enumerate() {
+            // Nothing ended there: a gap, not a zero.
+            if *ms <= 0.0 {
+                pen = "M";
+                continue;
+            }
+            path.push_str(&format!("{pen}{:.1} {:.1}", x(place), y(*ms)));
+            pen = "L";
+        }
+        path
+    };
+    let failed = series.failed.iter().enumerate().filter(|(_, failed)| **failed > 0);
+    let failed = failed.map(|(place, _)| format!("M{:.1} {}v-3", x(place), SPARK_HEIGHT)).collect();
+    Some(Spark {
+        p50: line(&series.p50_ms),
+        p99: line(&series.p99_ms),
+        failed,
+        described: format!(
+            "p50 and p99 over time; the highest p99 of an interval is {}",
+            text::duration(most_ms)
+        ),
+    })
+}
+
+fn errors(errors: &[ErrorClass], refs: &Refs) -> Vec<ErrorView> {
+    let most = errors.iter().map(|error| error.count).max().unwrap_or(0).max(1);
+    let view = |error: &ErrorClass| ErrorView {
         class: error.class.clone(),
         action: error.action.clone().unwrap_or_else(|| "–".to_owned()),
         message: error.message.clone(),
         count: text::count(error.count),
-        trace_ids: error.trace_ids.clone(),
-    }
+        #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
+        width: format!("{:.1}", error.count as f64 / most as f64 * 60.0),
+        traces: refs.all(&error.trace_ids),
+    };
+    errors.iter().map(view).collect()
 }

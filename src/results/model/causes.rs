@@ -68,6 +68,12 @@ pub struct ComparedNode {
     pub slow_ms: f64,
     /// The same in a typical one.
     pub typical_ms: f64,
+    /// The mean of what no child of theirs covers, in a slow iteration.
+    #[serde(default)]
+    pub slow_self_ms: f64,
+    /// The same in a typical one.
+    #[serde(default)]
+    pub typical_self_ms: f64,
     /// The mean number of them in a slow iteration.
     pub slow_calls: f64,
     /// The same in a typical one.

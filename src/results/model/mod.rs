@@ -122,6 +122,9 @@ pub struct DeploymentInfo {
     pub tls_verified: bool,
     /// `none`, `basic`, `bearer` or `keystone`.
     pub auth: String,
+    /// The embedded demo's settings, when it was the deployment: its address is another in each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demo: Option<String>,
 }
 
 /// Whether iterations were traced.
@@ -137,6 +140,12 @@ pub struct Profiling {
     pub fetched: BTreeMap<TraceState, u64>,
     /// The collector's last error.
     pub collector_error: Option<String>,
+    /// How long fetching took, in seconds; absent when nothing was fetched, or the results were made again.
+    #[serde(default)]
+    pub fetch_s: Option<f64>,
+    /// Records of the client's own points that the collector took (`--publish`).
+    #[serde(default)]
+    pub published: u64,
 }
 
 /// The machine that made the load.
@@ -146,6 +155,9 @@ pub struct Environment {
     pub bench_version: String,
     /// Operating system and architecture.
     pub os: String,
+    /// Its name; empty where the system does not say, and in runs of earlier builds.
+    #[serde(default)]
+    pub host: String,
     /// Processors that the harness could use.
     pub cpus: u32,
     /// Threads that made the load.
@@ -187,6 +199,9 @@ pub struct Workload {
     /// Its slow iterations against typical ones; absent when too little was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+    /// How it went over time, by response times; absent when nothing completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
     /// What profiling cost; absent without unprofiled iterations to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer_effect: Option<ObserverEffect>,
@@ -233,6 +248,26 @@ pub struct Action {
     /// Requests that went over HTTP/2.
     #[serde(default)]
     pub http2: u64,
+    /// How it went over time, by service times; absent when no request completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
+}
+
+/// Iterations or requests over time, one entry of each list for each interval.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Series {
+    /// Offset of the first interval from the run's start, in seconds.
+    pub start_s: f64,
+    /// The length of an interval, in seconds.
+    pub step_s: f64,
+    /// How many ended in it, those that were cut off aside.
+    pub completed: Vec<u64>,
+    /// How many of these failed.
+    pub failed: Vec<u64>,
+    /// Their median, to about 2 %; 0 where none ended.
+    pub p50_ms: Vec<f64>,
+    /// Their 99th percentile, to about 2 %; 0 where none ended.
+    pub p99_ms: Vec<f64>,
 }
 
 /// The mean of each phase of a request, in milliseconds; 0 where a connection was reused.

@@ -1,0 +1,260 @@
+//! What the slow points of a kind have in common: a host, a parameter, any attribute that they report.
+//!
+//! For one kind of point, each value of each attribute is counted by the traces that hold it, on both sides. A value
+//! tells something when many slow traces have it and few typical ones: the difference of the two shares must be large
+//! beyond doubt (Newcombe's interval of a difference of proportions, from Wilson's). Values of too few traces, such as
+//! ids, fall out by that. Nothing here may name a cause: it says where the slow points are, not why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::osprofiler::report::{Point, TraceTree};
+
+/// Traces with the kind that each side needs.
+const TRACES_MIN: usize = 10;
+/// How much larger a value's share of slow traces must be, with 95 % confidence.
+const DIFFERENCE_MIN: f64 = 0.2;
+/// Values that are told of.
+const TOLD_MAX: usize = 3;
+/// How deep into a point's info attributes are looked for, and how many of a point.
+const DEPTH_MAX: usize = 3;
+const ATTRIBUTES_MAX: usize = 32;
+/// Longer values are texts, not attributes.
+const VALUE_CHARS_MAX: usize = 100;
+/// The two-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.96;
+
+/// A value that slow traces have more often.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Telling {
+    /// `host`, or the path of a key in the point's info, such as `db.params.user_id`.
+    pub attribute: String,
+    /// The value as text.
+    pub value: String,
+    /// The share of the kind's own time that points with it took in slow traces, 0 to 1.
+    pub slow_share: f64,
+    /// The same in typical traces.
+    pub typical_share: f64,
+}
+
+/// The points of one kind in one trace.
+pub type Points<'a> = Vec<&'a Point>;
+
+/// The points of a kind in a trace; `kinds` holds the kind of each of the tree's points.
+#[must_use]
+pub fn points_of<'a>(tree: &'a TraceTree, kinds: &[usize], kind: usize) -> Points<'a> {
+    tree.points.iter().zip(kinds).filter(|(_, of)| **of == kind).map(|(point, _)| point).collect()
+}
+
+/// What tells slow traces' points of one kind from typical ones', most telling first. Traces without such a point
+/// count on neither side.
+#[must_use]
+pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<Telling> {
+    let (slow, typical) = (Side::of(slow), Side::of(typical));
+    if slow.traces < TRACES_MIN || typical.traces < TRACES_MIN {
+        return Vec::new();
+    }
+    let mut telling: Vec<(f64, Telling)> = slow
+        .values
+        .iter()
+        .filter_map(|(key, seen)| {
+            let other = typical.values.get(key).copied().unwrap_or_default();
+            let least = least_difference((seen.traces, slow.traces), (other.traces, typical.traces));
+            let (attribute, value) = key.clone();
+            let told = Telling {
+                attribute,
+                value,
+                slow_share: share(seen.own_us, slow.own_us),
+                typical_share: share(other.own_us, typical.own_us),
+            };
+            // A value that comes along without taking time tells nothing.
+            (least >= DIFFERENCE_MIN && told.slow_share >= DIFFERENCE_MIN).then_some((least, told))
+        })
+        .collect();
+    telling.sort_by(|one, other| other.0.total_cmp(&one.0));
+    telling.truncate(TOLD_MAX);
+    telling.into_iter().map(|(_, told)| told).collect()
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    traces: usize,
+    own_us: u64,
+}
+
+#[derive(Default)]
+struct Side {
+    /// Traces that have a point of the kind.
+    traces: usize,
+    own_us: u64,
+    values: BTreeMap<(String, String), Seen>,
+}
+
+impl Side {
+    fn of(traces: &[Points<'_>]) -> Self {
+        let mut side = Self::default();
+        for points in traces.iter().filter(|points| !points.is_empty()) {
+            side.traces += 1;
+            let mut here = BTreeSet::new();
+            for point in points {
+                let own_us = point.self_us.unwrap_or(0);
+                side.own_us = side.own_us.saturating_add(own_us);
+                for key in attributes(point) {
+                    let seen = side.values.entry(key.clone()).or_default();
+                    seen.own_us = seen.own_us.saturating_add(own_us);
+                    seen.traces += usize::from(here.insert(key));
+                }
+            }
+        }
+        side
+    }
+}
+
+/// A point's host and the plain values of its info.
+fn attributes(point: &Point) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    if let Some(host) = &point.host {
+        found.push(("host".to_owned(), host.clone()));
+    }
+    for (key, value) in point.info.iter().chain(&point.stop_info) {
+        collect(key, value, 1, &mut found);
+    }
+    found
+}
+
+fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<(String, String)>) {
+    if found.len() >= ATTRIBUTES_MAX {
+        return;
+    }
+    let text = match value {
+        Value::Object(map) if depth < DEPTH_MAX => {
+            map.iter().for_each(|(key, value)| collect(&format!("{path}.{key}"), value, depth + 1, found));
+            return;
+        }
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        _ => return,
+    };
+    if text.chars().nth(VALUE_CHARS_MAX).is_none() {
+        found.push((path.to_owned(), text));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of microseconds")]
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// By how much the first proportion exceeds the second at least (Newcombe 1998, method 10).
+#[expect(clippy::cast_precision_loss, reason = "a few hundred traces")]
+fn least_difference((a, of_a): (usize, usize), (b, of_b): (usize, usize)) -> f64 {
+    let (one, other) = (a as f64 / of_a as f64, b as f64 / of_b as f64);
+    let (low, _) = wilson(one, of_a as f64);
+    let (_, high) = wilson(other, of_b as f64);
+    (one - other) - ((one - low).powi(2) + (high - other).powi(2)).sqrt()
+}
+
+/// Wilson's interval of a proportion `p` of `n`.
+fn wilson(p: f64, n: f64) -> (f64, f64) {
+    let centre = p + Z * Z / (2.0 * n);
+    let width = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let whole = 1.0 + Z * Z / n;
+    ((centre - width) / whole, (centre + width) / whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn point(host: &str, info: &Value, own_us: u64) -> Point {
+        Point {
+            depth: 0,
+            parent: None,
+            trace_id: String::new(),
+            parent_id: String::new(),
+            name: "db".into(),
+            service: None,
+            project: None,
+            host: Some(host.into()),
+            start_us: 0,
+            starts: true,
+            duration_us: Some(own_us),
+            self_us: Some(own_us),
+            error: None,
+            info: info.as_object().cloned().unwrap_or_default(),
+            stop_info: serde_json::Map::new(),
+        }
+    }
+
+    fn told(slow: &[(&str, Value, usize)], typical: &[(&str, Value, usize)]) -> Vec<(String, String, u32)> {
+        let points = |rows: &[(&str, Value, usize)], own_us| -> Vec<Point> {
+            let rows = rows.iter();
+            rows.flat_map(|(host, info, times)| vec![point(host, info, own_us); *times]).collect()
+        };
+        let (slow, typical) = (points(slow, 900), points(typical, 100));
+        let side = |points: &'static [Point]| points.iter().map(|one| vec![one]).collect::<Vec<_>>();
+        let told = contrast(&side(Vec::leak(slow)), &side(Vec::leak(typical)));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "percent")]
+        let percent = |share: f64| (share * 100.0).round() as u32;
+        told.into_iter().map(|one| (one.attribute, one.value, percent(one.slow_share))).collect()
+    }
+
+    #[test]
+    fn what_slow_points_share_and_typical_ones_do_not_is_told() {
+        let none = || json!({});
+        let bad = ("host".to_owned(), "b".to_owned(), 90);
+        let rows = [
+            (
+                "a bad host",
+                vec![("a", none(), 2), ("b", none(), 18)],
+                vec![("a", none(), 36), ("b", none(), 4)],
+                vec![bad],
+            ),
+            (
+                "the same hosts",
+                vec![("a", none(), 10), ("b", none(), 10)],
+                vec![("a", none(), 20), ("b", none(), 20)],
+                vec![],
+            ),
+            ("too few", vec![("b", none(), 9)], vec![("a", none(), 40)], vec![]),
+            ("none to compare with", vec![("b", none(), 20)], vec![], vec![]),
+            (
+                "a parameter",
+                vec![("a", json!({"db": {"params": {"user": 7}}}), 20)],
+                vec![
+                    ("a", json!({"db": {"params": {"user": 1}}}), 20),
+                    ("a", json!({"db": {"params": {"user": 2}}}), 20),
+                ],
+                vec![("db.params.user".to_owned(), "7".to_owned(), 100)],
+            ),
+            (
+                "ids of their own",
+                (0..20).map(|id| ("a", json!({"id": id}), 1)).collect(),
+                (20..60).map(|id| ("a", json!({"id": id}), 1)).collect(),
+                vec![],
+            ),
+        ];
+        for (what, slow, typical, expected) in rows {
+            assert_eq!(told(&slow, &typical), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_difference_of_proportions_has_newcombes_bound() {
+        // 56/70 against 48/80: Newcombe's own example gives 0.0524 to 0.3339.
+        assert!((least_difference((56, 70), (48, 80)) - 0.0524).abs() < 5e-4);
+        assert!(least_difference((0, 10), (0, 10)) < 0.0);
+        assert!(least_difference((10, 10), (0, 40)) > 0.5);
+    }
+
+    #[test]
+    fn texts_lists_and_depth_are_bounded() {
+        let deep = json!({"a": {"b": {"c": {"d": 1}}}, "text": "x".repeat(101), "list": [1], "yes": true, "nil": null});
+        let found = attributes(&point("h", &deep, 1));
+        assert_eq!(found, [("host".into(), "h".into()), ("yes".into(), "true".into())]);
+        let many: serde_json::Map<String, Value> = (0..1000).map(|n| (format!("k{n}"), n.into())).collect();
+        assert_eq!(attributes(&point("h", &Value::Object(many), 1)).len(), ATTRIBUTES_MAX);
+    }
+}

@@ -1,0 +1,272 @@
+//! What profiling itself costs: profiled iterations against the unprofiled ones beside them.
+//!
+//! Which iterations are left unprofiled is drawn at random, for each on its own. So whatever changes over a run (a cache
+//! that warms, a neighbour's load, a burst) falls on both sides alike, and how often either side is below a value has no
+//! more than the variance of a binomial, however iterations depend on each other (Neyman 1923: inference from the
+//! assignment, not from a model of the times). That is why bounds of order statistics hold here under drift, where they
+//! would not for two separate runs. Two sides' bounds become those of their difference by the method of variance
+//! estimates recovery (Zou and Donner 2008), which needs no symmetry.
+//!
+//! What it cannot see: an iteration that is profiled may also slow those that run at the same time. That part of the cost
+//! is on both sides. Nothing here may guess from too few samples.
+
+use statrs::function::beta::beta_reg;
+
+use crate::base::ids::ControlShare;
+use crate::results::aggregate::Sides;
+use crate::results::model::{EffectAt, ObserverEffect};
+
+/// Percentiles that are compared where both sides have enough.
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+/// How many iterations each side needs at least. Higher percentiles need more: as many as it takes for bounds of them to
+/// exist (about 370 for the 99th).
+pub const SAMPLES_MIN: usize = 50;
+/// What each of a side's two bounds misses at most.
+const TAIL: f64 = 0.025;
+const NS_PER_MS: f64 = 1e6;
+
+/// The cost of profiling; `None` in a run that left nothing unprofiled.
+#[must_use]
+pub fn effect(sides: &Sides, share: ControlShare) -> Option<ObserverEffect> {
+    if share.is_none() {
+        return None;
+    }
+    let profiled = sorted(&sides.profiled.kept_ns);
+    let control = sorted(&sides.control.kept_ns);
+    let at = |percentile| {
+        let (with, without) = (quantile(&profiled, percentile)?, quantile(&control, percentile)?);
+        Some(difference(percentile, with, without))
+    };
+    Some(ObserverEffect {
+        control_percent: share.percent(),
+        profiled: sides.profiled.seen,
+        control: sides.control.seen,
+        percentiles: PERCENTILES.into_iter().filter_map(at).collect(),
+    })
+}
+
+/// A quantile with its bounds.
+#[derive(Clone, Copy)]
+struct Quantile {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+fn sorted(times_ns: &[u64]) -> Vec<u64> {
+    let mut sorted = times_ns.to_vec();
+    sorted.sort_unstable();
+    sorted
+}
+
+/// The smallest value that this share does not exceed, between two order statistics; `None` where there are too few.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn quantile(sorted_ns: &[u64], percentile: f64) -> Option<Quantile> {
+    let (low, value, high) = ranks(sorted_ns.len(), percentile / 100.0)?;
+    let at = |rank: usize| sorted_ns.get(rank - 1).map(|ns| *ns as f64 / NS_PER_MS);
+    Some(Quantile { value: at(value)?, low: at(low)?, high: at(high)? })
+}
+
+/// The ranks, from 1, of a quantile and of its bounds among `count` samples: the number of samples below it is binomial,
+/// and each bound misses it with at most [`TAIL`].
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rank is between 1 and a count"
+)]
+fn ranks(count: usize, share: f64) -> Option<(usize, usize, usize)> {
+    if count < SAMPLES_MIN {
+        return None;
+    }
+    // The first rank from which on more than the tail is below; and the first that at most the tail reaches.
+    let low = first(count, |below| binomial_at_most(below, count, share) > TAIL);
+    let high = first(count, |below| 1.0 - binomial_at_most(below, count, share) <= TAIL) + 1;
+    if low == 0 || high > count {
+        return None;
+    }
+    let value = ((count as f64 * share).ceil() as usize).clamp(1, count);
+    Some((low, value, high))
+}
+
+/// The smallest number up to `most` for which a condition holds that holds for all larger ones too.
+fn first(most: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, most);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if holds(middle) {
+            to = middle;
+        } else {
+            from = middle + 1;
+        }
+    }
+    from
+}
+
+/// P(X ≤ `most`) of a binomial.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn binomial_at_most(most: usize, count: usize, share: f64) -> f64 {
+    if most >= count {
+        return 1.0;
+    }
+    beta_reg((count - most) as f64, most as f64 + 1.0, 1.0 - share)
+}
+
+fn difference(percentile: f64, with: Quantile, without: Quantile) -> EffectAt {
+    let difference_ms = with.value - without.value;
+    EffectAt {
+        percentile,
+        profiled_ms: with.value,
+        control_ms: without.value,
+        difference_ms,
+        low_ms: difference_ms - (with.value - with.low).hypot(without.high - without.value),
+        high_ms: difference_ms + (with.high - with.value).hypot(without.value - without.low),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ids::IdSpace;
+    use uuid::Uuid;
+
+    fn share(percent: f64) -> ControlShare {
+        ControlShare::from_percent(percent)
+    }
+
+    #[test]
+    fn the_binomial_is_exact() {
+        let exact = |most: usize, count: usize, p: f64| -> f64 {
+            let mut term_ln = count as f64 * (1.0 - p).ln();
+            let mut sum = term_ln.exp();
+            for k in 0..most {
+                term_ln += ((count - k) as f64 / (k + 1) as f64 * p / (1.0 - p)).ln();
+                sum += term_ln.exp();
+            }
+            sum
+        };
+        for count in [1, 2, 7, 50, 400] {
+            for p in [0.5, 0.9, 0.95] {
+                for most in 0..count {
+                    let (ours, theirs) = (binomial_at_most(most, count, p), exact(most, count, p));
+                    assert!((ours - theirs).abs() < 1e-9, "P(X <= {most}) of {count}, {p}: {ours} {theirs}");
+                }
+            }
+        }
+    }
+
+    /// The ranks that tables of nonparametric confidence intervals have (50 and 100 samples, the median), and how
+    /// many samples the bounds of each percentile need.
+    #[test]
+    fn ranks_are_those_of_the_tables() {
+        assert_eq!(ranks(50, 0.5), Some((18, 25, 33)));
+        assert_eq!(ranks(100, 0.5), Some((40, 50, 61)));
+        for (percentile, least) in [(0.5, 50), (0.9, 50), (0.95, 72), (0.99, 368)] {
+            assert_eq!(ranks(least - 1, percentile), None, "{percentile}");
+            assert!(ranks(least, percentile).is_some(), "{percentile}");
+        }
+        for count in [50, 51, 99, 1000, 100_000] {
+            let (low, value, high) = ranks(count, 0.5).unwrap();
+            assert!(1 <= low && low < value && value < high && high <= count);
+            assert!(binomial_at_most(low - 1, count, 0.5) <= TAIL, "{count}");
+            assert!(1.0 - binomial_at_most(high - 1, count, 0.5) <= TAIL, "{count}");
+        }
+    }
+
+    /// What the service would take without profiling: the level drifts, bursts last, and tails are long.
+    fn times_ns(random: &mut fastrand::Rng, count: usize, drift: f64) -> Vec<u64> {
+        let mut burst = 0.0;
+        (0..count)
+            .map(|index| {
+                burst = if random.f64() < 0.01 { 20.0 * random.f64() } else { burst * 0.95 };
+                let level = 10.0 + drift * (index as f64 / count as f64);
+                let tail = -2.0 * (1.0 - random.f64()).ln();
+                ((level + burst + tail) * NS_PER_MS) as u64
+            })
+            .collect()
+    }
+
+    /// The cost of one iteration's profiling: more for some than for others.
+    fn profiled_ns(ns: u64, index: usize) -> u64 {
+        ns + 500_000 + (index as u64 * 7919) % 300_000 + ns / 50
+    }
+
+    /// The bounds hold what profiling really costs in 95 of 100 runs, with drift and bursts too. What it really costs is
+    /// known here: both times of every iteration are.
+    #[test]
+    fn bounds_hold_the_known_cost() {
+        const RUNS: usize = 300;
+        for (drift, percent, count) in
+            [(0.0, 10.0, 2_000), (30.0, 10.0, 2_000), (30.0, 50.0, 2_000), (10.0, 10.0, 6_000)]
+        {
+            let mut random = fastrand::Rng::with_seed(7);
+            let mut held = [0; PERCENTILES.len()];
+            let mut said = [0; PERCENTILES.len()];
+            for run in 0..RUNS {
+                let without = times_ns(&mut random, count, drift);
+                let with: Vec<u64> = (0..).zip(&without).map(|(index, ns)| profiled_ns(*ns, index)).collect();
+                let ids = IdSpace::from_seed(Uuid::from_u128(run as u128));
+                let mut sides = Sides::default();
+                for index in 0..count {
+                    let (side, time) = match ids.is_control(0, index as u64, share(percent)) {
+                        true => (&mut sides.control, without[index]),
+                        false => (&mut sides.profiled, with[index]),
+                    };
+                    side.kept_ns.push(time);
+                    side.seen += 1;
+                }
+                let (with, without) = (sorted(&with), sorted(&without));
+                for seen in effect(&sides, share(percent)).unwrap().percentiles {
+                    let place = PERCENTILES.iter().position(|known| *known == seen.percentile).unwrap();
+                    let rank = (count as f64 * seen.percentile / 100.0).ceil() as usize - 1;
+                    let truth_ms = (with[rank] as f64 - without[rank] as f64) / NS_PER_MS;
+                    said[place] += 1;
+                    held[place] += usize::from((seen.low_ms..=seen.high_ms).contains(&truth_ms));
+                }
+            }
+            for (place, percentile) in PERCENTILES.iter().enumerate().filter(|(place, _)| said[*place] > 50) {
+                let coverage = held[place] as f64 / said[place] as f64;
+                // Three standard deviations below 95 in 100.
+                assert!(coverage >= 0.915, "drift {drift}, {percent} %, p{percentile}: {coverage}");
+            }
+        }
+    }
+
+    /// Where profiling costs nothing, a cost is claimed in at most one run of twenty.
+    #[test]
+    fn no_cost_is_claimed_where_there_is_none() {
+        const RUNS: usize = 300;
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut claimed = [0; PERCENTILES.len()];
+        for run in 0..RUNS {
+            let ids = IdSpace::from_seed(Uuid::from_u128(run as u128));
+            let mut sides = Sides::default();
+            for (number, ns) in (0..).zip(times_ns(&mut random, 4_000, 20.0)) {
+                let side = match ids.is_control(0, number, share(20.0)) {
+                    true => &mut sides.control,
+                    false => &mut sides.profiled,
+                };
+                side.kept_ns.push(ns);
+                side.seen += 1;
+            }
+            for (claimed, seen) in claimed.iter_mut().zip(effect(&sides, share(20.0)).unwrap().percentiles) {
+                *claimed += usize::from(seen.low_ms > 0.0 || seen.high_ms < 0.0);
+            }
+        }
+        assert!(claimed.iter().all(|claimed| *claimed <= RUNS / 11), "{claimed:?}");
+    }
+
+    #[test]
+    fn too_few_samples_say_nothing() {
+        let mut sides = Sides::default();
+        assert_eq!(effect(&sides, ControlShare::NONE), None);
+        sides.profiled.kept_ns = vec![1_000_000; 1_000];
+        sides.control.kept_ns = vec![1_000_000; SAMPLES_MIN - 1];
+        assert!(effect(&sides, share(10.0)).unwrap().percentiles.is_empty());
+        sides.control.kept_ns = vec![1_000_000; 100];
+        let seen = effect(&sides, share(10.0)).unwrap();
+        let percentiles: Vec<f64> = seen.percentiles.iter().map(|at| at.percentile).collect();
+        assert_eq!(percentiles, [50.0, 90.0, 95.0]);
+        assert!(seen.percentiles.iter().all(|at| (at.low_ms, at.high_ms) == (0.0, 0.0)), "ties only");
+    }
+}

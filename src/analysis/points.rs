@@ -1,0 +1,230 @@
+//! What each kind of trace point took and how often it was called, trace by trace: to compare two sets of traces.
+//!
+//! A kind that a trace lacks counts as 0 there. Traces that were fetched are of slow and of typical iterations, so
+//! figures of one choice may only be compared with the same choice elsewhere. Nothing is read or printed here.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::base::statistics::paired::{Estimate, mean_and_sd, student_upper};
+use crate::osprofiler::report::TraceTree;
+
+use super::statement;
+
+/// How likely each bound of a difference is wrong.
+const ALPHA: f64 = 0.025;
+/// How many kinds are kept a side.
+const KINDS_MAX: usize = 50;
+
+/// A kind of trace point.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// The project and service that reported it; `bench` for the client's own points.
+    pub service: String,
+    /// Its name and what it did, without literals and ids.
+    pub name: String,
+}
+
+/// Self time and calls of every kind, one figure a trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Points {
+    traces: usize,
+    kinds: BTreeMap<Kind, Vec<(usize, f64, f64)>>,
+}
+
+/// The means of one kind over traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Means {
+    /// Time of its own in a trace, in milliseconds.
+    pub self_ms: f64,
+    /// Calls in a trace.
+    pub calls: f64,
+}
+
+/// Two sets of traces, for one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The kind.
+    pub kind: Kind,
+    /// In the one set.
+    pub base: Means,
+    /// In the other.
+    pub new: Means,
+    /// How much more time of its own it has in the other, in milliseconds: at least, and at most, each but for a
+    /// chance of 2.5 % (Welch); absent with fewer than two traces.
+    pub bounds_ms: Option<(f64, f64)>,
+}
+
+impl Points {
+    /// Adds a trace.
+    pub fn add(&mut self, tree: &TraceTree) {
+        let mut sums: BTreeMap<Kind, (f64, f64)> = BTreeMap::new();
+        for point in &tree.points {
+            let kind = Kind { service: point.reporter(), name: statement::name_and_kind(point) };
+            let sum = sums.entry(kind).or_default();
+            #[expect(clippy::cast_precision_loss, reason = "microseconds of a trace")]
+            let self_ms = point.self_us.unwrap_or(0) as f64 / 1e3;
+            *sum = (sum.0 + self_ms, sum.1 + 1.0);
+        }
+        for (kind, (self_ms, calls)) in sums {
+            self.kinds.entry(kind).or_default().push((self.traces, self_ms, calls));
+        }
+        self.traces += 1;
+    }
+
+    /// How many traces there are.
+    #[must_use]
+    pub fn traces(&self) -> usize {
+        self.traces
+    }
+
+    /// The kinds that occur.
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.keys()
+    }
+
+    /// The means of a kind; 0 where it does not occur.
+    #[must_use]
+    pub fn means(&self, kind: &Kind) -> Means {
+        #[expect(clippy::cast_precision_loss, reason = "a few traces")]
+        let traces = self.traces.max(1) as f64;
+        let found = self.kinds.get(kind).into_iter().flatten();
+        let sums = found.fold((0.0, 0.0), |sums, (_, self_ms, calls)| (sums.0 + self_ms, sums.1 + calls));
+        Means { self_ms: sums.0 / traces, calls: sums.1 / traces }
+    }
+
+    /// A kind's own time in each trace.
+    fn self_ms(&self, kind: &Kind) -> Vec<f64> {
+        let mut values = vec![0.0; self.traces];
+        for (trace, self_ms, _) in self.kinds.get(kind).into_iter().flatten() {
+            values[*trace] = *self_ms;
+        }
+        values
+    }
+
+    /// Every kind of both, largest difference first.
+    #[must_use]
+    pub fn against(&self, base: &Self) -> Vec<Difference> {
+        let mut kinds: Vec<&Kind> = base.kinds().chain(self.kinds()).collect();
+        kinds.sort();
+        kinds.dedup();
+        let mut all: Vec<Difference> = kinds
+            .into_iter()
+            .map(|kind| Difference {
+                kind: kind.clone(),
+                base: base.means(kind),
+                new: self.means(kind),
+                bounds_ms: welch(&base.self_ms(kind), &self.self_ms(kind)),
+            })
+            .collect();
+        let size = |one: &Difference| (one.new.self_ms - one.base.self_ms).abs();
+        all.sort_by(|one, other| size(other).total_cmp(&size(one)));
+        all
+    }
+}
+
+/// A kind of trace point on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointRow {
+    /// True for traces of the slow iterations, false for those of typical ones.
+    pub slow: bool,
+    /// Who reported it.
+    pub service: String,
+    /// Its name and what it did.
+    pub name: String,
+    /// Time of its own in a trace of A, on the mean.
+    pub a_self_ms: f64,
+    /// See `a_self_ms`.
+    pub b_self_ms: f64,
+    /// Its calls in a trace of A, on the mean.
+    pub a_calls: f64,
+    /// See `a_calls`.
+    pub b_calls: f64,
+    /// B's own time less A's, the mean of the pairs.
+    pub difference_ms: f64,
+    /// The difference is at least this, but for a chance of 2.5 %.
+    pub low_ms: f64,
+    /// The difference is at most this, but for a chance of 2.5 %.
+    pub high_ms: f64,
+}
+
+/// Traces of a pair: of A and of B, each typical and slow.
+#[derive(Clone, Debug, Default)]
+pub struct PairTraces {
+    /// A's.
+    pub a: [Points; 2],
+    /// B's.
+    pub b: [Points; 2],
+}
+
+/// Kinds of points over pairs, largest difference first.
+#[must_use]
+pub fn over_pairs(pairs: &[PairTraces]) -> Vec<PointRow> {
+    let mut all = Vec::new();
+    for slow in [false, true] {
+        let of = |pair: &PairTraces| (pair.a[usize::from(slow)].clone(), pair.b[usize::from(slow)].clone());
+        let pairs: Vec<(Points, Points)> =
+            pairs.iter().map(of).filter(|(a, b)| a.traces() > 0 && b.traces() > 0).collect();
+        let mut kinds: Vec<Kind> =
+            pairs.iter().flat_map(|(a, b)| a.kinds().chain(b.kinds())).cloned().collect();
+        kinds.sort();
+        kinds.dedup();
+        let mut rows: Vec<PointRow> = kinds.iter().filter_map(|kind| row(kind, slow, &pairs)).collect();
+        rows.sort_by(|one, other| other.difference_ms.abs().total_cmp(&one.difference_ms.abs()));
+        rows.truncate(KINDS_MAX);
+        all.extend(rows);
+    }
+    all
+}
+
+fn row(kind: &Kind, slow: bool, pairs: &[(Points, Points)]) -> Option<PointRow> {
+    let means: Vec<_> = pairs.iter().map(|(a, b)| (a.means(kind), b.means(kind))).collect();
+    let differences: Vec<f64> = means.iter().map(|(a, b)| b.self_ms - a.self_ms).collect();
+    let estimate = Estimate::of(&differences, 0.0)?;
+    #[expect(clippy::cast_precision_loss, reason = "a few pairs")]
+    let count = means.len() as f64;
+    let mean = |value: fn(&(Means, Means)) -> f64| means.iter().map(value).sum::<f64>() / count;
+    let reach = estimate.reach(ALPHA);
+    Some(PointRow {
+        slow,
+        service: kind.service.clone(),
+        name: kind.name.clone(),
+        a_self_ms: mean(|pair| pair.0.self_ms),
+        b_self_ms: mean(|pair| pair.1.self_ms),
+        a_calls: mean(|pair| pair.0.calls),
+        b_calls: mean(|pair| pair.1.calls),
+        difference_ms: estimate.mean,
+        low_ms: estimate.mean - reach,
+        high_ms: estimate.mean + reach,
+    })
+}
+
+/// 95 % bounds of the difference of two means (Welch 1947, with Satterthwaite's degrees of freedom).
+#[expect(clippy::cast_precision_loss, reason = "a few traces")]
+fn welch(base: &[f64], new: &[f64]) -> Option<(f64, f64)> {
+    let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(base)?, mean_and_sd(new)?);
+    let (n_a, n_b) = (base.len() as f64, new.len() as f64);
+    let (a, b) = (sd_a * sd_a / n_a, sd_b * sd_b / n_b);
+    let difference = mean_b - mean_a;
+    if a + b <= 0.0 {
+        return Some((difference, difference));
+    }
+    let df = (a + b).powi(2) / (a * a / (n_a - 1.0) + b * b / (n_b - 1.0));
+    let reach = student_upper(ALPHA, df) * (a + b).sqrt();
+    Some((difference - reach, difference + reach))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn welch_is_that_of_scipy() {
+        // scipy.stats.ttest_ind([2, 4, 6, 8, 11], [1, 2, 3, 4], equal_var=False).confidence_interval()
+        let (low, high) = welch(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0, 11.0]).unwrap();
+        assert!((low + 0.576_876_7).abs() < 1e-6 && (high - 7.976_876_7).abs() < 1e-6, "{low} {high}");
+        assert_eq!(welch(&[1.0], &[2.0, 3.0]), None);
+        assert_eq!(welch(&[1.0, 1.0], &[2.0, 2.0]), Some((1.0, 1.0)));
+    }
+}

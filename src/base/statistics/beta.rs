@@ -1,0 +1,55 @@
+//! The regularised incomplete beta function, also where its parameters count millions of samples.
+//!
+//! `statrs` ends its continued fraction after a fixed number of terms, which costs the fourth digit at a million
+//! samples: as many are needed as the square root of the larger parameter. The fraction is DLMF 8.17.22, summed up
+//! by Lentz's method.
+
+use statrs::function::gamma::ln_gamma;
+
+/// Smaller terms change nothing.
+const PRECISION: f64 = 1e-15;
+/// Stands for a denominator of zero.
+const TINY: f64 = 1e-300;
+
+/// I_x(a, b); NaN outside of a, b > 0 and 0 ≤ x ≤ 1.
+#[must_use]
+pub fn beta_reg(a: f64, b: f64, x: f64) -> f64 {
+    let valid = a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite() && (0.0..=1.0).contains(&x);
+    if !valid {
+        return f64::NAN;
+    }
+    if x == 0.0 || x == 1.0 {
+        return x;
+    }
+    let front = (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp();
+    // The fraction converges quickly on one side of the mean only.
+    if x <= (a + 1.0) / (a + b + 2.0) {
+        front * fraction(a, b, x) / a
+    } else {
+        1.0 - front * fraction(b, a, 1.0 - x) / b
+    }
+}
+
+fn fraction(a: f64, b: f64, x: f64) -> f64 {
+    let not_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
+    let terms_max = 1_000.0 + 40.0 * a.max(b).sqrt();
+    let mut d = 1.0 / not_zero(1.0 - (a + b) * x / (a + 1.0));
+    let (mut c, mut value) = (1.0, d);
+    let mut m = 1.0;
+    while m <= terms_max {
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let mut step = 1.0;
+        for term in [even, odd] {
+            d = 1.0 / not_zero(1.0 + term * d);
+            c = not_zero(1.0 + term / c);
+            step = c * d;
+            value *= step;
+        }
+        if (step - 1.0).abs() < PRECISION {
+            break;
+        }
+        m += 1.0;
+    }
+    value
+}

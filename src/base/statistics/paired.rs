@@ -1,0 +1,282 @@
+//! Paired differences: Student's bounds of their mean, Wilcoxon's signed-rank test, a bound for one more value.
+
+use statrs::function::erf::erfc;
+
+use super::beta::beta_reg;
+
+/// Up to so many differences, Wilcoxon's distribution is counted out; beyond, it is close to normal.
+pub const EXACT_MAX: usize = 60;
+
+/// The mean of differences and how exactly it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// How many differences.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub sd: f64,
+}
+
+impl Estimate {
+    /// The mean of at least two finite numbers. `resolution` is what the measurement itself may be off: the deviation
+    /// is never taken for less, so that equal readings do not look like certainty.
+    #[must_use]
+    pub fn of(values: &[f64], resolution: f64) -> Option<Self> {
+        let (mean, sd) = mean_and_sd(values)?;
+        Some(Self { count: values.len(), mean, sd: sd.max(resolution) })
+    }
+
+    /// The mean's standard error.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.sd / as_f64(self.count).sqrt()
+    }
+
+    /// How far the bounds lie from the mean that each fail with probability `alpha`.
+    #[must_use]
+    pub fn reach(&self, alpha: f64) -> f64 {
+        student_upper(alpha, as_f64(self.count) - 1.0) * self.error()
+    }
+
+    /// The mean that is `chance` likely to have its lower bound above `limit`, with the deviation seen.
+    #[must_use]
+    pub fn detectable(&self, limit: f64, alpha: f64, chance: f64) -> f64 {
+        let df = as_f64(self.count) - 1.0;
+        limit + (student_upper(alpha, df) + student_upper(1.0 - chance, df)) * self.error()
+    }
+}
+
+/// Mean and standard deviation of at least two finite numbers.
+#[must_use]
+pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
+    if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let n = as_f64(values.len());
+    let mean = values.iter().sum::<f64>() / n;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    let sd = (squares / (n - 1.0)).sqrt();
+    (mean.is_finite() && sd.is_finite()).then_some((mean, sd))
+}
+
+/// The value that one more of the same kind exceeds with probability `alpha`: mean + t·s·√(1 + 1/n).
+#[must_use]
+pub fn prediction_upper(values: &[f64], alpha: f64) -> Option<f64> {
+    let (mean, sd) = mean_and_sd(values)?;
+    let n = as_f64(values.len());
+    Some(mean + student_upper(alpha, n - 1.0) * sd * (1.0 + 1.0 / n).sqrt())
+}
+
+/// The value that Student's t with `df` degrees of freedom exceeds with probability `alpha`; NaN when there is none.
+#[must_use]
+pub fn student_upper(alpha: f64, df: f64) -> f64 {
+    let valid = alpha > 0.0 && alpha < 1.0 && df > 0.0 && df.is_finite();
+    if !valid {
+        return f64::NAN;
+    }
+    if alpha > 0.5 {
+        return -student_upper(1.0 - alpha, df);
+    }
+    let mut high = 1.0;
+    while student_tail(high, df) > alpha && high < 1e300 {
+        high *= 2.0;
+    }
+    let mut low = 0.0;
+    // Halved until no number lies between the two.
+    for _ in 0..2_000 {
+        let middle = f64::midpoint(low, high);
+        if middle <= low || middle >= high {
+            break;
+        }
+        if student_tail(middle, df) > alpha {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+/// P(T > t) for t ≥ 0: half the incomplete beta function (Abramowitz and Stegun 26.7.1).
+fn student_tail(t: f64, df: f64) -> f64 {
+    0.5 * beta_reg(df / 2.0, 0.5, df / (df + t * t))
+}
+
+/// Wilcoxon's signed-rank test of differences that are not zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SignedRank {
+    /// How many differences are not zero.
+    pub count: usize,
+    /// The sum of the ranks of the positive ones; ties share their mean rank.
+    pub rank_sum: f64,
+    /// How likely a sum at least as large is if neither sign is favoured.
+    pub p_greater: f64,
+    /// How likely a sum at least as small is.
+    pub p_less: f64,
+}
+
+/// The test; `None` without a difference, or with one that is no number. Counted out also where ranks are tied, up
+/// to [`EXACT_MAX`] differences, and by the normal distribution with its variance corrected for ties beyond.
+#[must_use]
+pub fn signed_rank(differences: &[f64]) -> Option<SignedRank> {
+    if differences.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let mut ordered: Vec<f64> = differences.iter().copied().filter(|value| *value != 0.0).collect();
+    ordered.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+    let count = ordered.len();
+    if count == 0 {
+        return None;
+    }
+    // Twice the ranks, so that shared ones are whole.
+    let (mut doubled, mut tie_term) = (Vec::with_capacity(count), 0.0);
+    while doubled.len() < count {
+        let first = doubled.len();
+        let tied = ordered[first..].iter().take_while(|value| value.abs() == ordered[first].abs()).count();
+        doubled.extend(std::iter::repeat_n(2 * first + tied + 1, tied));
+        let tied = as_f64(tied);
+        tie_term += tied * (tied * tied - 1.0);
+    }
+    let positive: usize =
+        doubled.iter().zip(&ordered).filter(|(_, value)| **value > 0.0).map(|(rank, _)| rank).sum();
+    let rank_sum = as_f64(positive) / 2.0;
+    let (p_greater, p_less) = if count <= EXACT_MAX {
+        counted(&doubled, positive)
+    } else {
+        let n = as_f64(count);
+        let variance = n * (n + 1.0) * (2.0 * n + 1.0) / 24.0 - tie_term / 48.0;
+        let z = (rank_sum - n * (n + 1.0) / 4.0) / variance.sqrt();
+        (normal_upper(z), normal_upper(-z))
+    };
+    Some(SignedRank { count, rank_sum, p_greater, p_less })
+}
+
+/// The probabilities of a sum of at least and at most `sum`, where each rank is in it or not.
+fn counted(ranks: &[usize], sum: usize) -> (f64, f64) {
+    let total: usize = ranks.iter().sum();
+    let mut chances = vec![0.0; total + 1];
+    chances[0] = 1.0;
+    let mut largest = 0;
+    for &rank in ranks {
+        largest += rank;
+        for at in (0..=largest).rev() {
+            let with = if at >= rank { chances[at - rank] } else { 0.0 };
+            chances[at] = 0.5 * (chances[at] + with);
+        }
+    }
+    (chances[sum..].iter().sum::<f64>().min(1.0), chances[..=sum].iter().sum::<f64>().min(1.0))
+}
+
+fn normal_upper(z: f64) -> f64 {
+    0.5 * erfc(z / std::f64::consts::SQRT_2)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of pairs and ranks")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::statistics::order::{binomial_cdf, order_bounds};
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    /// Made by tests/vectors/statistics/make.py with SciPy.
+    fn vectors() -> Value {
+        serde_json::from_str(include_str!("../../../tests/vectors/statistics/paired.json")).unwrap()
+    }
+
+    fn close(ours: f64, theirs: f64, tolerance: f64) -> bool {
+        // Far in the tail SciPy itself has no more digits than a difference from 1 leaves.
+        (ours - theirs).abs() <= tolerance * theirs.abs() + 1e-14
+    }
+
+    fn numbers(row: &Value) -> Vec<f64> {
+        row.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+    }
+
+    #[test]
+    fn student_quantiles_are_those_of_scipy() {
+        let vectors = vectors();
+        let rows = vectors["student"].as_array().unwrap();
+        assert!(rows.len() >= 1_000);
+        for row in rows {
+            let row = numbers(row);
+            let ours = student_upper(row[0], row[1]);
+            assert!(close(ours, row[2], 1e-9), "alpha {}, df {}: {ours}, SciPy {}", row[0], row[1], row[2]);
+        }
+        // The two of the design: 10 and 20 pairs at 0.005.
+        assert!((student_upper(0.005, 9.0) - 3.250).abs() < 0.0005);
+        assert!((student_upper(0.005, 19.0) - 2.861).abs() < 0.0005);
+    }
+
+    #[test]
+    fn signed_ranks_are_those_of_scipy() {
+        let vectors = vectors();
+        let rows = vectors["signed_rank"].as_array().unwrap();
+        assert!(rows.len() >= 1_500);
+        for row in rows {
+            let differences: Vec<f64> = numbers(&row[0]);
+            let ours = signed_rank(&differences).unwrap();
+            let (sum, greater, less) =
+                (row[1].as_f64().unwrap(), row[2].as_f64().unwrap(), row[3].as_f64().unwrap());
+            assert_eq!(ours.rank_sum, sum, "{differences:?}");
+            assert!(close(ours.p_greater, greater, 1e-8), "{differences:?}: {ours:?}, SciPy {greater}");
+            assert!(close(ours.p_less, less, 1e-8), "{differences:?}: {ours:?}, SciPy {less}");
+        }
+    }
+
+    #[test]
+    fn binomials_and_bounds_are_those_of_scipy() {
+        let vectors = vectors();
+        for row in vectors["binomial"].as_array().unwrap() {
+            let row = numbers(row);
+            let ours = binomial_cdf(row[0], row[1], row[2]);
+            // Far in the tail only the order of magnitude matters.
+            assert!((ours - row[3]).abs() <= 1e-7 * row[3].max(1e-3), "{row:?}: {ours}");
+        }
+        for row in vectors["order"].as_array().unwrap() {
+            let bounds =
+                order_bounds(row[0].as_f64().unwrap(), row[1].as_f64().unwrap(), row[2].as_f64().unwrap());
+            let n = row[0].as_f64().unwrap();
+            let rank = |share: Option<f64>| share.map(|share| (share * n).round());
+            assert_eq!((rank(bounds.low), rank(bounds.high)), (row[3].as_f64(), row[4].as_f64()), "{row}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_data_gives_no_answer() {
+        for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[f64::INFINITY, 1.0], &[f64::MAX, f64::MAX]] {
+            assert_eq!(Estimate::of(values, 0.0), None, "{values:?}");
+            assert_eq!(prediction_upper(values, 0.01), None);
+        }
+        for values in [&[][..], &[0.0, -0.0], &[f64::NAN, 1.0]] {
+            assert_eq!(signed_rank(values), None, "{values:?}");
+        }
+        assert_eq!(signed_rank(&[1.0]).unwrap().p_greater, 0.5);
+        assert!(student_upper(0.005, 0.0).is_nan() && student_upper(f64::NAN, 5.0).is_nan());
+        assert_eq!(order_bounds(0.0, 0.5, 0.05), order_bounds(f64::NAN, 0.5, 0.05));
+        assert_eq!(Estimate::of(&[0.5, 0.5], 0.001).unwrap().sd, 0.001, "equal readings are no certainty");
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_are_survived(values in proptest::collection::vec(any::<f64>(), 0..80), n: f64, q: f64, alpha: f64) {
+            let _ = (Estimate::of(&values, 0.0), prediction_upper(&values, alpha), order_bounds(n.min(1e9), q, alpha));
+            if let Some(test) = signed_rank(&values) {
+                prop_assert!((0.0..=1.0).contains(&test.p_greater) && (0.0..=1.0).contains(&test.p_less));
+            }
+        }
+
+        #[test]
+        fn signs_mirror(values in proptest::collection::vec(-5.0_f64..5.0, 1..40)) {
+            let mirrored: Vec<f64> = values.iter().map(|value| -value).collect();
+            if let (Some(one), Some(other)) = (signed_rank(&values), signed_rank(&mirrored)) {
+                prop_assert!((one.p_greater - other.p_less).abs() < 1e-12);
+            }
+        }
+    }
+}

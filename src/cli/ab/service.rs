@@ -1,0 +1,184 @@
+//! A build that a command starts for a round: started, waited for, ended with all that it started itself.
+//!
+//! It runs in a process group of its own, which is ended at the end of the round. Beside it a shell waits for this
+//! process: should bench be killed, it ends the group, so that nothing stays behind.
+
+use std::fs::File;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::base::secret::redacted_url;
+use crate::client::plain::PlainClient;
+use crate::client::url::Origin;
+
+/// How long a build may take until it answers.
+const START_MAX: Duration = Duration::from_secs(120);
+/// How long it may take to end before it is ended by force.
+const END_MAX: Duration = Duration::from_secs(10);
+const POLL_EVERY: Duration = Duration::from_millis(50);
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How much of its output is shown when it does not start, in bytes.
+const OUTPUT_SHOWN: usize = 2_000;
+/// Waits until its input ends with the process that holds the other end, then ends the group that is its argument.
+const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; kill -TERM -- -$0; sleep 5; kill -KILL -- -$0";
+
+/// How to tell that a build answers.
+pub(super) enum Ready {
+    /// This URL is answered, with anything but a server's fault.
+    Url(String, PlainClient),
+    /// A connection can be made.
+    Port(Origin),
+}
+
+impl Ready {
+    fn answers(&self, runtime: &tokio::runtime::Runtime) -> bool {
+        match self {
+            Self::Url(url, client) => {
+                let answer = runtime.block_on(client.get(url));
+                answer.is_ok_and(|answer| answer.status < 500)
+            }
+            Self::Port(origin) => {
+                let addresses = (origin.host.as_str(), origin.port).to_socket_addrs();
+                addresses.into_iter().flatten().any(|to| TcpStream::connect_timeout(&to, CONNECT_MAX).is_ok())
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Ready {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Url(url, _) => formatter.write_str(&redacted_url(url)),
+            Self::Port(origin) => formatter.write_str(&origin.authority),
+        }
+    }
+}
+
+/// A build that runs.
+pub(super) struct Service {
+    child: Child,
+    watchdog: Option<Child>,
+    log: PathBuf,
+}
+
+impl Service {
+    /// Starts a command; what it prints goes to a file.
+    #[cfg(unix)]
+    pub(super) fn start(command: &str, log: &Path) -> io::Result<Self> {
+        use std::os::unix::process::CommandExt as _;
+        let output = File::options().create(true).append(true).open(log)?;
+        let child = Command::new("sh")
+            .args(["-c", command])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()?;
+        let mut service = Self { child, watchdog: None, log: log.to_path_buf() };
+        let group = service.child.id().to_string();
+        // In a group of its own: a Ctrl-C at the terminal must not end it before its time.
+        let watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG, &group])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        service.watchdog = Some(watchdog);
+        Ok(service)
+    }
+
+    /// Not on this system.
+    #[cfg(not(unix))]
+    pub(super) fn start(_: &str, _: &Path) -> io::Result<Self> {
+        Err(io::Error::other("--base-cmd and --new-cmd need a system with process groups"))
+    }
+
+    /// Waits until it answers; says why it does not.
+    pub(super) fn wait(
+        &mut self,
+        ready: &Ready,
+        runtime: &tokio::runtime::Runtime,
+        interrupted: &AtomicBool,
+    ) -> Result<(), String> {
+        let started = Instant::now();
+        while !ready.answers(runtime) {
+            if interrupted.load(Ordering::Acquire) {
+                return Err("interrupted".to_owned());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the command ended ({status}) before {ready} answered{}", self.output()));
+            }
+            if started.elapsed() > START_MAX {
+                let waited = START_MAX.as_secs();
+                return Err(format!(
+                    "{ready} did not answer within {waited} s of the command's start{}",
+                    self.output()
+                ));
+            }
+            std::thread::sleep(POLL_EVERY);
+        }
+        Ok(())
+    }
+
+    /// The end of what it printed.
+    fn output(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(OUTPUT_SHOWN)..]).into_owned();
+        let lines: Vec<String> =
+            text.lines().map(|line| format!("\n  {}", crate::report::terminal::clean(line))).collect();
+        if lines.is_empty() { String::new() } else { format!("; it printed:{}", lines.concat()) }
+    }
+
+    fn end(&mut self) {
+        self.signal(false);
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < END_MAX {
+            std::thread::sleep(POLL_EVERY / 5);
+        }
+        // Also what it started and did not end itself.
+        self.signal(true);
+        let _ = self.child.wait();
+        if let Some(mut watchdog) = self.watchdog.take() {
+            let _ = watchdog.kill();
+            let _ = watchdog.wait();
+        }
+    }
+
+    /// Asks the group to end, or ends it.
+    #[cfg(unix)]
+    fn signal(&self, by_force: bool) {
+        use rustix::process::{Pid, Signal, kill_process_group};
+        let signal = if by_force { Signal::KILL } else { Signal::TERM };
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn signal(&self, _: bool) {}
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Whether something answers already, before the command was started.
+pub(super) fn is_taken(ready: &Ready, runtime: &tokio::runtime::Runtime) -> bool {
+    // What was just ended may need a moment to let go of its port.
+    let asked = Instant::now();
+    while ready.answers(runtime) {
+        if asked.elapsed() > END_MAX / 5 {
+            return true;
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+    false
+}

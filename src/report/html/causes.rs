@@ -1,0 +1,249 @@
+//! Slow against typical iterations as the template sees them: the sentence, the kinds, the mean tree, and what profiling cost.
+//!
+//! Strings here are plain text; the template escapes them. No statistic may be computed here.
+
+use serde::Serialize;
+
+use super::refs::{Refs, TraceRef};
+use super::text;
+use crate::report::observer;
+use crate::report::words::{self, Piece};
+use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, Results, Workload};
+
+/// The width of a bar of shares, in units of its drawing: 100 % with some room on both sides.
+const SHARE_WIDTH: f64 = 120.0;
+/// Kinds that explain less are folded away.
+const SHARE_SMALL: f64 = 0.01;
+/// Rows of the mean tree's table.
+const TREE_ROWS_MAX: usize = 120;
+
+/// A sentence on the first screen, with the trace that shows best what it says.
+#[derive(Serialize)]
+pub(super) struct SentenceView {
+    workload: Option<String>,
+    pieces: Vec<PieceView>,
+    trace: Option<TraceRef>,
+    /// What `trace` is.
+    which: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct PieceView {
+    code: bool,
+    text: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct ComparisonView {
+    sides: String,
+    left_out: String,
+    clocks: String,
+    kinds: Vec<KindView>,
+    /// Those that explain next to nothing.
+    small: Vec<KindView>,
+    has_contrasts: bool,
+    tree: Vec<NodeView>,
+    tree_left: usize,
+    described: String,
+}
+
+#[derive(Serialize)]
+struct KindView {
+    name: String,
+    detail: String,
+    service: String,
+    parent: String,
+    guilty: bool,
+    share: String,
+    bounds: String,
+    bar: [String; 4],
+    delta: String,
+    calls: String,
+    more: String,
+    slower: String,
+    worst: Option<TraceRef>,
+    contrasts: Vec<String>,
+}
+
+/// A row of the mean tree's table.
+#[derive(Serialize)]
+struct NodeView {
+    indent: String,
+    name: String,
+    service: String,
+    slow: String,
+    typical: String,
+    difference: String,
+    calls: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct EffectView {
+    sentence: String,
+    sides: String,
+    rows: Vec<[String; 6]>,
+}
+
+pub(super) fn pieces(pieces: Vec<Piece>) -> Vec<PieceView> {
+    let view = |piece| match piece {
+        Piece::Text(text) => PieceView { code: false, text },
+        Piece::Code(text) => PieceView { code: true, text },
+    };
+    pieces.into_iter().map(view).collect()
+}
+
+/// The sentences of the first screen: one for each workload that has a comparison, else what the slowest share.
+pub(super) fn sentences(results: &Results, refs: &Refs) -> Vec<SentenceView> {
+    let several = results.workloads.len() > 1;
+    let seen = |id| refs.can_be_seen(id).then(|| refs.of(id));
+    let slowest = results.slowest.iter().find_map(|slow| seen(slow.iteration.trace_id));
+    let compared = results.workloads.iter().filter_map(|workload| {
+        let comparison = workload.comparison.as_ref()?;
+        let guilty = comparison.kinds.iter().find(|kind| kind.guilty);
+        let worst = guilty.and_then(|kind| kind.worst_trace_id).and_then(seen);
+        Some(SentenceView {
+            workload: several.then(|| workload.name.clone()),
+            pieces: pieces(words::comparison_pieces(comparison)),
+            which: if worst.is_some() {
+                "the trace where it took longest"
+            } else {
+                "the slowest iteration's trace"
+            },
+            trace: worst.or_else(|| slowest.clone().filter(|_| !several)),
+        })
+    });
+    let compared: Vec<SentenceView> = compared.collect();
+    let found =
+        results.findings.iter().take(if compared.is_empty() { 1 } else { 0 }).map(|finding| SentenceView {
+            workload: None,
+            pieces: pieces(words::finding_pieces(finding)),
+            trace: finding.trace_ids.first().copied().and_then(seen),
+            which: "the slowest of them",
+        });
+    let found: Vec<SentenceView> = found.collect();
+    compared.into_iter().chain(found).collect()
+}
+
+pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonView> {
+    let seen = workload.comparison.as_ref()?;
+    let Comparison { slow, typical, slow_percent, left_out, .. } = seen;
+    let is_small = |one: &&ComparedKind| !one.guilty && one.share < SHARE_SMALL;
+    let clocks = match (seen.clocks_moved, seen.clocks_inconsistent) {
+        (0, 0) => String::new(),
+        (moved, 0) => format!(
+            "The clocks of {moved} pair{} of hosts had to be moved.",
+            if moved == 1 { "" } else { "s" }
+        ),
+        (moved, wrong) => {
+            format!("Clocks of {moved} pairs of hosts had to be moved; those of {wrong} fit in no way.")
+        }
+    };
+    Some(ComparisonView {
+        sides: if *typical == 0 {
+            format!(
+                "{} slow iterations with traces; none between p10 and p50 without fault.",
+                text::count(*slow)
+            )
+        } else {
+            format!(
+                "The slowest {slow_percent} % ({} traces, {} on the mean) against {} typical iterations between p10 and p50 of the same time ({}).",
+                text::count(*slow),
+                text::duration(seen.slow_ms),
+                text::count(*typical),
+                text::duration(seen.typical_ms)
+            )
+        },
+        left_out: match left_out {
+            0 => String::new(),
+            left_out => format!("{left_out} more had no complete trace."),
+        },
+        clocks,
+        has_contrasts: seen.kinds.iter().any(|kind| !kind.contrasts.is_empty()),
+        kinds: seen.kinds.iter().filter(|one| !is_small(one)).map(|one| kind(one, refs)).collect(),
+        small: seen.kinds.iter().filter(is_small).map(|one| kind(one, refs)).collect(),
+        tree: seen.tree.iter().take(TREE_ROWS_MAX).map(node).collect(),
+        tree_left: seen.tree.len().saturating_sub(TREE_ROWS_MAX),
+        described: format!(
+            "Flame graph of the mean trace of {}: slow iterations {} below, typical ones {} above. The table below holds the same.",
+            workload.name,
+            text::duration(seen.slow_ms),
+            text::duration(seen.typical_ms)
+        ),
+    })
+}
+
+fn kind(kind: &ComparedKind, refs: &Refs) -> KindView {
+    let x = |share: f64| share.clamp(-0.05, 1.05) * 100.0 + 10.0;
+    // No "-0 %".
+    let whole = |share: f64| format!("{:.0} %", (share * 100.0).round() + 0.0);
+    let (low, high) = (x(kind.share_low), x(kind.share_high));
+    KindView {
+        name: if kind.outside { "outside the traced services".to_owned() } else { kind.name.clone() },
+        detail: if kind.outside { format!("{} {}", kind.name, kind.detail) } else { kind.detail.clone() },
+        service: kind.service.clone(),
+        parent: kind.parent.clone(),
+        guilty: kind.guilty,
+        share: whole(kind.share),
+        bounds: format!("{} to {}", whole(kind.share_low), whole(kind.share_high)),
+        bar: [x(0.0), (x(kind.share) - x(0.0)).max(0.0), low.min(SHARE_WIDTH), (high - low).max(1.0)]
+            .map(|number| format!("{number:.1}")),
+        delta: words::signed(kind.delta_ms),
+        calls: match (words::calls(kind.slow_calls), words::calls(kind.typical_calls)) {
+            (slow, typical) if slow == typical => slow,
+            (slow, typical) => format!("{slow} instead of {typical}"),
+        },
+        more: words::signed(kind.more_calls_ms),
+        slower: words::signed(kind.slower_calls_ms),
+        worst: kind.worst_trace_id.map(|id| refs.of(id)),
+        contrasts: kind.contrasts.iter().map(contrast).collect(),
+    }
+}
+
+fn contrast(seen: &Contrast) -> String {
+    let Contrast { attribute, value, slow_share, typical_share } = seen;
+    format!("{attribute} {value}: {:.0} % instead of {:.0} %", slow_share * 100.0, typical_share * 100.0)
+}
+
+fn node(node: &crate::results::model::ComparedNode) -> NodeView {
+    let calls = match (words::calls(node.slow_calls), words::calls(node.typical_calls)) {
+        (slow, typical) if slow == typical => slow,
+        (slow, typical) => format!("{slow} instead of {typical}"),
+    };
+    NodeView {
+        indent: "\u{2007}\u{2007}".repeat(node.depth.min(24) as usize),
+        name: words::point_name(&node.name, &node.detail),
+        service: node.service.clone(),
+        slow: text::duration(node.slow_ms),
+        typical: text::duration(node.typical_ms),
+        difference: words::signed(node.slow_ms - node.typical_ms),
+        calls,
+    }
+}
+
+pub(super) fn effect(effect: &ObserverEffect) -> EffectView {
+    let row = |at: &crate::results::model::EffectAt| {
+        let share = if at.control_ms > 0.0 {
+            format!("{:+.1} %", at.difference_ms / at.control_ms * 100.0)
+        } else {
+            "–".to_owned()
+        };
+        [
+            format!("p{}", at.percentile),
+            text::duration(at.profiled_ms),
+            text::duration(at.control_ms),
+            words::signed(at.difference_ms),
+            share,
+            format!("{} to {}", words::signed(at.low_ms), words::signed(at.high_ms)),
+        ]
+    };
+    EffectView {
+        sentence: observer::sentence(effect),
+        sides: format!(
+            "{} profiled iterations against {} that were left unprofiled at random ({:.0} %), both without fault.",
+            text::count(effect.profiled),
+            text::count(effect.control),
+            effect.control_percent
+        ),
+        rows: effect.percentiles.iter().map(row).collect(),
+    }
+}

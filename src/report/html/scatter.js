@@ -1,0 +1,307 @@
+// Every iteration as a point: zoom, hover, keyboard, and the marks of what the search found.
+function readColumns(buffer) {
+  const rows = Math.floor(buffer.byteLength / 31);
+  return {
+    rows,
+    start: new Float64Array(buffer, 0, rows),
+    duration: new Float32Array(buffer, 8 * rows, rows),
+    workload: new Uint16Array(buffer, 12 * rows, rows),
+    outcome: new Uint8Array(buffer, 14 * rows, rows),
+    ids: new Uint8Array(buffer, 15 * rows, 16 * rows),
+    id(n) {
+      let hex = "";
+      for (let b = 16 * n; b < 16 * n + 16; b++) hex += this.ids[b].toString(16).padStart(2, "0");
+      return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+    },
+    // The rows whose ids begin so, at most 2000 of them, and how many there are.
+    search(wanted) {
+      const nibbles = [...wanted].map((d) => parseInt(d, 16)), { ids } = this, found = [];
+      let matches = 0;
+      rows: for (let n = 0; nibbles.length && n < rows; n++) {
+        for (let k = 0; k < nibbles.length; k++) {
+          const byte = ids[16 * n + (k >> 1)];
+          if ((k & 1 ? byte & 15 : byte >> 4) !== nibbles[k]) continue rows;
+        }
+        if (++matches <= 2000) found.push(n);
+      }
+      return { rows: found, matches };
+    },
+    // The rows of some ids, in one pass.
+    rowsOf(wanted) {
+      const heads = new Map(), { ids } = this, found = [];
+      for (const id of wanted) { const head = parseInt(id.slice(0, 8), 16); heads.set(head, [...(heads.get(head) ?? []), id]); }
+      for (let n = 0; heads.size && n < rows; n++) {
+        const at = 16 * n, head = ((ids[at] << 24) | (ids[at + 1] << 16) | (ids[at + 2] << 8) | ids[at + 3]) >>> 0;
+        if (heads.get(head)?.includes(this.id(n))) found.push(n);
+      }
+      return found;
+    },
+    find(id) { return this.search(id.replaceAll("-", "")).rows[0] ?? -1; },
+    facts(n) { return [time(this.duration[n]), `${charts.workloads[this.workload[n]]?.name ?? "?"}, ${OUTCOMES[this.outcome[n]]}`, `started at ${time(this.start[n] / 1e3)}`]; },
+  };
+}
+
+function scatter(host, c) {
+  const base = make("canvas"), over = make("canvas"), tip = make("div", { class: "tip", hidden: "" });
+  host.append(base, over, tip);
+  let end = 1, low = Infinity, high = 0;
+  for (let n = 0; n < c.rows; n++) {
+    end = Math.max(end, c.start[n]);
+    if (c.duration[n] > 0) low = Math.min(low, c.duration[n]);
+    high = Math.max(high, c.duration[n]);
+  }
+  if (!(low < high)) { low = (high || 1) / 2; high = (high || 1) * 2; }
+  let log = true, view = null, found = [], current = -1, drag = null, order = null;
+  // Where a trace can be seen: worked out once, for the rings.
+  const seen = c.rowsOf([...traces.states.keys()].filter((id) => traces.seen(id)));
+  const hidden = new Set();
+  const groups = [];
+  for (let w = 0; w < charts.workloads.length; w++) groups.push({ w, outcome: 0, rows: [] });
+  for (const outcome of [2, 1]) groups.push({ w: -1, outcome, rows: [] });
+  for (let n = 0; n < c.rows; n++) groups[c.outcome[n] ? groups.length - (c.outcome[n] === 1 ? 1 : 2) : Math.min(c.workload[n], groups.length - 3)]?.rows.push(n);
+  const full = () => (log ? { x0: 0, x1: end * 1.005, y0: low / 1.15, y1: high * 1.15 } : { x0: 0, x1: end * 1.005, y0: 0, y1: high * 1.04 });
+  view = full();
+
+  let area = {}, colours = [], next, head, cells = 0;
+  const CELL = 10;
+  const px = (us) => area.x0 + (us - view.x0) / (view.x1 - view.x0) * (area.x1 - area.x0);
+  const py = (ms) => (log ? area.y1 - Math.log(Math.max(ms, view.y0 * 0.5, 1e-9) / view.y0) / Math.log(view.y1 / view.y0) * (area.y1 - area.y0) : area.y1 - (ms - view.y0) / (view.y1 - view.y0) * (area.y1 - area.y0));
+  const atX = (x) => view.x0 + (x - area.x0) / (area.x1 - area.x0) * (view.x1 - view.x0);
+  const atY = (y) => { const part = (area.y1 - y) / (area.y1 - area.y0); return log ? view.y0 * (view.y1 / view.y0) ** part : view.y0 + part * (view.y1 - view.y0); };
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function context(canvas) {
+    const ratio = devicePixelRatio || 1;
+    canvas.width = host.clientWidth * ratio;
+    canvas.height = host.clientHeight * ratio;
+    const g = canvas.getContext("2d");
+    g.scale(ratio, ratio);
+    g.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    return g;
+  }
+  function drawAxes(g) {
+    g.strokeStyle = colour("--line");
+    g.fillStyle = colour("--soft");
+    g.textAlign = "right";
+    g.textBaseline = "middle";
+    const ys = log ? logTicks(view.y0, view.y1, 10) : linearTicks(view.y0, view.y1, 7);
+    g.beginPath();
+    for (const t of ys) { const y = Math.round(py(t)) + 0.5; g.moveTo(area.x0, y); g.lineTo(area.x1, y); g.fillText(axisTime(t), area.x0 - 6, y); }
+    g.textAlign = "center";
+    for (const t of linearTicks(view.x0 / 1e6, view.x1 / 1e6, area.x1 / 90)) { const x = Math.round(px(t * 1e6)) + 0.5; g.moveTo(x, area.y1); g.lineTo(x, area.y1 + 4); g.fillText(axisTime(t * 1e3), x, area.y1 + 12); }
+    g.stroke();
+    g.fillText("start, since the run's start", (area.x0 + area.x1) / 2, area.y1 + 27);
+    g.save();
+    g.translate(8, (area.y0 + area.y1) / 2);
+    g.rotate(-Math.PI / 2);
+    g.fillText("service time", 0, 0);
+    g.restore();
+  }
+  function draw() {
+    if (!host.clientWidth) return;
+    area = { x0: 70, x1: host.clientWidth - 10, y0: 8, y1: host.clientHeight - 36 };
+    const g = context(base);
+    drawAxes(g);
+    colours = [0, 1, 2, 3, 4, 5].map((w) => colour(`--w${w}`));
+    cells = Math.ceil(area.x1 / CELL) + 1;
+    head = new Int32Array(cells * (Math.ceil(area.y1 / CELL) + 1)).fill(-1);
+    next ??= new Int32Array(c.rows);
+    g.save();
+    g.beginPath();
+    g.rect(area.x0 - 2, area.y0 - 4, area.x1 - area.x0 + 6, area.y1 - area.y0 + 6);
+    g.clip();
+    for (const group of groups) drawGroup(g, group);
+    drawLonely(g);
+    drawSeen(g);
+    g.restore();
+    mark(-1);
+    $("#reset").disabled = JSON.stringify(view) === JSON.stringify(full());
+  }
+  const isHidden = (n) => hidden.has(c.outcome[n] ? OUTCOMES[c.outcome[n]] : c.workload[n]) || hidden.has(c.workload[n]);
+  function drawGroup(g, group) {
+    g.fillStyle = group.outcome === 1 ? colour("--failed") : group.outcome === 2 ? colour("--soft") : colours[group.w % 6];
+    g.strokeStyle = g.fillStyle;
+    g.lineWidth = 1.3;
+    const shown = c.rows * Math.min(1, (view.x1 - view.x0) / end);
+    const some = hidden.size > 0;
+    g.globalAlpha = group.outcome ? 0.9 : 0.55;
+    const size = shown > 30000 ? 2 : shown > 5000 ? 2.5 : 3.5;
+    g.beginPath();
+    // The same as px and py, with what is the same for all points taken out: there may be a hundred thousand.
+    const { start, duration } = c, kx = (area.x1 - area.x0) / (view.x1 - view.x0), tall = area.y1 - area.y0;
+    const floor = Math.max(view.y0 * 0.5, 1e-9), base = Math.log(view.y0), ky = tall / (log ? Math.log(view.y1 / view.y0) : view.y1 - view.y0);
+    for (const n of group.rows) {
+      if (some && isHidden(n)) continue;
+      const x = area.x0 + (start[n] - view.x0) * kx;
+      const y = log ? area.y1 - (Math.log(duration[n] > floor ? duration[n] : floor) - base) * ky : area.y1 - (duration[n] - view.y0) * ky;
+      if (x < area.x0 - 3 || x > area.x1 + 3 || y < area.y0 - 3 || y > area.y1 + 3) continue;
+      if (group.outcome === 1) { g.moveTo(x - 3, y - 3); g.lineTo(x + 3, y + 3); g.moveTo(x + 3, y - 3); g.lineTo(x - 3, y + 3); }
+      else if (group.outcome === 2) g.rect(x - 2.5, y - 2.5, 5, 5);
+      else g.fillRect(x - size / 2, y - size / 2, size, size);
+      const cell = Math.max(0, Math.floor(y / CELL)) * cells + Math.floor(x / CELL);
+      next[n] = head[cell] ?? -1;
+      head[cell] = n;
+    }
+    if (group.outcome) g.stroke();
+    g.globalAlpha = 1;
+  }
+  // Points by themselves are the ones to look at: they must not be the faintest.
+  function drawLonely(g) {
+    for (const first of head) {
+      const few = [];
+      for (let n = first; n >= 0 && few.length < 4; n = next[n]) few.push(n);
+      for (const n of few.length < 4 ? few : []) {
+        if (c.outcome[n]) continue;
+        g.fillStyle = colours[c.workload[n] % 6];
+        g.fillRect(px(c.start[n]) - 1.5, py(c.duration[n]) - 1.5, 3, 3);
+      }
+    }
+  }
+  function drawSeen(g) {
+    g.strokeStyle = colour("--mark");
+    g.lineWidth = 1;
+    g.globalAlpha = 0.75;
+    g.beginPath();
+    for (const n of seen) {
+      const x = px(c.start[n]), y = py(c.duration[n]);
+      if (isHidden(n) || !(x >= area.x0 && x <= area.x1)) continue;
+      g.moveTo(x + 4, y);
+      g.arc(x, y, 4, 0, 7);
+    }
+    g.stroke();
+    g.globalAlpha = 1;
+  }
+  function nearest(x, y) {
+    let best = -1, distance = 14 * 14;
+    const cx = Math.floor(x / CELL), cy = Math.floor(y / CELL);
+    for (let row = Math.max(0, cy - 1); row <= cy + 1; row++)
+      for (let column = Math.max(0, cx - 1); column <= cx + 1; column++)
+        for (let n = head[row * cells + column] ?? -1; n >= 0; n = next[n]) {
+          const d = (px(c.start[n]) - x) ** 2 + (py(c.duration[n]) - y) ** 2;
+          if (d < distance) { distance = d; best = n; }
+        }
+    return best;
+  }
+  function mark(hover) {
+    const g = context(over);
+    g.strokeStyle = colour("--mark");
+    const ring = (n, radius, width) => { g.lineWidth = width; g.beginPath(); g.arc(px(c.start[n]), py(c.duration[n]), radius, 0, 7); g.stroke(); };
+    for (const n of found) ring(n, 6, 1.5);
+    if (current >= 0) ring(current, 8, 2.5);
+    if (hover >= 0) ring(hover, 6, 1.5);
+    if (drag?.moved) {
+      g.fillStyle = colour("--soft");
+      g.globalAlpha = 0.2;
+      g.fillRect(drag.x, drag.y, drag.toX - drag.x, drag.toY - drag.y);
+    }
+  }
+  const lines = (n) => { const id = c.id(n); return [...c.facts(n), id, traces.seen(id) ? "click opens its trace" : "click: how to get its trace"]; };
+  const tell = (n) => placeTip(tip, host, px(c.start[n]), py(c.duration[n]), lines(n));
+  // The keyboard's point; what it is goes to screen readers too.
+  function go(n) {
+    if (!(n >= 0)) return;
+    current = n;
+    if (c.start[n] < view.x0 || c.start[n] > view.x1 || c.duration[n] < view.y0 || c.duration[n] > view.y1) { view = full(); draw(); }
+    mark(-1);
+    tell(n);
+    $("#scatter-said").textContent = lines(n).slice(0, 4).join(", ");
+  }
+  const at = (event) => { const r = over.getBoundingClientRect(); return [event.clientX - r.left, event.clientY - r.top]; };
+  over.onpointerdown = (event) => {
+    if (event.button) return;
+    const [x, y] = at(event);
+    drag = { x, y, toX: x, toY: y, moved: false };
+    over.setPointerCapture(event.pointerId);
+  };
+  over.onpointermove = (event) => {
+    const [x, y] = at(event);
+    if (drag) {
+      Object.assign(drag, { toX: x, toY: y, moved: drag.moved || Math.hypot(x - drag.x, y - drag.y) > 6 });
+      tip.hidden = true;
+      return mark(-1);
+    }
+    const n = nearest(x, y);
+    mark(n);
+    if (n < 0) tip.hidden = true;
+    else tell(n);
+  };
+  over.onpointerup = () => {
+    const done = drag;
+    drag = null;
+    if (done?.moved) {
+      const clamp = (value, a, b) => Math.max(a, Math.min(b, value));
+      const [xa, xb] = [done.x, done.toX].map((x) => clamp(x, area.x0, area.x1)).sort((a, b) => a - b);
+      const [ya, yb] = [done.y, done.toY].map((y) => clamp(y, area.y0, area.y1)).sort((a, b) => a - b);
+      if (xb - xa > 5 && yb - ya > 5) { view = { x0: atX(xa), x1: atX(xb), y0: atY(yb), y1: atY(ya) }; draw(); } else mark(-1);
+    } else if (done) {
+      const n = nearest(done.x, done.y);
+      if (n >= 0) { current = n; mark(-1); viewer.open(c.id(n)); }
+    }
+  };
+  over.onpointercancel = () => { drag = null; mark(-1); };
+  over.onpointerleave = () => { tip.hidden = true; if (!drag) mark(-1); };
+  const zoomBy = (factor) => {
+    const whole = full(), middle = current >= 0 ? c.start[current] : (view.x0 + view.x1) / 2, half = Math.min((view.x1 - view.x0) * factor, whole.x1) / 2;
+    const x0 = Math.max(0, middle - half);
+    view = factor > 1 && half * 2 >= whole.x1 ? whole : { ...view, x0, x1: x0 + 2 * half };
+    draw();
+    if (current >= 0) tell(current);
+  };
+  // By start, and each one's place in it; by duration likewise. Made when first asked for.
+  const ranks = () => (order ??= [c.start, c.duration].map((keys) => {
+    const rows = Uint32Array.from({ length: c.rows }, (_, n) => n).sort((a, b) => keys[a] - keys[b]), places = new Uint32Array(c.rows);
+    rows.forEach((n, place) => { places[n] = place; });
+    return { rows, places };
+  }));
+  const move = (which, by) => {
+    const { rows, places } = ranks()[which];
+    let place = current < 0 ? (by < 0 ? rows.length - 1 : which ? rows.length - 1 : 0) : places[current] + by;
+    while (rows[place] !== undefined && isHidden(rows[place])) place += Math.sign(by);
+    go(rows[Math.max(0, Math.min(rows.length - 1, place))]);
+  };
+  host.onkeydown = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !c.rows) return;
+    const jump = event.shiftKey ? Math.max(1, Math.floor(c.rows / 50)) : 1;
+    const does = {
+      ArrowLeft: () => move(0, -jump), ArrowRight: () => move(0, jump), ArrowUp: () => move(1, jump), ArrowDown: () => move(1, -jump),
+      Home: () => go(ranks()[0].rows[0]), End: () => go(ranks()[0].rows[c.rows - 1]),
+      Enter: () => { if (current >= 0) viewer.open(c.id(current)); },
+      "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2),
+      Escape: () => { current = -1; tip.hidden = true; reset(); },
+    }[event.key];
+    if (does) { event.preventDefault(); does(); }
+  };
+  host.onblur = () => { tip.hidden = true; };
+  const reset = () => { view = full(); draw(); };
+  over.ondblclick = reset;
+  $("#reset").onclick = reset;
+  for (const [id, value] of [["#log", true], ["#linear", false]]) $(id).onclick = () => {
+    const zoomed = !$("#reset").disabled, { x0, x1, y0, y1 } = view;
+    log = value;
+    view = zoomed ? { x0, x1, y0: log ? Math.max(y0, low / 1.15) : y0, y1 } : full();
+    $("#log").setAttribute("aria-pressed", log);
+    $("#linear").setAttribute("aria-pressed", !log);
+    draw();
+  };
+  // What the search found, with rings.
+  const show = (rows) => {
+    found = rows;
+    if (found.some((n) => c.start[n] < view.x0 || c.start[n] > view.x1 || c.duration[n] < view.y0 || c.duration[n] > view.y1)) { view = full(); draw(); }
+    mark(-1);
+  };
+  const legend = $("#scatter-legend");
+  const key = (name, text, fill, path) => {
+    const button = make("button", { type: "button", "aria-pressed": "true", title: "Show or hide" });
+    const icon = shape("svg", { width: 10, height: 10, "aria-hidden": "true" }), drawn = shape("path", { d: path });
+    drawn.style.cssText = fill;
+    icon.append(drawn);
+    button.append(icon, make("span", {}, text));
+    button.onclick = () => { if (!hidden.delete(name)) hidden.add(name); button.setAttribute("aria-pressed", !hidden.has(name)); draw(); };
+    legend.append(button);
+  };
+  charts.workloads.forEach((w, n) => key(n, w.name, `fill:var(--w${n % 6})`, "M1 1h8v8h-8z"));
+  if (groups.at(-1).rows.length) key("failed", "failed", "fill:none;stroke:var(--failed);stroke-width:1.6", "M1 1l8 8m0-8l-8 8");
+  if (groups.at(-2).rows.length) key("aborted", "aborted", "fill:none;stroke:var(--soft);stroke-width:1.6", "M2 2h6v6h-6z");
+  return { draw, show };
+}
+

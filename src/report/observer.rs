@@ -1,0 +1,102 @@
+//! What profiling costs, in one sentence: the same in the terminal, in HTML and in Markdown.
+//!
+//! A cost is claimed only where its bounds leave zero out. Nothing here computes a statistic.
+
+use super::words::duration;
+use crate::results::model::{EffectAt, ObserverEffect};
+
+/// The percentiles that the sentence speaks of.
+const SAID: [f64; 2] = [50.0, 99.0];
+
+/// `Profiling costs 1.20 ms at p50 (900 µs to 1.50 ms, 12 %); no cost can be shown at p99: between -1.00 ms and
+/// +3.00 ms.`
+#[must_use]
+pub fn sentence(effect: &ObserverEffect) -> String {
+    let at = |wanted| effect.percentiles.iter().find(|known| known.percentile == wanted);
+    let counts = format!("{} unprofiled, {} profiled", effect.control, effect.profiled);
+    let said: Vec<String> = SAID.iter().filter_map(|wanted| at(*wanted)).map(clause).collect();
+    if said.is_empty() {
+        return format!("Too few iterations to say what profiling costs ({counts}).");
+    }
+    let mut text = said.join("; ");
+    if at(SAID[1]).is_none() {
+        text.push_str(&format!("; too few iterations to say so of p{} ({counts})", SAID[1]));
+    }
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+}
+
+fn clause(at: &EffectAt) -> String {
+    let EffectAt { percentile, difference_ms, low_ms, high_ms, .. } = *at;
+    let share = difference_ms.abs() / at.control_ms * 100.0;
+    let share = match share.is_finite() {
+        true if share < 9.95 => format!(", {share:.1} %"),
+        true => format!(", {share:.0} %"),
+        false => String::new(),
+    };
+    if low_ms > 0.0 {
+        let (cost, low, high) = (duration(difference_ms), duration(low_ms), duration(high_ms));
+        return format!("profiling costs {cost} at p{percentile} ({low} to {high}{share})");
+    }
+    if high_ms < 0.0 {
+        let (gain, low, high) = (duration(-difference_ms), duration(-high_ms), duration(-low_ms));
+        return format!("profiled iterations took {gain} less at p{percentile} ({low} to {high}{share})");
+    }
+    format!("no cost can be shown at p{percentile}: between {} and {}", signed(low_ms), signed(high_ms))
+}
+
+/// A duration with its sign.
+fn signed(ms: f64) -> String {
+    let size = duration(ms.abs());
+    match ms {
+        ms if ms < 0.0 => format!("-{size}"),
+        ms if ms > 0.0 => format!("+{size}"),
+        _ => size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(percentile: f64, difference_ms: f64, low_ms: f64, high_ms: f64) -> EffectAt {
+        EffectAt {
+            percentile,
+            profiled_ms: 10.0 + difference_ms,
+            control_ms: 10.0,
+            difference_ms,
+            low_ms,
+            high_ms,
+        }
+    }
+
+    #[test]
+    fn the_cost_is_a_sentence() {
+        let counts = "(200 unprofiled, 1800 profiled)";
+        for (percentiles, expected) in [
+            (vec![], format!("Too few iterations to say what profiling costs {counts}.")),
+            (
+                vec![at(50.0, 1.2, 0.9, 1.5), at(99.0, 3.0, 1.0, 20.0)],
+                "Profiling costs 1.20 ms at p50 (900 µs to 1.50 ms, 12 %); profiling costs 3.00 ms at p99 (1.00 ms \
+                 to 20.0 ms, 30 %)."
+                    .to_owned(),
+            ),
+            (
+                vec![at(50.0, 0.05, -0.2, 0.3), at(90.0, 1.0, 0.5, 1.5)],
+                format!(
+                    "No cost can be shown at p50: between -200 µs and +300 µs; too few iterations to say so of p99 \
+                     {counts}."
+                ),
+            ),
+            (
+                vec![at(50.0, -0.3, -0.5, -0.1), at(99.0, 0.0, 0.0, 0.0)],
+                "Profiled iterations took 300 µs less at p50 (100 µs to 500 µs, 3.0 %); no cost can be shown at p99: \
+                 between 0 ms and 0 ms."
+                    .to_owned(),
+            ),
+        ] {
+            let effect = ObserverEffect { control_percent: 10.0, profiled: 1_800, control: 200, percentiles };
+            assert_eq!(sentence(&effect), expected);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a comparison by paired rounds came to, as `ab.json` holds it, and how it is shown.
+//!
+//! Version 1. As in the results of a run, no key is ever given another meaning.
+
+mod text;
+
+use serde::Serialize;
+
+use crate::analysis::points::PointRow;
+use crate::results::model::ScenarioInfo;
+use crate::verdict::paired::{Decision, Failures, Names, Row};
+
+pub use text::{markdown, progress, terminal};
+
+/// The value of `format`.
+pub const FORMAT: &str = "bench-ab";
+/// The version that this build writes.
+pub const VERSION: u32 = 1;
+/// The whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct Paired {
+    /// Always [`FORMAT`].
+    pub format: &'static str,
+    /// See [`VERSION`].
+    pub version: u32,
+    /// The version of `bench`.
+    pub bench_version: &'static str,
+    /// The verdict and its reasons.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// False when it was interrupted: the verdict then is INCONCLUSIVE.
+    pub finished: bool,
+    /// What was run.
+    pub scenario: ScenarioInfo,
+    /// The one that is compared with.
+    pub a: Side,
+    /// The one that is judged.
+    pub b: Side,
+    /// How much longer B may take, in percent.
+    pub margin_percent: f64,
+    /// After how many pairs there was a look, or would have been.
+    pub looks: [usize; 2],
+    /// How likely each bound of a ratio is wrong at a look.
+    pub alpha: f64,
+    /// From which the order of each pair follows.
+    pub order_seed: u64,
+    /// The pairs in their order.
+    pub pairs: Vec<Pair>,
+    /// The workloads' names.
+    pub workloads: Vec<Names>,
+    /// One row for each percentile.
+    pub rows: Vec<Row>,
+    /// One for each workload.
+    pub failures: Vec<Failures>,
+    /// Kinds of trace points, of the traces that were fetched; no verdict looks at them.
+    pub points: Vec<PointRow>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// One side.
+#[derive(Clone, Debug, Serialize)]
+pub struct Side {
+    /// What tells it from the other: its deployment's name, its target, or its command.
+    pub name: String,
+    /// The deployment's file.
+    pub deployment: String,
+    /// The target that stood for `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The command that started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// One pair.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// True when B ran first.
+    pub b_first: bool,
+    /// Why it is left out; absent when it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+    /// A's round.
+    pub a: RoundInfo,
+    /// B's.
+    pub b: RoundInfo,
+}
+
+/// One round.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RoundInfo {
+    /// Its directory, within the job's; `bench report` makes its report.
+    pub directory: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// Measured iterations, those of the warm-up aside.
+    pub iterations: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// In seconds.
+    pub duration_s: f64,
+}

@@ -1,0 +1,224 @@
+//! A comparison by paired rounds for people: at a terminal, and in Markdown.
+
+use super::{Paired, Side};
+use crate::analysis::points::PointRow;
+use crate::report::grid::{Grid, percent, ratio};
+use crate::report::terminal::clean;
+use crate::report::words::duration;
+use crate::results::model::Outcome;
+use crate::verdict::paired::{Failures, Names, Row, Series};
+
+/// How many kinds of trace points are shown for each choice of traces.
+const POINTS_SHOWN: usize = 6;
+/// How many percentiles are shown that no verdict looks at.
+const ROWS_SHOWN: usize = 60;
+
+/// For a terminal.
+#[must_use]
+pub fn terminal(paired: &Paired) -> String {
+    let mut parts = vec![headline(paired), explanation(paired)];
+    parts.extend(grids(paired).iter().map(|(title, grid)| format!("{title}\n{}", grid.plain())));
+    parts.extend(paired.notes.iter().map(|note| format!("note: {}", clean(note))));
+    parts.join("\n\n")
+}
+
+/// For a step summary or a comment.
+#[must_use]
+pub fn markdown(paired: &Paired) -> String {
+    let mut parts = vec![format!("### {}", headline(paired)), explanation(paired)];
+    parts.extend(grids(paired).iter().map(|(title, grid)| format!("{title}\n\n{}", grid.markdown())));
+    parts.extend(paired.notes.iter().map(|note| format!("Note: {}", clean(note))));
+    parts.join("\n\n") + "\n"
+}
+
+/// Where it stands after a pair.
+#[must_use]
+pub fn progress(pairs: usize, most: usize, rows: &[Row], names: &[Names]) -> String {
+    let gated = rows.iter().filter(|row| row.series.gated);
+    let shown: Vec<String> =
+        gated.map(|row| format!("{} {}", subject(&row.series, names), seen(row))).collect();
+    format!("pair {pairs} (of {most} at most): B/A {}", shown.join(", "))
+}
+
+fn seen(row: &Row) -> String {
+    match (row.ratio, row.low, row.high) {
+        (Some(seen), Some(low), Some(high)) => format!("{} ({} to {})", ratio(seen), ratio(low), ratio(high)),
+        _ => match row.pairs.last() {
+            Some((a, b)) => format!("{}: {} against {}", ratio(b / a), duration(*b), duration(*a)),
+            None => "not known".to_owned(),
+        },
+    }
+}
+
+fn headline(paired: &Paired) -> String {
+    let title = clean(&paired.scenario.title);
+    let cut_short = if paired.finished { "" } else { " · interrupted" };
+    let outcome = word(paired.decision.outcome);
+    format!("{outcome} · {title}: B ({}) against A ({}){cut_short}", side(&paired.b), side(&paired.a))
+}
+
+fn side(side: &Side) -> String {
+    clean(&side.name)
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "PASS",
+        Outcome::Fail => "FAIL",
+        Outcome::Inconclusive => "INCONCLUSIVE",
+        Outcome::Invalid => "INVALID",
+        Outcome::None => "",
+    }
+}
+
+fn counted(pairs: usize) -> String {
+    format!("{pairs} pair{}", if pairs == 1 { "" } else { "s" })
+}
+
+fn explanation(paired: &Paired) -> String {
+    let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
+    let left_out = match paired.pairs.len() - counting {
+        0 => String::new(),
+        some => format!(" ({} more left out)", counted(some)),
+    };
+    let margin = paired.margin_percent;
+    let mut sentences: Vec<String> =
+        paired.decision.reasons.iter().map(|reason| format!("{}.", clean(reason))).collect();
+    for row in paired.rows.iter().filter(|row| row.series.gated) {
+        sentences.push(sentence(row, &paired.workloads, margin));
+    }
+    for failures in paired.failures.iter().filter(|failures| failures.outcome != Outcome::Pass) {
+        sentences.push(failures_sentence(failures));
+    }
+    sentences.push(format!(
+        "By {}{left_out} of rounds that took turns in random order; looks after {} and {} pairs; each bound is wrong \
+         with a chance of {} %.",
+        counted(counting),
+        paired.looks[0],
+        paired.looks[1],
+        significant(paired.alpha * 100.0)
+    ));
+    sentences.join("\n")
+}
+
+fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
+    let subject = subject(&row.series, names);
+    let (Some(seen), Some(low), Some(high)) = (row.ratio, row.low, row.high) else {
+        return format!("{subject}: too few rounds or samples for a ratio.");
+    };
+    let told = match row.outcome {
+        Outcome::Fail => format!("B takes longer by more than the margin of {margin} %"),
+        Outcome::Pass => format!("B does not take {margin} % longer"),
+        _ => format!("whether B takes {margin} % longer cannot be told"),
+    };
+    let found = row.detectable.map_or_else(String::new, |least| {
+        format!("; {} would be found four times in five", percent(least - 1.0))
+    });
+    format!("{subject}: {told}: B/A is {} ({} to {}){found}.", ratio(seen), ratio(low), ratio(high))
+}
+
+fn failures_sentence(failures: &Failures) -> String {
+    let beyond = if failures.outcome == Outcome::Fail { "beyond doubt" } else { "perhaps by chance" };
+    format!(
+        "B fails more often than A, {beyond}: {} of iterations against {}.",
+        share(failures.b_share),
+        share(failures.a_share)
+    )
+}
+
+fn share(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn significant(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// `p95`, `log in p95`, with the workload where there are several.
+fn subject(series: &Series, names: &[Names]) -> String {
+    let workload = names.get(series.workload);
+    let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
+    let mut parts = Vec::new();
+    if let (Some(workload), true) = (workload, names.len() > 1) {
+        parts.push(clean(&workload.workload));
+    }
+    parts.extend(action.map(|action| clean(action)));
+    parts.push(format!("p{}", series.percentile));
+    parts.join(" ")
+}
+
+fn grids(paired: &Paired) -> Vec<(String, Grid)> {
+    let mut grids =
+        vec![("Response times".to_owned(), ratios(paired)), ("Failures".to_owned(), failures(paired))];
+    for slow in [false, true] {
+        let rows: Vec<&PointRow> =
+            paired.points.iter().filter(|row| row.slow == slow).take(POINTS_SHOWN).collect();
+        if !rows.is_empty() {
+            let choice = if slow { "slow" } else { "typical" };
+            let title = format!(
+                "Trace points of {choice} iterations: time of their own and calls in a trace, of traces that were \
+                 fetched; no verdict looks at them"
+            );
+            grids.push((title, points(&rows)));
+        }
+    }
+    grids
+}
+
+fn ratios(paired: &Paired) -> Grid {
+    let mut grid = Grid::new(&["", "A", "B", "B/A", "at least", "at most", "Wilcoxon p", ""]);
+    let rows =
+        paired.rows.iter().filter(|row| row.series.gated).chain(
+            paired.rows.iter().filter(|row| !row.series.gated && row.ratio.is_some()).take(ROWS_SHOWN),
+        );
+    for row in rows {
+        let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), ratio);
+        let p = row.wilcoxon_p.filter(|_| row.series.gated);
+        grid.add(vec![
+            subject(&row.series, &paired.workloads),
+            duration(row.a_ms),
+            duration(row.b_ms),
+            shown(row.ratio),
+            shown(row.low),
+            shown(row.high),
+            p.map_or_else(String::new, |p| format!("{p:.4}")),
+            word(row.outcome).to_owned(),
+        ]);
+    }
+    grid
+}
+
+fn failures(paired: &Paired) -> Grid {
+    let mut grid = Grid::new(&["", "A", "B", "chance", ""]);
+    for row in &paired.failures {
+        let name =
+            paired.workloads.get(row.workload).map_or_else(String::new, |names| clean(&names.workload));
+        grid.add(vec![
+            name,
+            format!("{} ({})", share(row.a_share), row.a),
+            format!("{} ({})", share(row.b_share), row.b),
+            row.p_greater.map_or_else(String::new, |p| format!("{p:.4}")),
+            word(row.outcome).to_owned(),
+        ]);
+    }
+    grid
+}
+
+fn points(rows: &[&PointRow]) -> Grid {
+    let mut grid = Grid::new(&["", "A", "B", "difference", "at least", "at most", "calls A", "calls B"]);
+    for row in rows {
+        let signed = |ms: f64| format!("{ms:+.3} ms");
+        grid.add(vec![
+            format!("{} {}", clean(&row.service), clean(&row.name)),
+            duration(row.a_self_ms),
+            duration(row.b_self_ms),
+            signed(row.difference_ms),
+            signed(row.low_ms),
+            signed(row.high_ms),
+            format!("{:.2}", row.a_calls),
+            format!("{:.2}", row.b_calls),
+        ]);
+    }
+    grid
+}

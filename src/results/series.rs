@@ -1,0 +1,209 @@
+//! How iterations or requests went over time: counts and percentiles by interval, in bounded memory.
+//!
+//! The interval doubles whenever the run outgrows [`INTERVALS_MAX`] of them, so that nothing has to be known before. Times
+//! are counted in buckets of at most 1/32 of their value, percentiles are a bucket's middle: what a small chart can show.
+//! Exact percentiles of the whole run are in the distributions; nothing here may be judged by.
+
+use std::collections::BTreeMap;
+
+use super::model::Series;
+
+/// So many intervals a series has at most.
+const INTERVALS_MAX: u64 = 120;
+/// Below so many intervals they are not merged for having few samples.
+const INTERVALS_FEW: usize = 24;
+/// So many samples an interval should have for its percentiles to say something.
+const SAMPLES_WANTED: u64 = 20;
+const STEP_FIRST_NS: u64 = 1_000_000;
+/// Buckets for each doubling of the value.
+const SUB_BUCKETS: u64 = 32;
+
+/// Collects one series.
+#[derive(Clone, Debug)]
+pub struct SeriesBuilder {
+    step_ns: u64,
+    intervals: BTreeMap<u64, Interval>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Interval {
+    completed: u64,
+    failed: u64,
+    times: Times,
+}
+
+/// Counts by bucket, from the first bucket that is in use.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    first: u64,
+    counts: Vec<u64>,
+}
+
+impl Default for SeriesBuilder {
+    fn default() -> Self {
+        Self { step_ns: STEP_FIRST_NS, intervals: BTreeMap::new() }
+    }
+}
+
+impl SeriesBuilder {
+    /// Counts what ended at `end_ns` of the run's clock after `duration_ns`.
+    pub fn record(&mut self, end_ns: u64, duration_ns: u64, failed: bool) {
+        while self.span(Some(end_ns)) > INTERVALS_MAX {
+            self.double();
+        }
+        let interval = self.intervals.entry(end_ns / self.step_ns).or_default();
+        interval.completed += 1;
+        interval.failed += u64::from(failed);
+        interval.times.record(bucket(duration_ns), 1);
+    }
+
+    /// How many intervals lie between the first and the last one, `with_ns` included.
+    fn span(&self, with_ns: Option<u64>) -> u64 {
+        let with = with_ns.map(|ns| ns / self.step_ns);
+        let known = (self.intervals.first_key_value(), self.intervals.last_key_value());
+        match (known, with) {
+            ((Some((first, _)), Some((last, _))), Some(with)) => *last.max(&with) - *first.min(&with) + 1,
+            ((Some((first, _)), Some((last, _))), None) => last - first + 1,
+            _ => 0,
+        }
+    }
+
+    fn double(&mut self) {
+        self.step_ns = self.step_ns.saturating_mul(2);
+        for (number, interval) in std::mem::take(&mut self.intervals) {
+            let into = self.intervals.entry(number / 2).or_default();
+            into.completed += interval.completed;
+            into.failed += interval.failed;
+            for (place, count) in (interval.times.first..).zip(&interval.times.counts) {
+                into.times.record(place, *count);
+            }
+        }
+    }
+
+    /// The series; `None` if nothing was counted.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "times on a chart")]
+    pub fn finish(mut self) -> Option<Series> {
+        let total: u64 = self.intervals.values().map(|interval| interval.completed).sum();
+        while self.span(None) > INTERVALS_FEW as u64 && total / self.span(None) < SAMPLES_WANTED {
+            self.double();
+        }
+        let first = *self.intervals.first_key_value()?.0;
+        let mut series = Series {
+            start_s: (first * self.step_ns) as f64 / 1e9,
+            step_s: self.step_ns as f64 / 1e9,
+            ..Series::default()
+        };
+        for number in first..first + self.span(None) {
+            let interval = self.intervals.get(&number);
+            let at = |percent| interval.map_or(0.0, |interval| interval.times.percentile_ms(percent));
+            series.completed.push(interval.map_or(0, |interval| interval.completed));
+            series.failed.push(interval.map_or(0, |interval| interval.failed));
+            series.p50_ms.push(at(50));
+            series.p99_ms.push(at(99));
+        }
+        Some(series)
+    }
+}
+
+impl Times {
+    fn record(&mut self, place: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if self.counts.is_empty() {
+            self.first = place;
+        }
+        if place < self.first {
+            let more = usize::try_from(self.first - place).unwrap_or(0);
+            self.counts.splice(0..0, std::iter::repeat_n(0, more));
+            self.first = place;
+        }
+        let index = usize::try_from(place - self.first).unwrap_or(0);
+        if index >= self.counts.len() {
+            self.counts.resize(index + 1, 0);
+        }
+        self.counts[index] += count;
+    }
+
+    /// The middle of the bucket that holds this percentile, by rank.
+    #[expect(clippy::cast_precision_loss, reason = "times on a chart")]
+    fn percentile_ms(&self, percent: u64) -> f64 {
+        let rank = (self.counts.iter().sum::<u64>() * percent).div_ceil(100);
+        let mut seen = 0;
+        for (place, count) in (self.first..).zip(&self.counts) {
+            seen += count;
+            if seen >= rank {
+                let (from_ns, to_ns) = (lower_ns(place), lower_ns(place + 1));
+                return (from_ns as f64 + to_ns as f64 - 1.0) / 2.0 / 1e6;
+            }
+        }
+        0.0
+    }
+}
+
+/// The number of a duration's bucket: whole nanoseconds first, then 32 buckets for each doubling.
+fn bucket(ns: u64) -> u64 {
+    let doublings = u64::from((ns / SUB_BUCKETS).max(1).ilog2());
+    doublings * SUB_BUCKETS + (ns >> doublings)
+}
+
+/// Where a bucket begins.
+fn lower_ns(place: u64) -> u64 {
+    if place < 2 * SUB_BUCKETS {
+        return place;
+    }
+    let doublings = place / SUB_BUCKETS - 1;
+    (place % SUB_BUCKETS + SUB_BUCKETS)
+        .checked_shl(u32::try_from(doublings).unwrap_or(63))
+        .unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_duration_lies_in_its_bucket() {
+        for ns in [0, 1, 31, 32, 63, 64, 65, 127, 128, 1_000, 999_999, 86_400_000_000_000] {
+            let place = bucket(ns);
+            assert!(lower_ns(place) <= ns && ns < lower_ns(place + 1), "{ns}: {place}");
+        }
+    }
+
+    #[test]
+    fn a_series_counts_and_orders() {
+        let mut builder = SeriesBuilder::default();
+        for n in 0..60_000_u64 {
+            // A second workload's clock starts late.
+            builder.record(
+                7_000_000_000 + n * 1_000_000,
+                if n < 30_000 { 10_000_000 } else { 20_000_000 },
+                n % 100 == 0,
+            );
+        }
+        let series = builder.finish().unwrap();
+        assert!((60..=120).contains(&series.completed.len()), "{}", series.completed.len());
+        assert_eq!(series.completed.iter().sum::<u64>(), 60_000);
+        assert_eq!(series.failed.iter().sum::<u64>(), 600);
+        assert!((6.4..=7.0).contains(&series.start_s), "{}", series.start_s);
+        assert!((series.p50_ms[1] / 10.0 - 1.0).abs() < 0.02, "{:?}", series.p50_ms);
+        assert!((series.p99_ms.last().unwrap() / 20.0 - 1.0).abs() < 0.02);
+        assert!(SeriesBuilder::default().finish().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_in_whatever_order(ends in prop::collection::vec((0_u64..1 << 50, 0_u64..1 << 40, any::<bool>()), 1..200)) {
+            let mut builder = SeriesBuilder::default();
+            for (end_ns, duration_ns, failed) in &ends {
+                builder.record(*end_ns, *duration_ns, *failed);
+            }
+            let series = builder.finish().unwrap();
+            prop_assert!(series.completed.len() as u64 <= INTERVALS_MAX);
+            prop_assert_eq!(series.completed.iter().sum::<u64>(), ends.len() as u64);
+            prop_assert_eq!(series.failed.iter().sum::<u64>(), ends.iter().filter(|end| end.2).count() as u64);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Runs that are over, read back to be compared: from their log, or from a `results.json` alone.
+//!
+//! Such a file may come from anywhere: what is no result, of another version, or not possible is refused with its
+//! reason, and nothing of it is believed before. Nothing here compares.
+
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use serde::Deserialize;
+
+use super::aggregate::{Aggregate, AggregateError};
+use super::build;
+use super::directory::RunDirectory;
+use super::model::{Distribution, FORMAT, Results, VERSION};
+use crate::measure::log::{Frame, LogReader};
+
+/// Into so many contiguous batches a run is cut to see how dependent its samples are.
+pub const BATCHES: usize = 20;
+/// With fewer samples batches say nothing.
+const BATCHED_MIN: u64 = 200;
+/// A histogram's text is no longer than this.
+const HISTOGRAM_CHARS_MAX: usize = 16 << 20;
+/// Nor are its bytes.
+const HISTOGRAM_BYTES_MAX: u64 = 64 << 20;
+
+/// Why a run cannot be compared. Completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    /// The log is no log, or of another version.
+    #[error(transparent)]
+    Log(#[from] AggregateError),
+    /// The system's words.
+    #[error("cannot read {path}: {source}; check the path")]
+    Io {
+        /// The file.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// It holds something else.
+    #[error("{path} holds no results of bench: {reason}; give the directory of a run, or its results.json")]
+    Foreign {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It is of another version.
+    #[error(
+        "{path} has version {found} of the results; this bench reads version {VERSION}: use the bench that wrote it"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u64,
+    },
+    /// A number in it cannot be.
+    #[error("{path}: {reason}; the file was changed or damaged: make it again with `bench report`")]
+    Impossible {
+        /// The file.
+        path: String,
+        /// Which.
+        reason: String,
+    },
+}
+
+/// A run that is over.
+pub struct StoredRun {
+    /// As it was named.
+    pub path: PathBuf,
+    /// What came of it; without a verdict where it was made of the log.
+    pub results: Results,
+    /// What the log says; absent for a `results.json` alone.
+    pub aggregate: Option<Aggregate>,
+}
+
+/// Whether a path is a run, rather than a directory of runs.
+#[must_use]
+pub fn is_run(path: &Path) -> bool {
+    path.is_file() || RunDirectory::open(path).log().is_file() || RunDirectory::open(path).results().is_file()
+}
+
+impl StoredRun {
+    /// Reads a run's directory, or a `results.json`.
+    ///
+    /// # Errors
+    /// What it is instead, or what is wrong with it.
+    pub fn open(path: &Path) -> Result<Self, StoredError> {
+        let directory = RunDirectory::open(path);
+        if directory.log().is_file() {
+            let aggregate = Aggregate::read(&directory.log())?;
+            let results = build::build(&aggregate);
+            return Ok(Self { path: path.to_path_buf(), results, aggregate: Some(aggregate) });
+        }
+        let file = if path.is_dir() { directory.results() } else { path.to_path_buf() };
+        let results = read(&file)?;
+        check(&results)
+            .map_err(|reason| StoredError::Impossible { path: file.display().to_string(), reason })?;
+        Ok(Self { path: path.to_path_buf(), results, aggregate: None })
+    }
+
+    /// Its log, where it has one.
+    #[must_use]
+    pub fn log(&self) -> Option<PathBuf> {
+        self.aggregate.as_ref().map(|_| RunDirectory::open(&self.path).log())
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    format: Option<String>,
+    version: Option<u64>,
+}
+
+fn read(path: &Path) -> Result<Results, StoredError> {
+    let name = path.display().to_string();
+    let open = || {
+        let file = File::open(path).map_err(|source| StoredError::Io { path: name.clone(), source })?;
+        Ok::<_, StoredError>(BufReader::with_capacity(1 << 16, file))
+    };
+    let foreign = |reason: String| StoredError::Foreign { path: name.clone(), reason };
+    // The iterations may be millions: they are passed over, not kept.
+    let head: Head = serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))?;
+    if head.format.as_deref() != Some(FORMAT) {
+        return Err(foreign(format!("its `format` is not `{FORMAT}`")));
+    }
+    match head.version {
+        Some(version) if version == u64::from(VERSION) => {}
+        Some(found) => return Err(StoredError::Version { path: name, found }),
+        None => return Err(foreign("it has no `version`".to_owned())),
+    }
+    serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))
+}
+
+/// What no run can have measured.
+fn check(results: &Results) -> Result<(), String> {
+    for workload in &results.workloads {
+        let actions = workload.actions.iter().map(|action| (&action.name, &action.response_time));
+        let own = [(&workload.name, &workload.response_time), (&workload.name, &workload.service_time)];
+        for (name, distribution) in own.into_iter().chain(actions) {
+            possible(distribution).map_err(|reason| format!("`{name}`: {reason}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn possible(distribution: &Distribution) -> Result<(), String> {
+    let figures = [distribution.min_ms, distribution.mean_ms, distribution.stddev_ms, distribution.max_ms];
+    let all = figures.into_iter().chain(distribution.percentiles.iter().map(|known| known.value_ms));
+    if let Some(wrong) = all.clone().find(|value| !value.is_finite() || *value < 0.0) {
+        return Err(format!("{wrong} ms is no duration"));
+    }
+    histogram(distribution).map(drop)
+}
+
+/// The histogram of a distribution, in nanoseconds.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn histogram(distribution: &Distribution) -> Result<Histogram<u64>, String> {
+    if distribution.count == 0 {
+        return Histogram::new(3).map_err(|error| error.to_string());
+    }
+    if distribution.histogram.len() > HISTOGRAM_CHARS_MAX {
+        return Err("its histogram is too long".to_owned());
+    }
+    let wrong = |error: &dyn std::fmt::Display| format!("its histogram cannot be read: {error}");
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(&distribution.histogram)
+        .map_err(|error| wrong(&error))?;
+    // Cookie and length, then zlib: unpacked here, within bounds.
+    let packed = bytes.get(8..).ok_or_else(|| wrong(&"it is cut short"))?;
+    let mut plain = Vec::new();
+    let unpacked = flate2::read::ZlibDecoder::new(packed).take(HISTOGRAM_BYTES_MAX).read_to_end(&mut plain);
+    unpacked.map_err(|error| wrong(&error))?;
+    let length = plain.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+    if u64::from(length) > plain.len() as u64 {
+        return Err(wrong(&"it is cut short"));
+    }
+    let histogram: Histogram<u64> =
+        Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| wrong(&error))?;
+    if histogram.len() == distribution.count {
+        Ok(histogram)
+    } else {
+        Err(format!("it counts {} samples, and its histogram {}", distribution.count, histogram.len()))
+    }
+}
+
+/// A limit whose exceedances are counted, batch by batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// The workload's index.
+    pub workload: usize,
+    /// The action's index; absent for iterations.
+    pub action: Option<usize>,
+    /// Response times above it exceed it, in nanoseconds.
+    pub above_ns: u64,
+}
+
+/// By how much fewer samples a run's samples count because neighbours are alike, for each limit: at least 1. From the
+/// variance of the exceedances of [`BATCHES`] contiguous batches (Heidelberger and Lewis, 1984).
+///
+/// # Errors
+/// The log cannot be read again.
+pub fn design_effects(
+    aggregate: &Aggregate,
+    log: &Path,
+    limits: &[Limit],
+) -> Result<Vec<f64>, AggregateError> {
+    let totals: Vec<u64> =
+        aggregate.workloads.iter().map(|workload| workload.response.count().max(1)).collect();
+    let mut seen = vec![0_u64; totals.len()];
+    let mut counts = vec![[(0_u64, 0_u64); BATCHES]; limits.len()];
+    for frame in &mut LogReader::open(log)? {
+        let Frame::Samples(rows) = frame else { continue };
+        for row in rows.iter() {
+            let workload = usize::from(row.head.workload);
+            if row.head.warm_up || !row.head.ended.is_measured() || workload >= totals.len() {
+                continue;
+            }
+            let batch = (seen[workload] * BATCHES as u64 / totals[workload]) as usize;
+            let batch = batch.min(BATCHES - 1);
+            seen[workload] += 1;
+            for (limit, counts) in
+                limits.iter().zip(&mut counts).filter(|(limit, _)| limit.workload == workload)
+            {
+                let (all, above) = &mut counts[batch];
+                let mut add = |response_ns: u64| {
+                    *all += 1;
+                    *above += u64::from(response_ns > limit.above_ns);
+                };
+                match limit.action {
+                    None => add(row.head.response_ns()),
+                    Some(action) => row
+                        .actions
+                        .iter()
+                        .filter(|sample| usize::from(sample.action) == action && sample.ended.is_measured())
+                        .for_each(|sample| add(sample.duration_ns.saturating_add(row.head.lag_ns()))),
+                }
+            }
+        }
+    }
+    Ok(counts.iter().map(|batches| design_effect(batches)).collect())
+}
+
+/// D = max(1, n/20 · s²(p_j) / (p·(1 - p))).
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+fn design_effect(batches: &[(u64, u64)]) -> f64 {
+    let (all, above) = batches.iter().fold((0, 0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1));
+    if all < BATCHED_MIN || above == 0 || above == all {
+        return 1.0;
+    }
+    let share = above as f64 / all as f64;
+    let shares: Vec<f64> =
+        batches.iter().filter(|(all, _)| *all > 0).map(|(all, above)| *above as f64 / *all as f64).collect();
+    let squares: f64 = shares.iter().map(|one| (one - share).powi(2)).sum();
+    let variance = squares / (shares.len() as f64 - 1.0).max(1.0);
+    (all as f64 / batches.len() as f64 * variance / (share * (1.0 - share))).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_that_come_in_a_heap_count_for_few() {
+        let even = [(100, 5); BATCHES];
+        assert_eq!(design_effect(&even), 1.0);
+        let mut heap = [(100, 0); BATCHES];
+        heap[3] = (100, 100);
+        // All 100 of one batch: p = 0.05, s² = (19·0.0025 + 0.9025)/19.
+        let expected = 100.0 * (19.0 * 0.0025 + 0.9025) / 19.0 / (0.05 * 0.95);
+        assert!((design_effect(&heap) - expected).abs() < 1e-9);
+        assert_eq!(design_effect(&[(5, 2); BATCHES]), 1.0, "too few to tell");
+    }
+
+    #[test]
+    fn histograms_are_believed_only_if_they_fit() {
+        let mut latency = crate::measure::latency::Latency::new();
+        let id = crate::measure::latency::SampleId { workload: 0, number: 0 };
+        (1..=1000).for_each(|value| latency.record(value * 1_000_000, id));
+        let text = base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap());
+        let with = |count, histogram: &str| Distribution {
+            count,
+            histogram: histogram.to_owned(),
+            ..Distribution::default()
+        };
+        let read = histogram(&with(1000, &text)).unwrap();
+        assert_eq!(read.value_at_quantile(0.5) / 1_000_000, 500);
+        assert!(histogram(&with(999, &text)).unwrap_err().contains("counts 999 samples"));
+        for text in
+            ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="]
+        {
+            assert!(histogram(&with(5, text)).is_err(), "{text}");
+        }
+    }
+}

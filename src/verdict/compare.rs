@@ -1,0 +1,260 @@
+//! Two runs side by side: ratios of percentiles with intervals, and whether the runs can be compared at all.
+//!
+//! One run on each side cannot tell a slower build from a slower hour: the intervals describe these two runs and
+//! nothing else, so there is no verdict here. That needs pairs in turn ([`super::paired`]), or many runs
+//! ([`super::history`]).
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::base::statistics::order::order_bounds;
+use crate::results::aggregate::{Aggregate, AggregateError};
+use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
+use crate::results::stored::{Limit, StoredRun, design_effects, histogram};
+
+/// Each bound of a run's percentile is wrong with this chance.
+const ALPHA: f64 = 0.025;
+/// What is compared of iterations and of actions.
+pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
+
+/// A percentile of both runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RatioRow {
+    /// The workload's name.
+    pub workload: String,
+    /// The action's name; absent for iterations.
+    pub action: Option<String>,
+    /// Such as 99.
+    pub percentile: f64,
+    /// Of the base.
+    pub base_ms: f64,
+    /// Of the new run.
+    pub new_ms: f64,
+    /// The new run's by the base's; absent where the base's is 0.
+    pub ratio: Option<f64>,
+    /// The ratio of these two runs is at least this, but for a chance of 2.5 %; absent with too few samples.
+    pub low: Option<f64>,
+    /// The ratio is at most this.
+    pub high: Option<f64>,
+    /// Samples of the base, and how many independent ones they are worth.
+    pub base_samples: (u64, f64),
+    /// The same of the new run.
+    pub new_samples: (u64, f64),
+}
+
+/// What failed in a workload of both runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailuresRow {
+    /// The workload's name.
+    pub workload: String,
+    /// Of the base.
+    pub base: Counts,
+    /// Of the new run.
+    pub new: Counts,
+}
+
+/// Why two runs are not of the same thing, one sentence each.
+#[must_use]
+pub fn differences(base: &Results, new: &Results) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut differ = |what: &str, base: String, new: String| {
+        if base != new {
+            found.push(format!("{what}: {base} and {new}"));
+        }
+    };
+    let short = |sha256: &str| sha256.chars().take(12).collect::<String>();
+    differ("scenario", format!("`{}`", base.scenario.title), format!("`{}`", new.scenario.title));
+    differ("the scenario file's text (SHA-256)", short(&base.scenario.sha256), short(&new.scenario.sha256));
+    differ("variables set", format!("{:?}", base.scenario.set), format!("{:?}", new.scenario.set));
+    let runners = |results: &Results| {
+        let each = |workload: &Workload| serde_json::Value::from(workload.runner.clone()).to_string();
+        results.workloads.iter().map(each).collect::<Vec<_>>().join(", ")
+    };
+    differ("load", runners(base), runners(new));
+    match (&base.deployment.demo, &new.deployment.demo) {
+        // The demo listens somewhere else each time.
+        (Some(base), Some(new)) => differ("demo", base.clone(), new.clone()),
+        _ => {
+            let targets = |results: &Results| format!("{:?}", results.deployment.targets);
+            differ("targets", targets(base), targets(new));
+        }
+    }
+    differ("TLS verified", base.deployment.tls_verified.to_string(), new.deployment.tls_verified.to_string());
+    differ("authentication", base.deployment.auth.clone(), new.deployment.auth.clone());
+    let profiled =
+        |results: &Results| if results.profiling.enabled { "profiled" } else { "not profiled" }.to_owned();
+    differ("profiling", profiled(base), profiled(new));
+    differ("machine", base.environment.os.clone(), new.environment.os.clone());
+    differ("processors", base.environment.cpus.to_string(), new.environment.cpus.to_string());
+    differ("workers", base.environment.workers.to_string(), new.environment.workers.to_string());
+    found.extend(unfit(base).map(|reason| format!("the base {reason}")));
+    found.extend(unfit(new).map(|reason| format!("the new run {reason}")));
+    found
+}
+
+/// Why a run says little whatever it is compared with.
+fn unfit(results: &Results) -> Option<String> {
+    if let Some(reason) = results.verdict.invalid.first() {
+        return Some(format!("is INVALID: {reason}"));
+    }
+    match results.run.status {
+        RunStatus::Finished => None,
+        RunStatus::Interrupted => Some("was interrupted".to_owned()),
+        RunStatus::TimedOut => Some("was stopped by its time limit".to_owned()),
+        RunStatus::Aborted => Some("was stopped by a threshold".to_owned()),
+        RunStatus::Failed => Some("failed".to_owned()),
+        RunStatus::Recovered => Some("has no end: it was killed".to_owned()),
+    }
+}
+
+/// Why a run has nothing to compare, if so.
+#[must_use]
+pub fn no_data(results: &Results) -> Option<String> {
+    let samples = results.workloads.iter().map(|workload| workload.response_time.count).max().unwrap_or(0);
+    let well: u64 = results.workloads.iter().map(|workload| workload.iterations.ok).sum();
+    match (samples, well) {
+        (0, _) => Some("it has no samples".to_owned()),
+        (_, 0) => {
+            Some("none of its iterations went well: failures have no latency that means anything".to_owned())
+        }
+        (1, _) => Some("it has one sample, and one sample has no percentiles".to_owned()),
+        _ => None,
+    }
+}
+
+/// A run with what its samples are worth.
+pub struct Weighed<'a> {
+    run: &'a StoredRun,
+    /// In the order of [`Weighed::subjects`], one for each percentile.
+    effects: Vec<f64>,
+}
+
+impl<'a> Weighed<'a> {
+    /// Weighs a run's samples by its log, if it has one; else each counts in full.
+    ///
+    /// # Errors
+    /// The log cannot be read again.
+    pub fn new(run: &'a StoredRun) -> Result<Self, AggregateError> {
+        let effects = match (&run.aggregate, run.log()) {
+            (Some(aggregate), Some(log)) => design_effects(aggregate, &log, &limits(aggregate))?,
+            _ => Vec::new(),
+        };
+        Ok(Self { run, effects })
+    }
+
+    /// A distribution's percentile with its bounds, in nanoseconds.
+    fn quantile(&self, place: usize, histogram: &Histogram<u64>, percentile: f64) -> Quantile {
+        let at = PERCENTILES.iter().position(|known| *known == percentile).unwrap_or(0);
+        let effect = self.effects.get(place * PERCENTILES.len() + at).copied().unwrap_or(1.0);
+        #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+        let worth = histogram.len() as f64 / effect;
+        let bounds = order_bounds(worth, percentile / 100.0, ALPHA);
+        let value = |share: f64| as_ms(histogram.value_at_quantile(share));
+        Quantile {
+            ms: value(percentile / 100.0),
+            low_ms: bounds.low.map(value),
+            high_ms: bounds.high.map(value),
+            samples: (histogram.len(), worth),
+        }
+    }
+
+    /// Every distribution of the run: by workload and action, in order.
+    fn subjects(&self) -> impl Iterator<Item = (usize, &'a Workload, Option<&'a str>, &'a Distribution)> {
+        let all = self.run.results.workloads.iter().flat_map(|workload| {
+            let own = std::iter::once((workload, None, &workload.response_time));
+            let actions = workload.actions.iter();
+            own.chain(
+                actions.map(move |action| (workload, Some(action.name.as_str()), &action.response_time)),
+            )
+        });
+        all.enumerate()
+            .map(|(place, (workload, action, distribution))| (place, workload, action, distribution))
+    }
+}
+
+struct Quantile {
+    ms: f64,
+    low_ms: Option<f64>,
+    high_ms: Option<f64>,
+    samples: (u64, f64),
+}
+
+/// The percentiles of every distribution, in the order of [`Weighed::subjects`].
+fn limits(aggregate: &Aggregate) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    for (workload, stats) in aggregate.workloads.iter().enumerate() {
+        let actions = stats.actions.iter().enumerate().map(|(index, action)| (Some(index), &action.response));
+        for (action, latency) in std::iter::once((None, &stats.response)).chain(actions) {
+            limits.extend(PERCENTILES.iter().map(|percentile| Limit {
+                workload,
+                action,
+                above_ns: latency.percentile_ns(*percentile),
+            }));
+        }
+    }
+    limits
+}
+
+/// Ratios of all percentiles of what both runs have, by its name.
+///
+/// # Errors
+/// A histogram that cannot be read.
+pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, String> {
+    let mut rows = Vec::new();
+    for (place, workload, action, distribution) in new.subjects() {
+        let same = base.subjects().find(|(_, other, name, _)| other.name == workload.name && *name == action);
+        let Some((base_place, _, _, base_distribution)) = same else { continue };
+        let (base_histogram, new_histogram) = (histogram(base_distribution)?, histogram(distribution)?);
+        if base_histogram.is_empty() || new_histogram.is_empty() {
+            continue;
+        }
+        rows.extend(PERCENTILES.iter().map(|&percentile| {
+            let base = base.quantile(base_place, &base_histogram, percentile);
+            let new = new.quantile(place, &new_histogram, percentile);
+            let (low, high) = mover(&base, &new);
+            RatioRow {
+                workload: workload.name.clone(),
+                action: action.map(str::to_owned),
+                percentile,
+                base_ms: base.ms,
+                new_ms: new.ms,
+                ratio: (base.ms > 0.0).then(|| new.ms / base.ms),
+                low,
+                high,
+                base_samples: base.samples,
+                new_samples: new.samples,
+            }
+        }));
+    }
+    Ok(rows)
+}
+
+/// Bounds of a ratio from those of both parts, on logarithms: the method of variance estimates recovery (Donner and
+/// Zou, Statistics in Medicine 2012).
+fn mover(base: &Quantile, new: &Quantile) -> (Option<f64>, Option<f64>) {
+    let ln = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
+    let parts = (|| {
+        let (base_low, base_high) = (ln(base.low_ms)?, ln(base.high_ms)?);
+        Some((ln(Some(base.ms))?, base_low, base_high, ln(Some(new.ms))?, ln(new.low_ms)?, ln(new.high_ms)?))
+    })();
+    let Some((b, b_low, b_high, n, n_low, n_high)) = parts else { return (None, None) };
+    let difference = n - b;
+    let low = difference - (n - n_low).hypot(b_high - b);
+    let high = difference + (n_high - n).hypot(b - b_low);
+    (Some(low.exp()), Some(high.exp()))
+}
+
+/// What failed, by workload.
+#[must_use]
+pub fn failures(base: &Results, new: &Results) -> Vec<FailuresRow> {
+    let of = |workload: &Workload| {
+        let base = base.workloads.iter().find(|other| other.name == workload.name)?;
+        Some(FailuresRow { workload: workload.name.clone(), base: base.iterations, new: workload.iterations })
+    };
+    new.workloads.iter().filter_map(of).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn as_ms(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}

@@ -1,0 +1,341 @@
+//! `bench ab`: two builds by rounds that take turns, against the demo and against commands.
+
+use serde_json::Value;
+
+use crate::server::Server;
+use crate::support::Bench;
+
+const SCENARIO: &str = r#"
+title: Turns
+deployment: a.yaml
+runner: { constant: { times: 30, concurrency: 3 } }
+iteration:
+  - action: look
+    get: /
+    expect: { status: 200 }
+"#;
+
+/// A scenario of 30 fast iterations on the demo, and a demo that is slowed down.
+fn folder() -> Bench {
+    let bench = Bench::new();
+    bench.write("a.yaml", "name: first\ndemo: {}\n");
+    bench.write("b.yaml", "name: second\ndemo: { slowdown: 400% }\n");
+    bench.write("scenario.yaml", SCENARIO);
+    bench
+}
+
+fn ab_json(bench: &Bench) -> Value {
+    serde_json::from_slice(&std::fs::read(bench.run_directory().join("ab.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_build_that_takes_five_times_as_long_fails() {
+    let bench = folder();
+    bench.write(
+        "scenario.yaml",
+        SCENARIO.replace("get: /", "post: /v3/auth/tokens\n    json: { auth: { identity: { password: { user: { name: user-1, password: demo } } } } }").replace("status: 200", "status: 201"),
+    );
+    let arguments =
+        ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "b.yaml", "--metric", "p50", "--pairs", "10"];
+    let ended = bench.run(&arguments).expect_code(2);
+    assert!(
+        ended.stdout.contains("FAIL · Turns: B (second, slowed down by 400%) against A (first)"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("p50: B takes longer by more than the margin of 10 %"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("pair 5 (of 10 at most): B/A p50"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("pair 6"), "it ends when the answer is clear: {}", ended.stderr);
+    let results = ab_json(&bench);
+    assert_eq!((&results["format"], &results["outcome"]), (&"bench-ab".into(), &"FAIL".into()));
+    let pairs = results["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 5);
+    // Of each two pairs, one begins with B.
+    for two in pairs.chunks_exact(2) {
+        assert_ne!(two[0]["b_first"], two[1]["b_first"]);
+    }
+    let gated: Vec<&Value> =
+        results["rows"].as_array().unwrap().iter().filter(|row| row["gated"] == true).collect();
+    assert_eq!(gated.len(), 1);
+    assert!(gated[0]["low"].as_f64().unwrap() > 1.1 && gated[0]["pairs"].as_array().unwrap().len() == 5);
+    // The queries' own time is what grew, in typical iterations' traces too.
+    let point = &results["points"].as_array().unwrap()[0];
+    assert!(point["name"].as_str().unwrap().starts_with("db "), "{point}");
+    assert!(point["difference_ms"].as_f64().unwrap() > 0.0 && point["a_calls"].as_f64().unwrap() >= 1.0);
+    // Each round is a run: its report can be made, with 30 measured iterations and the warm-up aside.
+    let round = bench.run_directory().join("0001-a");
+    bench.run(&["report", round.to_str().unwrap(), "--quiet"]).expect_code(0);
+    let run: Value = serde_json::from_slice(&std::fs::read(round.join("results.json")).unwrap()).unwrap();
+    assert_eq!(run["workloads"][0]["iterations"]["total"], 30);
+    assert_eq!(run["workloads"][0]["warm_up"]["total"], 3);
+    let markdown = std::fs::read_to_string(bench.run_directory().join("ab.md")).unwrap();
+    assert!(markdown.starts_with("### FAIL · Turns") && markdown.contains("| p50 |"), "{markdown}");
+}
+
+/// Two targets of one deployment: /good answers, and /bad fails each tenth time.
+#[test]
+fn a_build_that_fails_more_fails_the_comparison() {
+    let server = Server::start(|seen, wire| {
+        let bad = seen.path.starts_with("/bad") && seen.nth % 10 == 0;
+        let down = seen.path.starts_with("/down");
+        wire.answer(if bad || down { "503 Service Unavailable" } else { "200 OK" }, "text/plain", "ok")
+    });
+    let bench = folder();
+    let url = server.url();
+    bench.write(
+        "targets.yaml",
+        format!("name: both\ntargets: {{ good: \"{url}/good\", bad: \"{url}/bad\", down: \"{url}/down\", default: \"{url}\" }}\n"),
+    );
+    let compare = |a: &str, b: &str| {
+        bench.run(&[
+            "ab",
+            "scenario.yaml",
+            "-d",
+            "targets.yaml",
+            "--target-a",
+            a,
+            "--target-b",
+            b,
+            "--metric",
+            "p50",
+            "--margin",
+            "1000",
+        ])
+    };
+    let ended = compare("good", "bad").expect_code(2);
+    assert!(ended.stdout.contains("FAIL · Turns: B (bad) against A (good)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("B fails more often than A, beyond doubt"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("B takes longer"), "{}", ended.stdout);
+    let ended = compare("bad", "good").expect_code(0);
+    assert!(ended.stdout.contains("PASS"), "to fail less is no fault: {}", ended.stdout);
+    let ended = compare("good", "down").expect_code(2);
+    assert!(ended.stdout.contains("no iteration went well in B, in 3 pairs"), "{}", ended.stdout);
+    let ended = compare("down", "good").expect_code(3);
+    assert!(ended.stdout.contains("no iteration went well in a round of A"), "{}", ended.stdout);
+}
+
+#[test]
+fn rounds_too_short_for_the_percentile_are_told_at_once() {
+    let bench = folder();
+    let ended = bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml"]).expect_code(3);
+    assert!(
+        ended.stdout.contains("p95 needs 200 samples in every round, and one has 30"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("make rounds longer (--round)"), "{}", ended.stdout);
+    assert_eq!(ab_json(&bench)["pairs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_runs() {
+    let bench = folder();
+    bench.write("off.yaml", "name: off\ndemo: {}\nprofiler: { enabled: false }\n");
+    for (arguments, code, message) in [
+        (vec![], 64, "what is A, what is B?"),
+        (vec!["-d", "a.yaml"], 64, "what is A, what is B?"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "-d", "a.yaml"], 64, "more than two deployments"),
+        (
+            vec!["-d", "a.yaml", "-d", "a.yaml", "--target-a", "x", "--target-b", "y"],
+            64,
+            "give one deployment",
+        ),
+        (vec!["-d", "a.yaml", "--target-a", "x"], 64, "--target-b"),
+        (vec!["-d", "a.yaml", "--target-a", "x", "--target-b", "y"], 64, "has no target `x`"),
+        (vec!["-d", "a.yaml", "--base-cmd", "true"], 64, "--new-cmd"),
+        (vec!["-d", "a.yaml", "-d", "none.yaml"], 65, "cannot read none.yaml"),
+        (vec!["-d", "a.yaml", "-d", "off.yaml"], 65, "one side is profiled and the other is not"),
+        (
+            vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"x\")"],
+            64,
+            "no action is called `x`; there are `look`",
+        ),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "95"], 64, "write p95"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p100"], 64, "between 0 and 100"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--margin=-1"], 64, "in percent, such as 10"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--margin", "NaN"], 64, "in percent, such as 10"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--pairs", "3"], 64, "10..=1000"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--round", "30"], 64, "unit"),
+        (
+            vec![
+                "-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--metric", "p90", "--metric", "p95",
+                "--metric", "p99",
+            ],
+            64,
+            "at most 3",
+        ),
+    ] {
+        let all: Vec<&str> = ["ab", "scenario.yaml"].into_iter().chain(arguments.iter().copied()).collect();
+        let ended = bench.run(&all).expect_code(code);
+        assert!(ended.stderr.contains(message), "{arguments:?}: {}", ended.stderr);
+    }
+    assert!(!bench.path().join("runs").exists(), "nothing ran");
+}
+
+/// A round of a ramp has the length of its stages.
+#[test]
+fn a_length_does_not_fit_a_ramp() {
+    let bench = folder();
+    let ramp = "runner: { ramping: { stages: [ { duration: 1s, concurrency: 2 } ] } }";
+    bench.write(
+        "scenario.yaml",
+        SCENARIO.replace("runner: { constant: { times: 30, concurrency: 3 } }", ramp),
+    );
+    let ended =
+        bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--round", "1s"]).expect_code(64);
+    assert!(ended.stderr.contains("leave --round out"), "{}", ended.stderr);
+}
+
+#[cfg(unix)]
+mod commands {
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    use super::{SCENARIO, ab_json};
+    use crate::support::{Bench, Ended};
+
+    /// A port that was free a moment ago.
+    fn free_port() -> u16 {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    }
+
+    /// An HTTP server in a few lines of Python; `None` where there is no Python.
+    fn folder(port: u16) -> Option<Bench> {
+        let there = std::process::Command::new("python3").arg("--version").output();
+        if !there.is_ok_and(|output| output.status.success()) {
+            println!("skipped: no python3");
+            return None;
+        }
+        let bench = Bench::new();
+        bench.write(
+            "server.py",
+            r#"
+import http.server, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        time.sleep(float(sys.argv[2]) / 1000)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *arguments): pass
+http.server.ThreadingHTTPServer.request_queue_size = 50
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#,
+        );
+        bench.write("a.yaml", format!("name: server\ntargets: {{ default: \"http://127.0.0.1:{port}\" }}\n"));
+        bench.write("scenario.yaml", SCENARIO);
+        Some(bench)
+    }
+
+    fn nothing_answers(port: u16) {
+        let asked = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            assert!(asked.elapsed() < Duration::from_secs(10), "a server was left behind");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn compare(bench: &Bench, base: &str, new: &str, further: &[&str]) -> Ended {
+        let arguments =
+            ["ab", "scenario.yaml", "--base-cmd", base, "--new-cmd", new, "--metric", "p50", "--pairs", "10"];
+        bench.run(&arguments.iter().chain(further).copied().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commands_are_started_and_ended_with_all_that_they_started() {
+        let port = free_port();
+        let Some(bench) = folder(port) else { return };
+        // The server is a grandchild: a shell starts it and waits.
+        let (fast, slow) =
+            (format!("python3 server.py {port} 2; true"), format!("python3 server.py {port} 40; true"));
+        let ready = format!("http://127.0.0.1:{port}/");
+        let ended = compare(&bench, &fast, &slow, &["--ready", &ready]).expect_code(2);
+        assert!(ended.stdout.contains("FAIL"), "{}", ended.stdout);
+        assert_eq!(ab_json(&bench)["b"]["command"], slow.as_str());
+        nothing_answers(port);
+    }
+
+    #[test]
+    fn a_command_that_does_not_start_is_told_with_what_it_printed() {
+        let port = free_port();
+        let Some(bench) = folder(port) else { return };
+        let ended = compare(&bench, "echo no such library; exit 3", "true", &[]).expect_code(69);
+        assert!(ended.stderr.contains("the command ended (exit status: 3) before"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no such library"), "{}", ended.stderr);
+        assert!(std::fs::read_dir(bench.path().join("runs")).unwrap().next().is_none(), "nothing ran");
+    }
+
+    #[test]
+    fn what_runs_already_is_not_measured() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let Some(bench) = folder(listener.local_addr().unwrap().port()) else { return };
+        let ended = compare(&bench, "sleep 5", "sleep 5", &[]).expect_code(69);
+        assert!(ended.stderr.contains("answers before the command was started"), "{}", ended.stderr);
+    }
+
+    /// Even SIGKILL leaves no server behind.
+    #[test]
+    fn an_end_by_force_leaves_nothing_behind() {
+        let port = free_port();
+        let Some(bench) = folder(port) else { return };
+        let command = format!("python3 server.py {port} 2");
+        let mut child = bench
+            .command(&[
+                "ab",
+                "scenario.yaml",
+                "--base-cmd",
+                &command,
+                "--new-cmd",
+                &command,
+                "--round",
+                "30s",
+            ])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(started.elapsed() < Duration::from_secs(60), "the server did not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        nothing_answers(port);
+    }
+
+    #[test]
+    fn an_interrupt_ends_it_with_what_is_there() {
+        let bench = super::folder();
+        let arguments =
+            ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--pairs", "1000"];
+        let mut command = bench.command(&arguments);
+        let child = command
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let runs = bench.path().join("runs");
+        let second_pair = || {
+            let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
+            entries.into_iter().any(|entry| {
+                entry.path().join("0002-a").join("run.log").exists()
+                    && entry.path().join("0002-b").join("run.log").exists()
+            })
+        };
+        while !second_pair() {
+            assert!(started.elapsed() < Duration::from_secs(60), "no second pair");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let ended = Ended::from(child.wait_with_output().unwrap()).expect_code(105);
+        assert!(
+            ended.stdout.contains("INCONCLUSIVE") && ended.stdout.contains("interrupted after"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(ab_json(&bench)["finished"], false);
+    }
+}

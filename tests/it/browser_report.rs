@@ -1,0 +1,284 @@
+//! The report of a run in a real Chromium: that it opens, answers to pointer and keyboard, finds traces, and fits screens.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use bench::report::html::{self, Shown, Traces};
+use bench::results::IterationColumns;
+use bench::results::model::Results;
+use serde_json::{Value, json};
+
+use crate::browser::Browser;
+use crate::support::Bench;
+
+const ENTER: &str = "\u{e007}";
+const ESCAPE: &str = "\u{e00c}";
+const DOWN: &str = "\u{e015}";
+const RIGHT: &str = "\u{e014}";
+const END: &str = "\u{e010}";
+
+/// A run of the demo, made once; gives its directory. The folder is left to the process's end.
+fn run() -> &'static (Bench, PathBuf) {
+    static RUN: OnceLock<(Bench, PathBuf)> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let bench = Bench::new();
+        let root = env!("CARGO_MANIFEST_DIR");
+        let scenario = std::fs::read_to_string(format!("{root}/scenarios/demo.yaml")).unwrap();
+        bench.write("demo.yaml", scenario.replace("times: 2000", "times: 500"));
+        let deployment = format!("{root}/deployments/demo.yaml");
+        bench.run(&["run", "demo.yaml", "-d", &deployment, "-q"]).expect_code(0);
+        let directory = bench.run_directory();
+        (bench, directory)
+    })
+}
+
+fn opened() -> Option<Browser> {
+    let browser = Browser::start()?;
+    browser.open(&run().1.join("report.html"));
+    Some(browser)
+}
+
+/// The ids that have their trace in the file, as the page says.
+fn kept(browser: &Browser) -> Vec<String> {
+    let ids = browser
+        .run("return JSON.parse(document.querySelector('#charts').textContent).traces.ids.map(([id]) => id)");
+    serde_json::from_value(ids).unwrap()
+}
+
+#[test]
+fn the_first_screen_leads_to_the_worst_trace_in_one_click() {
+    let Some(browser) = opened() else { return };
+    let seen = browser.run(
+        "const top = document.querySelector('header.top').getBoundingClientRect(); \
+         return [document.querySelector('.verdict strong').textContent, document.querySelector('.finding').textContent.length > 40, \
+         document.querySelectorAll('.tiles dd').length >= 6, document.querySelectorAll('#glance path').length >= 3, top.bottom < innerHeight]",
+    );
+    assert_eq!(seen, json!(["PASS", true, true, true, true]));
+    browser.run("const go = document.querySelector('.finding .go'); go.focus(); go.click()");
+    let lines = browser.wait("return document.querySelectorAll('#viewer[open] .wf li').length");
+    assert!(lines.as_u64().unwrap() > 5, "{lines}");
+    let id = browser.run("return document.querySelector('.finding .go').dataset.trace");
+    assert_eq!(browser.run("return location.hash"), json!(format!("#trace={}", id.as_str().unwrap())));
+    browser.press(&[ESCAPE]);
+    browser.wait("return !document.querySelector('#viewer').open");
+    assert_eq!(browser.run("return document.activeElement.className"), "go needs-script");
+    assert_eq!(browser.console(), json!([]));
+}
+
+#[test]
+fn a_point_shows_its_id_and_opens_its_waterfall() {
+    let Some(browser) = opened() else { return };
+    // Where the pointer finds a point whose trace is in the file.
+    let place = browser.run(
+        "document.querySelector('#scatter').scrollIntoView({ block: 'center' }); \
+         const canvas = document.querySelectorAll('#scatter canvas')[1], box = canvas.getBoundingClientRect(), tip = document.querySelector('#scatter .tip'); \
+         for (let y = 4; y < box.height; y += 4) for (let x = 72; x < box.width; x += 4) { \
+           canvas.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + x, clientY: box.top + y })); \
+           if (!tip.hidden && tip.textContent.includes('opens its trace')) return [box.left + x, box.top + y]; } return null",
+    );
+    let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
+    browser.point(x, y, false);
+    let lines = browser
+        .run("return [...document.querySelectorAll('#scatter .tip div')].map((line) => line.textContent)");
+    let id = lines[3].as_str().unwrap().to_owned();
+    assert!(kept(&browser).contains(&id), "{lines}");
+    browser.point(x, y, true);
+    let title = browser.wait("return document.querySelector('#viewer[open] .wf li') && document.querySelector('#viewer-acts .id').textContent");
+    assert_eq!(title, json!(id));
+    assert_eq!(browser.console(), json!([]));
+}
+
+#[test]
+fn a_trace_is_found_by_the_beginning_of_its_id() {
+    let Some(browser) = opened() else { return };
+    let id = kept(&browser)[1].clone();
+    let typed: Vec<String> = id[..8].chars().map(String::from).collect();
+    let mut keys = vec!["/"];
+    keys.extend(typed.iter().map(String::as_str));
+    browser.press(&keys);
+    assert_eq!(browser.run("return document.querySelector('#find').value"), json!(id[..8]));
+    assert_eq!(browser.run("return document.querySelector('#found').textContent"), "1 found");
+    browser.press(&[DOWN, ENTER]);
+    let title = browser.wait("return document.querySelector('#viewer[open] .wf li') && document.querySelector('#viewer-acts .id').textContent");
+    assert_eq!(title, json!(id));
+    browser.press(&[ESCAPE]);
+    browser.run("document.querySelector('#find').focus()");
+    browser.press(&[ESCAPE, "z", "z"]);
+    assert_eq!(browser.run("return document.querySelector('#found').textContent"), "not an id");
+    assert_eq!(browser.console(), json!([]));
+}
+
+#[test]
+fn an_address_with_a_trace_id_opens_it_and_one_that_is_not_here_says_how_to_get_it() {
+    let Some(browser) = opened() else { return };
+    let kept = kept(&browser);
+    let other = browser.run(&format!(
+        "const kept = new Set({}); location.hash = '#trace={}'; \
+         return JSON.parse(document.querySelector('#charts').textContent).workloads[0].response.buckets.map((b) => b.trace_id).find((id) => !kept.has(id))",
+        json!(kept), kept[0]
+    ));
+    browser.wait("return document.querySelector('#viewer[open] .wf li')");
+    let other = other.as_str().unwrap();
+    browser.run(&format!("location.hash = '#trace={other}'"));
+    let told = browser.wait("return document.querySelector('#viewer-body pre')?.textContent");
+    assert!(told.as_str().unwrap().starts_with(&format!("bench trace show {other} -d ")), "{told}");
+    assert_eq!(browser.console(), json!([]));
+}
+
+#[test]
+fn everything_can_be_reached_with_the_keyboard() {
+    let Some(browser) = opened() else { return };
+    browser.run("document.querySelector('#scatter').focus()");
+    browser.press(&[END]);
+    let last = browser.run("return document.querySelector('#scatter-said').textContent");
+    assert!(last.as_str().unwrap().contains("started at"), "{last}");
+    browser.press(&[DOWN, "+", "+"]);
+    assert_eq!(browser.run("return document.querySelector('#reset').disabled"), json!(false));
+    browser.press(&[ENTER]);
+    browser.wait("return document.querySelector('#viewer').open");
+    browser.press(&[ESCAPE]);
+    browser.wait("return !document.querySelector('#viewer').open");
+    // A comparison needs more traces than a short run may have.
+    if browser.run("return document.querySelector('.flame') !== null") == json!(true) {
+        browser.run("document.querySelector('.flame').focus()");
+        browser.press(&[DOWN, DOWN, RIGHT, ENTER]);
+        let (said, crumbs) = (
+            browser.run("return document.querySelector('[data-said]').textContent"),
+            browser.run("return document.querySelectorAll('[data-crumbs] button').length"),
+        );
+        assert!(said.as_str().unwrap().contains("of the difference"), "{said}");
+        assert!(crumbs.as_u64().unwrap() > 1);
+        browser.press(&[ESCAPE, ESCAPE, ESCAPE]);
+        assert_eq!(browser.run("return document.querySelectorAll('[data-crumbs] button').length"), 1);
+    }
+    browser.run("document.querySelector('[data-chart=histogram]').focus()");
+    browser.press(&[RIGHT, RIGHT, ENTER]);
+    browser.wait("return document.querySelector('#viewer').open");
+    // What has a role has a name, and what can be clicked can be focused.
+    let nameless = browser.run(
+        "return [...document.querySelectorAll('[role=img], [role=group], [role=search], button, input')].filter((e) => \
+         !(e.getAttribute('aria-label') || e.textContent.trim() || e.title || e.labels?.length || e.role === 'search')).map((e) => e.outerHTML.slice(0, 80))",
+    );
+    assert_eq!(nameless, json!([]));
+    assert_eq!(browser.console(), json!([]));
+}
+
+#[test]
+fn it_is_dark_in_the_dark_and_fits_a_phone_and_paper() {
+    let Some(browser) = opened() else { return };
+    let background = || browser.run("return getComputedStyle(document.body).backgroundColor");
+    let scheme = |scheme: &str, media: &str| {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        browser.chromium("Emulation.setEmulatedMedia", &json!({"media": media, "features": features}));
+    };
+    scheme("light", "");
+    assert_eq!(background(), "rgb(255, 255, 255)");
+    scheme("dark", "");
+    assert_eq!(background(), "rgb(20, 24, 28)");
+    scheme("dark", "print");
+    assert_eq!(background(), "rgb(255, 255, 255)");
+    assert_eq!(browser.run("return getComputedStyle(document.querySelector('nav')).display"), "none");
+    scheme("light", "");
+    for (width, height) in [(390, 844), (320, 568), (820, 1180)] {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": true});
+        browser.chromium("Emulation.setDeviceMetricsOverride", &size);
+        browser.open(&run().1.join("report.html"));
+        assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(width));
+        browser.run(
+            "document.querySelector('#find').value = ''; document.querySelector('.finding .go').click()",
+        );
+        browser.wait("return document.querySelector('#viewer[open] .wf li')");
+        assert_eq!(
+            browser.run("return document.querySelector('#viewer').scrollWidth <= innerWidth"),
+            json!(true)
+        );
+        browser.press(&[ESCAPE]);
+    }
+    assert_eq!(browser.console(), json!([]));
+}
+
+/// As in Rally: ids only, waterfalls inside, or a page for each.
+#[test]
+fn traces_are_ids_or_inside_or_on_pages_of_their_own() {
+    let Some(browser) = opened() else { return };
+    let (bench, directory) = run();
+    let id = kept(&browser)[0].clone();
+    // The other tests read this run's report.
+    let copy = bench.path().join("copy");
+    copied(directory, &copy);
+    let again = |mode: &str| bench.run(&["report", "copy", "-q", "--traces", mode]).expect_code(0);
+    let embedded = std::fs::metadata(directory.join("report.html")).unwrap().len();
+    again("text");
+    assert!(std::fs::metadata(copy.join("report.html")).unwrap().len() < embedded);
+    browser.open(&copy.join("report.html"));
+    browser.run(&format!("location.hash = '#trace={id}'"));
+    let told = browser.wait("return document.querySelector('#viewer-body pre')?.textContent");
+    assert_eq!(told, json!(format!("bench trace show . {id}")));
+    assert_eq!(browser.run("return document.querySelectorAll('.id.here').length"), 0);
+    again("some pages");
+    assert_eq!(std::fs::read_dir(bench.path().join("some pages")).unwrap().count(), kept(&browser).len());
+    browser.open(&copy.join("report.html"));
+    let to = browser
+        .run("const link = document.querySelector('.slow a.id'); link.click(); return link.dataset.trace");
+    let title = browser.wait("return document.documentElement.dataset.drawn && document.querySelector('body.tracepage') && document.title");
+    assert!(title.as_str().unwrap().contains(to.as_str().unwrap()), "{title}");
+    again("embed");
+    assert_eq!(std::fs::metadata(copy.join("report.html")).unwrap().len() / 1_000, embedded / 1_000);
+    bench.run(&["report", "copy", "-q", "--traces", "copy/run.log/x"]).expect_code(1);
+    assert_eq!(browser.console(), json!([]));
+}
+
+fn copied(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.path().is_dir() {
+            copied(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_points_are_drawn_and_found() {
+    let Some(browser) = Browser::start() else { return };
+    let (bench, directory) = run();
+    let text = std::fs::read(directory.join("results.json")).unwrap();
+    let mut value: Value = serde_json::from_slice(&text).unwrap();
+    value.as_object_mut().unwrap().remove("iterations");
+    let results: Results = serde_json::from_value(value).unwrap();
+    let total = 100_000_u64;
+    let mut columns = IterationColumns { total, ..IterationColumns::default() };
+    let mut random = fastrand::Rng::with_seed(5);
+    for number in 0..total {
+        columns.workload.push(0);
+        columns.start_us.push(number * 600);
+        columns.duration_ms.push(20.0 * (random.f32() * 3.0 - 1.0).exp());
+        columns.outcome.push(u8::from(random.u32(0..100) == 0));
+        columns.trace_id.push(random.u128(..).to_le_bytes());
+    }
+    let mut page = Vec::new();
+    let traces = Traces { stored: &[], shown: &Shown::Embed };
+    html::render(&results, &columns, traces, &mut page).unwrap();
+    let path = bench.write("many.html", page);
+    browser.open(&path);
+    let took = browser.run("const { unpackedMs, scatterMs, drawnMs } = document.documentElement.dataset; return { unpackedMs, scatterMs, drawnMs }");
+    println!("100,000 points: {took}");
+    let id = uuid::Uuid::from_bytes(columns.trace_id[77_777]).to_string();
+    browser.run(&format!(
+        "const field = document.querySelector('#find'); field.focus(); field.value = {}; field.dispatchEvent(new Event('input'))",
+        json!(id[..13])
+    ));
+    assert_eq!(browser.run("return document.querySelector('#matches .id').textContent"), json!(id));
+    // Zooming in on a tenth of the run draws again.
+    browser.run("document.querySelector('#scatter').focus()");
+    browser.press(&[END, "+", "+", "+"]);
+    assert_eq!(browser.run("return document.querySelector('#reset').disabled"), json!(false));
+    let inked = browser.run(
+        "const canvas = document.querySelector('#scatter canvas'); const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height); \
+         let inked = 0; for (let n = 3; n < data.length; n += 4) if (data[n]) inked++; return inked",
+    );
+    assert!(inked.as_u64().unwrap() > 10_000, "{inked}");
+    assert_eq!(browser.console(), json!([]));
+}

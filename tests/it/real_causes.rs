@@ -1,0 +1,233 @@
+//! Causes injected into a real Keystone and Placement: the first screen names the place.
+//!
+//! Placement asks Keystone about every request's token, so each trace spans both. A proxy of ours stands before
+//! Placement; it counts requests, and at some of them it delays, takes a lock or drops an index.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+
+use crate::support::{Bench, redis_to_oneself, service};
+
+/// Enough for 20 slow iterations of 5 %.
+const TIMES: usize = 420;
+/// One request in so many is slowed; the slowest 5 % are all of these.
+const SLOW_EVERY: usize = 14;
+const LONG: Duration = Duration::from_millis(400);
+/// Rows that a statement without an index has to read.
+const ROWS: u32 = 1_000_000;
+
+/// What `tests/real/up.sh` started.
+struct Cloud {
+    keystone_url: String,
+    placement: String,
+    keystone_database: PathBuf,
+}
+
+impl Cloud {
+    fn of_environment() -> Option<Self> {
+        let keystone_url = service("BENCH_TEST_KEYSTONE_URL", "a Keystone that is traced into redis")?;
+        let placement = service("BENCH_TEST_PLACEMENT_URL", "a Placement that asks this Keystone")?;
+        let keystone_database = service("BENCH_TEST_KEYSTONE_DB", "the file of Keystone's database")?.into();
+        service("OSPROFILER_HMAC_KEY", "the services' HMAC key")?;
+        let placement = placement.trim_start_matches("http://").to_owned();
+        Some(Self { keystone_url, placement, keystone_database })
+    }
+}
+
+type Done = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What happens before the request of this number, from 0, goes on.
+type Before = Arc<dyn Fn(usize) -> Done + Send + Sync>;
+
+fn nothing() -> Done {
+    Box::pin(async {})
+}
+
+/// Forwards connections to `upstream`; what a client sends in one piece counts as a request.
+fn proxy(runtime: &Runtime, upstream: String, before: Before) -> String {
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    runtime.spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (upstream, before, count) = (upstream.clone(), Arc::clone(&before), Arc::clone(&count));
+            tokio::spawn(async move {
+                let Ok(server) = TcpStream::connect(&upstream).await else { return };
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let answers =
+                    tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
+                let mut piece = vec![0; 64 << 10];
+                while let Ok(length @ 1..) = from_client.read(&mut piece).await {
+                    before(count.fetch_add(1, Ordering::SeqCst)).await;
+                    if to_server.write_all(&piece[..length]).await.is_err() {
+                        break;
+                    }
+                }
+                drop(to_server);
+                let _ = answers.await;
+            });
+        }
+    });
+    url
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn open(database: &std::path::Path) -> SqliteConnection {
+    let url = format!("sqlite://{}", database.display());
+    let mut connection = SqliteConnection::connect(&url).await.unwrap();
+    connection.execute("PRAGMA busy_timeout = 20000").await.unwrap();
+    connection
+}
+
+/// What a run said: the first kind of its comparison, and what it printed.
+struct Said {
+    first: Value,
+    printed: String,
+    report: String,
+}
+
+fn run(cloud: &Cloud, url: &str) -> Said {
+    let bench = Bench::new();
+    let deployment = format!(
+        "auth:\n  keystone:\n    auth_url: {}/v3\n    username: admin\n    password: {{ env: OS_PASSWORD }}\n    \
+         project_name: admin\n    user_domain_name: Default\n    project_domain_name: Default\n\
+         profiler:\n  hmac_key: {{ env: OSPROFILER_HMAC_KEY }}\n  connection_string: {{ env: BENCH_TEST_REDIS_URL }}",
+        cloud.keystone_url
+    );
+    let consumer = "00000007-0000-4000-8000-000000000000";
+    let scenario = format!(
+        "runner: {{ constant: {{ times: {TIMES}, concurrency: 1 }} }}\niteration:\n  - action: read allocations\n    \
+         get: /allocations/{consumer}\n    headers: {{ OpenStack-API-Version: placement 1.28 }}\n    \
+         expect: {{ status: 200 }}\nsla: {{ failure_rate: {{ max: 0 }} }}"
+    );
+    bench.load(url, &deployment, &scenario);
+    let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let results = bench.results();
+    let report = std::fs::read_to_string(bench.run_directory().join("report.html")).unwrap();
+    let first = results["workloads"][0]["comparison"]["kinds"][0].clone();
+    println!("{}", ended.stdout.lines().filter(|line| line.contains("explains")).collect::<String>());
+    Said { first, printed: ended.stdout, report }
+}
+
+impl Said {
+    /// That this kind was called guilty, first, in the sentence of the terminal and of the report's first screen.
+    #[track_caller]
+    fn names(&self, service: &str, name: &str, detail: &str) {
+        let first = &self.first;
+        let told = || format!("{}\n{}", serde_json::to_string_pretty(first).unwrap(), self.printed);
+        assert_eq!((&first["service"], &first["name"]), (&service.into(), &name.into()), "{}", told());
+        assert!(first["detail"].as_str().unwrap().contains(detail), "{}", told());
+        assert_eq!(first["guilty"], true, "{}", told());
+        assert!(self.printed.contains("explains"), "{}", told());
+        let screen = self.report.split("<nav").next().unwrap();
+        assert!(screen.contains("explains"), "{screen}");
+    }
+}
+
+#[test]
+fn real_delay_on_the_way_to_placement_is_found_outside_the_services() {
+    let Some(cloud) = Cloud::of_environment() else { return };
+    let (_alone, runtime) = (redis_to_oneself(), runtime());
+    let delay: Before = Arc::new(|number| match number % SLOW_EVERY {
+        3 => Box::pin(tokio::time::sleep(LONG)),
+        _ => nothing(),
+    });
+    let said = run(&cloud, &proxy(&runtime, cloud.placement.clone(), delay));
+    said.names("bench", "action", "read allocations");
+    assert_eq!(said.first["outside"], true);
+}
+
+#[test]
+fn real_lock_in_keystones_database_is_found_in_its_statements() {
+    let Some(cloud) = Cloud::of_environment() else { return };
+    let (_alone, runtime) = (redis_to_oneself(), runtime());
+    let database = cloud.keystone_database.clone();
+    let lock: Before = Arc::new(move |number| {
+        let database = database.clone();
+        if number % SLOW_EVERY != 3 {
+            return nothing();
+        }
+        Box::pin(async move {
+            let mut connection = open(&database).await;
+            connection.execute("BEGIN EXCLUSIVE").await.unwrap();
+            tokio::spawn(async move {
+                tokio::time::sleep(LONG).await;
+                connection.execute("ROLLBACK").await.unwrap();
+            });
+        })
+    });
+    let said = run(&cloud, &proxy(&runtime, cloud.placement.clone(), lock));
+    said.names("keystone/public", "db", "SELECT");
+    assert_eq!(said.first["parent"], "wsgi GET /v3/auth/tokens");
+}
+
+/// Revocations of users who are not there, as a large cloud has them; gone again in the end, and the index back.
+struct Revocations {
+    runtime: Runtime,
+    database: PathBuf,
+}
+
+/// The index by which Keystone finds a user's revocations whenever it checks a token.
+const INDEX: &str = "ix_revocation_event_user_id_issued_before";
+
+impl Revocations {
+    fn fill(database: PathBuf) -> Self {
+        let revocations = Self { runtime: runtime(), database };
+        revocations.execute(format!(
+            "INSERT INTO revocation_event (user_id, issued_before, revoked_at) \
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) \
+             SELECT printf('planted-%08x', i), '2099-01-01 00:00:00.000000', '2099-01-01 00:00:00.000000' FROM n"
+        ));
+        revocations
+    }
+
+    fn execute(&self, sql: String) {
+        self.runtime.block_on(async {
+            let mut connection = open(&self.database).await;
+            connection.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+        });
+    }
+}
+
+impl Drop for Revocations {
+    fn drop(&mut self) {
+        self.execute(format!(
+            "CREATE INDEX IF NOT EXISTS {INDEX} ON revocation_event (user_id, issued_before)"
+        ));
+        self.execute("DELETE FROM revocation_event WHERE user_id LIKE 'planted-%'".to_owned());
+    }
+}
+
+#[test]
+fn real_index_that_is_dropped_is_found_in_keystones_statement() {
+    let Some(cloud) = Cloud::of_environment() else { return };
+    let (_alone, runtime) = (redis_to_oneself(), runtime());
+    let database = cloud.keystone_database.clone();
+    let _revocations = Revocations::fill(database.clone());
+    let drop_index: Before = Arc::new(move |number| {
+        let database = database.clone();
+        // The last tenth of the requests does without.
+        if number != TIMES - TIMES / 10 {
+            return nothing();
+        }
+        Box::pin(async move {
+            let mut connection = open(&database).await;
+            connection.execute(sqlx::AssertSqlSafe(format!("DROP INDEX {INDEX}"))).await.unwrap();
+        })
+    });
+    let said = run(&cloud, &proxy(&runtime, cloud.placement.clone(), drop_index));
+    said.names("keystone/public", "db", "FROM revocation_event");
+}
