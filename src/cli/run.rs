@@ -5,8 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::HeaderMap;
-use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -360,8 +358,8 @@ impl Run<'_> {
             ids: self.ids,
             signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
             control: self.plan.control,
-            headers: default_headers(Some(deployment)),
-            foreign_headers: default_headers(None),
+            headers: files::default_headers(Some(deployment)),
+            foreign_headers: files::default_headers(None),
             credentials,
             http,
             variables: Arc::new(variables),
@@ -624,15 +622,6 @@ fn host_name() -> String {
 #[cfg(not(unix))]
 fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
-}
-
-/// The harness's own headers and, for its targets, the deployment's.
-fn default_headers(deployment: Option<&Deployment>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
-    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    headers.extend(deployment.into_iter().flat_map(|deployment| deployment.headers.iter().cloned()));
-    headers
 }
 
 fn describe(failure: &Failure) -> String {

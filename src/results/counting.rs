@@ -146,7 +146,7 @@ impl Counted {
             })?;
         }
         // Which are outliers is known only once all were seen.
-        if workloads.iter_mut().any(|counts| counts.rally.wants_outliers()) {
+        if workloads.iter().any(|counts| counts.rally.wants_outliers()) {
             for_each(log, |row| {
                 if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
                     counts.rally.count_outlier(row.head);

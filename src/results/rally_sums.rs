@@ -41,7 +41,7 @@ impl RallySums {
         !self.wanted
     }
 
-    pub(super) fn wants_outliers(&mut self) -> bool {
+    pub(super) fn wants_outliers(&self) -> bool {
         self.outliers.is_some()
     }
 

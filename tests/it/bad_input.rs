@@ -378,7 +378,7 @@ fn documents() {
         ),
         (
             format!("{good}sla:\n  thresholds: [{{ threshold: p99 < 10ms, delay: 5s }}]"),
-            "7:40|`delay` without `abort_on_fail: true`",
+            "7:41|`delay` without `abort_on_fail: true`",
             "add abort_on_fail",
         ),
         (
