@@ -10,9 +10,11 @@ use crate::base::ids::IdSpace;
 use crate::osprofiler::report::TraceTree;
 use crate::report::compare::{self, AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
 use crate::results::choice::{self, Chosen, Side};
+use crate::results::counting::Counted;
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::{StoredError, StoredRun, is_run};
+use crate::verdict::Evidence;
 use crate::verdict::compare::{Weighed, differences, failures, no_data, ratios};
 use crate::verdict::history::{self, RUNS_MAX};
 use crate::verdict::paired::Metric;
@@ -82,8 +84,12 @@ fn open(path: &Path) -> Result<StoredRun, Stopped> {
 
 fn read(path: &Path) -> Result<StoredRun, StoredError> {
     let mut run = StoredRun::open(path)?;
-    if let Some(aggregate) = &run.aggregate {
-        run.results.verdict = crate::verdict::judge(aggregate);
+    if let (Some(aggregate), Some(log)) = (&run.aggregate, run.log()) {
+        let counted = Counted::read(aggregate, &log)?;
+        let evidence =
+            Evidence { aggregate, counted: &counted, workloads: &run.results.workloads, sampled: &[] };
+        let verdict = crate::verdict::judge(&evidence);
+        run.results.verdict = verdict;
     }
     Ok(run)
 }

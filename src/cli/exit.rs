@@ -14,7 +14,7 @@ pub enum Exit {
     Gate = 2,
     /// No valid verdict.
     Invalid = 3,
-    /// Neither passed nor failed, with `--strict`.
+    /// The data allow no verdict, and `--strict` was given.
     Inconclusive = 4,
     /// Wrong usage.
     Usage = 64,
@@ -33,7 +33,7 @@ Exit codes:
   1    the run itself failed (setup, disk, time limit)
   2    a gate failed
   3    no valid verdict: no samples, or bench itself was the limit
-  4    inconclusive, with --strict
+  4    inconclusive: too little data for a verdict, with --strict (0 without)
   64   wrong usage
   65   a bad input file; all its faults are listed
   69   target or collector unreachable before the load

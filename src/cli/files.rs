@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use http::HeaderMap;
+use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+
 use crate::base::diagnostics::{Fault, Source, render};
 use crate::base::yaml;
 use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
@@ -194,4 +197,13 @@ pub(super) fn warn(warnings: &[String]) {
     for warning in warnings {
         super::say(&format!("warning: {warning}"));
     }
+}
+
+/// The harness's own headers and, for its targets, the deployment's.
+pub(super) fn default_headers(deployment: Option<&Deployment>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    headers.extend(deployment.into_iter().flat_map(|deployment| deployment.headers.iter().cloned()));
+    headers
 }

@@ -9,17 +9,21 @@ use crate::analysis::causes::{self, Compared};
 use crate::analysis::{culprit, findings, observer};
 use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
+use crate::measure::latency::SampleId;
 use crate::osprofiler::report::TraceTree;
 use crate::report::{html, markdown, terminal};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
+use crate::results::counting::Counted;
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::{Outcome, Results, RunStatus, TraceState};
 use crate::results::trace::StoredTrace;
 use crate::results::{build, client_points, json};
-use crate::verdict;
+use crate::verdict::traces::Sampled;
+use crate::verdict::{self, Evidence};
 
 use super::exit::{Exit, Stopped};
+use super::gate::GateArguments;
 use super::pages::{self, TracesMode};
 
 /// A wrong key shows nowhere else: services answer as if nothing had been asked.
@@ -38,8 +42,35 @@ pub(super) fn aggregate(directory: &RunDirectory) -> Result<(Aggregate, Results)
     for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
         workload.observer_effect = observer::effect(&stats.sides, aggregate.header.control);
     }
-    results.verdict = verdict::judge(&aggregate);
     Ok((aggregate, results))
+}
+
+/// Judges the run by the criteria of its header; `chosen` and `fetched` hold the random sample of traces.
+pub(super) fn judge(
+    directory: &RunDirectory,
+    aggregate: &Aggregate,
+    results: &mut Results,
+    chosen: &[Chosen],
+    fetched: &Fetched,
+) -> Result<(), Stopped> {
+    let counted = Counted::read(aggregate, &directory.log())
+        .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let sampled: Vec<Sampled> = chosen
+        .iter()
+        .filter(|chosen| chosen.random)
+        .map(|Chosen { sample, .. }| {
+            let records = fetched.records.get(&ids.base_id(sample.workload, sample.number));
+            Sampled {
+                id: SampleId { workload: sample.workload, number: sample.number },
+                tree: records.filter(|records| !records.is_empty()).map(|records| TraceTree::build(records)),
+            }
+        })
+        .collect();
+    let evidence =
+        Evidence { aggregate, counted: &counted, workloads: &results.workloads, sampled: &sampled };
+    results.verdict = verdict::judge(&evidence);
+    Ok(())
 }
 
 /// The iterations whose traces tell most: slow, failed and typical ones.
@@ -58,7 +89,7 @@ pub(super) fn explain(
 ) -> Vec<StoredTrace> {
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
-    for Chosen { sample, side, top } in chosen {
+    for Chosen { sample, side, top, .. } in chosen {
         let id = ids.base_id(sample.workload, sample.number);
         let workload = usize::from(sample.workload);
         let Some(services) = fetched.records.get(&id) else {
@@ -164,7 +195,8 @@ pub(super) fn to_step_summary(render: &dyn Fn(&mut dyn std::io::Write) -> std::i
     }
 }
 
-fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
+/// The exit code of a run that was judged.
+pub(super) fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
     match results.run.status {
         RunStatus::Interrupted => return Exit::Interrupted,
         RunStatus::Failed | RunStatus::TimedOut => return Exit::Failed,
@@ -180,13 +212,29 @@ fn exit(aggregate: &Aggregate, results: &Results) -> Exit {
 }
 
 /// Renders a run again from its directory.
-pub(super) fn report(run_dir: &Path, quiet: bool, mode: &TracesMode) -> Result<Exit, Stopped> {
+pub(super) fn report(
+    run_dir: &Path,
+    quiet: bool,
+    gate: &GateArguments,
+    mode: &TracesMode,
+) -> Result<Exit, Stopped> {
+    let (directory, aggregate, results, traces) = read_again(run_dir, |_| Ok(()))?;
+    let exit = write(&directory, &aggregate, &results, &traces, mode, quiet)?;
+    gate.publish(&directory, &results, exit)
+}
+
+/// A run from its directory, judged again; `change` may give its header other criteria.
+pub(super) fn read_again(
+    run_dir: &Path,
+    change: impl FnOnce(&mut Aggregate) -> Result<(), Stopped>,
+) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), Stopped> {
     let directory = RunDirectory::open(run_dir);
     if !directory.log().is_file() {
         let text = format!("error: {} holds no run.log; give the directory of a run", run_dir.display());
         return Err(Stopped::new(Exit::Input, text));
     }
-    let (aggregate, mut results) = aggregate(&directory)?;
+    let (mut aggregate, mut results) = aggregate(&directory)?;
+    change(&mut aggregate)?;
     let chosen = choose(&directory, &aggregate)?;
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let stored = chosen.iter().filter_map(|chosen| {
@@ -194,6 +242,7 @@ pub(super) fn report(run_dir: &Path, quiet: bool, mode: &TracesMode) -> Result<E
         Some((trace.trace_id, trace.services()))
     });
     let fetched = Fetched { records: stored.collect(), error: None };
+    let all = chosen.clone();
     let chosen: Vec<Chosen> = chosen
         .into_iter()
         .filter(|chosen| {
@@ -201,5 +250,6 @@ pub(super) fn report(run_dir: &Path, quiet: bool, mode: &TracesMode) -> Result<E
         })
         .collect();
     let traces = explain(&mut results, &aggregate, &chosen, &fetched);
-    write(&directory, &aggregate, &results, &traces, mode, quiet)
+    judge(&directory, &aggregate, &mut results, &all, &fetched)?;
+    Ok((directory, aggregate, results, traces))
 }

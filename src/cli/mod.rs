@@ -3,12 +3,14 @@
 //! Each command is a short list of calls into the other rooms; no logic lives here.
 
 mod ab;
+mod check;
 mod compare;
 mod demo;
 pub mod exit;
 mod export;
 mod files;
 mod finish;
+mod gate;
 mod generate;
 mod housekeeping;
 mod metrics;
@@ -85,8 +87,11 @@ enum Command {
         #[arg(short, long)]
         quiet: bool,
         #[command(flatten)]
+        gate: gate::GateArguments,
+        #[command(flatten)]
         traces: pages::TracesArgument,
     },
+    Check(check::CheckArguments),
     Export(export::ExportArguments),
     /// Serve the embedded demo alone, for other tools to load.
     ///
@@ -156,6 +161,8 @@ struct RunArguments {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    gate: gate::GateArguments,
+    #[command(flatten)]
     traces: pages::TracesArgument,
     #[command(flatten)]
     watch: metrics::WatchArguments,
@@ -194,7 +201,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
         Command::Schema { kind } => generate::schema(kind),
-        Command::Report { run_dir, quiet, traces } => finish::report(&run_dir, quiet, &traces.mode()),
+        Command::Report { run_dir, quiet, gate, traces } => {
+            finish::report(&run_dir, quiet, &gate, &traces.mode())
+        }
+        Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),

@@ -5,8 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::HeaderMap;
-use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -45,6 +43,7 @@ use crate::results::model::{DeploymentInfo, Environment, Results, RunStatus, Sce
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
+use crate::verdict::live::LiveGate;
 
 use super::exit::{Exit, Stopped};
 use super::housekeeping::{Housekeeping, Signals};
@@ -271,7 +270,11 @@ impl Run<'_> {
         if let Some(reason) = &self.plan.profiling_off {
             shown.say(&format!("not profiling: {reason}"));
         }
-        let mut end = self.load(prepared.context, &stop, &mut log, &mut watched.observer(&mut shown));
+        let mut observer = watched.observer(&mut shown);
+        let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut observer);
+        let mut end = self.load(prepared.context, &stop, &mut log, &mut gate);
+        end.aborted_by = gate.broken();
+        end.notes.extend(gate.note(&self.plan));
         if log.lost() > 0 {
             end.notes.push(format!("{} iterations ran that the run log had no room for", log.lost()));
         }
@@ -355,8 +358,8 @@ impl Run<'_> {
             ids: self.ids,
             signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
             control: self.plan.control,
-            headers: default_headers(Some(deployment)),
-            foreign_headers: default_headers(None),
+            headers: files::default_headers(Some(deployment)),
+            foreign_headers: files::default_headers(None),
             credentials,
             http,
             variables: Arc::new(variables),
@@ -397,10 +400,11 @@ impl Run<'_> {
         let (status, error) = match stop.reason() {
             None => (RunStatus::Finished, None),
             Some(StopReason::Interrupted) => (RunStatus::Interrupted, None),
+            Some(StopReason::Threshold) => (RunStatus::Aborted, None),
             Some(StopReason::TimedOut) => (RunStatus::TimedOut, None),
             Some(StopReason::Failed(error)) => (RunStatus::Failed, Some(error)),
         };
-        End { status, error, notes, generator }
+        End { status, error, notes, aborted_by: None, generator }
     }
 
     /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted
@@ -445,7 +449,7 @@ impl Run<'_> {
         let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {
             name: workload.name.clone(),
             runner: workload.runner.to_json(),
-            sla: workload.sla,
+            sla: workload.sla.clone(),
             actions: workload
                 .actions()
                 .map(|action| (action.name.to_string(), action.label.clone()))
@@ -562,7 +566,9 @@ impl Run<'_> {
             self.publish(&aggregate, &mut results, &chosen, &found, stop);
         }
         let mode = self.arguments.traces.mode();
-        finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)
+        let exit =
+            finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)?;
+        self.arguments.gate.publish(&self.directory, &results, exit)
     }
 
     /// Results, traces, causes, verdict; traces are stored.
@@ -581,7 +587,7 @@ impl Run<'_> {
     /// Results with what traces tell.
     fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
         let (aggregate, mut results) = finish::aggregate(&self.directory)?;
-        let (mut chosen, mut traces) = (Vec::new(), Vec::new());
+        let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
         if traced && self.plan.traces.slow > 0 {
             chosen = finish::choose(&self.directory, &aggregate)?;
@@ -591,10 +597,11 @@ impl Run<'_> {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
             let began = Instant::now();
-            let fetched = self.fetch(connection, &chosen, stop, shown);
+            fetched = self.fetch(connection, &chosen, stop, shown);
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
+        finish::judge(&self.directory, &aggregate, &mut results, &chosen, &fetched)?;
         Ok((aggregate, results, traces, chosen))
     }
 }
@@ -615,15 +622,6 @@ fn host_name() -> String {
 #[cfg(not(unix))]
 fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
-}
-
-/// The harness's own headers and, for its targets, the deployment's.
-fn default_headers(deployment: Option<&Deployment>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("bench/", env!("CARGO_PKG_VERSION"))));
-    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    headers.extend(deployment.into_iter().flat_map(|deployment| deployment.headers.iter().cloned()));
-    headers
 }
 
 fn describe(failure: &Failure) -> String {

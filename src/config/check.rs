@@ -90,11 +90,6 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Keys that the files' format has and this version does not: the map's name, the key, and what to
-/// write instead.
-const NOT_YET: [(&str, &str, &str); 1] =
-    [("`sla`", "thresholds", "use failure_rate, max_seconds_per_iteration or max_avg_duration")];
-
 /// What messages call the root of a document.
 const ROOT: &str = "the document";
 
@@ -237,12 +232,6 @@ impl<'s> Checker<'s> {
 
     fn unknown_key<'k>(&mut self, key: &Key, known: impl Iterator<Item = &'k str> + Clone, name: &str) {
         self.unusable.insert(key.span.clone());
-        if let Some((_, missing, instead)) = NOT_YET.iter().find(|(map, k, _)| *map == name && *k == key.name)
-        {
-            let message = format!("`{missing}` is not in this version of bench yet");
-            self.faults.push(Fault::error(key.span.clone(), message).help(*instead));
-            return;
-        }
         let candidate = did_you_mean(&key.name, known.clone());
         // `hmac_key: { THE KEY }` is a map to YAML.
         let message = if candidate.is_none() && holds_secret(bare(name)) {

@@ -12,6 +12,7 @@ pub mod rounds;
 pub mod runner;
 pub mod scenario;
 pub mod schema;
+pub mod sla;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

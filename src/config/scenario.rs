@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::reference::{DurationText, Reference, ShareText, SizeText};
 use super::runner::{Runner, WarmUp};
+pub use super::sla::Sla;
 
 /// A scenario. A file with one workload may write the workload's keys at the top level.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -412,32 +413,6 @@ pub struct Extract {
     pub regex: Option<String>,
     /// What counts when nothing is found; without it, the iteration fails.
     pub default: Option<Value>,
-}
-
-/// When a workload counts as good: Rally's criteria, by their names.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Sla {
-    /// Failed iterations in percent.
-    pub failure_rate: Option<FailureRate>,
-    /// No iteration may take longer, in seconds.
-    #[schemars(range(min = 0.0))]
-    pub max_seconds_per_iteration: Option<f64>,
-    /// The mean duration may not be longer, in seconds.
-    #[schemars(range(min = 0.0))]
-    pub max_avg_duration: Option<f64>,
-}
-
-/// Failed iterations in percent.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FailureRate {
-    /// At least so many (for tests of failures).
-    #[schemars(range(min = 0.0, max = 100.0))]
-    pub min: Option<f64>,
-    /// At most so many.
-    #[schemars(range(min = 0.0, max = 100.0))]
-    pub max: Option<f64>,
 }
 
 /// Variables may refer to a secret as deployments do.

@@ -9,11 +9,14 @@ use serde_json::Value;
 use super::deployment::Deployment;
 use super::rally::RallyDocument;
 use super::scenario::Scenario;
+use super::sla::SlaFile;
 
 /// The schema of scenario files.
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(draft07::<Scenario>);
 /// The schema of deployment files.
 pub static DEPLOYMENT: LazyLock<Value> = LazyLock::new(draft07::<Deployment>);
+/// The schema of what `bench check` reads of a file with criteria.
+pub static SLA: LazyLock<Value> = LazyLock::new(draft07::<SlaFile>);
 /// The schema of Rally's deployment documents.
 pub static RALLY: LazyLock<Value> = LazyLock::new(draft07::<RallyDocument>);
 

@@ -14,6 +14,7 @@ pub mod runner;
 pub mod scenario;
 pub mod shape;
 pub mod sla;
+pub mod threshold;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

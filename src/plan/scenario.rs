@@ -14,11 +14,12 @@ use crate::base::yaml::{self, Node};
 use crate::config::scenario::{self as config, Scenario};
 use crate::config::{Document, Rejected, check::did_you_mean, runner as config_runner, schema};
 
-use super::action::{Compiler, Step};
+use super::action::{self, Compiler, Step};
 use super::deployment::{Auth, Deployment, at, first_key, item, key_span};
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
+use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
 
 /// Variables that every template can use.
@@ -77,6 +78,7 @@ pub fn build(
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
     let profiling_off = profiling_off(&deployment, value, options);
+    let sampled = workloads.iter().any(|workload| workload.sla.needs_traces());
     Ok(Plan {
         title: value.title.clone(),
         file: file.to_path_buf(),
@@ -94,18 +96,20 @@ pub fn build(
         workloads,
         parallel: value.parallel.unwrap_or(false),
         teardown,
-        traces: traces(value.trace.unwrap_or_default()),
+        traces: traces(value.trace.unwrap_or_default(), sampled),
         timeout: value.timeout.map(|timeout| timeout.0),
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
         warnings,
     })
 }
 
-fn traces(written: config::Trace) -> Traces {
+/// `sampled`: thresholds of traces are judged by a random sample of iterations.
+fn traces(written: config::Trace, sampled: bool) -> Traces {
     let limit = written.limit.unwrap_or(TRACES_LIMIT);
     let (slow, others) = match written.fetch.unwrap_or(config::Fetch::Slow) {
         config::Fetch::None => (0, 0),
-        config::Fetch::Slow => (limit, 0),
+        config::Fetch::Slow if !sampled => (limit, 0),
+        config::Fetch::Slow => (limit, limit),
         config::Fetch::All => (limit, limit),
     };
     Traces { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
@@ -172,6 +176,7 @@ fn compile(
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
     let after_setup = compiler.known.clone();
     let workloads = compiler.workloads(value, root, &after_setup);
+    compiler.what_thresholds_need(value, root, &workloads);
     compiler.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
@@ -259,6 +264,28 @@ impl Compiler<'_> {
         variables
     }
 
+    /// Thresholds that nothing would be measured for.
+    fn what_thresholds_need(&mut self, value: &Scenario, root: &Node, workloads: &[Workload]) {
+        let mut need = |span: std::ops::Range<usize>, message: String, help: &str| {
+            self.faults.push(Fault::error(span, message).help(help));
+        };
+        let needing = |of: fn(&Metric) -> bool| {
+            let thresholds = workloads.iter().flat_map(|workload| &workload.sla.thresholds);
+            thresholds.map(|threshold| &threshold.condition.metric).find(|metric| of(metric))
+        };
+        let fetch = value.trace.and_then(|trace| trace.fetch);
+        if let (Some(metric), Some(config::Fetch::None)) = (needing(Metric::needs_traces), fetch) {
+            let message = format!("{metric} is judged by traces, and none is fetched");
+            need(key_span(at(root, &["trace"]), "fetch"), message, "remove `fetch: none`, or the threshold");
+        }
+        let controlled = matches!(value.profile, Some(config::Profile::Control(_)));
+        if let (Some(metric), false, None) = (needing(Metric::needs_control), controlled, &self.whole) {
+            let message = format!("{metric} needs unprofiled iterations to compare with");
+            let span = first_key(root);
+            need(span, message, "add `profile: { control: 10% }`, or remove the threshold");
+        }
+    }
+
     fn workloads(&mut self, value: &Scenario, root: &Node, after_setup: &BTreeSet<String>) -> Vec<Workload> {
         let single = [
             ("runner", value.runner.is_some()),
@@ -285,7 +312,7 @@ impl Compiler<'_> {
                 .filter(|(key, there)| !there && !self.is_written(key))
                 .map(|(key, _)| *key)
                 .collect();
-            self.or_fault(Sla::from_config(value.sla.as_ref()), at(root, &["sla", "failure_rate"]));
+            self.sla(value.sla.as_ref(), root, None);
             if let Some(sole) = &value.runner {
                 self.runner((sole, value.warm_up), root);
             }
@@ -351,7 +378,10 @@ impl Compiler<'_> {
             self.faults.push(fault.help("add an action with get, post, …"));
         }
         let runner = self.runner(load, node);
-        let sla = self.or_fault(Sla::from_config(sla), at(node, &["sla", "failure_rate"]));
+        // Where steps have faults, names may be missing that are there.
+        let known = self.faults.len() == faults_before && self.whole.is_none();
+        let names: Vec<&str> = action::actions(&steps).map(|action| &*action.name).collect();
+        let sla = self.sla(sla, node, known.then_some(&names));
         Some(Workload { name: name.to_owned(), runner: runner?, steps, sla: sla? })
     }
 
@@ -413,7 +443,9 @@ impl Compiler<'_> {
         }
     }
 
-    fn or_fault<T>(&mut self, result: Result<T, String>, node: &Node) -> Option<T> {
-        result.map_err(|message| self.faults.push(Fault::with_remedy(node.span.clone(), &message))).ok()
+    /// The criteria of a workload, which stands at `node`.
+    fn sla(&mut self, sla: Option<&config::Sla>, node: &Node, actions: Option<&[&str]>) -> Option<Sla> {
+        let resolved = Sla::resolve(sla, at(node, &["sla"]), actions);
+        resolved.map_err(|faults| self.faults.extend(faults)).ok()
     }
 }

@@ -1,11 +1,24 @@
-//! A workload's criteria, resolved: Rally's names and meanings.
+//! A workload's criteria, resolved: Rally's names and meanings, and thresholds.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::scenario;
+use super::deployment::{at, item, key_span};
+use super::threshold::{self, Threshold, usual_delay_ns};
+use crate::base::clock::saturating_nanos;
+use crate::base::diagnostics::Fault;
+use crate::base::yaml::{Kind, Node};
+use crate::config::check::did_you_mean;
+use crate::config::sla as config;
+
+/// The shortest window: shorter ones hold too few samples to say anything.
+const WINDOW_MIN: Duration = Duration::from_millis(100);
 
 /// When a workload counts as good. Rates are percent, durations seconds, as in Rally.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Sla {
     /// The least share of failed iterations, in percent.
     pub failure_rate_min: Option<f64>,
@@ -15,6 +28,29 @@ pub struct Sla {
     pub max_seconds_per_iteration: Option<f64>,
     /// The longest mean duration, in seconds.
     pub max_avg_duration: Option<f64>,
+    /// The longest mean duration of actions by name, in seconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub max_avg_duration_per_atomic: BTreeMap<String, f64>,
+    /// How many iterations may be much longer than the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outliers: Option<Outliers>,
+    /// By how many percent the longest iteration may be longer than the shortest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_degradation: Option<f64>,
+    /// Conditions on what was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Iterations that take longer than the mean by several standard deviations.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Outliers {
+    /// At most so many.
+    pub max: u32,
+    /// With fewer iterations there is no verdict.
+    pub min_iterations: u32,
+    /// How many standard deviations.
+    pub sigmas: f64,
 }
 
 impl Sla {
@@ -24,26 +60,164 @@ impl Sla {
         *self == Self::default()
     }
 
-    /// The criteria that a scenario asks for; none when it has no `sla`.
+    /// True when it can only be judged by fetched traces.
+    #[must_use]
+    pub fn needs_traces(&self) -> bool {
+        self.thresholds.iter().any(|threshold| threshold.condition.metric.needs_traces())
+    }
+
+    /// The same without what names an action that is not among these.
+    #[must_use]
+    pub fn of_actions(&self, actions: &[&str]) -> Self {
+        let mut sla = self.clone();
+        sla.thresholds.retain(|threshold| {
+            threshold.condition.metric.action().is_none_or(|action| actions.contains(&action))
+        });
+        sla.max_avg_duration_per_atomic.retain(|action, _| actions.contains(&action.as_str()));
+        sla
+    }
+
+    /// The criteria that a scenario asks for; none when it has no `sla`. `node` is where that stands; `actions` are
+    /// the names that it may use, or `None` when they are not known.
     ///
     /// # Errors
-    /// Criteria that nothing could meet.
-    pub fn from_config(config: Option<&scenario::Sla>) -> Result<Self, String> {
+    /// Criteria that nothing could meet, that cannot be read, or that name what is not there.
+    pub fn resolve(
+        config: Option<&config::Sla>,
+        node: &Node,
+        actions: Option<&[&str]>,
+    ) -> Result<Self, Vec<Fault>> {
         let Some(config) = config else { return Ok(Self::default()) };
+        let mut faults = Vec::new();
         let rate = config.failure_rate;
         let (min, max) = (rate.and_then(|rate| rate.min), rate.and_then(|rate| rate.max));
         if let (Some(min), Some(max)) = (min, max)
             && min > max
         {
-            return Err(format!(
-                "failure_rate asks for at least {min} % and at most {max} %, which nothing can meet; make min the smaller one, or remove it"
-            ));
+            let message =
+                format!("failure_rate asks for at least {min} % and at most {max} %, which nothing can meet");
+            let fault = Fault::error(at(node, &["failure_rate"]).span.clone(), message);
+            faults.push(fault.help("make min the smaller one, or remove it"));
+        }
+        let per_atomic = config.max_avg_duration_per_atomic.iter().flatten();
+        for (action, _) in per_atomic.clone() {
+            let span = key_span(at(node, &["max_avg_duration_per_atomic"]), action);
+            faults.extend(unknown_action(action, actions, span));
+        }
+        let thresholds =
+            resolve_thresholds(config.thresholds.as_deref().unwrap_or_default(), node, actions, &mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
         }
         Ok(Self {
             failure_rate_min: min,
             failure_rate_max: max,
             max_seconds_per_iteration: config.max_seconds_per_iteration,
             max_avg_duration: config.max_avg_duration,
+            max_avg_duration_per_atomic: per_atomic.map(|(name, limit)| (name.clone(), limit.0)).collect(),
+            outliers: config.outliers.map(|outliers| Outliers {
+                max: outliers.max.unwrap_or(0),
+                min_iterations: outliers.min_iterations.unwrap_or(3),
+                sigmas: outliers.sigmas.unwrap_or(3.0),
+            }),
+            max_degradation: config.performance_degradation.map(|allowed| allowed.max_degradation),
+            thresholds,
         })
     }
+}
+
+fn resolve_thresholds(
+    written: &[config::Threshold],
+    node: &Node,
+    actions: Option<&[&str]>,
+    faults: &mut Vec<Fault>,
+) -> Vec<Threshold> {
+    let list = at(node, &["thresholds"]);
+    let mut thresholds = Vec::with_capacity(written.len());
+    let mut places = Vec::with_capacity(written.len());
+    for (index, config::Threshold { written, .. }) in written.iter().enumerate() {
+        let place = item(list, index);
+        let text = at(place, &["threshold"]);
+        faults.extend(faults_of_options(written, place));
+        match threshold::parse(&written.threshold) {
+            Ok(condition) => {
+                if let Some(action) = condition.metric.action() {
+                    faults.extend(unknown_action(action, actions, text.span.clone()));
+                }
+                places.push(text.span.clone());
+                thresholds.push(resolved(condition, written));
+            }
+            Err(mistake) => {
+                let fault = Fault::error(within(text, &written.threshold, &mistake.at), mistake.message);
+                faults.push(fault.help(mistake.help));
+            }
+        }
+    }
+    let conditions: Vec<_> = thresholds.iter().map(|threshold| &threshold.condition).collect();
+    for (asks, forbids) in threshold::contradictions(&conditions) {
+        let (asked, forbidden) = (conditions[asks], conditions[forbids]);
+        let message = format!("`{asked}` contradicts `{forbidden}`: nothing can meet both");
+        faults.push(Fault::error(places[asks].clone(), message).help("change or remove one of them"));
+    }
+    thresholds
+}
+
+fn resolved(condition: threshold::Condition, written: &config::ThresholdMap) -> Threshold {
+    let aborts = written.abort_on_fail == Some(true);
+    let delay_ns = written.delay.map_or_else(usual_delay_ns, |delay| saturating_nanos(delay.0));
+    Threshold {
+        condition,
+        window_ns: written.window.map(|window| saturating_nanos(window.0)),
+        min_samples: written.min_samples,
+        abort_after_ns: aborts.then_some(delay_ns),
+        warn: written.severity == Some(config::SeverityText::Warn),
+    }
+}
+
+/// Options that do not go together, or say nothing.
+fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut fault = |key: &str, message: &str, help: &str| {
+        faults.push(Fault::error(key_span(place, key), message).help(help));
+    };
+    if written.delay.is_some() && written.abort_on_fail != Some(true) {
+        fault("delay", "`delay` without `abort_on_fail: true`", "add abort_on_fail: true, or remove delay");
+    }
+    if written.window.is_some_and(|window| window.0 < WINDOW_MIN) {
+        fault("window", "the window is shorter than 100 ms", "write a longer one, such as 30s");
+    }
+    let Ok(condition) = threshold::parse(&written.threshold) else { return faults };
+    let after = matches!(condition.metric, threshold::Metric::Overhead(_)) || condition.metric.needs_traces();
+    if after && written.abort_on_fail == Some(true) {
+        let message = format!("{} is known only after the load", condition.metric);
+        fault("abort_on_fail", &message, "remove abort_on_fail");
+    }
+    if after && written.window.is_some() {
+        let message = format!("{} is judged on the whole run only", condition.metric);
+        fault("window", &message, "remove window");
+    }
+    faults
+}
+
+fn unknown_action(action: &str, actions: Option<&[&str]>, span: Range<usize>) -> Option<Fault> {
+    let actions = actions?;
+    if actions.contains(&action) {
+        return None;
+    }
+    let fault = Fault::error(span, format!("no action is named `{action}`"));
+    Some(fault.help(match did_you_mean(action, actions.iter().copied()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("the workload's actions are: {}", actions.join(", ")),
+    }))
+}
+
+/// Where a part of a text stands in its file; the whole text where quotes hide it.
+fn within(node: &Node, text: &str, part: &Range<usize>) -> Range<usize> {
+    let Kind::Text { quoted, .. } = &node.kind else { return node.span.clone() };
+    let before = usize::from(*quoted);
+    if node.span.len() != text.len() + 2 * before {
+        return node.span.clone();
+    }
+    let start = node.span.start + before;
+    start + part.start..(start + part.end).max(start + part.start)
 }

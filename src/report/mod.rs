@@ -3,9 +3,12 @@
 //! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
 //! itself: the caller hands in the writer.
 
+pub mod annotations;
+pub mod badge;
 pub mod compare;
 pub mod grid;
 pub mod html;
+pub mod junit;
 pub mod markdown;
 pub mod metrics;
 pub mod observer;

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use super::observer;
 use super::words::{self, duration};
 use crate::results::model::{
-    Counts, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState, Workload,
+    Counts, Culprit, Distribution, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState, Workload,
 };
 
 /// How many of a workload's faults are shown.
@@ -53,6 +53,19 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     let gap = if results.generator.is_some() && results.notes.is_empty() { "" } else { "\n" };
     writeln!(output, "{gap}report   {}", directory.join("report.html").display())?;
     writeln!(output, "results  {}", directory.join("results.json").display())
+}
+
+/// The verdict with its criteria, without the figures.
+///
+/// # Errors
+/// What the writer says.
+pub fn gate(results: &Results, colour: bool, output: &mut dyn Write) -> io::Result<()> {
+    let paint = Paint { colour };
+    writeln!(output, "{}", headline(results, paint))?;
+    for reason in &results.verdict.invalid {
+        writeln!(output, "\n{}  {}", paint.red("INVALID"), clean(reason))?;
+    }
+    criteria(results, paint, output)
 }
 
 /// The verdict in one line.
@@ -235,17 +248,24 @@ fn criteria(results: &Results, paint: Paint, output: &mut dyn Write) -> io::Resu
     }
     writeln!(output)?;
     for criterion in &results.verdict.criteria {
-        let outcome = match criterion.outcome {
-            Outcome::Pass => paint.green("pass"),
-            Outcome::Fail => paint.red("FAIL"),
-            _ => paint.red("INVALID"),
+        let outcome = match (criterion.outcome, criterion.severity) {
+            (Outcome::Pass, _) => paint.green("pass"),
+            (Outcome::Fail, Severity::Warn) => paint.red("warn"),
+            (Outcome::Fail, Severity::Fail) => paint.red("FAIL"),
+            (Outcome::Inconclusive, _) => paint.red("INCONCLUSIVE"),
+            (Outcome::Invalid | Outcome::None, _) => paint.red("INVALID"),
         };
+        let ended = if criterion.aborted { ", and ended the load" } else { "" };
         let workload = if results.workloads.len() > 1 {
             format!("{}: ", clean(&criterion.workload))
         } else {
             String::new()
         };
-        writeln!(output, "{outcome}  {workload}{}: {}", criterion.condition, criterion.observed)?;
+        let (condition, observed) = (clean(&criterion.condition), clean(&criterion.observed));
+        writeln!(output, "{outcome}  {workload}{condition}: {observed}{ended}")?;
+        if let Some(reason) = &criterion.reason {
+            writeln!(output, "      {}", clean(reason))?;
+        }
         for id in &criterion.trace_ids {
             writeln!(output, "      trace {id}")?;
         }

@@ -41,6 +41,9 @@ pub struct Chosen {
     pub side: Side,
     /// Of the slow ones: whether it is of the upper 1 %.
     pub top: bool,
+    /// True when it is of the random sample of its workload, by which thresholds of traces are judged; it may be
+    /// slow or typical as well.
+    pub random: bool,
 }
 
 /// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
@@ -55,8 +58,10 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
         return Ok(Vec::new());
     }
     let (ids, control) = (IdSpace::from_seed(aggregate.header.id_seed), aggregate.header.control);
-    let (limit, mut others) = (slow as usize, Reservoir::new(others as usize));
-    let per_workload = limit.div_ceil(aggregate.workloads.len().max(1));
+    let share = |of: u32| (of as usize).div_ceil(aggregate.workloads.len().max(1));
+    let (per_workload, others_each) = (share(slow), share(others));
+    let mut others: Vec<Reservoir> =
+        aggregate.workloads.iter().map(|_| Reservoir::new(others_each)).collect();
     let mut groups: Vec<Group> = aggregate
         .workloads
         .iter()
@@ -82,21 +87,25 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
                 if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
                     group.offer(row, &mut random);
                     if row.head.ended.is_measured() && !row.head.warm_up {
-                        others.offer(row, &mut random);
+                        others[usize::from(row.head.workload)].offer(row, &mut random);
                     }
                 }
             }
         }
     }
     let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
-    let mut known: HashSet<(u16, u64)> =
-        chosen.iter().map(|chosen| (chosen.sample.workload, chosen.sample.number)).collect();
-    for sample in aggregate.slowest.iter().chain(&others.kept) {
+    let place = |sample: &IterationSample| (sample.workload, sample.number);
+    let others = || others.iter().flat_map(|others| &others.kept);
+    let sampled: HashSet<(u16, u64)> = others().map(place).collect();
+    chosen.iter_mut().for_each(|chosen| chosen.random = sampled.contains(&place(&chosen.sample)));
+    let mut known: HashSet<(u16, u64)> = chosen.iter().map(|chosen| place(&chosen.sample)).collect();
+    for sample in aggregate.slowest.iter().chain(others()) {
         if ids.is_control(sample.workload, sample.number, control) {
             continue;
         }
-        if known.insert((sample.workload, sample.number)) {
-            chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false });
+        if known.insert(place(sample)) {
+            let random = sampled.contains(&place(sample));
+            chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false, random });
         }
     }
     Ok(chosen)
@@ -175,10 +184,10 @@ impl Group {
             self.typical.into_iter().flat_map(|reservoir| reservoir.kept).collect();
         random.shuffle(&mut rest);
         typical.extend(rest.into_iter().take(missing));
-        let sided = |side| move |sample| Chosen { sample, side, top: false };
+        let sided = |side| move |sample| Chosen { sample, side, top: false, random: false };
         slow.into_iter()
             .zip(top)
-            .map(|(sample, top)| Chosen { sample, side: Side::Slow, top })
+            .map(|(sample, top)| Chosen { sample, side: Side::Slow, top, random: false })
             .chain(typical.into_iter().map(sided(Side::Typical)))
             .chain(self.failed.kept.into_iter().map(sided(Side::Failed)))
             .collect()

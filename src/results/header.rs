@@ -64,6 +64,9 @@ pub struct End {
     pub error: Option<String>,
     /// What a reader must know, seen during the run.
     pub notes: Vec<String>,
+    /// The workload and its threshold, by their numbers, that ended the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted_by: Option<(usize, usize)>,
     /// How the load generator itself did; absent when no load was made.
     #[serde(default)]
     pub generator: Option<Generator>,

@@ -7,13 +7,16 @@ pub mod build;
 pub mod choice;
 pub mod client_points;
 pub mod columns;
+pub mod counting;
 pub mod directory;
 pub mod export;
 pub mod header;
 pub mod json;
 pub mod model;
+mod rally_sums;
 pub mod series;
 pub mod stored;
 pub mod trace;
 
 pub use columns::IterationColumns;
+pub use rally_sums::RallySums;

@@ -12,6 +12,8 @@ pub enum StopReason {
     Interrupted,
     /// The scenario's own time limit.
     TimedOut,
+    /// A threshold that says `abort_on_fail` is certain not to hold.
+    Threshold,
     /// The harness cannot go on.
     Failed(String),
 }

@@ -1,44 +1,165 @@
 //! Rank 8: whether a run counts as good.
 //!
-//! Criteria are judged by exact counts and sums, never by percentiles of a drawn sample. Without data
-//! nothing passes: a criterion without samples is INVALID. Nothing here prints or exits.
+//! Rally's criteria are judged by exact counts and sums; thresholds with the certainty that their samples allow
+//! ([`threshold`]); none by the percentiles of a drawn sample. Without data nothing passes: a criterion without
+//! samples is INVALID. Nothing here prints or exits.
 
 pub mod compare;
 pub mod generator;
 pub mod history;
+pub mod live;
 pub mod paired;
 pub mod sla;
+#[cfg(test)]
+mod tests;
+pub mod threshold;
+pub mod traces;
+mod words;
 
+use crate::measure::latency::SampleId;
+use crate::plan::threshold::{Metric, Threshold};
 use crate::results::aggregate::Aggregate;
-use crate::results::model::{Criterion, Outcome, Verdict};
+use crate::results::counting::{Counted, WorkloadCounts};
+use crate::results::model::{self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict};
+use threshold::{ALPHA, Judge, Judged};
+use traces::Sampled;
+use words::percent;
+
+/// What a run is judged by.
+pub struct Evidence<'a> {
+    /// What the log says, with the criteria in its header.
+    pub aggregate: &'a Aggregate,
+    /// What was counted for these criteria.
+    pub counted: &'a Counted,
+    /// The workloads' results, for what profiling cost.
+    pub workloads: &'a [model::Workload],
+    /// The random sample of iterations with their traces.
+    pub sampled: &'a [Sampled],
+}
 
 /// Judges every workload by its own criteria.
 #[must_use]
-pub fn judge(aggregate: &Aggregate) -> Verdict {
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    let aggregate = evidence.aggregate;
     let mut criteria = Vec::new();
-    for (stats, names) in aggregate.workloads.iter().zip(&aggregate.header.workloads) {
-        criteria.extend(sla::judge(aggregate, &names.name, &names.sla, stats));
+    let parts = aggregate.workloads.iter().zip(&aggregate.header.workloads).zip(&evidence.counted.workloads);
+    for (number, ((stats, header), counts)) in parts.enumerate() {
+        criteria.extend(sla::judge(aggregate, header, stats, &counts.rally));
+        let sampled: Vec<&Sampled> =
+            evidence.sampled.iter().filter(|one| usize::from(one.id.workload) == number).collect();
+        for (index, threshold) in header.sla.thresholds.iter().enumerate() {
+            let judged = of_threshold(evidence, number, threshold, counts, &sampled);
+            let ended_by = aggregate.end.as_ref().and_then(|end| end.aborted_by);
+            let aborted = ended_by == Some((number, index));
+            criteria.push(criterion(aggregate, &header.name, threshold, judged, aborted));
+        }
     }
     let seen = aggregate.end.as_ref().and_then(|end| end.generator.as_ref());
     let invalid = seen.map(|seen| generator::faults(seen, aggregate.total())).unwrap_or_default();
     let outcome = match worst(&criteria) {
         // Whatever was measured, it may have been the generator.
-        Outcome::Pass | Outcome::Fail if !invalid.is_empty() => Outcome::Invalid,
+        Outcome::Pass | Outcome::Fail | Outcome::Inconclusive if !invalid.is_empty() => Outcome::Invalid,
         outcome => outcome,
     };
     Verdict { outcome, invalid, criteria }
 }
 
-/// The outcome of all: FAIL before INVALID before PASS; none without criteria.
+fn of_threshold(
+    evidence: &Evidence<'_>,
+    number: usize,
+    threshold: &Threshold,
+    counts: &WorkloadCounts,
+    sampled: &[&Sampled],
+) -> Judged {
+    let profiled = evidence.aggregate.header.profiling_off.is_none();
+    let metric = &threshold.condition.metric;
+    if metric.needs_traces() {
+        return traces::judge(threshold, sampled, profiled);
+    }
+    if let Metric::Overhead(at) = metric {
+        let effect = evidence.workloads.get(number).and_then(|workload| workload.observer_effect.as_ref());
+        return overhead(threshold, *at, effect, profiled);
+    }
+    match counts.of(threshold) {
+        Some((series, limit)) => Judge { threshold, series, limit, alpha: ALPHA }.judge(),
+        None => Judged::invalid("no samples", 0, "the run has no such action"),
+    }
+}
+
+/// What profiling adds, in percent of what an iteration takes without it.
+fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, profiled: bool) -> Judged {
+    let Some(effect) = effect else {
+        let reason = match profiled {
+            true => "no iteration was left unprofiled to compare with; add profile: {control: 10%}",
+            false => "the run was not profiled",
+        };
+        return Judged::invalid("nothing to compare", 0, reason);
+    };
+    let samples = effect.control.min(effect.profiled);
+    let found = effect.percentiles.iter().find(|known| (known.percentile - at).abs() < 1e-9);
+    let Some(found) = found.filter(|found| found.control_ms > 0.0) else {
+        let reason = format!("too few iterations, or the cost at p{at} is not among those that are measured");
+        return Judged::invalid("not known", samples, reason);
+    };
+    let share = |ms: f64| ms / found.control_ms * 100.0;
+    let (value, low, high) = (share(found.difference_ms), share(found.low_ms), share(found.high_ms));
+    let condition = &threshold.condition;
+    let holds = |value| condition.operator.holds(value, condition.limit);
+    let outcome = match (holds(low), holds(high)) {
+        (true, true) => Outcome::Pass,
+        (false, false) => Outcome::Fail,
+        _ => Outcome::Inconclusive,
+    };
+    let reason = "too near to the limit to tell; run longer, or leave more iterations unprofiled";
+    Judged {
+        outcome,
+        observed: format!("{} ({} to {})", percent(value), percent(low), percent(high)),
+        measured: Some(Measured {
+            unit: "%".to_owned(),
+            limit: condition.limit,
+            value,
+            low: Some(low),
+            high: Some(high),
+        }),
+        samples,
+        reason: (outcome == Outcome::Inconclusive).then(|| reason.to_owned()),
+        examples: Vec::new(),
+    }
+}
+
+fn criterion(
+    aggregate: &Aggregate,
+    workload: &str,
+    threshold: &Threshold,
+    judged: Judged,
+    aborted: bool,
+) -> Criterion {
+    let ids = |examples: &[SampleId]| examples.iter().map(|id| aggregate.trace_id(*id)).collect();
+    Criterion {
+        workload: workload.to_owned(),
+        criterion: "thresholds".to_owned(),
+        condition: threshold.to_string(),
+        trace_ids: ids(&judged.examples),
+        observed: judged.observed,
+        // It was certain when it ended the load.
+        outcome: if aborted { Outcome::Fail } else { judged.outcome },
+        severity: if threshold.warn { Severity::Warn } else { Severity::Fail },
+        reason: judged.reason.filter(|_| !aborted),
+        measured: judged.measured,
+        aborted,
+        samples: judged.samples,
+    }
+}
+
+/// The outcome of all that the run may fail by: FAIL before INVALID before INCONCLUSIVE before PASS; none without
+/// such criteria.
 fn worst(criteria: &[Criterion]) -> Outcome {
-    let any = |outcome: Outcome| criteria.iter().any(|criterion| criterion.outcome == outcome);
-    if any(Outcome::Fail) {
-        Outcome::Fail
-    } else if any(Outcome::Invalid) {
-        Outcome::Invalid
-    } else if criteria.is_empty() {
-        Outcome::None
-    } else {
-        Outcome::Pass
+    let counting = || criteria.iter().filter(|criterion| criterion.severity == Severity::Fail);
+    let any = |outcome: Outcome| counting().any(|criterion| criterion.outcome == outcome);
+    let order = [Outcome::Fail, Outcome::Invalid, Outcome::Inconclusive];
+    match order.into_iter().find(|outcome| any(*outcome)) {
+        Some(outcome) => outcome,
+        None if counting().next().is_none() => Outcome::None,
+        None => Outcome::Pass,
     }
 }

@@ -3,14 +3,22 @@
 //! passes without data, these are INVALID.
 
 use crate::measure::latency::SampleId;
-use crate::plan::sla::Sla;
+use crate::plan::sla::Outliers;
+use crate::results::RallySums;
 use crate::results::aggregate::{Aggregate, EXEMPLARS_MAX, WorkloadStats};
+use crate::results::header::WorkloadHeader;
 use crate::results::model::{Criterion, Outcome, Severity};
 
 /// Judges one workload.
 #[must_use]
-pub fn judge(aggregate: &Aggregate, workload: &str, sla: &Sla, stats: &WorkloadStats) -> Vec<Criterion> {
-    let judge = Judge { aggregate, workload, stats };
+pub fn judge(
+    aggregate: &Aggregate,
+    workload: &WorkloadHeader,
+    stats: &WorkloadStats,
+    sums: &RallySums,
+) -> Vec<Criterion> {
+    let sla = &workload.sla;
+    let judge = Judge { aggregate, workload: &workload.name, stats };
     let mut criteria = Vec::new();
     if sla.failure_rate_max.is_some() || sla.failure_rate_min.is_some() {
         criteria.push(judge.failure_rate(sla.failure_rate_min, sla.failure_rate_max));
@@ -20,6 +28,17 @@ pub fn judge(aggregate: &Aggregate, workload: &str, sla: &Sla, stats: &WorkloadS
     }
     if let Some(limit_s) = sla.max_avg_duration {
         criteria.push(judge.max_average(limit_s));
+    }
+    for (action, limit_s) in &sla.max_avg_duration_per_atomic {
+        let number = workload.actions.iter().position(|(name, _)| name == action);
+        let (count, sum_ns) = number.and_then(|number| sums.actions.get(number)).copied().unwrap_or_default();
+        criteria.push(judge.max_average_of(action, *limit_s, count, sum_ns));
+    }
+    if let Some(outliers) = &sla.outliers {
+        criteria.push(judge.outliers(*outliers, sums));
+    }
+    if let Some(limit) = sla.max_degradation {
+        criteria.push(judge.degradation(limit, sums));
     }
     criteria
 }
@@ -31,6 +50,16 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Why there is nothing to judge by.
+    fn nothing(&self) -> String {
+        let counts = self.stats.iterations;
+        match (counts.failed, counts.aborted) {
+            (0, 0) => "no iteration ran".to_owned(),
+            (0, aborted) => format!("no iteration came to its end: {aborted} were cut off"),
+            (failed, _) => format!("no iteration was without fault: {failed} failed"),
+        }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     fn failure_rate(&self, min: Option<f64>, max: Option<f64>) -> Criterion {
         let failed = self.stats.iterations.failed;
@@ -77,6 +106,58 @@ impl Judge<'_> {
         )
     }
 
+    /// As in Rally, of actions in iterations without fault.
+    #[expect(clippy::cast_precision_loss, reason = "a mean is compared with a limit")]
+    fn max_average_of(&self, action: &str, limit_s: f64, count: u64, sum_ns: u128) -> Criterion {
+        let mean_s = sum_ns as f64 / count as f64 / 1e9;
+        self.criterion(
+            "max_avg_duration_per_atomic",
+            format!("mean duration of {action} at most {limit_s} s"),
+            format!("mean {mean_s:.3} s"),
+            mean_s <= limit_s,
+            count,
+            self.stats.longest.iter().map(|(_, id)| *id),
+        )
+    }
+
+    /// Exact where Rally approximates: every iteration is held against the mean and deviation of all.
+    fn outliers(&self, asked: Outliers, sums: &RallySums) -> Criterion {
+        let Outliers { max, min_iterations, sigmas } = asked;
+        let above_s = sums.outliers_above_ns().unwrap_or(0.0) / 1e9;
+        let mut criterion = self.criterion(
+            "outliers",
+            format!("at most {max} iterations over the mean by {sigmas} standard deviations"),
+            format!("{} over {above_s:.3} s", sums.outlying),
+            sums.outlying <= u64::from(max),
+            sums.ok,
+            sums.outlying_longest.iter().map(|(_, id)| *id),
+        );
+        if sums.ok > 0 && sums.ok < u64::from(min_iterations) {
+            criterion.outcome = Outcome::Invalid;
+            criterion.trace_ids.clear();
+            criterion.reason = Some(format!(
+                "{min_iterations} iterations are asked for, {} had no fault; run longer",
+                sums.ok
+            ));
+        }
+        criterion
+    }
+
+    fn degradation(&self, limit: f64, sums: &RallySums) -> Criterion {
+        let (longest_ns, id) = sums.longest.unzip();
+        let (longest_s, shortest_s) =
+            (seconds(longest_ns.unwrap_or(0)), seconds(sums.shortest_ns.unwrap_or(0)));
+        let percent = (longest_s / shortest_s - 1.0) * 100.0;
+        self.criterion(
+            "performance_degradation",
+            format!("longest iteration at most {limit} % longer than the shortest"),
+            format!("{percent:.1} % (shortest {shortest_s:.3} s, longest {longest_s:.3} s)"),
+            percent <= limit,
+            sums.ok,
+            id.into_iter(),
+        )
+    }
+
     fn criterion(
         &self,
         name: &str,
@@ -99,7 +180,7 @@ impl Judge<'_> {
             observed: if samples == 0 { "no samples".to_owned() } else { observed },
             outcome,
             severity: Severity::Fail,
-            reason: None,
+            reason: (samples == 0).then(|| self.nothing()),
             measured: None,
             aborted: false,
             samples,

@@ -19,6 +19,7 @@ mod dns;
 mod elasticsearch;
 mod export;
 mod faults;
+mod gates;
 mod h2_server;
 mod http2;
 mod http_client;

@@ -188,6 +188,12 @@ workloads:
       failure_rate: { min: 0, max: 0.5 }
       max_seconds_per_iteration: 4.0
       max_avg_duration: 1
+      outliers: { max: 3, min_iterations: 10, sigmas: 4.5 }
+      performance_degradation: { max_degradation: 900 }
+      thresholds:
+        - p(99) < 250ms
+        - { threshold: rate(errors) <= 1%, window: 30s, min_samples: 100, severity: warn }
+        - { threshold: p50 < 1s, abort_on_fail: true, delay: 5s }
   - name: third
     runner: { constant_for_duration: { duration: 30s, concurrency: 2 } }
     iteration: [{ get: / }]
@@ -196,6 +202,7 @@ workloads:
     runner: { rps: { rps: 5.5, times: 10, max_concurrency: 20, max_queue: 0, timeout: 5, pacing: precise } }
     warm_up: 10s
     iteration: [{ get: / }]
+    sla: { max_avg_duration_per_atomic: { GET /: 1 }, thresholds: ['p95(action "GET /") < 1s'] }
   - name: fifth
     runner: { rps: { rps: { start: 1, end: 10, step: 2, duration: 3s }, duration: 60, pacing: timer } }
     warm_up: { times: 100 }

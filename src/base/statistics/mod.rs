@@ -3,5 +3,7 @@
 //! What is no number gives no result (`None`), never a panic. Nothing here may know what the numbers mean.
 
 pub mod beta;
+pub mod binomial;
+pub mod mean;
 pub mod order;
 pub mod paired;

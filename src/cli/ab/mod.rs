@@ -293,6 +293,7 @@ impl Comparison<'_> {
             out: self.directory.clone(),
             set: self.arguments.set.clone(),
             publish: false,
+            gate: super::gate::GateArguments::default(),
             traces: super::pages::TracesArgument::default(),
             no_profile: self.arguments.no_profile,
             workers: self.arguments.workers,

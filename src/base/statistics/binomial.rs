@@ -1,0 +1,266 @@
+//! What a count of exceedances says about their probability: exact (Clopper–Pearson) bounds, for samples that depend
+//! on their neighbours.
+//!
+//! Requests that follow each other meet the same queue, so n of them are worth fewer independent ones. The samples are
+//! cut into contiguous batches; how much more the batches differ than independent ones would is the design effect D,
+//! and n/D samples with k/D exceedances are judged (batches: Heidelberger and Lewis, 1984; the bounds are the
+//! order-statistic interval of a quantile read backwards: Hahn and Meeker, Statistical Intervals, 1991).
+
+use statrs::function::beta::checked_beta_reg;
+
+/// Into how many contiguous batches samples are cut.
+pub const BATCHES: usize = 20;
+
+/// How many of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Those that count.
+    pub k: u64,
+    /// All.
+    pub n: u64,
+}
+
+/// A share with what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// All samples together.
+    pub whole: Part,
+    /// What the samples are worth if they were independent: their number divided by the design effect.
+    effect: f64,
+}
+
+impl Share {
+    /// Of independent samples.
+    #[must_use]
+    pub fn independent(whole: Part) -> Self {
+        Self { whole, effect: 1.0 }
+    }
+
+    /// Of samples in contiguous batches, which need not be equally large.
+    #[must_use]
+    pub fn of_batches(batches: &[Part]) -> Self {
+        let sum = |of: fn(&Part) -> u64| batches.iter().map(of).sum::<u64>();
+        let whole = Part { k: sum(|part| part.k), n: sum(|part| part.n) };
+        let filled = as_f64(batches.iter().filter(|part| part.n > 0).count() as u64);
+        let (n, p) = (as_f64(whole.n), as_f64(whole.k) / as_f64(whole.n));
+        if whole.k == 0 || whole.k == whole.n || filled < 2.0 {
+            return Self::independent(whole);
+        }
+        // The variance of a ratio of sums; of equal batches it is that of their mean.
+        let squares: f64 = batches.iter().map(|part| (as_f64(part.k) - p * as_f64(part.n)).powi(2)).sum();
+        let variance = squares * filled / (filled - 1.0) / (n * n);
+        let effect = (variance * n / (p * (1.0 - p))).clamp(1.0, n);
+        Self { whole, effect }
+    }
+
+    /// The share that was seen.
+    #[must_use]
+    pub fn seen(&self) -> f64 {
+        if self.whole.n == 0 { 0.0 } else { as_f64(self.whole.k) / as_f64(self.whole.n) }
+    }
+
+    /// True when the probability is above `limit`, but for an error of probability `alpha`.
+    #[must_use]
+    pub fn surely_above(&self, limit: f64, alpha: f64) -> bool {
+        let (k, n) = self.effective();
+        // P(at least k | limit) < alpha.
+        k > 0.0 && (limit <= 0.0 || limit < 1.0 && beta(k, n - k + 1.0, limit).is_some_and(|p| p < alpha))
+    }
+
+    /// True when the probability is at most `limit`, but for an error of probability `alpha`.
+    #[must_use]
+    pub fn surely_at_most(&self, limit: f64, alpha: f64) -> bool {
+        let (k, n) = self.effective();
+        // P(at most k | limit) <= alpha.
+        n > 0.0
+            && (limit >= 1.0
+                || limit > 0.0
+                    && k < n
+                    && beta(n - k, k + 1.0, 1.0 - limit).is_some_and(|p| p <= alpha * (1.0 + 1e-12)))
+    }
+
+    /// The probability is at least the first and at most the second, each but for an error of probability `alpha`.
+    #[must_use]
+    pub fn bounds(&self, alpha: f64) -> (f64, f64) {
+        let (k, n) = self.effective();
+        bounds(k, n, alpha)
+    }
+
+    /// The same bounds around another probability than the one seen: what a share of so many samples may be off.
+    #[must_use]
+    pub fn bounds_around(&self, share: f64, alpha: f64) -> (f64, f64) {
+        let (_, n) = self.effective();
+        bounds(share * n, n, alpha)
+    }
+
+    fn effective(&self) -> (f64, f64) {
+        (as_f64(self.whole.k) / self.effect, as_f64(self.whole.n) / self.effect)
+    }
+}
+
+/// Clopper–Pearson bounds of a probability of which `k` of `n` were seen, each one-sided with error `alpha`; the
+/// numbers need not be whole. Without samples it may be anything.
+#[must_use]
+pub fn bounds(k: f64, n: f64, alpha: f64) -> (f64, f64) {
+    let valid = n > 0.0 && (0.0..=n).contains(&k) && n.is_finite() && alpha > 0.0 && alpha < 1.0;
+    if !valid {
+        return (0.0, 1.0);
+    }
+    let low = if k > 0.0 { beta_quantile(k, n - k + 1.0, alpha) } else { 0.0 };
+    let high = if k < n { beta_quantile(k + 1.0, n - k, 1.0 - alpha) } else { 1.0 };
+    (low, high)
+}
+
+/// How many samples are needed at least to show that a probability is at most `limit`: with none seen.
+#[must_use]
+pub fn samples_needed(limit: f64, alpha: f64) -> Option<u64> {
+    if !(limit > 0.0 && limit < 1.0) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let needed = (alpha.ln() / (-limit).ln_1p() - 1e-9).ceil() as u64;
+    Some(needed)
+}
+
+/// Merges neighbours so that about equally large batches come out, [`BATCHES`] at most.
+#[must_use]
+pub fn batches<T: Default>(parts: &[T], size: impl Fn(&T) -> u64, merge: impl Fn(&mut T, &T)) -> Vec<T> {
+    let total: u64 = parts.iter().map(&size).sum();
+    let mut merged: Vec<T> = Vec::with_capacity(BATCHES);
+    let (mut before, mut current) = (0_u64, usize::MAX);
+    for part in parts.iter().filter(|part| size(part) > 0) {
+        // By the middle of the part, so that a large one does not pull its neighbours along.
+        let middle = u128::from(before) * 2 + u128::from(size(part));
+        let batch = (middle * BATCHES as u128 / (u128::from(total) * 2)) as usize;
+        if batch != current {
+            current = batch;
+            merged.push(T::default());
+        }
+        if let Some(last) = merged.last_mut() {
+            merge(last, part);
+        }
+        before += size(part);
+    }
+    merged
+}
+
+/// The regularised incomplete beta function I_x(a, b).
+fn beta(a: f64, b: f64, x: f64) -> Option<f64> {
+    checked_beta_reg(a, b, x).ok().filter(|value| value.is_finite())
+}
+
+/// The x with I_x(a, b) = p, by halving: slow, and right wherever the function itself is.
+fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
+    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    for _ in 0..200 {
+        let middle = (low + high) / 2.0;
+        if middle <= low || middle >= high {
+            break;
+        }
+        match beta(a, b, middle) {
+            Some(value) if value < p => low = middle,
+            Some(_) => high = middle,
+            None => break,
+        }
+        // Ten digits are more than anybody shows.
+        if high - low <= 1e-13 * high {
+            break;
+        }
+    }
+    (low + high) / 2.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::statistics::mean::student_quantile;
+    use proptest::prelude::*;
+
+    fn vectors() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../../tests/vectors/gate/scipy.json")).unwrap()
+    }
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() <= 1e-7 * expected.abs().max(1e-6)
+    }
+
+    #[test]
+    fn bounds_equal_scipys() {
+        let vectors = vectors();
+        let rows = vectors["binomial"].as_array().unwrap();
+        assert!(rows.len() > 2000);
+        for row in rows {
+            let row: Vec<f64> = row.as_array().unwrap().iter().map(|cell| cell.as_f64().unwrap()).collect();
+            let (low, high) = bounds(row[0], row[1], row[2]);
+            assert!(near(low, row[3]) && near(high, row[4]), "{row:?}: {low} {high}");
+        }
+    }
+
+    #[test]
+    fn students_quantiles_equal_scipys() {
+        let vectors = vectors();
+        for row in vectors["student"].as_array().unwrap() {
+            let [freedom, alpha, expected] = [0, 1, 2].map(|cell| row[cell].as_f64().unwrap());
+            let found = student_quantile(1.0 - alpha, freedom);
+            assert!((found / expected - 1.0).abs() < 1e-6, "{row}: {found}");
+        }
+    }
+
+    #[test]
+    fn so_many_samples_are_needed() {
+        for (limit, needed) in
+            [(0.05, Some(59)), (0.01, Some(299)), (0.001, Some(2995)), (0.0, None), (1.0, None)]
+        {
+            assert_eq!(samples_needed(limit, 0.05), needed, "{limit}");
+        }
+        for (n, shown) in [(298, false), (299, true)] {
+            assert_eq!(Share::independent(Part { k: 0, n }).surely_at_most(0.01, 0.05), shown, "{n}");
+        }
+    }
+
+    #[test]
+    fn samples_that_come_in_bursts_are_worth_less() {
+        let even = [Part { k: 5, n: 100 }; 20];
+        let mut bursts = [Part { k: 0, n: 100 }; 20];
+        bursts[7].k = 100;
+        let (even, bursts) = (Share::of_batches(&even), Share::of_batches(&bursts));
+        assert_eq!((even.seen(), even.effect), (0.05, 1.0));
+        assert_eq!(bursts.seen(), 0.05);
+        assert!(bursts.effect > 90.0, "{}", bursts.effect);
+        assert!(even.surely_above(0.03, 0.05) && !bursts.surely_above(0.03, 0.05));
+    }
+
+    proptest! {
+        #[test]
+        fn verdicts_agree_with_bounds(parts in prop::collection::vec((0_u64..50, 0_u64..200), 0..25), limit in 0.0_f64..=1.0) {
+            let parts: Vec<Part> = parts.into_iter().map(|(k, more)| Part { k, n: k + more }).collect();
+            let share = Share::of_batches(&parts);
+            let (low, high) = share.bounds(0.05);
+            prop_assert!((0.0..=1.0).contains(&low) && low <= high && high <= 1.0);
+            if (low - limit).abs() > 1e-9 {
+                prop_assert_eq!(share.surely_above(limit, 0.05), low > limit);
+            }
+            if (high - limit).abs() > 1e-9 {
+                prop_assert_eq!(share.surely_at_most(limit, 0.05), share.whole.n > 0 && high < limit);
+            }
+        }
+
+        #[test]
+        fn nothing_panics(k in any::<f64>(), n in any::<f64>(), alpha in any::<f64>()) {
+            let (low, high) = bounds(k, n, alpha);
+            prop_assert!(low <= high);
+        }
+
+        #[test]
+        fn merging_keeps_every_sample(parts in prop::collection::vec(0_u64..1000, 0..900)) {
+            let merged = batches(&parts, |part| *part, |into: &mut u64, part| *into += part);
+            prop_assert!(merged.len() <= BATCHES);
+            prop_assert_eq!(merged.iter().sum::<u64>(), parts.iter().sum::<u64>());
+        }
+    }
+}

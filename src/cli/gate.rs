@@ -1,0 +1,58 @@
+//! Where CI reads the verdict: exit code, JUnit, annotations, badge.
+
+use std::path::{Path, PathBuf};
+
+use crate::report::{annotations, badge, junit};
+use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::model::{Outcome, Results};
+
+use super::exit::{Exit, Stopped};
+
+/// How a verdict is told.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct GateArguments {
+    /// Write the criteria as JUnit XML: one test case each.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// End with code 4 when the verdict is INCONCLUSIVE (with 0 otherwise).
+    #[arg(long)]
+    strict: bool,
+}
+
+impl GateArguments {
+    /// Writes what was asked for and the run's badge; gives the exit code.
+    pub(super) fn publish(
+        &self,
+        directory: &RunDirectory,
+        results: &Results,
+        exit: Exit,
+    ) -> Result<Exit, Stopped> {
+        let path = directory.path().join("badge.txt");
+        write(&path, &badge::line(results))?;
+        write(&directory.path().join("badge.json"), &badge::endpoint(results))?;
+        self.tell(results, exit)
+    }
+
+    /// The same without a word to the run's directory.
+    pub(super) fn tell(&self, results: &Results, exit: Exit) -> Result<Exit, Stopped> {
+        if let Some(path) = &self.junit {
+            let xml = junit::render(results)
+                .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+            write(path, &xml)?;
+        }
+        if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+            let text = annotations::render(results);
+            if !text.is_empty() {
+                super::print(&text)?;
+            }
+        }
+        let inconclusive = results.verdict.outcome == Outcome::Inconclusive;
+        Ok(if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit })
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Stopped> {
+    write_at_once(path, |output| output.write_all(text.as_bytes())).map_err(|error| {
+        Stopped::new(Exit::Failed, format!("error: {} cannot be written: {error}", path.display()))
+    })
+}

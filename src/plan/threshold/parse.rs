@@ -1,0 +1,438 @@
+//! Reads the text of a threshold: `p(99) < 250ms`, `rate(errors) <= 0.1%`, `p95(action "list users") < 100ms`.
+//!
+//! Every mistake has its place in the text and a remedy.
+
+use std::ops::Range;
+
+use super::{Clock, Condition, Event, Metric, Operator, Statistic, Times, Unit};
+use crate::base::units::parse_duration;
+use crate::config::check::did_you_mean;
+
+/// What is wrong with a text, where in it, and what to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mistake {
+    /// The bytes at fault.
+    pub at: Range<usize>,
+    /// What is wrong: one clause in lower case.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// No threshold is longer.
+const LENGTH_MAX: usize = 1000;
+const EXAMPLES: &str =
+    "such as p(99) < 250ms, rate(errors) <= 0.1%, p95(action \"NAME\") < 100ms or count(trace \"db\") <= 12";
+const METRICS: [&str; 11] =
+    ["p95", "p99", "avg", "min", "max", "med", "rate", "count", "throughput", "overhead", "p"];
+const WORDS: [&str; 12] = [
+    "action",
+    "trace",
+    "calls",
+    "response",
+    "service",
+    "lag",
+    "unprofiled",
+    "errors",
+    "dropped",
+    "aborted",
+    "iterations",
+    "completed",
+];
+
+/// Reads a condition.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse(text: &str) -> Result<Condition, Mistake> {
+    if text.len() > LENGTH_MAX {
+        return Err(mistake(0..text.len(), "a threshold longer than 1000 characters", "shorten it"));
+    }
+    let mut cursor = Cursor { text, at: 0 };
+    let (metric, metric_at) = cursor.metric()?;
+    let (operator, operator_at) = cursor.operator()?;
+    let limit = cursor.limit(&metric, operator)?;
+    let exact =
+        matches!(metric.unit(), Unit::Percent | Unit::Number) && !matches!(metric, Metric::Overhead(_));
+    if operator == Operator::Equal && !exact {
+        return Err(mistake(operator_at, "measured values are never exactly equal", "write <= or >="));
+    }
+    if operator == Operator::Equal && matches!(metric, Metric::TraceCalls(Statistic::Percentile(_), _)) {
+        return Err(mistake(metric_at, "a percentile is compared with <, <=, > or >=", "write <= or >="));
+    }
+    Ok(Condition { metric, operator, limit })
+}
+
+fn mistake(at: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> Mistake {
+    Mistake { at, message: message.into(), help: help.into() }
+}
+
+struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+/// A part within the brackets, with its place.
+enum Piece {
+    Word(String),
+    Quoted(String),
+    Number(f64),
+}
+
+impl<'t> Cursor<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// Takes what `belongs`; its place and text.
+    fn take(&mut self, belongs: impl Fn(char) -> bool) -> (Range<usize>, &'t str) {
+        let rest = self.rest();
+        let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        let start = self.at;
+        self.at += length;
+        (start..self.at, &rest[..length])
+    }
+
+    /// The place of the next character, for what is missing there.
+    fn here(&self) -> Range<usize> {
+        self.at..self.at + self.rest().chars().next().map_or(0, char::len_utf8)
+    }
+
+    fn metric(&mut self) -> Result<(Metric, Range<usize>), Mistake> {
+        self.skip_blanks();
+        let (name_at, name) = self.take(|c| c.is_alphanumeric() || matches!(c, '.' | '_'));
+        if name.is_empty() {
+            let message = if self.rest().is_empty() { "an empty threshold" } else { "no metric stands here" };
+            return Err(mistake(self.here(), message, format!("write one, {EXAMPLES}")));
+        }
+        self.skip_blanks();
+        let mut pieces = if self.rest().starts_with('(') { self.pieces()? } else { Vec::new() };
+        let at = name_at.start..self.at;
+        let metric = match name {
+            "throughput" => alone(Metric::Throughput, &pieces)?,
+            "rate" => event(name, name_at, pieces, Metric::Rate)?,
+            "count" => count(name_at, pieces)?,
+            "overhead" => overhead(name_at, pieces)?,
+            _ => {
+                let statistic = statistic(name, name_at, &mut pieces)?;
+                subject(statistic, pieces)?
+            }
+        };
+        Ok((metric, at))
+    }
+
+    /// What stands between the brackets.
+    fn pieces(&mut self) -> Result<Vec<(Range<usize>, Piece)>, Mistake> {
+        let open = self.here();
+        self.at += 1;
+        let mut pieces = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.rest().chars().next() {
+                None => return Err(mistake(open, "a bracket that is not closed", "close it with `)`")),
+                Some(')') => {
+                    self.at += 1;
+                    return Ok(pieces);
+                }
+                Some(',') => self.at += 1,
+                Some(quote @ ('"' | '\'')) => pieces.push(self.quoted(quote)?),
+                Some(c) if c.is_alphanumeric() || c == '_' || c == '.' => {
+                    let (at, word) = self.take(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+                    let piece = word.parse().map_or_else(|_| Piece::Word(word.to_owned()), Piece::Number);
+                    pieces.push((at, piece));
+                }
+                Some(c) => {
+                    let help = "put names in quotes, such as action \"list users\"";
+                    return Err(mistake(self.here(), format!("`{c}` has no meaning here"), help));
+                }
+            }
+        }
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<(Range<usize>, Piece), Mistake> {
+        let start = self.at;
+        let mut content = String::new();
+        let mut characters = self.rest().char_indices().skip(1);
+        while let Some((offset, c)) = characters.next() {
+            if c == quote {
+                self.at = start + offset + 1;
+                return Ok((start..self.at, Piece::Quoted(content)));
+            }
+            match (c, quote) {
+                ('\\', '"') => content.extend(characters.next().map(|(_, c)| c)),
+                _ => content.push(c),
+            }
+        }
+        Err(mistake(start..self.text.len(), "a quote that is not closed", format!("close it with {quote}")))
+    }
+
+    fn operator(&mut self) -> Result<(Operator, Range<usize>), Mistake> {
+        self.skip_blanks();
+        let (at, found) = self.take(|c| matches!(c, '<' | '>' | '=' | '!' | '≤' | '≥'));
+        let help = match found {
+            "<" => return Ok((Operator::Below, at)),
+            "<=" | "≤" => return Ok((Operator::AtMost, at)),
+            ">" => return Ok((Operator::Above, at)),
+            ">=" | "≥" => return Ok((Operator::AtLeast, at)),
+            "==" => return Ok((Operator::Equal, at)),
+            "=" => "write ==, or <= or >=",
+            "=<" => "write <=",
+            "=>" => "write >=",
+            "" => {
+                let help = "write <, <=, >, >= or == and the limit, such as < 250ms";
+                let message = match self.rest().chars().next() {
+                    Some(c) => format!("a comparison is missing before `{c}`"),
+                    None => "the comparison is missing".to_owned(),
+                };
+                return Err(mistake(self.here(), message, help));
+            }
+            _ => "write <, <=, >, >= or ==",
+        };
+        Err(mistake(at, format!("`{found}` is no comparison"), help))
+    }
+
+    /// The limit with its unit: the rest of the text.
+    fn limit(&mut self, metric: &Metric, operator: Operator) -> Result<f64, Mistake> {
+        self.skip_blanks();
+        let start = self.at;
+        let text = self.rest().trim_end();
+        let at = start..start + text.len();
+        self.at = self.text.len();
+        let (_, number) = Cursor { text, at: 0 }.take(|c| c.is_ascii_digit() || c == '.');
+        let unit = text[number.len()..].trim_start();
+        let Ok(value) = number.parse::<f64>() else {
+            let message = if text.is_empty() {
+                "the limit is missing".to_owned()
+            } else {
+                format!("`{text}` is no limit")
+            };
+            return Err(mistake(at, message, with_unit(metric.unit())));
+        };
+        let value = match metric.unit() {
+            Unit::Time if unit.is_empty() && value > 0.0 => {
+                let help = format!("write {number}ms or {number}s (k6's plain numbers are milliseconds)");
+                return Err(mistake(at, format!("`{number}` has no unit"), help));
+            }
+            Unit::Time if unit.is_empty() => value,
+            Unit::Time => duration_ns(text, &at)?,
+            Unit::Percent if unit == "%" || unit.is_empty() && value == 0.0 => value,
+            Unit::Percent if unit.is_empty() => {
+                let share = value * 100.0;
+                let help = format!("write {number}%, or {share}% if {number} is a share of 1");
+                return Err(mistake(at, format!("`{number}` has no unit"), help));
+            }
+            Unit::PerSecond if unit == "/s" => value,
+            Unit::Number if unit.is_empty() => value,
+            other => return Err(mistake(at, format!("`{text}` does not fit {metric}"), with_unit(other))),
+        };
+        possible(metric, operator, value, at)
+    }
+}
+
+/// Refuses limits that nothing, or everything, could meet.
+fn possible(metric: &Metric, operator: Operator, value: f64, at: Range<usize>) -> Result<f64, Mistake> {
+    if operator == Operator::Below && value == 0.0 && !matches!(metric, Metric::Overhead(_)) {
+        return Err(mistake(at, "nothing is below zero", "write a larger limit, or <= 0"));
+    }
+    if matches!(metric, Metric::Rate(..)) {
+        if value > 100.0 {
+            return Err(mistake(at, format!("{value} % is more than all"), "write 0% to 100%"));
+        }
+        if operator == Operator::Above && value == 100.0 {
+            return Err(mistake(at, "nothing is above 100 %", "write >= 100%"));
+        }
+    }
+    Ok(value)
+}
+
+fn with_unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time => "write a number with a unit of time, such as 250ms or 1.5s",
+        Unit::Percent => "write a number of percent, such as 0.1%",
+        Unit::PerSecond => "write a number a second, such as 100/s",
+        Unit::Number => "write a plain number, such as 12",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn duration_ns(text: &str, at: &Range<usize>) -> Result<f64, Mistake> {
+    match parse_duration(text) {
+        Ok(duration) => Ok(duration.as_nanos() as f64),
+        Err(message) => {
+            let (message, help) =
+                message.split_once(": ").unwrap_or((&message, "write a duration such as 250ms"));
+            Err(mistake(at.clone(), message, help))
+        }
+    }
+}
+
+fn unknown_metric(name: &str, at: Range<usize>) -> Mistake {
+    let help = match did_you_mean(name, METRICS) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!(
+            "known are p(95) and the like, avg, min, max, med, rate, count, throughput, overhead; {EXAMPLES}"
+        ),
+    };
+    mistake(at, format!("unknown metric `{name}`"), help)
+}
+
+fn statistic(
+    name: &str,
+    at: Range<usize>,
+    pieces: &mut Vec<(Range<usize>, Piece)>,
+) -> Result<Statistic, Mistake> {
+    let percent = match name {
+        "avg" | "mean" => return Ok(Statistic::Mean),
+        "min" => return Ok(Statistic::Min),
+        "max" => return Ok(Statistic::Max),
+        "med" | "median" => return Ok(Statistic::Percentile(50.0)),
+        "p" => match pieces.first() {
+            Some((number_at, Piece::Number(percent))) => {
+                let (percent, number_at) = (*percent, number_at.clone());
+                pieces.remove(0);
+                return percentile(percent, number_at);
+            }
+            _ => return Err(mistake(at, "`p` without its percentile", "write p(95) or p95")),
+        },
+        _ => name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok()),
+    };
+    percent.map_or_else(|| Err(unknown_metric(name, at.clone())), |percent| percentile(percent, at.clone()))
+}
+
+fn percentile(percent: f64, at: Range<usize>) -> Result<Statistic, Mistake> {
+    if percent > 0.0 && percent < 100.0 {
+        return Ok(Statistic::Percentile(percent));
+    }
+    let help = "percentiles lie between 0 and 100; write min or max for the ends";
+    Err(mistake(at, format!("there is no {percent}th percentile"), help))
+}
+
+/// The durations, or the trace points, that a statistic is of.
+fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
+    let (mut times, mut clock, mut trace) = (Times::default(), None, None);
+    let mut pieces = pieces.into_iter();
+    while let Some((at, piece)) = pieces.next() {
+        let Piece::Word(word) = piece else {
+            let help = "write what it is: action \"NAME\", trace \"NAME\" or calls \"NAME\"";
+            return Err(mistake(at, "a name without what it names", help));
+        };
+        match word.as_str() {
+            "response" => clock = Some(Clock::Response),
+            "service" => clock = Some(Clock::Service),
+            "lag" => clock = Some(Clock::Lag),
+            "unprofiled" => times.unprofiled = true,
+            "action" => times.action = Some(name(&word, at, &mut pieces)?),
+            "trace" => trace = Some(Metric::TraceTime(statistic, name(&word, at, &mut pieces)?)),
+            "calls" => trace = Some(Metric::TraceCalls(statistic, name(&word, at, &mut pieces)?)),
+            _ => return Err(unknown_word(&word, at)),
+        }
+    }
+    if let Some(trace) = trace {
+        return if times == Times::default() && clock.is_none() {
+            Ok(trace)
+        } else {
+            Err(mistake(
+                0..0,
+                "trace points have no action and no other clock",
+                "write the trace point alone",
+            ))
+        };
+    }
+    let usual = if times.action.is_some() { Clock::Service } else { Clock::Response };
+    times.clock = clock.unwrap_or(usual);
+    Ok(Metric::Time(statistic, times))
+}
+
+fn name(
+    word: &str,
+    at: Range<usize>,
+    pieces: &mut impl Iterator<Item = (Range<usize>, Piece)>,
+) -> Result<String, Mistake> {
+    match pieces.next() {
+        Some((_, Piece::Quoted(name))) if !name.is_empty() => Ok(name),
+        Some((at, Piece::Word(name))) => {
+            Err(mistake(at, format!("the name {name} is not in quotes"), format!("write {word} \"{name}\"")))
+        }
+        _ => Err(mistake(at, format!("`{word}` without its name"), format!("write {word} \"NAME\""))),
+    }
+}
+
+fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
+    let help = match did_you_mean(word, WORDS) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => {
+            "known are response, service, lag, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
+                .to_owned()
+        }
+    };
+    mistake(at, format!("unknown word `{word}`"), help)
+}
+
+fn alone(metric: Metric, pieces: &[(Range<usize>, Piece)]) -> Result<Metric, Mistake> {
+    match pieces.first() {
+        None => Ok(metric),
+        Some((at, _)) => Err(mistake(at.clone(), format!("{metric} takes nothing in brackets"), "remove it")),
+    }
+}
+
+fn event(
+    metric: &str,
+    metric_at: Range<usize>,
+    pieces: Vec<(Range<usize>, Piece)>,
+    make: impl Fn(Event, Option<String>) -> Metric,
+) -> Result<Metric, Mistake> {
+    let (mut found, mut action) = (None, None);
+    let mut pieces = pieces.into_iter();
+    while let Some((at, piece)) = pieces.next() {
+        let Piece::Word(word) = piece else {
+            return Err(mistake(at, "a name without what it names", "write action \"NAME\""));
+        };
+        match word.as_str() {
+            "errors" => found = Some(Event::Errors),
+            "dropped" => found = Some(Event::Dropped),
+            "aborted" => found = Some(Event::Aborted),
+            "iterations" | "completed" if metric == "count" => found = Some(Event::Completed),
+            "action" => action = Some(name(&word, at, &mut pieces)?),
+            _ => return Err(unknown_word(&word, at)),
+        }
+    }
+    match (found, &action) {
+        (None, _) => {
+            let help = format!("write {metric}(errors), {metric}(dropped) or {metric}(aborted)");
+            Err(mistake(metric_at, format!("`{metric}` of what?"), help))
+        }
+        (Some(event), Some(_)) if event != Event::Errors => {
+            Err(mistake(metric_at, format!("{event} are counted of iterations only"), "remove the action"))
+        }
+        (Some(event), _) => Ok(make(event, action)),
+    }
+}
+
+fn count(at: Range<usize>, mut pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
+    let of_trace =
+        matches!(pieces.first(), Some((_, Piece::Word(word))) if word == "trace" || word == "calls");
+    if !of_trace {
+        return event("count", at, pieces, Metric::Count);
+    }
+    if let Some((_, Piece::Word(word))) = pieces.first_mut() {
+        "calls".clone_into(word);
+    }
+    subject(Statistic::Mean, pieces)
+}
+
+fn overhead(at: Range<usize>, mut pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
+    let piece = if pieces.is_empty() { None } else { Some(pieces.remove(0)) };
+    let statistic = match piece {
+        Some((at, Piece::Number(percent))) => percentile(percent, at)?,
+        Some((at, Piece::Word(word))) => statistic(&word, at, &mut pieces)?,
+        _ => return Err(mistake(at, "`overhead` without its percentile", "write overhead(p50)")),
+    };
+    match statistic {
+        Statistic::Percentile(percent) => alone(Metric::Overhead(percent), &pieces),
+        _ => Err(mistake(at, "the cost of profiling is known at percentiles", "write overhead(p50)")),
+    }
+}

@@ -1,0 +1,110 @@
+//! What thresholds are read as, and what is said of those that cannot be.
+
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn thresholds_are_read_and_written() {
+    for (text, expected) in [
+        ("p(95) < 300ms", "p95 < 300ms"),
+        ("p95<300 ms", "p95 < 300ms"),
+        ("  p(99.9)<=1.5s  ", "p99.9 <= 1.5s"),
+        ("med < 1m", "p50 < 60s"),
+        ("mean >= 5us", "avg >= 5us"),
+        ("min > 0", "min > 0ns"),
+        ("max ≤ 250µs", "max <= 250us"),
+        ("rate(errors) <= 0.1%", "rate(errors) <= 0.1%"),
+        ("rate(errors) == 0", "rate(errors) == 0%"),
+        ("rate(dropped) == 0", "rate(dropped) == 0%"),
+        ("rate(errors, action 'log in') < 1 %", "rate(errors action \"log in\") < 1%"),
+        ("count(errors) <= 3", "count(errors) <= 3"),
+        ("count(iterations) >= 1000", "count(iterations) >= 1000"),
+        ("throughput > 99.5/s", "throughput > 99.5/s"),
+        ("p95(action \"list users\") < 100ms", "p95(action \"list users\") < 100ms"),
+        ("p(95, action \"list users\") < 100ms", "p95(action \"list users\") < 100ms"),
+        ("p95(response action \"a \\\" b\") < 100ms", "p95(response action \"a \\\" b\") < 100ms"),
+        ("p95(service) < 100ms", "p95(service) < 100ms"),
+        ("p95(response) < 100ms", "p95 < 100ms"),
+        ("p99(lag) < 10ms", "p99(lag) < 10ms"),
+        ("p95(unprofiled) < 100ms", "p95(unprofiled) < 100ms"),
+        ("avg(trace \"db\") < 20ms", "avg(trace \"db\") < 20ms"),
+        ("count(trace \"db\") <= 12", "count(trace \"db\") <= 12"),
+        ("avg(calls \"db\") <= 12", "count(trace \"db\") <= 12"),
+        ("max(calls \"db\") <= 12", "max(calls \"db\") <= 12"),
+        ("overhead(p50) < 5%", "overhead(p50) < 5%"),
+        ("overhead(99) < 5%", "overhead(p99) < 5%"),
+    ] {
+        let condition = parse(text).unwrap_or_else(|mistake| panic!("{text}: {mistake:?}"));
+        assert_eq!(condition.to_string(), expected, "{text}");
+        assert_eq!(parse(expected).as_ref(), Ok(&condition), "{text}");
+        let json = serde_json::to_string(&condition).unwrap();
+        assert_eq!(serde_json::from_str::<Condition>(&json).unwrap(), condition);
+    }
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_remedy() {
+    for (text, at, message, help) in [
+        ("", 0..0, "an empty threshold", "write one"),
+        ("p95 < 300", 6..9, "`300` has no unit", "300ms or 300s"),
+        ("p95 300ms", 4..5, "a comparison is missing", "write <"),
+        ("p95 <", 5..5, "the limit is missing", "250ms"),
+        ("p95 =< 3ms", 4..6, "`=<` is no comparison", "write <="),
+        ("p95 == 3ms", 4..6, "never exactly equal", "write <="),
+        ("p100 < 3ms", 0..4, "no 100th percentile", "min or max"),
+        ("p(0) < 3ms", 2..3, "no 0th percentile", "min or max"),
+        ("p < 3ms", 0..1, "without its percentile", "p(95)"),
+        ("avrg < 3ms", 0..4, "unknown metric `avrg`", "did you mean `avg`?"),
+        ("http_req_duration < 3ms", 0..17, "unknown metric", "known are"),
+        ("rate(errors) < 0.01", 15..19, "`0.01` has no unit", "0.01%, or 1%"),
+        ("rate(error) < 1%", 5..10, "unknown word `error`", "did you mean `errors`?"),
+        ("rate < 1%", 0..4, "`rate` of what?", "rate(errors)"),
+        ("rate(errors) <= 101%", 16..20, "more than all", "0% to 100%"),
+        ("rate(errors) < 0%", 15..17, "nothing is below zero", "larger"),
+        ("count(errors) < 5%", 16..18, "does not fit", "plain number"),
+        ("throughput > 5", 13..14, "does not fit", "100/s"),
+        ("p95(action list) < 3ms", 11..15, "not in quotes", "action \"list\""),
+        ("p95(action \"list) < 3ms", 11..23, "a quote that is not closed", "close it"),
+        ("p95(action \"list\" < 3ms", 18..19, "`<` has no meaning here", "quotes"),
+        ("p95(\"list\") < 3ms", 4..10, "a name without what it names", "action"),
+        ("p95(service < 3ms", 12..13, "has no meaning", "quotes"),
+        ("p95(service", 3..4, "a bracket that is not closed", "close it"),
+        ("p95 < 3 parsecs", 6..15, "not a unit of time", "ms"),
+        ("overhead(avg) < 3%", 0..8, "at percentiles", "overhead(p50)"),
+    ] {
+        let mistake = parse(text).expect_err(text);
+        assert!(mistake.message.contains(message), "{text}: {mistake:?}");
+        assert!(mistake.help.contains(help), "{text}: {mistake:?}");
+        assert!(text == "overhead(avg) < 3%" || mistake.at == at, "{text}: {mistake:?}");
+    }
+}
+
+#[test]
+fn contradictions_are_found() {
+    for (texts, expected) in [
+        (vec!["p99 < 10ms", "p99 > 20ms"], vec![(1, 0)]),
+        (vec!["p99 < 10ms", "p50 > 20ms"], vec![(1, 0)]),
+        (vec!["p50 < 10ms", "p99 > 20ms"], vec![]),
+        (vec!["min > 5ms", "max <= 5ms"], vec![(0, 1)]),
+        (vec!["min >= 5ms", "max <= 5ms"], vec![]),
+        (vec!["rate(errors) == 0", "rate(errors) >= 1%"], vec![(1, 0)]),
+        (vec!["count(errors) == 1", "count(errors) == 2"], vec![(1, 0)]),
+        (vec!["p99 < 10ms", "p99(service) > 20ms", "avg > 1s"], vec![]),
+    ] {
+        let conditions: Vec<Condition> = texts.iter().map(|text| parse(text).unwrap()).collect();
+        assert_eq!(contradictions(&conditions.iter().collect::<Vec<_>>()), expected, "{texts:?}");
+    }
+    let many: Vec<Condition> =
+        (1..5000).map(|ms| parse(&format!("p{} < {ms}ms", ms % 99 + 1)).unwrap()).collect();
+    assert!(contradictions(&many.iter().collect::<Vec<_>>()).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "[p0-9a-z(),.<>= \"'\\\\%/é]{0,40}") {
+        if let Err(mistake) = parse(&text) {
+            prop_assert!(mistake.at.start <= mistake.at.end && mistake.at.end <= text.len(), "{:?}", mistake);
+            prop_assert!(text.is_char_boundary(mistake.at.start) && text.is_char_boundary(mistake.at.end));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The verdict in one line: `bench: PASS · p99 88.1 ms`, as text and as an endpoint of shields.io.
+
+use super::words::duration;
+use crate::results::model::{Outcome, Results};
+
+/// One line of text.
+#[must_use]
+pub fn line(results: &Results) -> String {
+    format!("bench: {}\n", message(results))
+}
+
+/// What shields.io reads from an endpoint (its schema version 1).
+#[must_use]
+pub fn endpoint(results: &Results) -> String {
+    let colour = match results.verdict.outcome {
+        Outcome::Pass => "brightgreen",
+        Outcome::Fail => "red",
+        Outcome::Inconclusive | Outcome::Invalid => "orange",
+        Outcome::None => "lightgrey",
+    };
+    let badge = serde_json::json!({
+        "schemaVersion": 1, "label": "bench", "message": message(results), "color": colour,
+    });
+    format!("{badge}\n")
+}
+
+fn message(results: &Results) -> String {
+    let verdict = match results.verdict.outcome {
+        Outcome::Pass => "PASS",
+        Outcome::Fail => "FAIL",
+        Outcome::Inconclusive => "INCONCLUSIVE",
+        Outcome::Invalid => "INVALID",
+        Outcome::None => "no gate",
+    };
+    // Of several workloads, the one that takes longest.
+    let p99 = results
+        .workloads
+        .iter()
+        .flat_map(|workload| &workload.response_time.percentiles)
+        .filter(|known| (known.percentile - 99.0).abs() < 1e-9)
+        .map(|known| known.value_ms)
+        .max_by(f64::total_cmp);
+    p99.map_or_else(|| verdict.to_owned(), |p99_ms| format!("{verdict} · p99 {}", duration(p99_ms)))
+}

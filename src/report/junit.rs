@@ -1,0 +1,67 @@
+//! The verdict as JUnit XML: a suite for each workload, a test case for each criterion.
+
+use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
+
+use crate::results::model::{Criterion, Outcome, Results, Severity};
+
+/// The verdict for programs that read JUnit. What was not judged (INVALID) is an error, what could not be told
+/// (INCONCLUSIVE) is skipped, and so is a warning.
+///
+/// # Errors
+/// Text that XML cannot hold.
+pub fn render(results: &Results) -> Result<String, SerializeError> {
+    let mut report = Report::new(results.scenario.title.as_str());
+    for workload in &results.workloads {
+        let mut suite = TestSuite::new(workload.name.as_str());
+        let criteria =
+            results.verdict.criteria.iter().filter(|criterion| criterion.workload == workload.name);
+        suite.add_test_cases(criteria.map(case));
+        report.add_test_suite(suite);
+    }
+    if !results.verdict.invalid.is_empty() {
+        let mut suite = TestSuite::new("the run itself");
+        for reason in &results.verdict.invalid {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_message(reason.as_str()).set_type("INVALID");
+            suite.add_test_case(TestCase::new("the load generator kept up", status));
+        }
+        report.add_test_suite(suite);
+    }
+    report.to_string()
+}
+
+fn case(criterion: &Criterion) -> TestCase {
+    let mut text = vec![criterion.observed.clone()];
+    text.extend(criterion.reason.clone());
+    text.extend(criterion.trace_ids.iter().map(|id| format!("trace {id}")));
+    let status = match (criterion.outcome, criterion.severity) {
+        (Outcome::Pass | Outcome::None, _) => TestCaseStatus::success(),
+        (Outcome::Fail, Severity::Fail) => failing(NonSuccessKind::Failure, criterion, &text),
+        (Outcome::Invalid, Severity::Fail) => failing(NonSuccessKind::Error, criterion, &text),
+        (outcome, _) => {
+            let mut status = TestCaseStatus::skipped();
+            let word = if outcome == Outcome::Inconclusive { "INCONCLUSIVE" } else { "warning" };
+            status
+                .set_message(format!("{word}: {}", text[0]))
+                .set_type(word)
+                .set_description(text.join("\n"));
+            status
+        }
+    };
+    let mut case = TestCase::new(criterion.condition.as_str(), status);
+    case.set_classname(format!("{}.{}", criterion.workload, criterion.criterion));
+    if criterion.outcome == Outcome::Pass {
+        case.set_system_out(criterion.observed.as_str());
+    }
+    case
+}
+
+fn failing(kind: NonSuccessKind, criterion: &Criterion, text: &[String]) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    let word = if kind == NonSuccessKind::Failure { "FAIL" } else { "INVALID" };
+    status
+        .set_message(format!("{}: {}", criterion.condition, criterion.observed))
+        .set_type(word)
+        .set_description(text.join("\n"));
+    status
+}

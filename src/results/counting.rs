@@ -1,0 +1,493 @@
+//! Counts over the run log for criteria: an explicit counter for each limit, in contiguous slices of time.
+//!
+//! Exact where a histogram is not: a sample is over a limit or it is not. Each series of samples (iterations or an
+//! action's requests, by one clock) is read once, however many limits it has; memory is bounded by slices and limits,
+//! not by samples. A sample stands in the slice in which it ended. Nothing here judges.
+
+use hdrhistogram::Histogram;
+
+use crate::base::clock::Nanos;
+use crate::base::ids::IdSpace;
+use crate::base::statistics::binomial::{BATCHES, Part};
+use crate::measure::latency::{SampleId, VALUE_NS_MAX};
+use crate::measure::log::{Frame, LogReader};
+use crate::measure::rows::Row;
+use crate::measure::sample::Ended;
+use crate::plan::sla::Sla;
+use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Threshold};
+
+use super::aggregate::{Aggregate, AggregateError, EXEMPLARS_MAX};
+use super::rally_sums::RallySums;
+
+/// The whole of a run is cut into at most so many slices.
+const SLICES_MAX: usize = 800;
+/// The first slices are so short; they double until the run fits.
+const SLICE_NS_MIN: Nanos = 1 << 16;
+/// How many counters the windows of a series may need.
+const CELLS_MAX: usize = 8 << 20;
+
+/// The counts of a run, one entry for each workload.
+pub struct Counted {
+    /// In the order of the header.
+    pub workloads: Vec<WorkloadCounts>,
+}
+
+/// The counts of one workload.
+pub struct WorkloadCounts {
+    actions: Vec<String>,
+    series: Vec<Series>,
+    /// What Rally's criteria need.
+    pub rally: RallySums,
+}
+
+/// Which samples stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    /// Of this action's requests; of iterations when absent.
+    action: Option<u16>,
+    clock: Clock,
+    unprofiled: bool,
+    window_ns: Option<Nanos>,
+}
+
+/// Samples of one kind in slices of time.
+pub struct Series {
+    key: Key,
+    /// Ascending: a sample is over a limit when it is longer.
+    limits_ns: Vec<Nanos>,
+    slice_ns: Nanos,
+    /// The number of the first slice, counted from the run's anchor.
+    first: u64,
+    slices: Vec<Slice>,
+    /// For each slice: how many samples are over so many of the limits.
+    cells: Vec<u32>,
+    /// The same summed up: for each slice and limit, how many are over it. Made by [`Series::seal`].
+    over: Vec<u32>,
+    /// Times of samples without fault.
+    times: Histogram<u64>,
+    longest: Vec<(Nanos, SampleId)>,
+    failed: Vec<SampleId>,
+    start_ns: Nanos,
+    end_ns: Nanos,
+    too_long: bool,
+}
+
+/// What ended in a slice of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slice {
+    /// Without fault.
+    pub ok: u64,
+    /// With a fault.
+    pub failed: u64,
+    /// Due and never started.
+    pub dropped: u64,
+    /// Cut off.
+    pub aborted: u64,
+    /// The times of those without fault.
+    pub ok_sum_ns: u128,
+    /// The shortest of those without fault.
+    pub min_ns: Option<Nanos>,
+    /// The longest of those that came to their end.
+    pub max_ns: Nanos,
+    /// The longest of them.
+    pub longest: Option<SampleId>,
+    /// One with a fault.
+    pub failing: Option<SampleId>,
+}
+
+impl Slice {
+    /// Puts another slice into this one.
+    pub fn add(&mut self, other: &Self) {
+        self.ok += other.ok;
+        self.failed += other.failed;
+        self.dropped += other.dropped;
+        self.aborted += other.aborted;
+        self.ok_sum_ns += other.ok_sum_ns;
+        self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
+        if other.longest.is_some() && other.max_ns >= self.max_ns {
+            (self.max_ns, self.longest) = (other.max_ns, other.longest);
+        }
+        self.failing = self.failing.or(other.failing);
+    }
+
+    /// All that came to their end.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.ok + self.failed
+    }
+
+    /// All that were due.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.ok + self.failed + self.dropped + self.aborted
+    }
+}
+
+impl Counted {
+    /// Reads the log of a run, for the criteria that the header has.
+    ///
+    /// # Errors
+    /// The log cannot be read again.
+    pub fn read(aggregate: &Aggregate, log: &std::path::Path) -> Result<Self, AggregateError> {
+        let header = &aggregate.header;
+        let names = |number: usize| header.workloads[number].actions.iter().map(|(name, _)| name.as_str());
+        let mut workloads: Vec<WorkloadCounts> = (0..header.workloads.len())
+            .map(|number| {
+                let names: Vec<&str> = names(number).collect();
+                WorkloadCounts::new(&header.workloads[number].sla, &names, |_| true)
+            })
+            .collect();
+        let (ids, control) = (IdSpace::from_seed(header.id_seed), header.control);
+        if workloads.iter().any(|counts| !counts.is_empty()) {
+            for_each(log, |row| {
+                if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
+                    counts.add(row, ids.is_control(row.head.workload, row.head.number, control));
+                }
+            })?;
+        }
+        // Which are outliers is known only once all were seen.
+        if workloads.iter().any(|counts| counts.rally.wants_outliers()) {
+            for_each(log, |row| {
+                if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
+                    counts.rally.count_outlier(row.head);
+                }
+            })?;
+        }
+        workloads.iter_mut().for_each(WorkloadCounts::seal);
+        Ok(Self { workloads })
+    }
+}
+
+fn for_each(log: &std::path::Path, mut visit: impl FnMut(Row<'_>)) -> Result<(), AggregateError> {
+    for frame in &mut LogReader::open(log)? {
+        if let Frame::Samples(rows) = frame {
+            rows.iter().for_each(&mut visit);
+        }
+    }
+    Ok(())
+}
+
+impl WorkloadCounts {
+    /// Counters for the criteria of a workload; of its thresholds, for those that are `wanted`.
+    #[must_use]
+    pub fn new(sla: &Sla, actions: &[&str], wanted: impl Fn(&Threshold) -> bool) -> Self {
+        let mut counts = Self {
+            actions: actions.iter().map(|&name| name.to_owned()).collect(),
+            series: Vec::new(),
+            rally: RallySums::new(sla, actions.len()),
+        };
+        for threshold in sla.thresholds.iter().filter(|threshold| wanted(threshold)) {
+            let Some(key) = counts.key(threshold) else { continue };
+            let known = counts.series.iter().position(|series| series.key == key);
+            let at = known.unwrap_or_else(|| {
+                counts.series.push(Series::new(key));
+                counts.series.len() - 1
+            });
+            counts.series[at].limits_ns.extend(limit_ns(threshold));
+        }
+        for series in &mut counts.series {
+            series.limits_ns.sort_unstable();
+            series.limits_ns.dedup();
+        }
+        counts
+    }
+
+    /// True when nothing is counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty() && self.rally.is_empty()
+    }
+
+    /// Counts an iteration; those of the warm-up are left out.
+    pub fn add(&mut self, row: Row<'_>, unprofiled: bool) {
+        if row.head.warm_up {
+            return;
+        }
+        self.rally.add(row);
+        for series in &mut self.series {
+            if !series.key.unprofiled || unprofiled {
+                series.add(row);
+            }
+        }
+    }
+
+    /// Makes what was counted readable; to be called again after more was added.
+    pub fn seal(&mut self) {
+        self.series.iter_mut().for_each(Series::seal);
+    }
+
+    /// The samples of a threshold and, where it is a percentile's, the number of its limit; `None` when it is not
+    /// measured in the log.
+    #[must_use]
+    pub fn of(&self, threshold: &Threshold) -> Option<(&Series, Option<usize>)> {
+        let key = self.key(threshold)?;
+        let series = self.series.iter().find(|series| series.key == key)?;
+        let limit = limit_ns(threshold).and_then(|limit_ns| series.limits_ns.binary_search(&limit_ns).ok());
+        Some((series, limit))
+    }
+
+    fn key(&self, threshold: &Threshold) -> Option<Key> {
+        let window_ns = threshold.window_ns;
+        let iterations = Key { action: None, clock: Clock::Response, unprofiled: false, window_ns };
+        let of_action = |name: &Option<String>, key: Key| match name {
+            Some(name) => {
+                let index = self.actions.iter().position(|action| action == name)?;
+                Some(Key { action: Some(u16::try_from(index).ok()?), ..key })
+            }
+            None => Some(key),
+        };
+        match &threshold.condition.metric {
+            Metric::Time(_, times) => {
+                let key = Key { clock: times.clock, unprofiled: times.unprofiled, ..iterations };
+                of_action(&times.action, key)
+            }
+            Metric::Rate(_, action @ Some(_)) | Metric::Count(_, action @ Some(_)) => {
+                of_action(action, Key { clock: Clock::Service, ..iterations })
+            }
+            Metric::Rate(..) | Metric::Count(..) | Metric::Throughput => Some(iterations),
+            Metric::TraceTime(..) | Metric::TraceCalls(..) | Metric::Overhead(_) => None,
+        }
+    }
+}
+
+/// A percentile's limit, so that a sample is over it when it is longer.
+fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
+    let condition = &threshold.condition;
+    let Metric::Time(Statistic::Percentile(_), _) = condition.metric else { return None };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole nanoseconds, positive"
+    )]
+    let limit_ns = condition.limit as Nanos;
+    Some(match condition.operator {
+        Operator::Below | Operator::AtLeast => limit_ns.saturating_sub(1),
+        Operator::AtMost | Operator::Above | Operator::Equal => limit_ns,
+    })
+}
+
+impl Series {
+    fn new(key: Key) -> Self {
+        #[expect(clippy::unwrap_used, reason = "a constant that tests exercise")]
+        let times = Histogram::new(3).unwrap();
+        Self {
+            key,
+            limits_ns: Vec::new(),
+            slice_ns: key.window_ns.map_or(SLICE_NS_MIN, |window_ns| (window_ns / BATCHES as u64).max(1)),
+            first: 0,
+            slices: Vec::new(),
+            cells: Vec::new(),
+            over: Vec::new(),
+            times,
+            longest: Vec::new(),
+            failed: Vec::new(),
+            start_ns: Nanos::MAX,
+            end_ns: 0,
+            too_long: false,
+        }
+    }
+
+    fn add(&mut self, row: Row<'_>) {
+        let head = row.head;
+        let id = SampleId { workload: head.workload, number: head.number };
+        let Some(action) = self.key.action else {
+            let end_ns = head.start_ns.saturating_add(head.duration_ns);
+            let value_ns = match self.key.clock {
+                Clock::Response => head.response_ns(),
+                Clock::Service => head.duration_ns,
+                Clock::Lag => head.lag_ns(),
+            };
+            let at_ns = if head.ended == Ended::Dropped { head.due_ns } else { end_ns };
+            let from_ns = if head.ended == Ended::Dropped { head.due_ns } else { head.start_ns };
+            return self.sample((from_ns, at_ns), value_ns, head.ended, id);
+        };
+        for request in row.actions.iter().filter(|request| request.action == action) {
+            let start_ns = head.start_ns.saturating_add(request.offset_ns);
+            let lag_ns = if self.key.clock == Clock::Response { head.lag_ns() } else { 0 };
+            let value_ns = request.duration_ns.saturating_add(lag_ns);
+            let end_ns = start_ns.saturating_add(request.duration_ns);
+            self.sample((start_ns, end_ns), value_ns, request.ended, id);
+        }
+    }
+
+    fn sample(&mut self, (start_ns, end_ns): (Nanos, Nanos), value_ns: Nanos, ended: Ended, id: SampleId) {
+        let Some(slot) = self.slot(end_ns) else { return };
+        (self.start_ns, self.end_ns) = (self.start_ns.min(start_ns), self.end_ns.max(end_ns));
+        let width = self.limits_ns.len() + 1;
+        let counts_dropped = self.counts_dropped();
+        let slice = &mut self.slices[slot];
+        // Late is late, whatever came of it.
+        let ended = if self.key.clock == Clock::Lag && ended == Ended::Failed { Ended::Ok } else { ended };
+        let over = match ended {
+            Ended::Ok => self.limits_ns.partition_point(|limit_ns| *limit_ns < value_ns),
+            // A failed one did not do what had to be done in time; neither did one that never started.
+            Ended::Failed => width - 1,
+            Ended::Dropped if counts_dropped => width - 1,
+            Ended::Dropped | Ended::Aborted => 0,
+        };
+        match ended {
+            Ended::Ok => {
+                slice.ok += 1;
+                slice.ok_sum_ns += u128::from(value_ns);
+                slice.min_ns = Some(slice.min_ns.map_or(value_ns, |least| least.min(value_ns)));
+                let _ = self.times.record(value_ns.clamp(1, VALUE_NS_MAX));
+            }
+            Ended::Failed => {
+                slice.failed += 1;
+                slice.failing.get_or_insert(id);
+                if self.failed.len() < EXEMPLARS_MAX {
+                    self.failed.push(id);
+                }
+            }
+            Ended::Aborted => slice.aborted += 1,
+            Ended::Dropped => slice.dropped += 1,
+        }
+        if ended.is_measured() || ended == Ended::Dropped && counts_dropped {
+            self.cells[slot * width + over] += 1;
+        }
+        if ended.is_measured() {
+            if slice.longest.is_none() || value_ns > slice.max_ns {
+                (slice.max_ns, slice.longest) = (value_ns, Some(id));
+            }
+            let at = self.longest.partition_point(|(ns, _)| *ns >= value_ns);
+            if at < EXEMPLARS_MAX {
+                self.longest.insert(at, (value_ns, id));
+                self.longest.truncate(EXEMPLARS_MAX);
+            }
+        }
+    }
+
+    /// True when an iteration that never started is over every limit: its response time has no end.
+    fn counts_dropped(&self) -> bool {
+        self.key.action.is_none() && self.key.clock == Clock::Response
+    }
+
+    /// The slice of a time, which is made when it is not there.
+    fn slot(&mut self, at_ns: Nanos) -> Option<usize> {
+        loop {
+            let number = at_ns / self.slice_ns;
+            if self.slices.is_empty() {
+                self.first = number;
+            }
+            let length = self.slices.len() as u64;
+            let (first, end) = (self.first.min(number), (self.first + length).max(number + 1));
+            let slices = usize::try_from(end - first).unwrap_or(usize::MAX);
+            let width = self.limits_ns.len() + 1;
+            if self.key.window_ns.is_none() && slices > SLICES_MAX {
+                self.double();
+                continue;
+            }
+            if slices.saturating_mul(width) > CELLS_MAX {
+                self.too_long = true;
+                return None;
+            }
+            let before = (self.first - first) as usize;
+            if before > 0 {
+                self.slices.splice(0..0, std::iter::repeat_n(Slice::default(), before));
+                self.cells.splice(0..0, std::iter::repeat_n(0, before * width));
+                self.first = first;
+            }
+            self.slices.resize(slices, Slice::default());
+            self.cells.resize(slices * width, 0);
+            return Some((number - first) as usize);
+        }
+    }
+
+    /// Makes every slice twice as long.
+    fn double(&mut self) {
+        let width = self.limits_ns.len() + 1;
+        let first = self.first / 2;
+        let length = self.slices.len();
+        let last = (self.first + (length.max(1) as u64) - 1) / 2;
+        let merged = (last - first) as usize + usize::from(length > 0);
+        let mut slices = vec![Slice::default(); merged];
+        let mut cells = vec![0; merged * width];
+        for (number, slice) in (self.first..).zip(&self.slices) {
+            let (to, from) = ((number / 2 - first) as usize, (number - self.first) as usize);
+            slices[to].add(slice);
+            for (to, from) in
+                cells[to * width..].iter_mut().zip(&self.cells[from * width..(from + 1) * width])
+            {
+                *to += from;
+            }
+        }
+        (self.first, self.slices, self.cells) = (first, slices, cells);
+        self.slice_ns = self.slice_ns.saturating_mul(2);
+    }
+
+    fn seal(&mut self) {
+        let width = self.limits_ns.len() + 1;
+        self.over.clear();
+        self.over.resize(self.slices.len() * (width - 1), 0);
+        for (cells, over) in self.cells.chunks(width).zip(self.over.chunks_mut((width - 1).max(1))) {
+            let mut sum = 0;
+            for limit in (0..width - 1).rev() {
+                sum += cells[limit + 1];
+                over[limit] = sum;
+            }
+        }
+    }
+
+    /// What ended in each slice, in order of time.
+    #[must_use]
+    pub fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// The length of a slice.
+    #[must_use]
+    pub fn slice_ns(&self) -> Nanos {
+        self.slice_ns
+    }
+
+    /// When a slice begins, on the run's clock.
+    #[must_use]
+    pub fn begins_ns(&self, slice: usize) -> Nanos {
+        (self.first + slice as u64).saturating_mul(self.slice_ns)
+    }
+
+    /// How many samples of a slice are over a limit, of how many.
+    #[must_use]
+    pub fn over(&self, slice: usize, limit: usize) -> Part {
+        let dropped = if self.counts_dropped() { self.slices[slice].dropped } else { 0 };
+        let k = self.over.get(slice * self.limits_ns.len() + limit).copied().unwrap_or(0);
+        Part { k: u64::from(k), n: self.slices[slice].completed() + dropped }
+    }
+
+    /// The time that `share` of the samples without fault do not exceed.
+    #[must_use]
+    pub fn time_ns(&self, share: f64) -> Option<Nanos> {
+        let longest_ns = self.times.max();
+        (!self.times.is_empty()).then(|| self.times.value_at_quantile(share.clamp(0.0, 1.0)).min(longest_ns))
+    }
+
+    /// From the first start to the last end.
+    #[must_use]
+    pub fn lasted_ns(&self) -> Nanos {
+        self.end_ns.saturating_sub(self.start_ns.min(self.end_ns))
+    }
+
+    /// When the first sample started, on the run's clock.
+    #[must_use]
+    pub fn start_ns(&self) -> Nanos {
+        self.start_ns
+    }
+
+    /// The longest samples that came to their end, longest first.
+    #[must_use]
+    pub fn longest(&self) -> &[(Nanos, SampleId)] {
+        &self.longest
+    }
+
+    /// Some samples with a fault.
+    #[must_use]
+    pub fn failed(&self) -> &[SampleId] {
+        &self.failed
+    }
+
+    /// True when there would be more windows than anybody could judge.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        self.too_long
+    }
+}

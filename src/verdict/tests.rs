@@ -1,0 +1,278 @@
+//! Verdicts at the rates that they state, and Rally's own answers.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::measure::log::LogWriter;
+use crate::measure::rows::Rows;
+use crate::measure::sample::{ActionSample, Ended, IterationSample};
+use crate::plan::sla::Sla;
+use crate::plan::threshold::parse;
+use crate::results::header::Header;
+
+/// The runs of a simulation, and how many of them may be judged wrongly: 5 % and three standard deviations of chance.
+const RUNS: u64 = 1000;
+const WRONG_MAX: u64 = 50 + 21;
+
+fn threshold(text: &str) -> Threshold {
+    let condition = parse(text).unwrap();
+    Threshold { condition, window_ns: None, min_samples: None, abort_after_ns: None, warn: false }
+}
+
+fn judged(threshold: &Threshold, samples: &[IterationSample]) -> Judged {
+    let sla = Sla { thresholds: vec![threshold.clone()], ..Sla::default() };
+    let mut counts = WorkloadCounts::new(&sla, &["first", "second"], |_| true);
+    let mut rows = Rows::default();
+    samples.iter().for_each(|sample| rows.push(sample));
+    rows.iter().for_each(|row| counts.add(row, false));
+    counts.seal();
+    let (series, limit) = counts.of(threshold).unwrap();
+    Judge { threshold, series, limit, alpha: ALPHA }.judge()
+}
+
+/// Iterations one after another, a millisecond apart.
+fn samples(durations_ns: impl Iterator<Item = u64>, failing: impl Fn(u64) -> bool) -> Vec<IterationSample> {
+    (0..)
+        .zip(durations_ns)
+        .map(|(number, duration_ns)| IterationSample {
+            number,
+            due_ns: 5_000_000_000 + number * 1_000_000,
+            start_ns: 5_000_000_000 + number * 1_000_000,
+            duration_ns,
+            ended: if failing(number) { Ended::Failed } else { Ended::Ok },
+            ..IterationSample::default()
+        })
+        .collect()
+}
+
+/// How many runs of exponential times come out how.
+fn outcomes(text: &str, runs: u64, n: u64, mean_ms: f64, seed: u64) -> [u64; 3] {
+    let threshold = threshold(text);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut found = [0; 3];
+    for _ in 0..runs {
+        let mut draw = || (-mean_ms * 1e6 * (1.0 - random.f64()).ln()) as u64;
+        let mut samples = samples((0..n).map(|_| draw()), |_| false);
+        for sample in &mut samples {
+            (sample.due_ns, sample.start_ns) = (sample.number * 1_000_000_000, sample.number * 1_000_000_000);
+        }
+        match judged(&threshold, &samples).outcome {
+            Outcome::Pass => found[0] += 1,
+            Outcome::Fail => found[1] += 1,
+            Outcome::Inconclusive => found[2] += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    found
+}
+
+/// Of a distribution that is known exactly: at the limit itself, neither verdict is said more often than one time in
+/// twenty; well below and above it, the right one is nearly always said.
+#[test]
+fn wrong_verdicts_are_as_rare_as_stated() {
+    // The p-quantile of exponential times is mean · ln(1/(1 − p)).
+    for (text, n, at_limit_ms, seed) in [
+        ("p95 < 100ms", 1000, 100.0 / 20_f64.ln(), 1),
+        ("p99 <= 100ms", 1500, 100.0 / 100_f64.ln(), 2),
+        ("p50 < 100ms", 300, 100.0 / 2_f64.ln(), 3),
+        ("avg < 100ms", 500, 100.0, 4),
+    ] {
+        let [pass, fail, _] = outcomes(text, RUNS, n, at_limit_ms, seed);
+        assert!(pass <= WRONG_MAX && fail <= WRONG_MAX, "{text} at the limit: {pass} passed, {fail} failed");
+        let [pass, fail, _] = outcomes(text, 100, n, at_limit_ms * 0.6, seed);
+        assert!(pass > 90 && fail == 0, "{text} well below: {pass} passed, {fail} failed");
+        let [pass, fail, _] = outcomes(text, 100, n, at_limit_ms * 1.6, seed);
+        assert!(fail > 90 && pass == 0, "{text} well above: {pass} passed, {fail} failed");
+    }
+}
+
+#[test]
+fn tiny_tied_and_failed_samples_are_judged_soundly() {
+    let ms = |ms: u64| ms * 1_000_000;
+    let rows: Vec<(&str, Vec<IterationSample>, Outcome)> = vec![
+        ("p95 < 10ms", vec![], Outcome::Invalid),
+        ("p95 < 10ms", samples([ms(1)].into_iter(), |_| false), Outcome::Inconclusive),
+        ("p95 < 10ms", samples((0..58).map(|_| ms(1)), |_| false), Outcome::Inconclusive),
+        ("p95 < 10ms", samples((0..59).map(|_| ms(1)), |_| false), Outcome::Pass),
+        ("p95 < 10ms", samples((0..59).map(|_| ms(10)), |_| false), Outcome::Fail),
+        ("p95 <= 10ms", samples((0..59).map(|_| ms(10)), |_| false), Outcome::Pass),
+        ("p95 >= 10ms", samples((0..59).map(|_| ms(10)), |_| false), Outcome::Pass),
+        ("p95 > 10ms", samples((0..59).map(|_| ms(10)), |_| false), Outcome::Fail),
+        ("p95 < 10ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Fail),
+        ("p50 < 10ms", samples((0..500).map(|_| ms(1)), |number| number % 5 == 0), Outcome::Pass),
+        ("avg < 10ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Invalid),
+        ("avg < 10ms", samples((0..3).map(|_| ms(1)), |_| false), Outcome::Inconclusive),
+        ("avg <= 10ms", samples((0..100).map(|_| ms(10)), |_| false), Outcome::Pass),
+        ("max < 10ms", samples([ms(1), ms(11)].into_iter(), |_| false), Outcome::Fail),
+        ("min > 1ms", samples([ms(2), ms(11)].into_iter(), |_| false), Outcome::Pass),
+        ("rate(errors) == 0", samples((0..9).map(|_| ms(1)), |_| false), Outcome::Pass),
+        ("rate(errors) <= 0%", samples((0..9).map(|_| ms(1)), |number| number == 3), Outcome::Fail),
+        ("rate(errors) < 1%", samples((0..100).map(|_| ms(1)), |_| false), Outcome::Inconclusive),
+        ("rate(errors) < 1%", samples((0..400).map(|_| ms(1)), |_| false), Outcome::Pass),
+        ("rate(errors) < 1%", samples((0..400).map(|_| ms(1)), |number| number % 10 == 0), Outcome::Fail),
+        ("count(errors) <= 1", samples((0..9).map(|_| ms(1)), |number| number == 3), Outcome::Pass),
+        ("count(errors) == 0", samples((0..9).map(|_| ms(1)), |number| number == 3), Outcome::Fail),
+        ("throughput > 900/s", samples((0..5000).map(|_| ms(1)), |_| false), Outcome::Pass),
+        ("throughput > 1100/s", samples((0..5000).map(|_| ms(1)), |_| false), Outcome::Fail),
+        ("p99(lag) < 1ms", samples((0..400).map(|_| ms(50)), |_| true), Outcome::Pass),
+    ];
+    for (text, samples, expected) in rows {
+        let judged = judged(&threshold(text), &samples);
+        assert_eq!(judged.outcome, expected, "{text} of {}: {judged:?}", samples.len());
+        let explained = matches!(expected, Outcome::Invalid | Outcome::Inconclusive);
+        assert_eq!(judged.reason.is_some(), explained, "{text}: {judged:?}");
+    }
+}
+
+/// Arrivals that never started are no quick answers.
+#[test]
+fn dropped_iterations_are_over_every_limit() {
+    let mut samples = samples((0..400).map(|_| 1_000_000), |_| false);
+    samples.iter_mut().step_by(4).for_each(|sample| (sample.ended, sample.duration_ns) = (Ended::Dropped, 0));
+    assert_eq!(judged(&threshold("p95 < 10ms"), &samples).outcome, Outcome::Fail);
+    assert_eq!(judged(&threshold("p95(service) < 10ms"), &samples).outcome, Outcome::Pass);
+    assert_eq!(judged(&threshold("rate(dropped) < 5%"), &samples).outcome, Outcome::Fail);
+}
+
+/// Errors in a tenth of the run are few on the whole, and all there is in their windows.
+#[test]
+fn every_window_must_hold() {
+    let burst = samples((0..20_000).map(|_| 1_000_000), |number| {
+        (9_000..11_000).contains(&number) && number % 2 == 0
+    });
+    let whole = threshold("rate(errors) < 25%");
+    let window = |seconds: u64| Threshold { window_ns: Some(seconds * 1_000_000_000), ..whole.clone() };
+    assert_eq!(judged(&whole, &burst).outcome, Outcome::Pass);
+    let failed = judged(&window(2), &burst);
+    assert_eq!(failed.outcome, Outcome::Fail, "{failed:?}");
+    assert!(failed.observed.starts_with("worst window, from "), "{failed:?}");
+    let even = samples((0..20_000).map(|_| 1_000_000), |number| number % 50 == 0);
+    assert_eq!(judged(&window(2), &even).outcome, Outcome::Pass);
+    assert_eq!(judged(&window(60), &even).outcome, Outcome::Invalid);
+    let asked = Threshold { min_samples: Some(5_000), ..window(2) };
+    assert_eq!(judged(&asked, &even).outcome, Outcome::Invalid);
+}
+
+/// A run with thousands of thresholds is judged by one pass.
+#[test]
+fn thousands_of_thresholds_work() {
+    let thresholds: Vec<Threshold> =
+        (1..=5000).map(|number| threshold(&format!("p{} < {number}us", number % 99 + 1))).collect();
+    let sla = Sla { thresholds, ..Sla::default() };
+    let mut counts = WorkloadCounts::new(&sla, &[], |_| true);
+    let mut rows = Rows::default();
+    samples((0..2000).map(|number| number * 1_000), |_| false).iter().for_each(|sample| rows.push(sample));
+    rows.iter().for_each(|row| counts.add(row, false));
+    counts.seal();
+    for threshold in &sla.thresholds {
+        let (series, limit) = counts.of(threshold).unwrap();
+        let judged = Judge { threshold, series, limit, alpha: ALPHA }.judge();
+        assert_ne!(judged.outcome, Outcome::Invalid);
+    }
+}
+
+/// A run log with these iterations and criteria, judged as `bench` does.
+fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    let nil = uuid::Uuid::nil();
+    let header = json!({
+        "run_id": nil, "id_seed": nil, "started_unix_ns": 0,
+        "scenario": { "title": "t", "file": "f", "sha256": "", "set": {} },
+        "deployment": { "name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none" },
+        "profiling_off": "off", "collector": null,
+        "environment": { "bench_version": "0", "os": "", "cpus": 1, "workers": 1 },
+        "notes": [],
+        "workloads": [{ "name": "w", "runner": {}, "sla": sla, "actions": [["first", "GET /"], ["second", "GET /"]] }],
+    });
+    let header: Header = serde_json::from_value(header).unwrap();
+    let mut log = LogWriter::create(&path).unwrap();
+    log.header(&serde_json::to_vec(&header).unwrap()).unwrap();
+    let mut rows = Rows::default();
+    samples.iter().for_each(|sample| rows.push(sample));
+    log.samples(&rows).unwrap();
+    log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
+    drop(log);
+    let aggregate = Aggregate::read(&path).unwrap();
+    let counted = Counted::read(&aggregate, &path).unwrap();
+    judge(&Evidence { aggregate: &aggregate, counted: &counted, workloads: &[], sampled: &[] })
+}
+
+fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> IterationSample {
+    let action = |action, offset_ms: u64, ms: u64| ActionSample {
+        action,
+        offset_ns: offset_ms * 1_000_000,
+        duration_ns: ms * 1_000_000,
+        status: 200,
+        ..ActionSample::default()
+    };
+    IterationSample {
+        number,
+        start_ns: number * 1_000_000_000,
+        due_ns: number * 1_000_000_000,
+        duration_ns: (first_ms + second_ms) * 1_000_000,
+        ended: if failed { Ended::Failed } else { Ended::Ok },
+        actions: vec![action(0, 0, first_ms), action(1, first_ms, second_ms)],
+        ..IterationSample::default()
+    }
+}
+
+/// Criteria that Rally judges exactly come out as in Rally 5.1.1.
+#[test]
+fn rallys_criteria_come_out_as_in_rally() {
+    let runs: Value = serde_json::from_str(include_str!("../../tests/vectors/gate/rally.json")).unwrap();
+    let runs = runs.as_array().unwrap();
+    assert!(runs.len() > 40);
+    for run in runs {
+        let samples: Vec<IterationSample> = (0..)
+            .zip(run["iterations_ms"].as_array().unwrap())
+            .map(|(number, row)| {
+                let ms = |at: usize| row[at].as_u64().unwrap();
+                iteration(number, ms(0), ms(1), row[2].as_bool().unwrap())
+            })
+            .collect();
+        let asked = &run["criteria"];
+        let sla = json!({
+            "failure_rate_min": asked["failure_rate"]["min"], "failure_rate_max": asked["failure_rate"]["max"],
+            "max_seconds_per_iteration": asked["max_seconds_per_iteration"],
+            "max_avg_duration": asked["max_avg_duration"],
+            "max_avg_duration_per_atomic": asked["max_avg_duration_per_atomic"],
+            "max_degradation": asked["performance_degradation"]["max_degradation"],
+        });
+        let verdict = judged_run(&sla, &samples);
+        for (name, passed) in run["passed"].as_object().unwrap() {
+            let rows: Vec<&Criterion> =
+                verdict.criteria.iter().filter(|row| row.criterion == *name).collect();
+            assert!(!rows.is_empty(), "{name}");
+            let holds = rows.iter().all(|row| row.outcome == Outcome::Pass);
+            assert_eq!(Value::from(holds), *passed, "{name}: {rows:?} of {run}");
+        }
+    }
+}
+
+/// Where Rally approximates, or passes without data, these do neither.
+#[test]
+fn outliers_are_exact_and_nothing_passes_without_data() {
+    let outcome = |sla: Value, samples: &[IterationSample]| {
+        let verdict = judged_run(&sla, samples);
+        let rows: Vec<_> = verdict.criteria.iter().map(|row| row.observed.clone()).collect();
+        (verdict.outcome, rows.join("; "))
+    };
+    let outliers = |max: u32| json!({ "outliers": { "max": max, "min_iterations": 10, "sigmas": 3.0 } });
+    // The first iteration is the outlier: Rally never looks back at it.
+    let early: Vec<IterationSample> =
+        (0..50).map(|number| iteration(number, if number == 0 { 900 } else { 10 }, 1, false)).collect();
+    assert_eq!(outcome(outliers(0), &early).0, Outcome::Fail);
+    assert_eq!(outcome(outliers(1), &early).0, Outcome::Pass);
+    assert_eq!(outcome(outliers(0), &early[..5]).0, Outcome::Invalid);
+    let failed: Vec<IterationSample> = (0..9).map(|number| iteration(number, 1, 1, true)).collect();
+    for sla in [
+        outliers(0),
+        json!({ "max_avg_duration": 5.0 }),
+        json!({ "max_degradation": 5.0 }),
+        json!({ "max_avg_duration_per_atomic": { "first": 5.0 } }),
+    ] {
+        assert_eq!(outcome(sla.clone(), &failed).0, Outcome::Invalid, "{sla}");
+        assert_eq!(outcome(sla.clone(), &[]).0, Outcome::Invalid, "{sla}");
+    }
+}

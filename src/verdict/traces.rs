@@ -1,0 +1,212 @@
+//! Thresholds on what services did: judged by a random sample of iterations, never by the slow ones that are
+//! fetched for finding causes.
+
+use std::collections::BTreeSet;
+
+use super::threshold::{ALPHA, Judged, by_share, unclear};
+use super::words::{milliseconds, percent, time};
+use crate::base::statistics::binomial::{Part, Share};
+use crate::base::statistics::mean::{Batch, Mean};
+use crate::measure::latency::SampleId;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::plan::threshold::{Metric, Statistic, Threshold};
+use crate::results::aggregate::EXEMPLARS_MAX;
+use crate::results::client_points::REPORTER;
+use crate::results::model::{Measured, Outcome, TraceState};
+use crate::results::trace;
+
+/// Fewer traces do not tell how exactly a mean is known.
+const TRACES_MIN: usize = 20;
+/// More of the sample may not lack a complete trace: those that do are not a random part.
+const MISSING_MAX: f64 = 0.2;
+/// How many names of points are shown.
+const NAMES_SHOWN: usize = 12;
+
+/// An iteration of the random sample.
+pub struct Sampled {
+    /// Which.
+    pub id: SampleId,
+    /// Its trace; `None` when the collector had none.
+    pub tree: Option<TraceTree>,
+}
+
+/// Judges a threshold of trace points by the sampled iterations of its workload.
+#[must_use]
+pub fn judge(threshold: &Threshold, sampled: &[&Sampled], profiled: bool) -> Judged {
+    let (Metric::TraceTime(statistic, name) | Metric::TraceCalls(statistic, name)) =
+        &threshold.condition.metric
+    else {
+        return Judged::invalid("not of traces", 0, "it is measured elsewhere");
+    };
+    if !profiled {
+        return Judged::invalid("no traces", 0, "the run was not profiled");
+    }
+    if sampled.is_empty() {
+        let reason = "no random sample of traces was fetched; run with this threshold in the scenario, and a collector";
+        return Judged::invalid("no traces", 0, reason);
+    }
+    let complete = |tree: &&TraceTree| trace::state(tree) == TraceState::Complete;
+    let trees: Vec<(SampleId, &TraceTree)> =
+        sampled.iter().filter_map(|one| Some((one.id, one.tree.as_ref().filter(complete)?))).collect();
+    let (have, of) = (trees.len(), sampled.len());
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    let missing = 1.0 - have as f64 / of as f64;
+    if missing > MISSING_MAX {
+        let reason =
+            format!("only {have} of {of} sampled iterations have a complete trace; see to the collector");
+        return Judged::invalid(format!("{have} of {of} traces"), have as u64, reason);
+    }
+    let wanted = threshold.min_samples.unwrap_or(1);
+    if (have as u64) < wanted {
+        let reason =
+            format!("{wanted} samples are asked for, and {have} traces were sampled; raise trace: {{limit}}");
+        return Judged::invalid(format!("{have} traces"), have as u64, reason);
+    }
+    let figures: Vec<(f64, SampleId)> = trees
+        .iter()
+        .map(|(id, tree)| {
+            let (time_us, calls) = figure(tree, name);
+            let time = matches!(threshold.condition.metric, Metric::TraceTime(..));
+            #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+            let value = if time { time_us as f64 * 1e3 } else { calls as f64 };
+            (value, *id)
+        })
+        .collect();
+    if !trees.iter().any(|(_, tree)| services(tree).any(|point| is_named(point, name))) {
+        return unknown(name, trees.iter().map(|(_, tree)| *tree), have as u64);
+    }
+    of_figures(threshold, *statistic, &figures)
+}
+
+fn services(tree: &TraceTree) -> impl Iterator<Item = &Point> {
+    tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER))
+}
+
+/// `db` names every point of that name; `db SELECT` those whose detail begins so.
+fn is_named(point: &Point, name: &str) -> bool {
+    match name.strip_prefix(point.name.as_str()) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix(' ').is_some_and(|detail| point.detail().starts_with(detail)),
+        None => false,
+    }
+}
+
+/// The time of the points of a name in one trace, and their number. A point within another of the name takes no
+/// further time.
+fn figure(tree: &TraceTree, name: &str) -> (u64, u64) {
+    let (mut time_us, mut calls) = (0, 0);
+    let mut within: Option<usize> = None;
+    for point in &tree.points {
+        if within.is_some_and(|depth| point.depth <= depth) {
+            within = None;
+        }
+        if point.project.as_deref() == Some(REPORTER) || !is_named(point, name) {
+            continue;
+        }
+        calls += 1;
+        if within.is_none() {
+            time_us += point.duration_us.unwrap_or(0);
+            within = Some(point.depth);
+        }
+    }
+    (time_us, calls)
+}
+
+fn unknown<'t>(name: &str, trees: impl Iterator<Item = &'t TraceTree>, samples: u64) -> Judged {
+    let names: BTreeSet<&str> = trees.flat_map(services).map(|point| point.name.as_str()).collect();
+    let shown: Vec<&str> = names.iter().copied().take(NAMES_SHOWN).collect();
+    let more = if names.len() > shown.len() { ", …" } else { "" };
+    let reason =
+        format!("no trace point is named \"{name}\"; the points seen are: {}{more}", shown.join(", "));
+    Judged::invalid("no such point", samples, reason)
+}
+
+fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, SampleId)]) -> Judged {
+    let condition = &threshold.condition;
+    let is_time = matches!(condition.metric, Metric::TraceTime(..));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown")]
+    let shown = |value: f64| match is_time {
+        true => time(value.max(0.0).round() as u64),
+        false => format!("{}", (value * 100.0).round() / 100.0),
+    };
+    let n = figures.len() as u64;
+    let mut ordered: Vec<f64> = figures.iter().map(|(value, _)| *value).collect();
+    ordered.sort_by(f64::total_cmp);
+    let (value, bounds, outcome, over, reason) = match statistic {
+        Statistic::Mean => of_mean(threshold, &ordered),
+        Statistic::Min | Statistic::Max => {
+            let end = if statistic == Statistic::Min { ordered.first() } else { ordered.last() };
+            let value = end.copied().unwrap_or(0.0);
+            let holds = condition.operator.holds(value, condition.limit);
+            (value, None, if holds { Outcome::Pass } else { Outcome::Fail }, String::new(), String::new())
+        }
+        Statistic::Percentile(at) => {
+            // For limits from below, those that are good count as over it.
+            let over = |value: f64| match condition.operator.bounds_above() {
+                true => !condition.operator.holds(value, condition.limit),
+                false => condition.operator.holds(value, condition.limit),
+            };
+            let k = ordered.iter().filter(|value| over(**value)).count() as u64;
+            let (share, allowed) = (Share::independent(Part { k, n }), 1.0 - at / 100.0);
+            let outcome = by_share(&share, condition.operator, allowed, ALPHA);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "an index"
+            )]
+            let rank = ((at / 100.0 * n as f64).ceil() as usize).clamp(1, ordered.len()) - 1;
+            let over = format!("; {k} of {n} over it, {} may", percent(allowed * 100.0));
+            (ordered[rank], None, outcome, over, unclear(&share, allowed))
+        }
+    };
+    let scale = if is_time { milliseconds } else { |value| value };
+    let spread = bounds
+        .map_or_else(String::new, |(low, high): (f64, f64)| format!(" ({} to {})", shown(low), shown(high)));
+    let mut worst: Vec<(f64, SampleId)> = figures
+        .iter()
+        .copied()
+        .filter(|(value, _)| !condition.operator.holds(*value, condition.limit))
+        .collect();
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Judged {
+        outcome,
+        observed: format!("{}{spread} in {n} random iterations{over}", shown(value)),
+        measured: Some(Measured {
+            unit: if is_time { "ms" } else { "calls" }.to_owned(),
+            limit: scale(condition.limit),
+            value: scale(value),
+            low: bounds.map(|(low, _)| scale(low)),
+            high: bounds.map(|(_, high)| scale(high)),
+        }),
+        samples: n,
+        reason: (outcome == Outcome::Inconclusive).then_some(reason),
+        examples: match outcome {
+            Outcome::Fail => worst.iter().take(EXEMPLARS_MAX).map(|(_, id)| *id).collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+type OfMean = (f64, Option<(f64, f64)>, Outcome, String, String);
+
+/// A mean over the sample, with Student's bounds of the mean of all iterations.
+fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
+    let condition = &threshold.condition;
+    let batches: Vec<Batch> = values.iter().map(|value| Batch { n: 1, sum: *value }).collect();
+    let few = "at least 20 traces of random iterations are needed; raise trace: {limit}, or run longer";
+    let Some(mean) = Mean::of_batches(&batches).filter(|_| values.len() >= TRACES_MIN) else {
+        #[expect(clippy::cast_precision_loss, reason = "small counts")]
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        return (value, None, Outcome::Inconclusive, String::new(), few.to_owned());
+    };
+    let (low, high) = mean.bounds(ALPHA);
+    let holds = |value| condition.operator.holds(value, condition.limit);
+    let outcome = match (holds(low), holds(mean.value), holds(high)) {
+        (true, true, true) => Outcome::Pass,
+        (false, false, false) => Outcome::Fail,
+        _ => Outcome::Inconclusive,
+    };
+    let reason = "too near to the limit to tell by so many traces; raise trace: {limit}".to_owned();
+    (mean.value, (mean.error > 0.0).then_some((low, high)), outcome, String::new(), reason)
+}

@@ -1,0 +1,30 @@
+//! Values as criteria show them.
+
+use crate::base::units::format_ns;
+
+/// `12.3 ms`.
+pub(super) fn time(nanos: u64) -> String {
+    format_ns(nanos)
+}
+
+/// Nanoseconds as milliseconds.
+pub(super) fn milliseconds(nanos: f64) -> f64 {
+    nanos / 1e6
+}
+
+/// `0.0123 %`, `1.23 %`, `12.3 %`.
+pub(super) fn percent(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude < 1e-9 {
+        return "0 %".to_owned();
+    }
+    let decimals = if magnitude < 0.1 {
+        4
+    } else if magnitude < 9.995 {
+        2
+    } else {
+        1
+    };
+    let text = format!("{value:.decimals$}");
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
