@@ -22,12 +22,18 @@ pub(super) enum TracesMode {
 }
 
 /// The argument.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(super) struct TracesArgument {
     /// How report.html shows the traces that were kept: `text` (ids only), `embed` (waterfalls in the report), or a
     /// directory, in which each gets an HTML page that the report leads to.
     #[arg(long, value_name = "text|embed|DIR", default_value = "embed", value_parser = clap::builder::OsStringValueParser::new())]
     traces: std::ffi::OsString,
+}
+
+impl Default for TracesArgument {
+    fn default() -> Self {
+        Self { traces: "embed".into() }
+    }
 }
 
 impl TracesArgument {

@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use super::words::{self, duration};
+use super::words::{self, Piece, duration};
 use super::{observer, terminal};
 use crate::results::model::{Counts, Criterion, Distribution, Outcome, Results, Workload};
 
@@ -39,8 +39,9 @@ pub fn render(results: &Results, output: &mut dyn Write) -> io::Result<()> {
 fn blocks(results: &Results) -> impl Iterator<Item = String> {
     let head = format!("## {}\n", text(&terminal::verdict_line(results, false)));
     let invalid = results.verdict.invalid.iter().map(|reason| format!("**INVALID** {}\n", text(reason)));
-    let sentences = words::sentences(results);
-    let sentences: Vec<String> = sentences.iter().map(|sentence| format!("{}\n", text(sentence))).collect();
+    let sentences = words::sentence_pieces(results);
+    let sentences: Vec<String> =
+        sentences.iter().map(|pieces| pieces.iter().map(piece).chain(["\n".to_owned()]).collect()).collect();
     let (slow, rest) = (slowest(results), rest(results));
     let workloads = results.workloads.iter().flat_map(move |of| workload(of, results));
     std::iter::once(head)
@@ -50,6 +51,20 @@ fn blocks(results: &Results) -> impl Iterator<Item = String> {
         .chain(workloads)
         .chain(slow)
         .chain(rest)
+}
+
+fn piece(piece: &Piece) -> String {
+    match piece {
+        Piece::Text(words) => text(words),
+        Piece::Code(code) => code_span(code),
+    }
+}
+
+/// Text from outside as it is, on one line: nothing between backquotes is markup.
+fn code_span(code: &str) -> String {
+    let code: String =
+        terminal::clean(code).chars().take(TEXT_CHARS_MAX).map(|c| if c == '`' { '"' } else { c }).collect();
+    if code.trim().is_empty() { String::new() } else { format!("`{code}`") }
 }
 
 fn criteria(results: &Results) -> Option<String> {

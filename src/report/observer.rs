@@ -2,8 +2,6 @@
 //!
 //! A cost is claimed only where its bounds leave zero out. Nothing here computes a statistic.
 
-use std::fmt::Write as _;
-
 use super::words::duration;
 use crate::results::model::{EffectAt, ObserverEffect};
 
@@ -20,10 +18,11 @@ pub fn sentence(effect: &ObserverEffect) -> String {
     if said.is_empty() {
         return format!("Too few iterations to say what profiling costs ({counts}).");
     }
-    let mut text = said.join("; ");
-    if at(SAID[1]).is_none() {
-        let _ = write!(text, "; too few iterations to say so of p{} ({counts})", SAID[1]);
-    }
+    let missing = match at(SAID[1]) {
+        None => format!("; too few iterations to say so of p{} ({counts})", SAID[1]),
+        Some(_) => String::new(),
+    };
+    let text = format!("{}{missing}", said.join("; "));
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }

@@ -127,25 +127,6 @@ pub fn generator(seen: &Generator) -> String {
     parts.join(", ")
 }
 
-/// A part of a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Words.
-    Text(String),
-    /// What a trace says: a point, a statement, a path.
-    Code(String),
-}
-
-/// The pieces as plain text; what a trace says stands between backquotes.
-#[must_use]
-pub fn plain(pieces: &[Piece]) -> String {
-    let shown = pieces.iter().map(|piece| match piece {
-        Piece::Text(text) => text.clone(),
-        Piece::Code(code) => format!("`{}`", code.replace('`', "\"")),
-    });
-    shown.collect()
-}
-
 /// What was fetched, in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` when nothing was to be.
 #[must_use]
 pub fn fetched(profiling: &Profiling) -> Option<String> {
@@ -170,15 +151,47 @@ pub fn fetched(profiling: &Profiling) -> Option<String> {
     Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
 }
 
-/// What a reader should know first: why slow iterations are slow, and what the slowest have in common.
+/// A part of a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Words.
+    Text(String),
+    /// What a trace says: a point, a statement, a path.
+    Code(String),
+}
+
+/// The pieces as plain text; what a trace says stands between backquotes.
+#[must_use]
+pub fn plain(pieces: &[Piece]) -> String {
+    let shown = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Code(code) => format!("`{}`", code.replace('`', "\"")),
+    });
+    shown.collect()
+}
+
+/// How many findings are told of.
+const FINDINGS_MAX: usize = 2;
+
+/// What a reader should know first: why slow iterations are slow, and what several of the slowest have in common.
 #[must_use]
 pub fn sentences(results: &Results) -> Vec<String> {
+    sentence_pieces(results).iter().map(|pieces| plain(pieces)).collect()
+}
+
+/// The same in pieces.
+#[must_use]
+pub fn sentence_pieces(results: &Results) -> Vec<Vec<Piece>> {
     let several = results.workloads.len() > 1;
     let compared = results.workloads.iter().filter_map(|workload| {
-        let sentence = comparison(workload.comparison.as_ref()?);
-        Some(if several { format!("{}: {sentence}", workload.name) } else { sentence })
+        let pieces = comparison_pieces(workload.comparison.as_ref()?);
+        let name = several.then(|| Piece::Text(format!("{}: ", workload.name)));
+        Some(name.into_iter().chain(pieces).collect())
     });
-    compared.chain(results.findings.iter().map(finding)).collect()
+    // What one iteration spent its time on stands in its own row.
+    let common = |(number, finding): &(usize, &Finding)| *number == 0 || finding.iterations > 1;
+    let found = results.findings.iter().enumerate().filter(common).take(FINDINGS_MAX);
+    compared.chain(found.map(|(_, finding)| finding_pieces(finding))).collect()
 }
 
 /// Where the difference between slow and typical iterations lies; the text is not yet cleaned for the place where

@@ -292,10 +292,10 @@ impl Comparison<'_> {
             out: self.directory.clone(),
             set: self.arguments.set.clone(),
             publish: false,
+            traces: super::pages::TracesArgument::default(),
             no_profile: self.arguments.no_profile,
             workers: self.arguments.workers,
             quiet: true,
-            traces: super::pages::TracesArgument::default(),
             watch: metrics::WatchArguments::default(),
         }
     }

@@ -67,7 +67,7 @@ fn the_page_holds_what_the_results_hold() {
         "95 %: 261 ms to 320 ms",
         "ended the load",
         "no request of this action completed",
-        "Profiling costs 1.10 ms at p50 (700 µs to 1.50 ms, 2.9 %)",
+        "Profiling costs 1.10 ms at p50 (700 µs to 1.50 ms, 2.9 %); no cost can be shown at p99",
         "<h2>Calls</h2>",
         "p50 and p99 over time; the highest p99 of an interval is",
     ] {
