@@ -1,6 +1,6 @@
 //! How iterations or requests went over time: counts and percentiles by interval, in bounded memory.
 //!
-//! The interval doubles whenever the run outgrows [`INTERVALS_MAX`] of them, so that nothing has to be known before. Times
+//! The interval doubles whenever the run outgrows 120 of them, so that nothing has to be known before. Times
 //! are counted in buckets of at most 1/32 of their value, percentiles are a bucket's middle: what a small chart can show.
 //! Exact percentiles of the whole run are in the distributions; nothing here may be judged by.
 
