@@ -13,6 +13,7 @@ use crate::base::diagnostics::{Fault, holds_secret, is_secret_key, is_switch};
 use crate::base::units::parse_duration;
 use crate::base::yaml::{Key, Kind, Node};
 
+use super::deployment::Slowdown;
 use super::reference::ShareText;
 
 /// Every fault of shape.
@@ -207,7 +208,9 @@ impl<'s> Checker<'s> {
             (Some(DURATION_FORMAT), Kind::Int(value)) => {
                 format!("write it with its unit: {value}s, {value}ms or {value}m")
             }
-            (Some(ShareText::FORMAT), Kind::Int(value)) => format!("write it with its sign: {value}%"),
+            (Some(ShareText::FORMAT | Slowdown::FORMAT), Kind::Int(value)) => {
+                format!("write it with its sign: {value}%")
+            }
             _ => remedy(node, types, &known, secret),
         };
         self.faults.push(fault.help(help));
@@ -316,6 +319,7 @@ impl<'s> Checker<'s> {
         let read = match schema.get("format").and_then(Value::as_str) {
             Some(DURATION_FORMAT) => parse_duration(text).map(drop),
             Some(ShareText::FORMAT) => ShareText::parse(text).map(drop),
+            Some(Slowdown::FORMAT) => Slowdown::parse(text).map(drop),
             _ => Ok(()),
         };
         if let Err(message) = read {

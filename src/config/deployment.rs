@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::base::units::parse_percent;
+
 use super::reference::{DurationText, Reference};
 
 /// A deployment: its targets, its credentials, its profiler.
@@ -195,19 +197,22 @@ pub struct Demo {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown(pub f64);
 
+impl Slowdown {
+    /// The `format` in the schema.
+    pub const FORMAT: &'static str = "bench-slowdown";
+
+    /// Reads `25%`.
+    ///
+    /// # Errors
+    /// What is wrong, and how to write it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse_percent(text, 0.0, 1000.0).map(Self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Slowdown {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = match serde_json::Value::deserialize(deserializer)? {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
-        };
-        let percent =
-            written.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
-        percent.filter(|percent| (0.0..=1000.0).contains(percent)).map(Self).ok_or_else(|| {
-            serde::de::Error::custom(format!(
-                "`{written}` is not a slowdown from 0% to 1000%: write it such as 25%"
-            ))
-        })
+        Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -219,6 +224,7 @@ impl JsonSchema for Slowdown {
         schemars::json_schema!({
             "description": "In percent, from 0% to 1000%: 25%.",
             "type": "string",
+            "format": Self::FORMAT,
             "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
         })
     }

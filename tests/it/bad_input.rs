@@ -948,8 +948,8 @@ fn deployments() {
         ("tls: { ca: none.pem }", "1:12", "cannot read none.pem: No such file", "name a PEM file"),
         ("headers: { 'a b': c }", "1:12", "`a b` is not a header name", "letters, digits and dashes"),
         ("demo: { slow_percent: 101 }", "1:23", "at most 100", "write 0 to 100"),
-        ("demo: { slowdown: 25 }", "1:19", "`25` is not a slowdown", "write it such as 25%"),
-        ("demo: { slowdown: -1% }", "1:19", "`-1%` is not a slowdown", "write it such as 25%"),
+        ("demo: { slowdown: 25 }", "1:19", "but is the number 25", "write it with its sign: 25%"),
+        ("demo: { slowdown: -1% }", "1:19", "`-1%` is out of range", "write 0% to 1000%"),
         (
             "demo: { slow_query: 80 }",
             "1:21",

@@ -40,7 +40,7 @@ fn the_first_run_finds_the_slow_query_and_names_it() {
     assert_eq!((finding["name"].as_str(), finding["service"].as_str()), (Some("db"), Some("demo/identity")));
     assert!(finding["detail"].as_str().unwrap().contains("FROM assignment"), "{finding}");
     assert!(
-        ended.stdout.contains("slowest iterations spent most time in db SELECT … FROM assignment"),
+        ended.stdout.contains("slowest iterations spent most time in `db · SELECT … FROM assignment`"),
         "{}",
         ended.stdout
     );
@@ -109,10 +109,12 @@ fn quiet_prints_the_verdict_and_the_directory_only() {
 fn a_report_can_be_made_again_from_the_log_with_the_same_results() {
     let bench = demo();
     bench.run(&["run", "demo.yaml", "--quiet"]).expect_code(0);
-    let (directory, first) = (bench.run_directory(), bench.results());
+    let (directory, mut first) = (bench.run_directory(), bench.results());
     std::fs::remove_file(directory.join("results.json")).unwrap();
     std::fs::remove_file(directory.join("report.html")).unwrap();
     bench.run(&["report", directory.to_str().unwrap(), "--quiet"]).expect_code(0);
+    // Nothing is fetched a second time.
+    assert!(first["profiling"]["fetch_s"].take().is_f64());
     assert_eq!(bench.results(), first);
     assert!(directory.join("report.html").is_file());
 }
