@@ -3,13 +3,14 @@
 //! Slow are those of the upper 5 % of response times of a workload's iterations without fault, typical those between
 //! its 10th and 50th percentile. They are matched in time, slice by slice, so that what changed over the run (caches,
 //! other load) does not look like a cause. The choice is random where there are too many, and the same for the same
-//! run. One pass over the log, in bounded memory. Iterations that were left unprofiled have no trace to fetch.
+//! run. One pass over the log, or two where iterations failed, in bounded memory. Iterations that were left unprofiled have no trace to fetch.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::aggregate::{Aggregate, AggregateError};
+use super::aggregate::{Aggregate, AggregateError, WorkloadStats};
 use crate::base::ids::IdSpace;
+use crate::measure::latency::{Latency, SampleId};
 use crate::measure::log::{Frame, LogReader};
 use crate::measure::rows::Row;
 use crate::measure::sample::{Ended, IterationSample};
@@ -62,11 +63,14 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
     let (per_workload, others_each) = (share(slow), share(others));
     let mut others: Vec<Reservoir> =
         aggregate.workloads.iter().map(|_| Reservoir::new(others_each)).collect();
+    let without_fault = without_fault(aggregate, log)?;
     let mut groups: Vec<Group> = aggregate
         .workloads
         .iter()
-        .map(|workload| {
-            let at = |percentile| workload.response.percentile_ns(percentile);
+        .zip(&without_fault)
+        .map(|(workload, without_fault)| {
+            let response = without_fault.as_ref().unwrap_or(&workload.response);
+            let at = |percentile| response.percentile_ns(percentile);
             Group {
                 slow_ns: at(95.0),
                 top_ns: at(99.0),
@@ -111,10 +115,33 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
     Ok(chosen)
 }
 
+/// The response times of iterations without fault, of those workloads that had others too: what fails fast, or by a
+/// timeout, must not decide which of them count as slow.
+fn without_fault(aggregate: &Aggregate, log: &Path) -> Result<Vec<Option<Latency>>, AggregateError> {
+    let mixed = |workload: &WorkloadStats| (workload.iterations.failed > 0).then(Latency::new);
+    let mut responses: Vec<Option<Latency>> = aggregate.workloads.iter().map(mixed).collect();
+    if responses.iter().all(Option::is_none) {
+        return Ok(responses);
+    }
+    for frame in &mut LogReader::open(log)? {
+        let Frame::Samples(rows) = frame else { continue };
+        for head in rows.iter().map(|row| row.head) {
+            if let Some(Some(response)) = responses.get_mut(usize::from(head.workload))
+                && head.ended == Ended::Ok
+                && !head.warm_up
+            {
+                response
+                    .record(head.response_ns(), SampleId { workload: head.workload, number: head.number });
+            }
+        }
+    }
+    Ok(responses)
+}
+
 struct Group {
     slow_ns: u64,
     top_ns: u64,
-    /// How many iterations could have been chosen, but for their times.
+    /// How many iterations without fault there were.
     total: u64,
     typical_ns: (u64, u64),
     first_ns: u64,
@@ -130,7 +157,7 @@ impl Group {
         if row.head.warm_up {
             return;
         }
-        self.total += u64::from(row.head.ended.is_measured());
+        self.total += u64::from(row.head.ended == Ended::Ok);
         let response_ns = row.head.response_ns();
         let (low_ns, high_ns) = self.typical_ns;
         match row.head.ended {
@@ -220,6 +247,65 @@ impl Reservoir {
             if place < self.limit {
                 self.kept[place] = row.to_sample();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::log::LogWriter;
+    use crate::measure::rows::Rows;
+    use crate::results::header::Header;
+    use serde_json::json;
+
+    /// What is chosen of a run whose iterations took so many milliseconds; `None` failed at once.
+    fn chosen_of(ms: impl Iterator<Item = Option<u64>>) -> Vec<Chosen> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.log");
+        let nil = uuid::Uuid::nil();
+        let header: Header = serde_json::from_value(json!({
+            "run_id": nil, "id_seed": nil, "started_unix_ns": 0,
+            "scenario": { "title": "t", "file": "f", "sha256": "", "set": {} },
+            "deployment": { "name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none" },
+            "profiling_off": null, "collector": null, "traces_wanted": [200, 0],
+            "environment": { "bench_version": "0", "os": "", "cpus": 1, "workers": 1 },
+            "notes": [], "workloads": [{ "name": "w", "runner": {}, "sla": {}, "actions": [] }],
+        }))
+        .unwrap();
+        let mut log = LogWriter::create(&path).unwrap();
+        log.header(&serde_json::to_vec(&header).unwrap()).unwrap();
+        let mut rows = Rows::default();
+        for (number, ms) in (0..).zip(ms) {
+            rows.push(&IterationSample {
+                number,
+                due_ns: number * 10_000_000,
+                start_ns: number * 10_000_000,
+                duration_ns: ms.unwrap_or(0) * 1_000_000 + number,
+                ended: if ms.is_some() { Ended::Ok } else { Ended::Failed },
+                ..IterationSample::default()
+            });
+        }
+        log.samples(&rows).unwrap();
+        log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
+        drop(log);
+        choose(&Aggregate::read(&path).unwrap(), &path).unwrap()
+    }
+
+    #[test]
+    fn failures_do_not_decide_what_counts_as_slow() {
+        let usual = |number: u64| if number % 20 == 7 { 500 } else { 100 + number % 10 };
+        let all_well = |number: u64| Some(usual(number));
+        // Four of five fail at once.
+        let mostly_failed = |number: u64| (number % 5 == 0).then(|| usual(number / 5));
+        for chosen in [chosen_of((0..1000).map(all_well)), chosen_of((0..5000).map(mostly_failed))] {
+            let of = |side| chosen.iter().filter(move |one: &&Chosen| one.side == side);
+            let ms = |one: &Chosen| one.sample.duration_ns / 1_000_000;
+            assert!((45..=50).contains(&of(Side::Slow).count()), "{}", of(Side::Slow).count());
+            assert!(of(Side::Slow).all(|one| ms(one) == 500));
+            assert!(of(Side::Typical).count() >= 40, "{}", of(Side::Typical).count());
+            assert!(of(Side::Typical).all(|one| (100..110).contains(&ms(one))));
+            assert!(chosen.iter().filter(|one| one.top).count() <= 10);
         }
     }
 }
