@@ -10,9 +10,8 @@
 //! What it cannot see: an iteration that is profiled may also slow those that run at the same time. That part of the cost
 //! is on both sides. Nothing here may guess from too few samples.
 
-use statrs::function::beta::beta_reg;
-
 use crate::base::ids::ControlShare;
+use crate::base::statistics::order::order_bounds;
 use crate::results::aggregate::Sides;
 use crate::results::model::{EffectAt, ObserverEffect};
 
@@ -79,37 +78,11 @@ fn ranks(count: usize, share: f64) -> Option<(usize, usize, usize)> {
     if count < SAMPLES_MIN {
         return None;
     }
-    // The first rank from which on more than the tail is below; and the first that at most the tail reaches.
-    let low = first(count, |below| binomial_at_most(below, count, share) > TAIL);
-    let high = first(count, |below| 1.0 - binomial_at_most(below, count, share) <= TAIL) + 1;
-    if low == 0 || high > count {
-        return None;
-    }
+    let bounds = order_bounds(count as f64, share, TAIL);
+    let rank = |of: Option<f64>| Some((of? * count as f64).round() as usize);
+    let (low, high) = (rank(bounds.low)?, rank(bounds.high)?);
     let value = ((count as f64 * share).ceil() as usize).clamp(1, count);
     Some((low, value, high))
-}
-
-/// The smallest number up to `most` for which a condition holds that holds for all larger ones too.
-fn first(most: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut to) = (0, most);
-    while from < to {
-        let middle = from + (to - from) / 2;
-        if holds(middle) {
-            to = middle;
-        } else {
-            from = middle + 1;
-        }
-    }
-    from
-}
-
-/// P(X ≤ `most`) of a binomial.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn binomial_at_most(most: usize, count: usize, share: f64) -> f64 {
-    if most >= count {
-        return 1.0;
-    }
-    beta_reg((count - most) as f64, most as f64 + 1.0, 1.0 - share)
 }
 
 fn difference(percentile: f64, with: Quantile, without: Quantile) -> EffectAt {
@@ -128,31 +101,11 @@ fn difference(percentile: f64, with: Quantile, without: Quantile) -> EffectAt {
 mod tests {
     use super::*;
     use crate::base::ids::IdSpace;
+    use crate::base::statistics::order::binomial_cdf;
     use uuid::Uuid;
 
     fn share(percent: f64) -> ControlShare {
         ControlShare::from_percent(percent)
-    }
-
-    #[test]
-    fn the_binomial_is_exact() {
-        let exact = |most: usize, count: usize, p: f64| -> f64 {
-            let mut term_ln = count as f64 * (1.0 - p).ln();
-            let mut sum = term_ln.exp();
-            for k in 0..most {
-                term_ln += ((count - k) as f64 / (k + 1) as f64 * p / (1.0 - p)).ln();
-                sum += term_ln.exp();
-            }
-            sum
-        };
-        for count in [1, 2, 7, 50, 400] {
-            for p in [0.5, 0.9, 0.95] {
-                for most in 0..count {
-                    let (ours, theirs) = (binomial_at_most(most, count, p), exact(most, count, p));
-                    assert!((ours - theirs).abs() < 1e-9, "P(X <= {most}) of {count}, {p}: {ours} {theirs}");
-                }
-            }
-        }
     }
 
     /// The ranks that tables of nonparametric confidence intervals have (50 and 100 samples, the median), and how
@@ -168,8 +121,8 @@ mod tests {
         for count in [50, 51, 99, 1000, 100_000] {
             let (low, value, high) = ranks(count, 0.5).unwrap();
             assert!(1 <= low && low < value && value < high && high <= count);
-            assert!(binomial_at_most(low - 1, count, 0.5) <= TAIL, "{count}");
-            assert!(1.0 - binomial_at_most(high - 1, count, 0.5) <= TAIL, "{count}");
+            assert!(binomial_cdf((low - 1) as f64, count as f64, 0.5) <= TAIL, "{count}");
+            assert!(1.0 - binomial_cdf((high - 1) as f64, count as f64, 0.5) <= TAIL, "{count}");
         }
     }
 

