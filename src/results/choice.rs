@@ -297,7 +297,7 @@ mod tests {
         let usual = |number: u64| if number % 20 == 7 { 500 } else { 100 + number % 10 };
         let all_well = |number: u64| Some(usual(number));
         // Four of five fail at once.
-        let mostly_failed = |number: u64| (number % 5 == 0).then(|| usual(number / 5));
+        let mostly_failed = |number: u64| number.is_multiple_of(5).then(|| usual(number / 5));
         for chosen in [chosen_of((0..1000).map(all_well)), chosen_of((0..5000).map(mostly_failed))] {
             let of = |side| chosen.iter().filter(move |one: &&Chosen| one.side == side);
             let ms = |one: &Chosen| one.sample.duration_ns / 1_000_000;
