@@ -113,8 +113,8 @@ pub fn compare(
     let (slow_table, fast_table) = (Table::new(slow, kinds), Table::new(fast, kinds));
     let (slow_us, fast_us) = (mean(&slow_table.totals), mean(&fast_table.totals));
     let unsupported = match () {
-        () if slow.len() < SLOW_MIN || fast.len() < FAST_MIN => Some(Unsupported::FewTraces),
         () if incomplete > INCOMPLETE_MAX => Some(Unsupported::Incomplete),
+        () if slow.len() < SLOW_MIN || fast.len() < FAST_MIN => Some(Unsupported::FewTraces),
         () if slow_us <= fast_us => Some(Unsupported::NoGap),
         () => None,
     };

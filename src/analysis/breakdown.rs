@@ -43,6 +43,12 @@ pub struct Broken {
 
 type Hosts = (String, String);
 
+/// So many kinds are told apart, in the order in which they come; all further ones count as one. A service whose
+/// statements or paths never repeat must not take all the memory.
+const KINDS_MAX: usize = 5_000;
+/// The name of that one.
+const FURTHER_KINDS: &str = "points of further kinds";
+
 /// Breaks traces down, with one set of kinds and one repair of clocks for all.
 #[must_use]
 pub fn break_down(trees: &[TraceTree]) -> Broken {
@@ -58,7 +64,10 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
             let mut parts: Vec<Part> = Vec::new();
             let mut at: HashMap<usize, usize> = HashMap::new();
             for (index, (exclusive, own)) in exclusive.into_iter().zip(own).enumerate() {
-                let kind = kind(tree, index);
+                let mut kind = kind(tree, index);
+                if places.len() >= KINDS_MAX && !places.contains_key(&kind) {
+                    kind = Kind { name: FURTHER_KINDS.to_owned(), ..Kind::default() };
+                }
                 let number = *places.entry(kind).or_insert_with_key(|kind| {
                     broken.kinds.push(kind.clone());
                     broken.kinds.len() - 1

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::observer;
 use super::words::{self, duration};
+use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
     Counts, Culprit, Distribution, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState, Workload,
 };
@@ -236,10 +237,12 @@ fn sentence(culprit: &Culprit) -> String {
     let calls = if culprit.calls > 1 { format!(", {} calls", culprit.calls) } else { String::new() };
     let service =
         if culprit.service.is_empty() { String::new() } else { format!(" in {}", clean(&culprit.service)) };
-    let detail =
-        if culprit.detail.is_empty() { String::new() } else { format!(" {}", shortened(&culprit.detail)) };
+    let point = match culprit.name.as_str() {
+        OUTSIDE => format!("{OUTSIDE} {}", culprit.detail),
+        name => words::point_name(name, &culprit.detail),
+    };
     let share = culprit.share * 100.0;
-    format!("{} ({share:.0} %) {}{detail}{service}{calls}", duration(culprit.self_ms), clean(&culprit.name))
+    format!("{} ({share:.0} %) {}{service}{calls}", duration(culprit.self_ms), shortened(point.trim_end()))
 }
 
 fn criteria(results: &Results, paint: Paint, output: &mut dyn Write) -> io::Result<()> {

@@ -204,6 +204,13 @@ pub fn comparison(comparison: &Comparison) -> String {
 /// The same in pieces.
 #[must_use]
 pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
+    if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
+        let text = format!(
+            "Slow and typical iterations cannot be compared: {} of their traces lack points.",
+            comparison.left_out
+        );
+        return vec![Piece::Text(text)];
+    }
     if comparison.typical == 0 {
         let text = format!(
             "The slow iterations have {} traces, but there is no typical one to compare them with.",
@@ -214,7 +221,12 @@ pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let mut said = Sentence::default();
     let percentile = 100_u32.saturating_sub(comparison.slow_percent);
-    said.text(&format!("p{percentile} iterations take {} longer than typical ones; ", duration(gap_ms)));
+    said.text(&format!(
+        "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on the mean); ",
+        duration(gap_ms),
+        duration(comparison.slow_ms),
+        duration(comparison.typical_ms)
+    ));
     let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
     if let Some(first) = guilty.first() {
         said.pieces.extend(kind_pieces(first));
@@ -328,8 +340,14 @@ fn statement_in_short(statement: &str) -> Option<String> {
     let words: Vec<&str> = statement.split_whitespace().collect();
     let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
     let table_after = |known: &str| {
-        let at = words.iter().position(|word| is(word, known))?;
-        let table = words.get(at + 1)?.trim_end_matches([',', ';']);
+        // A FROM within parentheses belongs to a function or to a query of its own.
+        let mut depth = 0_i64;
+        let at = words.iter().position(|word| {
+            let found = depth == 0 && is(word, known);
+            depth += word.chars().map(|c| i64::from(c == '(') - i64::from(c == ')')).sum::<i64>();
+            found
+        })?;
+        let table = words.get(at + 1)?.trim_end_matches([',', ';', ')']);
         Some(if table.starts_with('(') { "(…)" } else { table.split('(').next().unwrap_or(table) })
     };
     let first = *words.first()?;
@@ -355,7 +373,14 @@ pub fn calls(calls: f64) -> String {
 }
 
 fn why(kind: &ComparedKind) -> String {
-    if kind.more_calls_ms > kind.slower_calls_ms {
+    let known = calls(kind.slow_calls) != calls(kind.typical_calls);
+    if kind.more_calls_ms > kind.slower_calls_ms && known {
+        if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
+            return format!(
+                "{:.0} in 100 slow iterations call it and typical ones do not",
+                kind.slow_calls * 100.0
+            );
+        }
         let times = |number: f64| match calls(number).as_str() {
             "0" => "not at all".to_owned(),
             "1" => "once".to_owned(),
@@ -508,7 +533,8 @@ mod tests {
             clocks_inconsistent: 0,
             tree: Vec::new(),
         };
-        let head = "p99 iterations take 812 ms longer than typical ones; ";
+        let head =
+            "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on the mean); ";
         let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
         let said = |seen: &Comparison| comparison(seen).replace(head, "… ").replace(db, "DB");
         assert_eq!(

@@ -13,8 +13,8 @@ use crate::measure::sample::{Ended, IterationSample};
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::model::{
     Action, ActionTiming, Bucket, Distribution, ErrorClass, FORMAT, IterationOutcome, IterationRow, Outcome,
-    Percentile, Phases, Profiling, Results, Run, RunStatus, SlowIteration, TraceState, VERSION, Verdict,
-    Workload,
+    Percentile, Phases, Profiling, Results, Run, RunStatus, Series, SlowIteration, TraceState, VERSION,
+    Verdict, Workload,
 };
 
 /// The percentiles that results hold.
@@ -116,7 +116,7 @@ fn workload(
     Workload {
         comparison: None,
         observer_effect: None,
-        series: stats.series.clone().finish(),
+        series: stats.series.clone().finish().map(|series| within(series, &stats.response)),
         name: names.name.clone(),
         runner: names.runner.clone(),
         start_s: seconds(start_ns),
@@ -136,6 +136,13 @@ fn workload(
             .collect(),
         errors: errors(aggregate, stats, ids),
     }
+}
+
+/// A series tells times by the middle of a bucket; none of them may be beyond the longest.
+fn within(mut series: Series, times: &Latency) -> Series {
+    let longest_ms = milliseconds(times.max_ns());
+    series.p50_ms.iter_mut().chain(&mut series.p99_ms).for_each(|ms| *ms = ms.min(longest_ms));
+    series
 }
 
 fn action(stats: &ActionStats, (name, request): &(String, String), ids: &IdSpace) -> Action {

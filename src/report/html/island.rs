@@ -37,7 +37,8 @@ struct Island<'a> {
     profiled: bool,
     /// Some iterations were left unprofiled: they have no trace anywhere.
     some_unprofiled: bool,
-    deployment: &'a str,
+    /// What `bench trace show` needs to ask the collector.
+    source: String,
     traces: TracesData<'a>,
     workloads: Vec<WorkloadData<'a>>,
 }
@@ -142,7 +143,7 @@ pub(super) fn charts(
         total: iterations.total,
         profiled: results.profiling.enabled,
         some_unprofiled: results.workloads.iter().any(|workload| workload.unprofiled > 0),
-        deployment: &results.deployment.file,
+        source: source(results),
         traces: TracesData {
             mode,
             before,
@@ -153,6 +154,17 @@ pub(super) fn charts(
     let mut json = Vec::new();
     write_json(&island, &mut json)?;
     String::from_utf8(json).map_err(io::Error::other)
+}
+
+/// The collector as an argument: that of the embedded demo is another in each run, and no deployment names it.
+fn source(results: &Results) -> String {
+    let (option, value) = match (&results.deployment.demo, &results.profiling.collector) {
+        (Some(_), Some(collector)) => ("--connection-string", collector),
+        _ => ("-d", &results.deployment.file),
+    };
+    let plain = value.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c));
+    let value = if plain { value.clone() } else { format!("'{}'", value.replace('\'', "'\\''")) };
+    format!("{option} {value}")
 }
 
 fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {

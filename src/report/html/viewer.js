@@ -18,7 +18,7 @@ function elsewhere(id) {
   const page = traces.page(id);
   if (page) return [make("p", {}, "Its trace is on a page of its own."), make("p", {}, make("a", { href: page, class: "go" }, "Open its page"))];
   if (!charts.profiled) return [make("p", {}, "Profiling was off: the iteration has an id and no trace.")];
-  const command = traces.states.has(id) ? `bench trace show . ${id}` : `bench trace show ${id} -d ${charts.deployment}`;
+  const command = traces.states.has(id) ? `bench trace show . ${id}` : `bench trace show ${id} ${charts.source}`;
   const why = traces.states.get(id) === "absent" ? "The collector had no point of it when the run ended. To ask again:"
     : traces.states.has(id) ? "Its trace is stored beside this report. In this report's directory:"
     : `Its trace was not fetched: only slow, failed and some typical ones are${charts.some_unprofiled ? " (and some iterations were left unprofiled, to compare)" : ""}. To ask the collector for it:`;
