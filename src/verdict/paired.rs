@@ -26,6 +26,12 @@ const RESOLUTION: f64 = 0.001;
 const POWER: f64 = 0.8;
 /// With a chance between this and [`ALPHA`], more failures in B are neither noise nor a finding.
 const SUSPICIOUS: f64 = 0.05;
+/// B may fail by so much more than A, as a share of all iterations, whatever the rounds say.
+const FAILS_ALIKE: f64 = 0.001;
+/// So much more of all iterations matters; also, how much of a round's must fail for it to count as affected.
+const FAILS_MORE: f64 = 0.01;
+/// In so many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
+const AFFECTED_MIN: usize = 2;
 /// So many samples must lie beyond a percentile in every round.
 const BEYOND_MIN: f64 = 10.0;
 /// After so many pairs without a single iteration that went well, B is broken, and not slow.
@@ -246,7 +252,7 @@ pub struct Failures {
     pub b_share: f64,
     /// How likely B's shares exceed A's by so much if neither build fails more: Wilcoxon's test, one-sided.
     pub p_greater: Option<f64>,
-    /// FAIL when B fails more beyond doubt.
+    /// FAIL when B fails more beyond doubt, PASS only when it is shown not to matter.
     pub outcome: Outcome,
 }
 
@@ -359,10 +365,21 @@ impl Trial {
         let (a, b) = (sum(|pair| &pair.0), sum(|pair| &pair.1));
         let differences: Vec<f64> = self.pairs.iter().map(|(a, b)| share(of(b)) - share(of(a))).collect();
         let p_greater = signed_rank(&differences).map(|test| test.p_greater);
+        // The test passes over rounds that fail alike, so few rounds of many failures never reach a small chance.
+        let affected = |side: fn(&(Round, Round)) -> &Round| {
+            self.pairs.iter().map(side).filter(|round| share(of(round)) > FAILS_MORE).count()
+        };
+        let excess = share(b) - share(a);
+        let bursts = excess > FAILS_MORE
+            && affected(|pair| &pair.1) >= AFFECTED_MIN
+            && affected(|pair| &pair.0) == 0;
+        let at_most = Estimate::of(&differences, RESOLUTION).map(|seen| seen.mean + seen.reach(ALPHA));
         let outcome = match p_greater {
             Some(p) if p < ALPHA => Outcome::Fail,
+            _ if bursts => Outcome::Fail,
             Some(p) if p < SUSPICIOUS => Outcome::Inconclusive,
-            _ => Outcome::Pass,
+            _ if excess <= FAILS_ALIKE || at_most.is_some_and(|most| most < FAILS_MORE) => Outcome::Pass,
+            _ => Outcome::Inconclusive,
         };
         Failures { workload, a: a.1, a_share: share(a), b: b.1, b_share: share(b), p_greater, outcome }
     }
@@ -487,6 +504,37 @@ mod tests {
         ] {
             let seen = outcome(trial(pairs, ratio, noise, failed));
             assert_eq!(seen, expected, "{pairs} pairs, ratio {ratio}, noise {noise}, failures {failed:?}");
+        }
+    }
+
+    /// Few rounds in which nearly all fails are as good as none to a test by ranks.
+    #[test]
+    fn failures_in_few_rounds_do_not_pass() {
+        for (pairs, affected, share, in_a, expected) in [
+            (10, 3, 900, 0, Some(Outcome::Fail)),
+            (10, 4, 900, 0, Some(Outcome::Fail)),
+            (10, 5, 900, 0, Some(Outcome::Fail)),
+            (20, 3, 900, 0, Some(Outcome::Fail)),
+            (20, 4, 900, 0, Some(Outcome::Fail)),
+            (20, 5, 900, 0, Some(Outcome::Fail)),
+            // Once may be the machine.
+            (10, 1, 900, 0, None),
+            (20, 1, 900, 0, Some(Outcome::Inconclusive)),
+            // A is affected as well.
+            (20, 4, 900, 2, Some(Outcome::Inconclusive)),
+            (20, 4, 900, 4, Some(Outcome::Pass)),
+            (20, 4, 0, 4, Some(Outcome::Pass)),
+            // Too few to matter.
+            (20, 4, 2, 0, Some(Outcome::Pass)),
+        ] {
+            let mut trial = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, series());
+            for pair in 0..pairs {
+                let failed = |rounds| if pair < rounds { 900 } else { 0 };
+                let own = if pair % 2 == 0 { 1.01 } else { 0.99 };
+                trial.push(round(10.0, failed(in_a)), round(10.0 * own, failed(affected).min(share)));
+            }
+            let seen = trial.decide().map(|decision| decision.outcome);
+            assert_eq!(seen, expected, "{pairs} pairs, {affected} rounds, {share} ‰, {in_a} of A");
         }
     }
 
