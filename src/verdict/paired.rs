@@ -370,9 +370,8 @@ impl Trial {
             self.pairs.iter().map(side).filter(|round| share(of(round)) > FAILS_MORE).count()
         };
         let excess = share(b) - share(a);
-        let bursts = excess > FAILS_MORE
-            && affected(|pair| &pair.1) >= AFFECTED_MIN
-            && affected(|pair| &pair.0) == 0;
+        let bursts =
+            excess > FAILS_MORE && affected(|pair| &pair.1) >= AFFECTED_MIN && affected(|pair| &pair.0) == 0;
         let at_most = Estimate::of(&differences, RESOLUTION).map(|seen| seen.mean + seen.reach(ALPHA));
         let outcome = match p_greater {
             Some(p) if p < ALPHA => Outcome::Fail,
