@@ -1,6 +1,6 @@
 //! `bench compare`: stored runs side by side, or one against the runs before it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -207,14 +207,15 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
     {
         return Err(input(&format!("the second new run is not of the same thing as the first: {different}")));
     }
-    let not_past: Vec<Uuid> = std::iter::once(new).chain(&rerun).map(|run| run.results.run.id).collect();
+    let mut known: HashSet<Uuid> = std::iter::once(new).chain(&rerun).map(|run| run.results.run.id).collect();
     let (mut past, mut passed_over) = (Vec::<StoredRun>::new(), 0_usize);
     for path in runs_of(&arguments.base)? {
         if past.len() >= RUNS_MAX {
             break;
         }
         match read(&path) {
-            Ok(run) if not_past.contains(&run.results.run.id) => {}
+            // A copy of a run tells nothing new, and would make past runs look alike.
+            Ok(run) if !known.insert(run.results.run.id) => {}
             Ok(run) if fits(&run.results, &new.results, arguments.allow_different) => past.push(run),
             _ => passed_over += 1,
         }
