@@ -17,6 +17,8 @@ use crate::results::trace;
 
 /// Fewer traces do not tell how exactly a mean is known.
 const TRACES_MIN: usize = 20;
+/// A mean is called small only by so many: what is long and rare is not among fewer.
+const TRACES_OF_SMALL_MEAN: usize = 100;
 /// More of the sample may not lack a complete trace: those that do are not a random part.
 const MISSING_MAX: f64 = 0.2;
 /// How many names of points are shown.
@@ -202,11 +204,22 @@ fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
     };
     let (low, high) = mean.bounds(ALPHA);
     let holds = |value| condition.operator.holds(value, condition.limit);
-    let outcome = match (holds(low), holds(mean.value), holds(high)) {
-        (true, true, true) => Outcome::Pass,
-        (false, false, false) => Outcome::Fail,
-        _ => Outcome::Inconclusive,
+    let few = values.len() < TRACES_OF_SMALL_MEAN;
+    let (outcome, reason) = match (holds(low), holds(mean.value), holds(high)) {
+        (true, true, true) if !few => (Outcome::Pass, String::new()),
+        (false, false, false) if !few || condition.operator.bounds_above() => (Outcome::Fail, String::new()),
+        (low, _, high) if low == high => {
+            let reason = format!(
+                "what is long and rare may not be among {} traces: {TRACES_OF_SMALL_MEAN} are needed; raise trace: \
+                 {{limit}}, or run longer",
+                values.len()
+            );
+            (Outcome::Inconclusive, reason)
+        }
+        _ => {
+            let reason = "too near to the limit to tell by so many traces; raise trace: {limit}";
+            (Outcome::Inconclusive, reason.to_owned())
+        }
     };
-    let reason = "too near to the limit to tell by so many traces; raise trace: {limit}".to_owned();
     (mean.value, (mean.error > 0.0).then_some((low, high)), outcome, String::new(), reason)
 }

@@ -209,7 +209,8 @@ fn a_run_is_held_against_past_runs() {
     told(&["compare", text(&few), text(&base), "--strict"], 4);
     // The same runs once more are no further runs.
     for number in 0..9 {
-        let (from, to) = (few.join(format!("20260101T0000{number:02}Z-look")), few.join(format!("copy-{number}")));
+        let (from, to) =
+            (few.join(format!("20260101T0000{number:02}Z-look")), few.join(format!("copy-{number}")));
         std::fs::create_dir_all(&to).unwrap();
         std::fs::copy(from.join("results.json"), to.join("results.json")).unwrap();
     }
@@ -250,7 +251,10 @@ fn a_run_is_held_against_past_runs() {
         files_failing.push(bench.write(&format!("failing-{number}.json"), failing.to_string()));
     }
     let ended = told(&["compare", text(&many), text(&files_failing[0])], 0);
-    assert!(ended.starts_with("INCONCLUSIVE") && ended.contains("fails more often than past runs"), "{ended}");
+    assert!(
+        ended.starts_with("INCONCLUSIVE") && ended.contains("fails more often than past runs"),
+        "{ended}"
+    );
     told(&["compare", text(&many), text(&files_failing[0]), text(&files_failing[1])], 2);
     let ended = bench.run(&["compare", text(&base), text(&files[0]), text(&files[1])]).expect_code(64);
     assert!(ended.stderr.contains("two runs are only compared"), "{}", ended.stderr);
