@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report::{annotations, badge, junit};
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Outcome, Results};
+use crate::results::model::{Outcome, Results, RunStatus};
 
 use super::exit::{Exit, Stopped};
 
@@ -14,7 +14,7 @@ pub(super) struct GateArguments {
     /// Write the criteria as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// End with code 4 when the verdict is INCONCLUSIVE (with 0 otherwise).
+    /// End with code 4 when the verdict is INCONCLUSIVE, or the run's log has no end (with 0 otherwise).
     #[arg(long)]
     strict: bool,
 }
@@ -46,7 +46,9 @@ impl GateArguments {
                 super::print(&text)?;
             }
         }
-        let inconclusive = results.verdict.outcome == Outcome::Inconclusive;
+        // What a run without an end did after its log breaks off, nobody knows.
+        let inconclusive =
+            results.verdict.outcome == Outcome::Inconclusive || results.run.status == RunStatus::Recovered;
         Ok(if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit })
     }
 }
