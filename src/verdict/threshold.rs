@@ -505,6 +505,20 @@ fn by_bounds(known: &Known, operator: Operator, limit: f64) -> Outcome {
     }
 }
 
+/// True when more samples cannot change how a value compares that only grows with them (else: only falls).
+pub(super) fn settled(grows: bool, operator: Operator, value: f64, limit: f64) -> bool {
+    match operator {
+        Operator::Equal => {
+            if grows {
+                value > limit
+            } else {
+                value < limit
+            }
+        }
+        _ => operator.holds(value, limit) != (grows == operator.bounds_above()),
+    }
+}
+
 /// Why a share does not tell.
 pub(super) fn unclear(share: &Share, allowed: f64) -> String {
     let n = share.whole.n;
