@@ -101,6 +101,14 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
         let reason = format!("too few iterations, or the cost at p{at} is not among those that are measured");
         return Judged::invalid("not known", samples, reason);
     };
+    let wanted = threshold.min_samples.unwrap_or(1);
+    if samples < wanted {
+        let reason = format!(
+            "{wanted} samples are asked for, and there are {samples} on the smaller side; run longer, or leave more \
+             iterations unprofiled"
+        );
+        return Judged::invalid(format!("{samples} samples"), samples, reason);
+    }
     let share = |ms: f64| ms / found.control_ms * 100.0;
     let (value, low, high) = (share(found.difference_ms), share(found.low_ms), share(found.high_ms));
     let condition = &threshold.condition;
