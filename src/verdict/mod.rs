@@ -74,7 +74,11 @@ fn of_threshold(
     let profiled = evidence.aggregate.header.profiling_off.is_none();
     let metric = &threshold.condition.metric;
     if metric.needs_traces() {
-        return traces::judge(threshold, sampled, profiled);
+        let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| {
+            let counts = stats.iterations;
+            counts.total.saturating_sub(counts.dropped)
+        });
+        return traces::judge(threshold, sampled, ran, profiled);
     }
     if let Metric::Overhead(at) = metric {
         let effect = evidence.workloads.get(number).and_then(|workload| workload.observer_effect.as_ref());
