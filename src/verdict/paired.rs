@@ -281,12 +281,30 @@ impl Trial {
         Self { rules, series, pairs: Vec::new(), discarded: 0 }
     }
 
-    /// Adds a round of each.
-    pub fn push(&mut self, a: Round, b: Round) {
+    /// Adds a round of each; gives why it is left out instead, if so.
+    pub fn push(&mut self, a: Round, b: Round) -> Option<String> {
+        // Once rounds are known to be long enough, one that is short met a bad moment; but never is a round left out
+        // for what may be B's own doing.
+        let short = self.short(&a).filter(|_| !self.pairs.is_empty() && !a.broken() && !b.broken());
+        let left_out = short
+            .map(|(series, samples)| format!("p{} of A has {samples} samples, too few", series.percentile));
+        if left_out.is_some() {
+            self.discard();
+            return left_out;
+        }
         self.pairs.push((a, b));
+        None
     }
 
-    /// Leaves out a pair in which the load generator itself was the limit; it is run again.
+    /// A gated series of which a round has too few samples, and how many.
+    fn short(&self, round: &Round) -> Option<(&Series, u64)> {
+        let gated = self.series.iter().enumerate().filter(|(_, series)| series.gated);
+        gated
+            .filter_map(|(index, series)| Some((series, round.values.get(index)?.1)))
+            .find(|(series, samples)| *samples < series.samples_min())
+    }
+
+    /// Leaves out a pair in which the load generator itself was the limit, or A's round was short; it is run again.
     pub fn discard(&mut self) {
         self.discarded += 1;
     }
@@ -414,7 +432,8 @@ impl Trial {
         let invalid = |reason: String| Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason] });
         if self.discarded > 1 + self.rules.looks[1] / 5 {
             return invalid(format!(
-                "the load generator itself was the limit in {} pairs: use a machine with more cores, or less load",
+                "{} pairs had to be left out, as the load generator itself was the limit or A's round was short: use a \
+                 machine with more cores, less load, or longer rounds (--round)",
                 self.discarded
             ));
         }
@@ -428,13 +447,8 @@ impl Trial {
             return Some(Decision { outcome: Outcome::Fail, reasons: vec![reason] });
         }
         // What fails at once has no percentiles to speak of; that is seen above.
-        let working = || self.pairs.iter().flat_map(|(a, b)| [a, b]).filter(|round| !round.broken());
-        let short =
-            self.series.iter().enumerate().filter(|(_, series)| series.gated).find_map(|(index, series)| {
-                let least = working().filter_map(|round| round.values.get(index)).map(|(_, n)| *n).min()?;
-                (least < series.samples_min()).then_some((series, least))
-            });
-        short.and_then(|(series, least)| {
+        let mut working = self.pairs.iter().flat_map(|(a, b)| [a, b]).filter(|round| !round.broken());
+        working.find_map(|round| self.short(round)).and_then(|(series, least)| {
             invalid(format!(
                 "p{} needs {} samples in every round, and one has {least}: make rounds longer (--round), or gate a \
                  lower percentile (--metric)",
@@ -550,6 +564,35 @@ mod tests {
         assert_eq!(decision.outcome, Outcome::Invalid);
         assert!(decision.reasons[0].contains("p99 needs 1000 samples"), "{decision:?}");
         assert_eq!(trial.rows()[0].ratio, None);
+    }
+
+    #[test]
+    fn a_later_pair_is_left_out_when_a_is_short() {
+        let short = |failed| Round { values: vec![(10.0, 19)], ..round(10.0, failed) };
+        let outcome = |trial: &Trial| trial.decide().map(|decision| decision.outcome);
+        let mut first = trial(0, 1.0, 0.01, (0, 0));
+        assert_eq!(first.push(short(0), round(10.0, 0)), None);
+        assert_eq!(outcome(&first), Some(Outcome::Invalid), "rounds are too short altogether");
+        for (a, b, left_out, expected) in [
+            (short(0), round(10.0, 0), true, None),
+            (short(0), short(0), true, None),
+            (round(10.0, 0), short(0), false, Some(Outcome::Invalid)),
+            (short(0), round(10.0, 1000), false, Some(Outcome::Invalid)),
+            (short(1000), round(10.0, 0), false, Some(Outcome::Invalid)),
+        ] {
+            let mut trial = trial(5, 1.0, 0.01, (0, 0));
+            assert_eq!(trial.push(a.clone(), b.clone()).is_some(), left_out, "{a:?} {b:?}");
+            assert_eq!(
+                (trial.pairs(), outcome(&trial)),
+                (6 - usize::from(left_out), expected),
+                "{a:?} {b:?}"
+            );
+        }
+        let mut often = trial(5, 1.0, 0.01, (0, 0));
+        for _ in 0..6 {
+            assert!(often.push(short(0), round(10.0, 0)).is_some());
+        }
+        assert_eq!(outcome(&often), Some(Outcome::Invalid));
     }
 
     #[test]

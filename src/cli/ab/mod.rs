@@ -234,16 +234,23 @@ impl Comparison<'_> {
             *(if is_b { &mut b } else { &mut a }) = Some(ended);
         }
         let (Some(a), Some(b)) = (a, b) else { return Ok(()) };
-        let left_out = a.results.verdict.invalid.iter().chain(&b.results.verdict.invalid).next().cloned();
+        let invalid = a.results.verdict.invalid.iter().chain(&b.results.verdict.invalid).next().cloned();
+        let left_out = match invalid {
+            Some(reason) => {
+                self.trial.discard();
+                Some(reason)
+            }
+            None => {
+                self.trial.push(Round::of(&a.aggregate, &self.series), Round::of(&b.aggregate, &self.series))
+            }
+        };
         let info = |round: &RoundEnded, is_b| info(round, &round_name(number, is_b));
         self.scenario.get_or_insert_with(|| a.results.scenario.clone());
         self.pairs.push(Pair { b_first, left_out: left_out.clone(), a: info(&a, false), b: info(&b, true) });
         if let Some(reason) = left_out {
             self.notes.push(format!("pair {number} is left out: {reason}"));
-            self.trial.discard();
             return Ok(());
         }
-        self.trial.push(Round::of(&a.aggregate, &self.series), Round::of(&b.aggregate, &self.series));
         self.traces.push(PairTraces { a: points(&a), b: points(&b) });
         for note in a.results.notes.iter().chain(&b.results.notes).chain(a.results.profiling.reason.iter()) {
             if !self.notes.contains(note) && self.notes.len() < 20 {
