@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report::{annotations, badge, junit};
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Outcome, Results, RunStatus};
+use crate::results::model::{Criterion, Outcome, Results, RunStatus};
 
 use super::exit::{Exit, Stopped};
 
@@ -40,7 +40,7 @@ impl GateArguments {
                 .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
             write(path, &xml)?;
         }
-        if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+        if on_actions() {
             let text = annotations::render(results);
             if !text.is_empty() {
                 super::print(&text)?;
@@ -51,6 +51,28 @@ impl GateArguments {
             results.verdict.outcome == Outcome::Inconclusive || results.run.status == RunStatus::Recovered;
         Ok(if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit })
     }
+}
+
+/// Tells criteria of something else than a run, such as a comparison: as JUnit XML, and as annotations.
+pub(super) fn tell_criteria(
+    junit: Option<&Path>,
+    title: &str,
+    criteria: &[Criterion],
+) -> Result<(), Stopped> {
+    if let Some(path) = junit {
+        let xml = junit::of_criteria(title, criteria)
+            .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+        write(path, &xml)?;
+    }
+    let lines = annotations::of_criteria(criteria);
+    if on_actions() && !lines.is_empty() {
+        super::print(&lines.join("\n"))?;
+    }
+    Ok(())
+}
+
+fn on_actions() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Stopped> {

@@ -42,6 +42,18 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     report.to_string()
 }
 
+/// Criteria of something else than a run, such as a comparison, as one suite.
+///
+/// # Errors
+/// Text that XML cannot hold.
+pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, SerializeError> {
+    let mut report = Report::new(title);
+    let mut suite = TestSuite::new(title);
+    suite.add_test_cases(criteria.iter().map(case));
+    report.add_test_suite(suite);
+    report.to_string()
+}
+
 fn case(criterion: &Criterion) -> TestCase {
     let mut text = vec![criterion.observed.clone()];
     text.extend(criterion.reason.clone());

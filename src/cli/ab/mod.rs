@@ -20,10 +20,10 @@ use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Round, Rules,
 
 use self::arms::{Arm, Job};
 use super::exit::{Exit, Stopped};
-use super::finish;
 use super::housekeeping::Signals;
 use super::run::{self, RoundEnded};
 use super::{RunArguments, metrics, name_and_value, say};
+use super::{finish, gate};
 
 /// Traces of slow iterations that a round fetches, and about twice as many others: what it takes to compare points
 /// without loading the collector between rounds.
@@ -74,6 +74,9 @@ pub(super) struct AbArguments {
     /// Exit with 4 when the verdict is INCONCLUSIVE.
     #[arg(long)]
     strict: bool,
+    /// Write what B is judged by as JUnit XML: one test case each.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// The directory in which the directory of the comparison is made.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
@@ -352,6 +355,8 @@ impl Comparison<'_> {
             super::print(&format!("\n{}", pairs::terminal(&paired)))?;
             super::print(&format!("\nresults  {}", self.directory.join("ab.json").display()))?;
         }
+        let title = format!("ab {}", paired.scenario.title);
+        gate::tell_criteria(self.arguments.junit.as_deref(), &title, &pairs::criteria(&paired))?;
         Ok(exit(&paired, self.arguments.strict))
     }
 }
