@@ -1,6 +1,6 @@
 //! `bench compare`: stored runs side by side, or one against the runs before it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -31,8 +31,8 @@ const DIFFERENCES_SHOWN: usize = 20;
 /// two runs and give no verdict, since one run of each cannot tell a slower build from a slower hour; `bench ab` can.
 ///
 /// A directory of 10 or more past runs as BASE: a new run is held against what one more of them would stay below.
-/// It fails only with a second new run that confirms it (RERUN), and where past runs vary by 5 % or less; else it
-/// is INCONCLUSIVE. Runs that are not comparable with the new one are passed over.
+/// What takes longer fails it only with a second new run that confirms it (RERUN), and where past runs vary by 5 % or
+/// less; else it is INCONCLUSIVE. So does what fails more often than in past runs, if confirmed. Runs that are not comparable with the new one are passed over.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
     /// The run that is compared with: its directory, its results.json, or a directory of past runs.
@@ -207,14 +207,15 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
     {
         return Err(input(&format!("the second new run is not of the same thing as the first: {different}")));
     }
-    let not_past: Vec<Uuid> = std::iter::once(new).chain(&rerun).map(|run| run.results.run.id).collect();
+    let mut known: HashSet<Uuid> = std::iter::once(new).chain(&rerun).map(|run| run.results.run.id).collect();
     let (mut past, mut passed_over) = (Vec::<StoredRun>::new(), 0_usize);
     for path in runs_of(&arguments.base)? {
         if past.len() >= RUNS_MAX {
             break;
         }
         match read(&path) {
-            Ok(run) if not_past.contains(&run.results.run.id) => {}
+            // A copy of a run tells nothing new, and would make past runs look alike.
+            Ok(run) if !known.insert(run.results.run.id) => {}
             Ok(run) if fits(&run.results, &new.results, arguments.allow_different) => past.push(run),
             _ => passed_over += 1,
         }
@@ -223,12 +224,9 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
     let confirming = rerun.as_ref().map(|rerun| &rerun.results);
     let rows =
         history::judge(&results, &new.results, confirming, &metrics, 0.1).map_err(|error| input(&error))?;
-    let any = |outcome| rows.iter().any(|row| row.outcome == outcome);
-    let outcome = match () {
-        () if any(Outcome::Fail) => Outcome::Fail,
-        () if any(Outcome::Inconclusive) => Outcome::Inconclusive,
-        () => Outcome::Pass,
-    };
+    let failures = history::judge_failures(&results, &new.results, confirming);
+    let outcomes = rows.iter().map(|row| row.outcome).chain(failures.iter().map(|row| row.outcome));
+    let outcome = worst(&outcomes.collect::<Vec<_>>());
     let mut notes = vec![
         "the weaker gate: what is slower than the hours before may be the hour; bench ab tells them apart"
             .to_owned(),
@@ -246,6 +244,7 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
         confirming: rerun.as_ref().map(|rerun| RunRef::new(&rerun.path, &rerun.results)),
         past: past.iter().map(|run| RunRef::new(&run.path, &run.results)).collect(),
         rows,
+        failures,
         notes,
     };
     let shown = if arguments.json {
@@ -261,6 +260,11 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
         Outcome::Inconclusive if arguments.strict => Exit::Inconclusive,
         _ => Exit::Ok,
     })
+}
+
+fn worst(outcomes: &[Outcome]) -> Outcome {
+    let order = [Outcome::Fail, Outcome::Inconclusive];
+    order.into_iter().find(|outcome| outcomes.contains(outcome)).unwrap_or(Outcome::Pass)
 }
 
 fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report::{annotations, badge, junit};
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Outcome, Results};
+use crate::results::model::{Criterion, Outcome, Results, RunStatus};
 
 use super::exit::{Exit, Stopped};
 
@@ -14,7 +14,7 @@ pub(super) struct GateArguments {
     /// Write the criteria as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// End with code 4 when the verdict is INCONCLUSIVE (with 0 otherwise).
+    /// End with code 4 when the verdict is INCONCLUSIVE, or the run's log has no end (with 0 otherwise).
     #[arg(long)]
     strict: bool,
 }
@@ -40,15 +40,39 @@ impl GateArguments {
                 .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
             write(path, &xml)?;
         }
-        if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
+        if on_actions() {
             let text = annotations::render(results);
             if !text.is_empty() {
                 super::print(&text)?;
             }
         }
-        let inconclusive = results.verdict.outcome == Outcome::Inconclusive;
+        // What a run without an end did after its log breaks off, nobody knows.
+        let inconclusive =
+            results.verdict.outcome == Outcome::Inconclusive || results.run.status == RunStatus::Recovered;
         Ok(if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit })
     }
+}
+
+/// Tells criteria of something else than a run, such as a comparison: as JUnit XML, and as annotations.
+pub(super) fn tell_criteria(
+    junit: Option<&Path>,
+    title: &str,
+    criteria: &[Criterion],
+) -> Result<(), Stopped> {
+    if let Some(path) = junit {
+        let xml = junit::of_criteria(title, criteria)
+            .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+        write(path, &xml)?;
+    }
+    let lines = annotations::of_criteria(criteria);
+    if on_actions() && !lines.is_empty() {
+        super::print(&lines.join("\n"))?;
+    }
+    Ok(())
+}
+
+fn on_actions() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Stopped> {

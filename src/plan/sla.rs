@@ -183,6 +183,13 @@ fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault>
     if written.delay.is_some() && written.abort_on_fail != Some(true) {
         fault("delay", "`delay` without `abort_on_fail: true`", "add abort_on_fail: true, or remove delay");
     }
+    if written.severity == Some(config::SeverityText::Warn) && written.abort_on_fail == Some(true) {
+        fault(
+            "abort_on_fail",
+            "`abort_on_fail` of a threshold that only warns",
+            "remove severity: warn, or abort_on_fail",
+        );
+    }
     if written.window.is_some_and(|window| window.0 < WINDOW_MIN) {
         fault("window", "the window is shorter than 100 ms", "write a longer one, such as 30s");
     }

@@ -12,13 +12,21 @@ const SHOWN_MAX: usize = 10;
 pub fn render(results: &Results) -> String {
     let mut lines: Vec<String> =
         results.verdict.invalid.iter().map(|reason| line("error", "INVALID", reason)).collect();
+    lines.extend(of_criteria(&results.verdict.criteria));
+    lines.join("\n")
+}
+
+/// The same for criteria of something else than a run, such as a comparison.
+#[must_use]
+pub fn of_criteria(criteria: &[Criterion]) -> Vec<String> {
+    let mut lines = Vec::new();
     for wanted in ["error", "warning"] {
         let of_level = |criterion: &&Criterion| level(criterion) == Some(wanted);
-        for criterion in results.verdict.criteria.iter().filter(of_level).take(SHOWN_MAX) {
+        for criterion in criteria.iter().filter(of_level).take(SHOWN_MAX) {
             lines.push(line(wanted, &title(criterion), &text(criterion)));
         }
     }
-    lines.join("\n")
+    lines
 }
 
 fn level(criterion: &Criterion) -> Option<&'static str> {

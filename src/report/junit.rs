@@ -2,10 +2,10 @@
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
-use crate::results::model::{Criterion, Outcome, Results, Severity};
+use crate::results::model::{Criterion, Outcome, Results, RunStatus, Severity};
 
 /// The verdict for programs that read JUnit. What was not judged (INVALID) is an error, what could not be told
-/// (INCONCLUSIVE) is skipped, and so is a warning.
+/// (INCONCLUSIVE) is skipped, and so is a warning. A run whose log has no end has an error of its own.
 ///
 /// # Errors
 /// Text that XML cannot hold.
@@ -18,15 +18,39 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         suite.add_test_cases(criteria.map(case));
         report.add_test_suite(suite);
     }
-    if !results.verdict.invalid.is_empty() {
+    let mut faults: Vec<(&str, &str)> = results
+        .verdict
+        .invalid
+        .iter()
+        .map(|reason| ("the load generator kept up", reason.as_str()))
+        .collect();
+    if results.run.status == RunStatus::Recovered {
+        faults.push((
+            "the run came to its end",
+            "the run has no end: what its log holds is judged, and more is not known",
+        ));
+    }
+    if !faults.is_empty() {
         let mut suite = TestSuite::new("the run itself");
-        for reason in &results.verdict.invalid {
+        for (name, reason) in faults {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_message(reason.as_str()).set_type("INVALID");
-            suite.add_test_case(TestCase::new("the load generator kept up", status));
+            status.set_message(reason).set_type("INVALID");
+            suite.add_test_case(TestCase::new(name, status));
         }
         report.add_test_suite(suite);
     }
+    report.to_string()
+}
+
+/// Criteria of something else than a run, such as a comparison, as one suite.
+///
+/// # Errors
+/// Text that XML cannot hold.
+pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, SerializeError> {
+    let mut report = Report::new(title);
+    let mut suite = TestSuite::new(title);
+    suite.add_test_cases(criteria.iter().map(case));
+    report.add_test_suite(suite);
     report.to_string()
 }
 

@@ -2,11 +2,13 @@
 //!
 //! The new run's ln(percentile) is held against what one more run of the same kind would stay below in 99 of 100
 //! cases: mean + t·s·√(1 + 1/n). FAIL needs that, a tenth more than the mean, and a second run that confirms it. Where
-//! the past runs vary by more than 5 % it finds too little to block on, and only advises.
+//! the past runs vary by more than 5 % it finds too little to block on, and only advises. Failures are held against
+//! the share of all past iterations that failed: a run that fails surely more never passes.
 
 use serde::Serialize;
 
 use super::paired::Metric;
+use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::paired::{mean_and_sd, prediction_upper};
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::histogram;
@@ -18,6 +20,10 @@ pub const RUNS_MAX: usize = 20;
 const ALPHA: f64 = 0.01;
 /// Past runs that vary by more do not block.
 const SD_MAX: f64 = 0.05;
+/// A share of failures is not held to be more than past ones for so little.
+const FAILS_ALIKE: f64 = 0.001;
+/// So much more, certain or not, is not passed.
+const FAILS_MORE: f64 = 0.01;
 
 /// A percentile of the new run against those of past ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +50,96 @@ pub struct HistoryRow {
     pub outcome: Outcome,
     /// Why, in a sentence.
     pub reason: String,
+}
+
+/// What failed of a workload, or never started, against past runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HistoryFailures {
+    /// The workload's name.
+    pub workload: String,
+    /// How many past runs.
+    pub runs: usize,
+    /// The share of all their iterations, 0 to 1.
+    pub past_share: f64,
+    /// The past share is at most this but for a chance of 1 %, and never less than 0.001 above what was seen.
+    pub bound_share: f64,
+    /// How many of the new run.
+    pub new: u64,
+    /// See `past_share`.
+    pub new_share: f64,
+    /// That of the run that is to confirm it.
+    pub confirming_share: Option<f64>,
+    /// How it is judged.
+    pub outcome: Outcome,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// Judges what failed of every workload.
+#[must_use]
+pub fn judge_failures(
+    past: &[&Results],
+    new: &Results,
+    confirming: Option<&Results>,
+) -> Vec<HistoryFailures> {
+    let of = |workload: &crate::results::model::Workload| {
+        let read = |results: &Results| failed(results, &workload.name);
+        let past: Vec<Part> = past.iter().filter_map(|results| read(results)).collect();
+        // A second run without the workload confirms nothing.
+        let row = failures_of(&past, read(new)?, confirming.and_then(read));
+        Some(HistoryFailures { workload: workload.name.clone(), ..row })
+    };
+    new.workloads.iter().filter_map(of).collect()
+}
+
+/// Failed and dropped iterations, of all that did not end with the run.
+fn failed(results: &Results, workload: &str) -> Option<Part> {
+    let counts = results.workloads.iter().find(|other| other.name == workload)?.iterations;
+    let k = counts.failed.saturating_add(counts.dropped);
+    Some(Part { k, n: k.saturating_add(counts.ok) }).filter(|part| part.n > 0)
+}
+
+fn failures_of(past: &[Part], new: Part, confirming: Option<Part>) -> HistoryFailures {
+    let sum = |of: fn(&Part) -> u64| past.iter().map(of).fold(0, u64::saturating_add);
+    let pooled = Share::independent(Part { k: sum(|part| part.k), n: sum(|part| part.n) });
+    let past_share = pooled.seen();
+    let bound = pooled.bounds(ALPHA).1.max(past_share + FAILS_ALIKE);
+    let above = |part: Part| Share::independent(part).surely_above(bound, ALPHA);
+    let new_share = Share::independent(new).seen();
+    let runs = past.len();
+    let (outcome, reason) = if runs < RUNS_MIN {
+        (Outcome::Inconclusive, format!("{runs} past runs can be compared, and {RUNS_MIN} are needed"))
+    } else {
+        let (outcome, reason) = match (above(new), confirming.map(above)) {
+            (true, Some(true)) => {
+                (Outcome::Fail, "fails more often than past runs, confirmed by a second run")
+            }
+            (true, Some(false)) => (
+                Outcome::Inconclusive,
+                "fails more often than past runs; a second run did not confirm it: find out why",
+            ),
+            (true, None) => (
+                Outcome::Inconclusive,
+                "fails more often than past runs; a second run has to confirm it: run again and give both",
+            ),
+            (false, _) if new_share > past_share + FAILS_MORE => {
+                (Outcome::Inconclusive, "fails more often than past runs, perhaps by chance: run longer")
+            }
+            (false, _) => (Outcome::Pass, "within what past runs do"),
+        };
+        (outcome, reason.to_owned())
+    };
+    HistoryFailures {
+        workload: String::new(),
+        runs,
+        past_share,
+        bound_share: bound.min(1.0),
+        new: new.k,
+        new_share,
+        confirming_share: confirming.map(|part| Share::independent(part).seen()),
+        outcome,
+        reason,
+    }
 }
 
 /// Judges every workload's metrics; `margin` is 0.1 for a tenth.
@@ -151,6 +247,29 @@ fn value_ms(results: &Results, workload: &str, metric: &Metric) -> Result<Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_are_held_against_past_ones() {
+        let part = |k, n| Part { k, n };
+        let often = |one, runs| vec![one; runs];
+        for (past, new, confirming, expected) in [
+            (often(part(0, 1000), 10), part(0, 1000), None, Outcome::Pass),
+            (often(part(0, 1000), 10), part(700, 1000), None, Outcome::Inconclusive),
+            (often(part(0, 1000), 10), part(700, 1000), Some(part(700, 1000)), Outcome::Fail),
+            (often(part(0, 1000), 10), part(700, 1000), Some(part(0, 1000)), Outcome::Inconclusive),
+            (often(part(0, 1000), 9), part(700, 1000), Some(part(700, 1000)), Outcome::Inconclusive),
+            (often(part(0, 1000), 10), part(1, 1000), None, Outcome::Pass),
+            (often(part(50, 1000), 10), part(52, 1000), None, Outcome::Pass),
+            (often(part(50, 1000), 10), part(120, 1000), Some(part(120, 1000)), Outcome::Fail),
+            // More, but of too few to be sure.
+            (often(part(10, 1000), 10), part(1, 20), None, Outcome::Inconclusive),
+            (often(part(700, 1000), 10), part(0, 1000), None, Outcome::Pass),
+            (Vec::new(), part(0, 1000), None, Outcome::Inconclusive),
+        ] {
+            let row = failures_of(&past, new, confirming);
+            assert_eq!(row.outcome, expected, "{past:?} {new:?} {confirming:?}: {}", row.reason);
+        }
+    }
 
     #[test]
     fn a_new_run_is_held_against_past_ones() {

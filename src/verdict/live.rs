@@ -4,10 +4,10 @@
 //! each look spends a part of the accepted error: over all of them it stays below 5 %. Work is bounded: a look adds
 //! up slices, never samples.
 
-use super::threshold::{ALPHA, Judge};
+use super::threshold::{ALPHA, Judge, Judged, settled};
 use crate::base::ids::{ControlShare, IdSpace};
 use crate::measure::recorder::Batch;
-use crate::plan::threshold::{Metric, Threshold};
+use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
 use crate::plan::{Plan, sla::Sla};
 use crate::results::counting::WorkloadCounts;
 use crate::results::model::Outcome;
@@ -92,13 +92,29 @@ impl Watched {
         let due = self.thresholds.iter().filter(|(_, one)| one.abort_after_ns <= Some(elapsed_ns));
         due.filter_map(|(number, threshold)| {
             let (series, limit) = self.counts.of(threshold)?;
-            // More may come, so what is too little so far says nothing.
-            let counts_up = matches!(threshold.condition.metric, Metric::Count(..))
-                && !threshold.condition.operator.bounds_above();
             let judged = Judge { threshold, series, limit, alpha }.judge();
-            (judged.outcome == Outcome::Fail && !counts_up).then_some(*number)
+            (judged.outcome == Outcome::Fail && is_final(threshold, &judged)).then_some(*number)
         })
         .next()
+    }
+}
+
+/// True when no later sample can mend a FAIL: what is too little so far says nothing.
+fn is_final(threshold: &Threshold, judged: &Judged) -> bool {
+    let condition = &threshold.condition;
+    let seen = judged.measured.as_ref();
+    let settled = |grows| seen.is_some_and(|seen| settled(grows, condition.operator, seen.value, seen.limit));
+    match &condition.metric {
+        Metric::Count(..) | Metric::Time(Statistic::Max, _) => settled(true),
+        Metric::Time(Statistic::Min, _) => settled(false),
+        // Of shares, only none and all are asked for exactly; one sample ends either for good.
+        Metric::Rate(..) => match condition.operator {
+            Operator::Equal => condition.limit <= 0.0 || condition.limit >= 100.0,
+            Operator::Above => condition.limit > 0.0,
+            Operator::Below => condition.limit < 100.0,
+            Operator::AtMost | Operator::AtLeast => true,
+        },
+        _ => condition.operator != Operator::Equal,
     }
 }
 
@@ -134,5 +150,59 @@ impl Observer for LiveGate<'_> {
 
     fn end(&mut self, progress: &Progress<'_>) {
         self.inner.end(progress);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::rows::Rows;
+    use crate::measure::sample::{Ended, IterationSample};
+
+    /// Whether the load ends by a threshold, when of so many iterations that take 20 ms each fifth has failed, or none.
+    #[test]
+    fn the_load_ends_only_by_what_no_later_sample_can_mend() {
+        for (text, failing, ends) in [
+            ("count(errors) == 0", true, true),
+            ("count(errors) == 0", false, false),
+            ("count(errors) == 100000", true, false),
+            ("count(errors) < 10", true, true),
+            ("count(errors) > 100000", true, false),
+            ("min < 10ms", false, false),
+            ("min > 30ms", false, true),
+            ("max > 30ms", false, false),
+            ("max < 10ms", false, true),
+            ("rate(errors) > 0%", false, false),
+            ("rate(errors) == 0%", true, true),
+            ("rate(errors) == 50%", true, false),
+            ("rate(errors) <= 0%", true, true),
+            ("rate(errors) < 1%", true, true),
+            ("p50 < 10ms", false, true),
+            ("p50 < 30ms", false, false),
+        ] {
+            let condition = crate::plan::threshold::parse(text).unwrap();
+            let threshold = Threshold {
+                condition,
+                window_ns: None,
+                min_samples: None,
+                abort_after_ns: Some(0),
+                warn: false,
+            };
+            let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
+            let mut watched = Watched::new(&sla, &[]);
+            let mut rows = Rows::default();
+            for number in 0..1_000 {
+                rows.push(&IterationSample {
+                    number,
+                    due_ns: number * 1_000_000,
+                    start_ns: number * 1_000_000,
+                    duration_ns: 20_000_000,
+                    ended: if failing && number % 5 == 0 { Ended::Failed } else { Ended::Ok },
+                    ..IterationSample::default()
+                });
+            }
+            rows.iter().for_each(|row| watched.counts.add(row, false));
+            assert_eq!(watched.broken(1_000, 1).is_some(), ends, "{text}, failing: {failing}");
+        }
     }
 }

@@ -74,7 +74,11 @@ fn of_threshold(
     let profiled = evidence.aggregate.header.profiling_off.is_none();
     let metric = &threshold.condition.metric;
     if metric.needs_traces() {
-        return traces::judge(threshold, sampled, profiled);
+        let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| {
+            let counts = stats.iterations;
+            counts.total.saturating_sub(counts.dropped)
+        });
+        return traces::judge(threshold, sampled, ran, profiled);
     }
     if let Metric::Overhead(at) = metric {
         let effect = evidence.workloads.get(number).and_then(|workload| workload.observer_effect.as_ref());
@@ -101,6 +105,14 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
         let reason = format!("too few iterations, or the cost at p{at} is not among those that are measured");
         return Judged::invalid("not known", samples, reason);
     };
+    let wanted = threshold.min_samples.unwrap_or(1);
+    if samples < wanted {
+        let reason = format!(
+            "{wanted} samples are asked for, and there are {samples} on the smaller side; run longer, or leave more \
+             iterations unprofiled"
+        );
+        return Judged::invalid(format!("{samples} samples"), samples, reason);
+    }
     let share = |ms: f64| ms / found.control_ms * 100.0;
     let (value, low, high) = (share(found.difference_ms), share(found.low_ms), share(found.high_ms));
     let condition = &threshold.condition;

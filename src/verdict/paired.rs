@@ -26,6 +26,12 @@ const RESOLUTION: f64 = 0.001;
 const POWER: f64 = 0.8;
 /// With a chance between this and [`ALPHA`], more failures in B are neither noise nor a finding.
 const SUSPICIOUS: f64 = 0.05;
+/// B may fail by so much more than A, as a share of all iterations, whatever the rounds say.
+const FAILS_ALIKE: f64 = 0.001;
+/// So much more of all iterations matters; also, how much of a round's must fail for it to count as affected.
+const FAILS_MORE: f64 = 0.01;
+/// In so many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
+const AFFECTED_MIN: usize = 2;
 /// So many samples must lie beyond a percentile in every round.
 const BEYOND_MIN: f64 = 10.0;
 /// After so many pairs without a single iteration that went well, B is broken, and not slow.
@@ -246,7 +252,7 @@ pub struct Failures {
     pub b_share: f64,
     /// How likely B's shares exceed A's by so much if neither build fails more: Wilcoxon's test, one-sided.
     pub p_greater: Option<f64>,
-    /// FAIL when B fails more beyond doubt.
+    /// FAIL when B fails more beyond doubt, PASS only when it is shown not to matter.
     pub outcome: Outcome,
 }
 
@@ -275,12 +281,30 @@ impl Trial {
         Self { rules, series, pairs: Vec::new(), discarded: 0 }
     }
 
-    /// Adds a round of each.
-    pub fn push(&mut self, a: Round, b: Round) {
+    /// Adds a round of each; gives why it is left out instead, if so.
+    pub fn push(&mut self, a: Round, b: Round) -> Option<String> {
+        // Once rounds are known to be long enough, one that is short met a bad moment; but never is a round left out
+        // for what may be B's own doing.
+        let short = self.short(&a).filter(|_| !self.pairs.is_empty() && !a.broken() && !b.broken());
+        let left_out = short
+            .map(|(series, samples)| format!("p{} of A has {samples} samples, too few", series.percentile));
+        if left_out.is_some() {
+            self.discard();
+            return left_out;
+        }
         self.pairs.push((a, b));
+        None
     }
 
-    /// Leaves out a pair in which the load generator itself was the limit; it is run again.
+    /// A gated series of which a round has too few samples, and how many.
+    fn short(&self, round: &Round) -> Option<(&Series, u64)> {
+        let gated = self.series.iter().enumerate().filter(|(_, series)| series.gated);
+        gated
+            .filter_map(|(index, series)| Some((series, round.values.get(index)?.1)))
+            .find(|(series, samples)| *samples < series.samples_min())
+    }
+
+    /// Leaves out a pair in which the load generator itself was the limit, or A's round was short; it is run again.
     pub fn discard(&mut self) {
         self.discarded += 1;
     }
@@ -359,10 +383,20 @@ impl Trial {
         let (a, b) = (sum(|pair| &pair.0), sum(|pair| &pair.1));
         let differences: Vec<f64> = self.pairs.iter().map(|(a, b)| share(of(b)) - share(of(a))).collect();
         let p_greater = signed_rank(&differences).map(|test| test.p_greater);
+        // The test passes over rounds that fail alike, so few rounds of many failures never reach a small chance.
+        let affected = |side: fn(&(Round, Round)) -> &Round| {
+            self.pairs.iter().map(side).filter(|round| share(of(round)) > FAILS_MORE).count()
+        };
+        let excess = share(b) - share(a);
+        let bursts =
+            excess > FAILS_MORE && affected(|pair| &pair.1) >= AFFECTED_MIN && affected(|pair| &pair.0) == 0;
+        let at_most = Estimate::of(&differences, RESOLUTION).map(|seen| seen.mean + seen.reach(ALPHA));
         let outcome = match p_greater {
             Some(p) if p < ALPHA => Outcome::Fail,
+            _ if bursts => Outcome::Fail,
             Some(p) if p < SUSPICIOUS => Outcome::Inconclusive,
-            _ => Outcome::Pass,
+            _ if excess <= FAILS_ALIKE || at_most.is_some_and(|most| most < FAILS_MORE) => Outcome::Pass,
+            _ => Outcome::Inconclusive,
         };
         Failures { workload, a: a.1, a_share: share(a), b: b.1, b_share: share(b), p_greater, outcome }
     }
@@ -398,7 +432,8 @@ impl Trial {
         let invalid = |reason: String| Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason] });
         if self.discarded > 1 + self.rules.looks[1] / 5 {
             return invalid(format!(
-                "the load generator itself was the limit in {} pairs: use a machine with more cores, or less load",
+                "{} pairs had to be left out, as the load generator itself was the limit or A's round was short: use a \
+                 machine with more cores, less load, or longer rounds (--round)",
                 self.discarded
             ));
         }
@@ -412,13 +447,8 @@ impl Trial {
             return Some(Decision { outcome: Outcome::Fail, reasons: vec![reason] });
         }
         // What fails at once has no percentiles to speak of; that is seen above.
-        let working = || self.pairs.iter().flat_map(|(a, b)| [a, b]).filter(|round| !round.broken());
-        let short =
-            self.series.iter().enumerate().filter(|(_, series)| series.gated).find_map(|(index, series)| {
-                let least = working().filter_map(|round| round.values.get(index)).map(|(_, n)| *n).min()?;
-                (least < series.samples_min()).then_some((series, least))
-            });
-        short.and_then(|(series, least)| {
+        let mut working = self.pairs.iter().flat_map(|(a, b)| [a, b]).filter(|round| !round.broken());
+        working.find_map(|round| self.short(round)).and_then(|(series, least)| {
             invalid(format!(
                 "p{} needs {} samples in every round, and one has {least}: make rounds longer (--round), or gate a \
                  lower percentile (--metric)",
@@ -490,6 +520,37 @@ mod tests {
         }
     }
 
+    /// Few rounds in which nearly all fails are as good as none to a test by ranks.
+    #[test]
+    fn failures_in_few_rounds_do_not_pass() {
+        for (pairs, affected, share, in_a, expected) in [
+            (10, 3, 900, 0, Some(Outcome::Fail)),
+            (10, 4, 900, 0, Some(Outcome::Fail)),
+            (10, 5, 900, 0, Some(Outcome::Fail)),
+            (20, 3, 900, 0, Some(Outcome::Fail)),
+            (20, 4, 900, 0, Some(Outcome::Fail)),
+            (20, 5, 900, 0, Some(Outcome::Fail)),
+            // Once may be the machine.
+            (10, 1, 900, 0, None),
+            (20, 1, 900, 0, Some(Outcome::Inconclusive)),
+            // A is affected as well.
+            (20, 4, 900, 2, Some(Outcome::Inconclusive)),
+            (20, 4, 900, 4, Some(Outcome::Pass)),
+            (20, 4, 0, 4, Some(Outcome::Pass)),
+            // Too few to matter.
+            (20, 4, 2, 0, Some(Outcome::Pass)),
+        ] {
+            let mut trial = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, series());
+            for pair in 0..pairs {
+                let failed = |rounds| if pair < rounds { 900 } else { 0 };
+                let own = if pair % 2 == 0 { 1.01 } else { 0.99 };
+                trial.push(round(10.0, failed(in_a)), round(10.0 * own, failed(affected).min(share)));
+            }
+            let seen = trial.decide().map(|decision| decision.outcome);
+            assert_eq!(seen, expected, "{pairs} pairs, {affected} rounds, {share} ‰, {in_a} of A");
+        }
+    }
+
     #[test]
     fn a_round_without_enough_samples_is_told_at_once() {
         let mut trial = Trial::new(
@@ -503,6 +564,35 @@ mod tests {
         assert_eq!(decision.outcome, Outcome::Invalid);
         assert!(decision.reasons[0].contains("p99 needs 1000 samples"), "{decision:?}");
         assert_eq!(trial.rows()[0].ratio, None);
+    }
+
+    #[test]
+    fn a_later_pair_is_left_out_when_a_is_short() {
+        let short = |failed| Round { values: vec![(10.0, 19)], ..round(10.0, failed) };
+        let outcome = |trial: &Trial| trial.decide().map(|decision| decision.outcome);
+        let mut first = trial(0, 1.0, 0.01, (0, 0));
+        assert_eq!(first.push(short(0), round(10.0, 0)), None);
+        assert_eq!(outcome(&first), Some(Outcome::Invalid), "rounds are too short altogether");
+        for (a, b, left_out, expected) in [
+            (short(0), round(10.0, 0), true, None),
+            (short(0), short(0), true, None),
+            (round(10.0, 0), short(0), false, Some(Outcome::Invalid)),
+            (short(0), round(10.0, 1000), false, Some(Outcome::Invalid)),
+            (short(1000), round(10.0, 0), false, Some(Outcome::Invalid)),
+        ] {
+            let mut trial = trial(5, 1.0, 0.01, (0, 0));
+            assert_eq!(trial.push(a.clone(), b.clone()).is_some(), left_out, "{a:?} {b:?}");
+            assert_eq!(
+                (trial.pairs(), outcome(&trial)),
+                (6 - usize::from(left_out), expected),
+                "{a:?} {b:?}"
+            );
+        }
+        let mut often = trial(5, 1.0, 0.01, (0, 0));
+        for _ in 0..6 {
+            assert!(often.push(short(0), round(10.0, 0)).is_some());
+        }
+        assert_eq!(outcome(&often), Some(Outcome::Invalid));
     }
 
     #[test]

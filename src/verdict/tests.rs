@@ -86,6 +86,28 @@ fn wrong_verdicts_are_as_rare_as_stated() {
     }
 }
 
+/// One in a hundred takes so long that it alone breaks the limit: it is seldom among 60 samples, nearly always among
+/// what a PASS needs.
+#[test]
+fn a_mean_of_few_samples_does_not_pass() {
+    let threshold = threshold("avg < 100ms");
+    let mut random = fastrand::Rng::with_seed(7);
+    for (n, passed_max) in [(20, 0), (60, 0), (380, 0), (440, WRONG_MAX)] {
+        let mut passed = 0;
+        for _ in 0..RUNS {
+            let draw = |_| if random.u32(0..100) == 0 { 20_000_000_000 } else { 1_000_000 };
+            let durations: Vec<u64> = (0..n).map(draw).collect();
+            let mut samples = samples(durations.into_iter(), |_| false);
+            for sample in &mut samples {
+                (sample.due_ns, sample.start_ns) =
+                    (sample.number * 60_000_000_000, sample.number * 60_000_000_000);
+            }
+            passed += u64::from(judged(&threshold, &samples).outcome == Outcome::Pass);
+        }
+        assert!(passed <= passed_max, "{passed} of {RUNS} passed with {n} samples");
+    }
+}
+
 #[test]
 fn tiny_tied_and_failed_samples_are_judged_soundly() {
     let ms = |ms: u64| ms * 1_000_000;
@@ -102,7 +124,11 @@ fn tiny_tied_and_failed_samples_are_judged_soundly() {
         ("p50 < 10ms", samples((0..500).map(|_| ms(1)), |number| number % 5 == 0), Outcome::Pass),
         ("avg < 10ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Invalid),
         ("avg < 10ms", samples((0..3).map(|_| ms(1)), |_| false), Outcome::Inconclusive),
-        ("avg <= 10ms", samples((0..100).map(|_| ms(10)), |_| false), Outcome::Pass),
+        ("avg <= 10ms", samples((0..100).map(|_| ms(10)), |_| false), Outcome::Inconclusive),
+        ("avg <= 10ms", samples((0..800).map(|_| ms(10)), |_| false), Outcome::Pass),
+        ("avg < 5ms", samples((0..100).map(|_| ms(10)), |_| false), Outcome::Fail),
+        ("avg > 5ms", samples((0..800).map(|_| ms(10)), |_| false), Outcome::Pass),
+        ("avg > 20ms", samples((0..100).map(|_| ms(10)), |_| false), Outcome::Inconclusive),
         ("max < 10ms", samples([ms(1), ms(11)].into_iter(), |_| false), Outcome::Fail),
         ("min > 1ms", samples([ms(2), ms(11)].into_iter(), |_| false), Outcome::Pass),
         ("rate(errors) == 0", samples((0..9).map(|_| ms(1)), |_| false), Outcome::Pass),

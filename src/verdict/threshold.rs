@@ -19,6 +19,9 @@ use crate::results::model::{Measured, Outcome};
 pub const ALPHA: f64 = 0.05;
 /// Fewer batches do not tell how exactly a mean is known.
 const BATCHES_MIN: usize = 5;
+/// A mean is called small only with so many samples in each of [`BATCHES`] batches: what is long and rare is not among
+/// fewer. Of 400, one in a hundred is missed in 2 % of runs.
+const BATCH_SAMPLES_MIN: u64 = 20;
 
 /// How a threshold came out.
 #[derive(Clone, Debug)]
@@ -187,14 +190,30 @@ impl Judge<'_> {
                     badness: sign * share.seen(),
                 }
             }
-            _ => match self.known(range, alpha) {
-                Some(known) => Stretch {
-                    outcome: by_bounds(&known, condition.operator, condition.limit),
-                    badness: sign * known.value,
-                },
+            _ => match self.known(range.clone(), alpha) {
+                Some(known) => {
+                    let outcome = by_bounds(&known, condition.operator, condition.limit);
+                    // Both say that the mean is no larger than what was seen.
+                    let small = outcome == Outcome::Pass || !condition.operator.bounds_above();
+                    let outcome = match small && self.misses_rare(range) {
+                        true => Outcome::Inconclusive,
+                        false => outcome,
+                    };
+                    Stretch { outcome, badness: sign * known.value }
+                }
                 None => Stretch { outcome: Outcome::Inconclusive, badness: 0.0 },
             },
         }
+    }
+
+    /// True of a mean of so few samples that what is long and rare may not be among them.
+    fn misses_rare(&self, range: Range<usize>) -> bool {
+        if !matches!(self.threshold.condition.metric, Metric::Time(Statistic::Mean, _)) {
+            return false;
+        }
+        let slices = &self.series.slices()[range];
+        let merged = batches(slices, |slice| slice.ok, |into: &mut Slice, slice| into.add(slice));
+        merged.len() < BATCHES || merged.iter().any(|batch| batch.ok < BATCH_SAMPLES_MIN)
     }
 
     /// The value of a metric that is no share, with its bounds; `None` when too little is known.
@@ -257,6 +276,13 @@ impl Judge<'_> {
             Metric::Time(Statistic::Percentile(at), _) => self.of_percentile(range.clone(), *at),
             Metric::Rate(..) => self.of_rate(range.clone()),
             _ => self.of_value(range.clone()),
+        };
+        let reason = match outcome == Outcome::Inconclusive && self.misses_rare(range.clone()) {
+            true => format!(
+                "what is long and rare may not be among {samples} samples: a mean needs {BATCH_SAMPLES_MIN} in each of \
+                 {BATCHES} parts of the run; run longer"
+            ),
+            false => reason,
         };
         Judged {
             outcome,
@@ -476,6 +502,20 @@ fn by_bounds(known: &Known, operator: Operator, limit: f64) -> Outcome {
         (true, true) => Outcome::Pass,
         (false, false) => Outcome::Fail,
         _ => Outcome::Inconclusive,
+    }
+}
+
+/// True when more samples cannot change how a value compares that only grows with them (else: only falls).
+pub(super) fn settled(grows: bool, operator: Operator, value: f64, limit: f64) -> bool {
+    match operator {
+        Operator::Equal => {
+            if grows {
+                value > limit
+            } else {
+                value < limit
+            }
+        }
+        _ => operator.holds(value, limit) != (grows == operator.bounds_above()),
     }
 }
 

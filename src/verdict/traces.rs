@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::threshold::{ALPHA, Judged, by_share, unclear};
+use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
 use super::words::{milliseconds, percent, time};
 use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::mean::{Batch, Mean};
@@ -17,6 +17,8 @@ use crate::results::trace;
 
 /// Fewer traces do not tell how exactly a mean is known.
 const TRACES_MIN: usize = 20;
+/// A mean is called small only by so many: what is long and rare is not among fewer.
+const TRACES_OF_SMALL_MEAN: usize = 100;
 /// More of the sample may not lack a complete trace: those that do are not a random part.
 const MISSING_MAX: f64 = 0.2;
 /// How many names of points are shown.
@@ -30,9 +32,9 @@ pub struct Sampled {
     pub tree: Option<TraceTree>,
 }
 
-/// Judges a threshold of trace points by the sampled iterations of its workload.
+/// Judges a threshold of trace points by the sampled iterations of its workload, of which `ran` in all.
 #[must_use]
-pub fn judge(threshold: &Threshold, sampled: &[&Sampled], profiled: bool) -> Judged {
+pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bool) -> Judged {
     let (Metric::TraceTime(statistic, name) | Metric::TraceCalls(statistic, name)) =
         &threshold.condition.metric
     else {
@@ -75,7 +77,7 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], profiled: bool) -> Jud
     if !trees.iter().any(|(_, tree)| services(tree).any(|point| is_named(point, name))) {
         return unknown(name, trees.iter().map(|(_, tree)| *tree), have as u64);
     }
-    of_figures(threshold, *statistic, &figures)
+    of_figures(threshold, *statistic, &figures, ran)
 }
 
 fn services(tree: &TraceTree) -> impl Iterator<Item = &Point> {
@@ -121,7 +123,7 @@ fn unknown<'t>(name: &str, trees: impl Iterator<Item = &'t TraceTree>, samples: 
     Judged::invalid("no such point", samples, reason)
 }
 
-fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, SampleId)]) -> Judged {
+fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, SampleId)], ran: u64) -> Judged {
     let condition = &threshold.condition;
     let is_time = matches!(condition.metric, Metric::TraceTime(..));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown")]
@@ -137,8 +139,8 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
         Statistic::Min | Statistic::Max => {
             let end = if statistic == Statistic::Min { ordered.first() } else { ordered.last() };
             let value = end.copied().unwrap_or(0.0);
-            let holds = condition.operator.holds(value, condition.limit);
-            (value, None, if holds { Outcome::Pass } else { Outcome::Fail }, String::new(), String::new())
+            let (outcome, reason) = of_end(threshold, statistic, value, n >= ran);
+            (value, None, outcome, String::new(), reason)
         }
         Statistic::Percentile(at) => {
             // For limits from below, those that are good count as over it.
@@ -188,6 +190,21 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
     }
 }
 
+/// The smallest or largest of a sample; `all` when the sample is all there is.
+fn of_end(threshold: &Threshold, statistic: Statistic, value: f64, all: bool) -> (Outcome, String) {
+    let condition = &threshold.condition;
+    if !all && !settled(statistic == Statistic::Max, condition.operator, value, condition.limit) {
+        let better = if statistic == Statistic::Max { "p(99)" } else { "p(1)" };
+        let reason = format!(
+            "a sample does not know the {statistic} of all iterations; ask for {better}, or raise trace: {{limit}} to \
+             all iterations"
+        );
+        return (Outcome::Inconclusive, reason);
+    }
+    let holds = condition.operator.holds(value, condition.limit);
+    (if holds { Outcome::Pass } else { Outcome::Fail }, String::new())
+}
+
 type OfMean = (f64, Option<(f64, f64)>, Outcome, String, String);
 
 /// A mean over the sample, with Student's bounds of the mean of all iterations.
@@ -202,11 +219,66 @@ fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
     };
     let (low, high) = mean.bounds(ALPHA);
     let holds = |value| condition.operator.holds(value, condition.limit);
-    let outcome = match (holds(low), holds(mean.value), holds(high)) {
-        (true, true, true) => Outcome::Pass,
-        (false, false, false) => Outcome::Fail,
-        _ => Outcome::Inconclusive,
+    let few = values.len() < TRACES_OF_SMALL_MEAN;
+    let (outcome, reason) = match (holds(low), holds(mean.value), holds(high)) {
+        (true, true, true) if !few => (Outcome::Pass, String::new()),
+        (false, false, false) if !few || condition.operator.bounds_above() => (Outcome::Fail, String::new()),
+        (low, _, high) if low == high => {
+            let reason = format!(
+                "what is long and rare may not be among {} traces: {TRACES_OF_SMALL_MEAN} are needed; raise trace: \
+                 {{limit}}, or run longer",
+                values.len()
+            );
+            (Outcome::Inconclusive, reason)
+        }
+        _ => {
+            let reason = "too near to the limit to tell by so many traces; raise trace: {limit}";
+            (Outcome::Inconclusive, reason.to_owned())
+        }
     };
-    let reason = "too near to the limit to tell by so many traces; raise trace: {limit}".to_owned();
     (mean.value, (mean.error > 0.0).then_some((low, high)), outcome, String::new(), reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::threshold::parse;
+
+    #[test]
+    fn a_sample_does_not_show_the_largest_of_all() {
+        let figures = |n: u64| -> Vec<(f64, SampleId)> {
+            (1..=n).map(|number| (number as f64 * 1e6, SampleId { workload: 0, number })).collect()
+        };
+        // The sample's times are 1 ms to 50 ms.
+        for (text, ran, expected) in [
+            ("max(trace \"db\") < 10s", 1000, Outcome::Inconclusive),
+            ("max(trace \"db\") < 10s", 50, Outcome::Pass),
+            ("max(trace \"db\") < 10ms", 1000, Outcome::Fail),
+            ("max(trace \"db\") > 10ms", 1000, Outcome::Pass),
+            ("max(trace \"db\") > 10s", 1000, Outcome::Inconclusive),
+            ("min(trace \"db\") > 1us", 1000, Outcome::Inconclusive),
+            ("min(trace \"db\") > 1us", 50, Outcome::Pass),
+            ("min(trace \"db\") > 10ms", 1000, Outcome::Fail),
+            ("min(trace \"db\") < 10ms", 1000, Outcome::Pass),
+            // 20 traces tell a mean that is too large, and not one that is small.
+            ("avg(trace \"db\") < 1ms", 1000, Outcome::Fail),
+            ("avg(trace \"db\") < 10s", 1000, Outcome::Inconclusive),
+        ] {
+            let threshold = Threshold {
+                condition: parse(text).unwrap(),
+                window_ns: None,
+                min_samples: None,
+                abort_after_ns: None,
+                warn: false,
+            };
+            let (Metric::TraceTime(statistic, _) | Metric::TraceCalls(statistic, _)) =
+                &threshold.condition.metric
+            else {
+                panic!("{text}");
+            };
+            let judged = of_figures(&threshold, *statistic, &figures(50), ran);
+            assert_eq!(judged.outcome, expected, "{text} of {ran}: {judged:?}");
+            assert_eq!(judged.reason.is_some(), expected == Outcome::Inconclusive, "{text}: {judged:?}");
+        }
+    }
 }

@@ -37,7 +37,15 @@ fn a_build_that_takes_many_times_as_long_fails() {
     );
     let arguments =
         ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "b.yaml", "--metric", "p50", "--pairs", "10"];
-    let ended = bench.run(&arguments).expect_code(2);
+    let mut command = bench.command(&[&arguments[..], &["--junit", "ab.xml"]].concat());
+    let ended = Bench::end(command.env("GITHUB_ACTIONS", "true")).expect_code(2);
+    assert!(
+        ended.stdout.contains("::error title=FAIL Turns%3A p50%3A B is not 10 %25 slower::"),
+        "{}",
+        ended.stdout
+    );
+    let junit = std::fs::read_to_string(bench.path().join("ab.xml")).unwrap();
+    assert!(junit.contains("tests=\"2\"") && junit.contains("failures=\"1\""), "{junit}");
     assert!(
         ended.stdout.contains("FAIL · Turns: B (second, slowed down by 1000%) against A (first)"),
         "{}",

@@ -382,6 +382,13 @@ fn documents() {
             "add abort_on_fail",
         ),
         (
+            format!(
+                "{good}sla:\n  thresholds: [{{ threshold: p99 < 10ms, severity: warn, abort_on_fail: true }}]"
+            ),
+            "7:57|`abort_on_fail` of a threshold that only warns",
+            "remove severity: warn",
+        ),
+        (
             format!("{good}sla:\n  thresholds: [overhead(p50) < 5%]"),
             "1:1|overhead(p50) needs unprofiled iterations",
             "profile: { control: 10% }",

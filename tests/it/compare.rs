@@ -207,6 +207,15 @@ fn a_run_is_held_against_past_runs() {
         "{ended}"
     );
     told(&["compare", text(&few), text(&base), "--strict"], 4);
+    // The same runs once more are no further runs.
+    for number in 0..9 {
+        let (from, to) =
+            (few.join(format!("20260101T0000{number:02}Z-look")), few.join(format!("copy-{number}")));
+        std::fs::create_dir_all(&to).unwrap();
+        std::fs::copy(from.join("results.json"), to.join("results.json")).unwrap();
+    }
+    let ended = told(&["compare", text(&few), text(&base)], 0);
+    assert!(ended.contains("9 past runs can be compared, and 10 are needed"), "{ended}");
     let ended = told(&["compare", text(&many), text(&base)], 0);
     assert!(ended.starts_with("PASS · Look") && ended.contains("12 past runs"), "{ended}");
     // A run with the same settings whose percentiles are ten times as long: its histogram is another's.
@@ -231,6 +240,22 @@ fn a_run_is_held_against_past_runs() {
     let json = told(&["compare", text(&many), text(&files[0]), text(&base), "--json"], 0);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["format"], &json["outcome"]), (&"bench-history".into(), &"PASS".into()));
+    // As quick as ever, and most of it failed.
+    let mut failing: Value =
+        serde_json::from_slice(&std::fs::read(base.join("results.json")).unwrap()).unwrap();
+    (failing["workloads"][0]["iterations"]["ok"], failing["workloads"][0]["iterations"]["failed"]) =
+        (90.into(), 210.into());
+    let mut files_failing = Vec::new();
+    for number in 1..=2 {
+        failing["run"]["id"] = format!("00000000-0000-4000-a000-{number:012}").into();
+        files_failing.push(bench.write(&format!("failing-{number}.json"), failing.to_string()));
+    }
+    let ended = told(&["compare", text(&many), text(&files_failing[0])], 0);
+    assert!(
+        ended.starts_with("INCONCLUSIVE") && ended.contains("fails more often than past runs"),
+        "{ended}"
+    );
+    told(&["compare", text(&many), text(&files_failing[0]), text(&files_failing[1])], 2);
     let ended = bench.run(&["compare", text(&base), text(&files[0]), text(&files[1])]).expect_code(64);
     assert!(ended.stderr.contains("two runs are only compared"), "{}", ended.stderr);
 }

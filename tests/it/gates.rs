@@ -124,7 +124,11 @@ fn a_damaged_run_is_judged_by_what_is_left() {
         std::fs::write(&log, &bytes[..length]).unwrap();
         let ended = bench.run(&["check", directory.to_str().unwrap()]);
         assert_eq!(ended.code, Some(code), "{length}: {ended:?}");
+        let strict = bench.run(&["check", directory.to_str().unwrap(), "--strict", "--junit", "cut.xml"]);
+        assert_eq!(strict.code, Some(if code == 0 { 4 } else { code }), "{length}: {strict:?}");
     }
+    let junit = std::fs::read_to_string(bench.path().join("cut.xml")).unwrap();
+    assert!(junit.contains("errors=\"1\"") && junit.contains("the run has no end"), "{junit}");
 }
 
 #[test]

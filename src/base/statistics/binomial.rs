@@ -178,7 +178,7 @@ fn as_f64(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::statistics::mean::student_quantile;
+    use crate::base::statistics::paired::student_upper;
     use proptest::prelude::*;
 
     fn vectors() -> serde_json::Value {
@@ -206,7 +206,7 @@ mod tests {
         let vectors = vectors();
         for row in vectors["student"].as_array().unwrap() {
             let [freedom, alpha, expected] = [0, 1, 2].map(|cell| row[cell].as_f64().unwrap());
-            let found = student_quantile(1.0 - alpha, freedom);
+            let found = student_upper(alpha, freedom);
             assert!((found / expected - 1.0).abs() < 1e-6, "{row}: {found}");
         }
     }

@@ -1,6 +1,6 @@
 //! How exactly a mean is known: Student's bounds from contiguous batches.
 
-use statrs::function::beta::checked_beta_reg;
+use super::paired::student_upper;
 
 /// Samples that belong together, as their number and sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,36 +42,9 @@ impl Mean {
     /// The mean is at least the first and at most the second, each but for an error of probability `alpha`.
     #[must_use]
     pub fn bounds(&self, alpha: f64) -> (f64, f64) {
-        let reach =
-            if self.error > 0.0 { student_quantile(1.0 - alpha, self.freedom) * self.error } else { 0.0 };
+        let reach = if self.error > 0.0 { student_upper(alpha, self.freedom) * self.error } else { 0.0 };
         (self.value - reach, self.value + reach)
     }
-}
-
-/// The `p`-quantile of Student's distribution, for `p` of at least a half.
-#[must_use]
-pub fn student_quantile(p: f64, freedom: f64) -> f64 {
-    // P(|T| > t) = I_x(freedom/2, 1/2) with x = freedom / (freedom + t²), which falls with t.
-    let above =
-        |t: f64| checked_beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t)).unwrap_or(0.0) / 2.0;
-    let tail = 1.0 - p;
-    let mut high = 1.0;
-    while above(high) > tail && high < 1e12 {
-        high *= 2.0;
-    }
-    let mut low = 0.0;
-    for _ in 0..200 {
-        let middle = f64::midpoint(low, high);
-        if above(middle) > tail {
-            low = middle;
-        } else {
-            high = middle;
-        }
-        if high - low <= 1e-13 * high {
-            break;
-        }
-    }
-    f64::midpoint(low, high)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]

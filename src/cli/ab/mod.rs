@@ -20,10 +20,10 @@ use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Round, Rules,
 
 use self::arms::{Arm, Job};
 use super::exit::{Exit, Stopped};
-use super::finish;
 use super::housekeeping::Signals;
 use super::run::{self, RoundEnded};
 use super::{RunArguments, metrics, name_and_value, say};
+use super::{finish, gate};
 
 /// Traces of slow iterations that a round fetches, and about twice as many others: what it takes to compare points
 /// without loading the collector between rounds.
@@ -74,6 +74,9 @@ pub(super) struct AbArguments {
     /// Exit with 4 when the verdict is INCONCLUSIVE.
     #[arg(long)]
     strict: bool,
+    /// Write what B is judged by as JUnit XML: one test case each.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// The directory in which the directory of the comparison is made.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
@@ -234,16 +237,23 @@ impl Comparison<'_> {
             *(if is_b { &mut b } else { &mut a }) = Some(ended);
         }
         let (Some(a), Some(b)) = (a, b) else { return Ok(()) };
-        let left_out = a.results.verdict.invalid.iter().chain(&b.results.verdict.invalid).next().cloned();
+        let invalid = a.results.verdict.invalid.iter().chain(&b.results.verdict.invalid).next().cloned();
+        let left_out = match invalid {
+            Some(reason) => {
+                self.trial.discard();
+                Some(reason)
+            }
+            None => {
+                self.trial.push(Round::of(&a.aggregate, &self.series), Round::of(&b.aggregate, &self.series))
+            }
+        };
         let info = |round: &RoundEnded, is_b| info(round, &round_name(number, is_b));
         self.scenario.get_or_insert_with(|| a.results.scenario.clone());
         self.pairs.push(Pair { b_first, left_out: left_out.clone(), a: info(&a, false), b: info(&b, true) });
         if let Some(reason) = left_out {
             self.notes.push(format!("pair {number} is left out: {reason}"));
-            self.trial.discard();
             return Ok(());
         }
-        self.trial.push(Round::of(&a.aggregate, &self.series), Round::of(&b.aggregate, &self.series));
         self.traces.push(PairTraces { a: points(&a), b: points(&b) });
         for note in a.results.notes.iter().chain(&b.results.notes).chain(a.results.profiling.reason.iter()) {
             if !self.notes.contains(note) && self.notes.len() < 20 {
@@ -345,6 +355,8 @@ impl Comparison<'_> {
             super::print(&format!("\n{}", pairs::terminal(&paired)))?;
             super::print(&format!("\nresults  {}", self.directory.join("ab.json").display()))?;
         }
+        let title = format!("ab {}", paired.scenario.title);
+        gate::tell_criteria(self.arguments.junit.as_deref(), &title, &pairs::criteria(&paired))?;
         Ok(exit(&paired, self.arguments.strict))
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::analysis::points::Difference;
 use crate::results::model::{Outcome, Results};
 use crate::verdict::compare::{FailuresRow, RatioRow};
-use crate::verdict::history::HistoryRow;
+use crate::verdict::history::{HistoryFailures, HistoryRow};
 
 pub use text::{history_grid, history_markdown, history_terminal, markdown, terminal};
 
@@ -137,6 +137,8 @@ pub struct AgainstHistory {
     pub past: Vec<RunRef>,
     /// One row for each metric.
     pub rows: Vec<HistoryRow>,
+    /// What failed, one row for each workload.
+    pub failures: Vec<HistoryFailures>,
     /// What a reader must know.
     pub notes: Vec<String>,
 }

@@ -141,9 +141,25 @@ fn history_parts(
     let mut parts = vec![
         format!("{head}{outcome} · {title}: {new} against {} past runs", judged.past.len()),
         grid(&history_grid(judged)),
+        grid(&history_failures(judged)),
     ];
     parts.extend(judged.notes.iter().map(|note| format!("note: {}", text(&clean(note)))));
     parts
+}
+
+fn history_failures(judged: &AgainstHistory) -> Grid {
+    let percent = |share: f64| format!("{:.3} %", share * 100.0);
+    let mut grid = Grid::new(&["", "past runs", "new", "past runs fail at most", "told"]);
+    for row in &judged.failures {
+        grid.add(vec![
+            format!("{} failed", clean(&row.workload)),
+            percent(row.past_share),
+            percent(row.new_share),
+            percent(row.bound_share),
+            clean(&row.reason),
+        ]);
+    }
+    grid
 }
 
 /// One row for each metric.

@@ -10,7 +10,7 @@ use crate::analysis::points::PointRow;
 use crate::results::model::ScenarioInfo;
 use crate::verdict::paired::{Decision, Failures, Names, Row};
 
-pub use text::{markdown, progress, terminal};
+pub use text::{criteria, markdown, progress, terminal};
 
 /// The value of `format`.
 pub const FORMAT: &str = "bench-ab";

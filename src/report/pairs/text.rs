@@ -5,7 +5,7 @@ use crate::analysis::points::PointRow;
 use crate::report::grid::{Grid, percent, ratio};
 use crate::report::terminal::clean;
 use crate::report::words::duration;
-use crate::results::model::Outcome;
+use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{Failures, Names, Row, Series};
 
 /// How many kinds of trace points are shown for each choice of traces.
@@ -115,6 +115,39 @@ fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
         format!("; {} would be found four times in five", percent(least - 1.0))
     });
     format!("{subject}: {told}: B/A is {} ({} to {}){found}.", ratio(seen), ratio(low), ratio(high))
+}
+
+/// Each judged row, and what ended the comparison beside them, as criteria.
+#[must_use]
+pub fn criteria(paired: &Paired) -> Vec<Criterion> {
+    let of =
+        |workload: usize, condition: String, observed: String, outcome: Outcome, samples: u64| Criterion {
+            workload: paired.workloads.get(workload).map_or_else(String::new, |names| names.workload.clone()),
+            criterion: "ab".to_owned(),
+            condition,
+            trace_ids: Vec::new(),
+            observed,
+            outcome,
+            severity: Severity::Fail,
+            reason: None,
+            measured: None,
+            aborted: false,
+            samples,
+        };
+    let margin = paired.margin_percent;
+    let rows = paired.rows.iter().filter(|row| row.series.gated).map(|row| {
+        let condition = format!("{}: B is not {margin} % slower", subject(&row.series, &paired.workloads));
+        let observed = sentence(row, &paired.workloads, margin);
+        of(row.series.workload, condition, observed, row.outcome, row.samples)
+    });
+    let failures = paired.failures.iter().map(|row| {
+        let observed = format!("{} of B failed, {} of A", share(row.b_share), share(row.a_share));
+        of(row.workload, "B fails no more often".to_owned(), observed, row.outcome, row.b)
+    });
+    let reasons = paired.decision.reasons.iter().map(|reason| {
+        of(0, "the comparison came to its end".to_owned(), reason.clone(), paired.decision.outcome, 0)
+    });
+    rows.chain(failures).chain(reasons).collect()
 }
 
 fn failures_sentence(failures: &Failures) -> String {
