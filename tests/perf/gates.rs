@@ -5,7 +5,7 @@
 //! none shares a round with another, and nothing runs beside it. Rounds are short (230 iterations, 20 of them to warm
 //! up), since p95 needs no more, and what is proved is the verdict and not the demo's speed.
 //!
-//! `--short` runs four of each and fails on a wrong verdict only. `--minutes N` ends it early and says how many ran.
+//! `--short` runs two of each and fails on a wrong verdict only. `--minutes N` ends it early and says how many ran.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may stop")]
 
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
         arguments.get(at + 1)?.parse::<u32>().ok()
     };
     let short = arguments.iter().any(|argument| argument == "--short");
-    let (equal_max, slower_max) = if short { (4, 4) } else { (200, 50) };
+    let (equal_max, slower_max) = if short { (2, 2) } else { (200, 50) };
     let limit =
         number("--minutes").map_or(Duration::MAX, |minutes| Duration::from_secs(u64::from(minutes) * 60));
     let folder = tempfile::tempdir().unwrap();
