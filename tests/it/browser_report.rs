@@ -112,16 +112,20 @@ fn a_trace_is_found_by_the_beginning_of_its_id() {
 fn an_address_with_a_trace_id_opens_it_and_one_that_is_not_here_says_how_to_get_it() {
     let Some(browser) = opened() else { return };
     let kept = kept(&browser);
-    let other = browser.run(&format!(
-        "const kept = new Set({}); location.hash = '#trace={}'; \
-         return JSON.parse(document.querySelector('#charts').textContent).workloads[0].response.buckets.map((b) => b.trace_id).find((id) => !kept.has(id))",
-        json!(kept), kept[0]
-    ));
+    browser.run(&format!("location.hash = '#trace={}'", kept[0]));
     browser.wait("return document.querySelector('#viewer[open] .wf li')");
-    let other = other.as_str().unwrap();
+    let (bench, directory) = run();
+    let exported = bench.run(&["export", &directory.to_string_lossy(), "--jsonl"]).expect_code(0);
+    let rows = exported.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ids = rows.map(|mut row| row["trace_id"].take());
+    let other = ids.filter_map(|id| id.as_str().map(str::to_owned)).find(|id| !kept.contains(id)).unwrap();
     browser.run(&format!("location.hash = '#trace={other}'"));
     let told = browser.wait("return document.querySelector('#viewer-body pre')?.textContent");
-    assert!(told.as_str().unwrap().starts_with(&format!("bench trace show {other} -d ")), "{told}");
+    // The command is true as well.
+    let command: Vec<&str> = told.as_str().unwrap().split(' ').collect();
+    assert_eq!(command[..4], ["bench", "trace", "show", &other], "{told}");
+    let shown = bench.run(&command[1..]).expect_code(0).stdout;
+    assert!(shown.contains("wsgi"), "{shown}");
     assert_eq!(browser.console(), json!([]));
 }
 
