@@ -6,10 +6,13 @@
 //! and n/D samples with k/D exceedances are judged (batches: Heidelberger and Lewis, 1984; the bounds are the
 //! order-statistic interval of a quantile read backwards: Hahn and Meeker, Statistical Intervals, 1991).
 
-use statrs::function::beta::checked_beta_reg;
+use super::beta::beta_reg;
 
 /// Into how many contiguous batches samples are cut.
 pub const BATCHES: usize = 20;
+
+/// More samples are taken for so many, in the same proportion: bounds are wider then than they need to be.
+const SAMPLES_MAX: f64 = 1e9;
 
 /// How many of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +97,8 @@ impl Share {
     }
 
     fn effective(&self) -> (f64, f64) {
-        (as_f64(self.whole.k) / self.effect, as_f64(self.whole.n) / self.effect)
+        let effect = self.effect.max(as_f64(self.whole.n) / SAMPLES_MAX);
+        (as_f64(self.whole.k) / effect, as_f64(self.whole.n) / effect)
     }
 }
 
@@ -106,6 +110,7 @@ pub fn bounds(k: f64, n: f64, alpha: f64) -> (f64, f64) {
     if !valid {
         return (0.0, 1.0);
     }
+    let (k, n) = if n > SAMPLES_MAX { (k / (n / SAMPLES_MAX), SAMPLES_MAX) } else { (k, n) };
     let low = if k > 0.0 { beta_quantile(k, n - k + 1.0, alpha) } else { 0.0 };
     let high = if k < n { beta_quantile(k + 1.0, n - k, 1.0 - alpha) } else { 1.0 };
     (low, high)
@@ -146,7 +151,7 @@ pub fn batches<T: Default>(parts: &[T], size: impl Fn(&T) -> u64, merge: impl Fn
 
 /// The regularised incomplete beta function I_x(a, b).
 fn beta(a: f64, b: f64, x: f64) -> Option<f64> {
-    checked_beta_reg(a, b, x).ok().filter(|value| value.is_finite())
+    Some(beta_reg(a, b, x)).filter(|value| value.is_finite())
 }
 
 /// The x with I_x(a, b) = p, by halving: slow, and right wherever the function itself is.
