@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::base::statistics::paired::{Estimate, mean_and_sd, student_upper};
@@ -125,7 +126,7 @@ impl Points {
 }
 
 /// A kind of trace point on both sides.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct PointRow {
     /// True for traces of the slow iterations, false for those of typical ones.
     pub slow: bool,

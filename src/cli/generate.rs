@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::CommandFactory as _;
 
 use crate::config::schema;
+use crate::report::{compare, pairs};
 use crate::results::json::schema as results_schema;
 
 use super::exit::{Exit, Stopped};
@@ -15,6 +16,9 @@ pub(super) fn schema(kind: SchemaKind) -> Result<Exit, Stopped> {
         SchemaKind::Scenario => schema::SCENARIO.clone(),
         SchemaKind::Deployment => schema::DEPLOYMENT.clone(),
         SchemaKind::Results => results_schema(),
+        SchemaKind::Ab => pairs::schema(),
+        SchemaKind::Compare => compare::schema(),
+        SchemaKind::History => compare::history_schema(),
     };
     super::print(&format!("{schema:#}"))?;
     Ok(Exit::Ok)

@@ -26,6 +26,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use exit::{Exit, Stopped};
 
+use crate::plan::scenario::Options;
+
 const EXAMPLES: &str = "\
 Examples:
   bench run scenarios/demo.yaml                      a first run: needs no server and no settings
@@ -144,19 +146,12 @@ struct RunArguments {
     /// The directory in which the run's directory is made.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// Give a variable that the scenario declares another value, as text (may be repeated).
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<(String, String)>,
-    /// Switch profiling off: initialise no profiler and send no trace headers.
-    #[arg(long)]
-    no_profile: bool,
+    #[command(flatten)]
+    load: LoadArguments,
     /// Write the client's own points of the fetched traces to the collector too, after the load: its other readers
     /// then show iteration, actions and phases above the services' points.
     #[arg(long)]
     publish: bool,
-    /// How many threads make the load (default: as many as there are cores).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    workers: Option<u32>,
     /// Print no progress and no tables, only the verdict and the run's directory.
     #[arg(short, long)]
     quiet: bool,
@@ -168,6 +163,26 @@ struct RunArguments {
     watch: metrics::WatchArguments,
 }
 
+/// What may be said of a load beside its scenario.
+#[derive(Clone, Debug, clap::Args)]
+struct LoadArguments {
+    /// Give a variable that the scenario declares another value, as text (may be repeated).
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    set: Vec<(String, String)>,
+    /// Switch profiling off: initialise no profiler and send no trace headers.
+    #[arg(long)]
+    no_profile: bool,
+    /// How many threads make the load (default: as many as there are cores).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
+}
+
+impl LoadArguments {
+    fn options(&self) -> Options {
+        Options { set: self.set.iter().cloned().collect(), no_profile: self.no_profile }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SchemaKind {
     /// A scenario file.
@@ -176,6 +191,12 @@ enum SchemaKind {
     Deployment,
     /// results.json.
     Results,
+    /// The ab.json of `bench ab`.
+    Ab,
+    /// What `bench compare --json` writes of two runs.
+    Compare,
+    /// The same of a run and those before it.
+    History,
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

@@ -131,6 +131,20 @@ impl Latency {
         if self.count() == 0 { 0 } else { self.histogram.value_at_percentile(percentile).min(self.max_ns) }
     }
 
+    /// The same when those of these samples that `failed`, and `never` more that have no time, took longer than all
+    /// others; `None` when the percentile falls among them.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    pub fn percentile_failures_last_ns(&self, failed: &Self, never: u64, percentile: f64) -> Option<Nanos> {
+        if failed.count() == 0 && never == 0 {
+            return Some(self.percentile_ns(percentile));
+        }
+        let mut well = self.histogram.clone();
+        well.subtract(&failed.histogram).ok()?;
+        let rank = percentile * (self.count() + never) as f64 / well.len() as f64;
+        (rank <= 100.0).then(|| well.value_at_percentile(rank).min(self.max_ns))
+    }
+
     /// The occupied buckets, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let occupied = self.buckets.iter().enumerate().filter(|(_, (count, ..))| *count > 0);
@@ -223,6 +237,36 @@ mod tests {
             assert!(latency.percentile_ns(percentile) <= latency.max_ns());
         }
         assert_eq!(latency.mean_ns(), 50_000_500.0);
+    }
+
+    #[test]
+    fn failures_come_last_however_quick_they_were() {
+        // 90 from 10 to 99 ms, and 10 that failed within a millisecond.
+        let (mut all, mut failed) = (Latency::new(), Latency::new());
+        for number in 0..100 {
+            let value_ns = if number < 10 { 500_000 } else { number * 1_000_000 };
+            all.record(value_ns, id(number));
+            if number < 10 {
+                failed.record(value_ns, id(number));
+            }
+        }
+        let none = Latency::new();
+        for (failed, never, percentile, expected_ms) in [
+            (&none, 0, 50.0, Some(49)),
+            (&failed, 0, 50.0, Some(59)),
+            (&failed, 0, 90.0, Some(99)),
+            (&failed, 0, 90.5, None),
+            (&failed, 100, 45.0, Some(99)),
+            (&failed, 100, 46.0, None),
+            (&none, 100, 50.0, Some(99)),
+            (&none, 100, 51.0, None),
+            (&all, 0, 1.0, None),
+        ] {
+            let found = all.percentile_failures_last_ns(failed, never, percentile);
+            let found_ms = found.map(|ns| (ns as f64 / 1e6).round() as u64);
+            assert_eq!(found_ms, expected_ms, "{} failed, {never} never, p{percentile}", failed.count());
+        }
+        assert_eq!(none.percentile_failures_last_ns(&none, 0, 50.0), Some(0));
     }
 
     #[test]

@@ -108,6 +108,8 @@ pub struct WorkloadStats {
     pub lag: Latency,
     /// From due to end, of iterations that were not cut off.
     pub response: Latency,
+    /// Of these, those that failed.
+    pub failed_response: Latency,
     /// From start to end, of iterations that were not cut off.
     pub service: Latency,
     /// From start to end, of iterations without fault.
@@ -134,6 +136,8 @@ pub struct ActionStats {
     pub service: Latency,
     /// The same and how late its iteration had started: from when it was due.
     pub response: Latency,
+    /// Of these, those that failed.
+    pub failed_response: Latency,
     /// The phases' sums, over requests that were answered.
     pub phases: PhaseSums,
     /// How often each status was answered.
@@ -262,6 +266,7 @@ impl WorkloadStats {
             sides: Sides { profiled: Times::new(kept), control: Times::new(kept) },
             lag: Latency::new(),
             response: Latency::new(),
+            failed_response: Latency::new(),
             service: Latency::new(),
             ok_service_sum_ns: 0,
             first_start_ns: u64::MAX,
@@ -290,7 +295,11 @@ impl WorkloadStats {
             self.response.record(head.response_ns(), id);
             self.service.record(head.duration_ns, id);
             let end_ns = head.start_ns.saturating_add(head.duration_ns);
-            self.series.record(end_ns, head.response_ns(), head.ended == Ended::Failed);
+            let failed = head.ended == Ended::Failed;
+            if failed {
+                self.failed_response.record(head.response_ns(), id);
+            }
+            self.series.record(end_ns, head.response_ns(), failed);
             let at = self.longest.partition_point(|(ns, _)| *ns >= head.duration_ns);
             if at < EXEMPLARS_MAX {
                 self.longest.insert(at, (head.duration_ns, id));
@@ -325,6 +334,7 @@ impl ActionStats {
             requests: Counts::default(),
             service: Latency::new(),
             response: Latency::new(),
+            failed_response: Latency::new(),
             phases: PhaseSums::default(),
             status: BTreeMap::new(),
             body_bytes: 0,
@@ -342,9 +352,13 @@ impl ActionStats {
         self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);
         if action.ended.is_measured() {
             self.service.record(action.duration_ns, id);
-            self.response.record(action.duration_ns.saturating_add(head.lag_ns()), id);
+            let response_ns = action.duration_ns.saturating_add(head.lag_ns());
+            self.response.record(response_ns, id);
             let start_ns = head.start_ns.saturating_add(action.offset_ns);
             let failed = action.ended == Ended::Failed;
+            if failed {
+                self.failed_response.record(response_ns, id);
+            }
             self.series.record(start_ns.saturating_add(action.duration_ns), action.duration_ns, failed);
         }
         if action.status != 0 {

@@ -16,10 +16,9 @@ use super::aggregate::{Aggregate, AggregateError};
 use super::build;
 use super::directory::RunDirectory;
 use super::model::{Distribution, FORMAT, Results, VERSION};
+use crate::base::statistics::binomial::BATCHES;
 use crate::measure::log::{Frame, LogReader};
 
-/// Into so many contiguous batches a run is cut to see how dependent its samples are.
-pub const BATCHES: usize = 20;
 /// With fewer samples batches say nothing.
 const BATCHED_MIN: u64 = 200;
 /// A histogram's text is no longer than this.

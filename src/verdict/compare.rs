@@ -5,6 +5,7 @@
 //! ([`super::history`]).
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::base::statistics::order::order_bounds;
@@ -18,7 +19,7 @@ const ALPHA: f64 = 0.025;
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
 /// A percentile of both runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct RatioRow {
     /// The workload's name.
     pub workload: String,
@@ -43,7 +44,7 @@ pub struct RatioRow {
 }
 
 /// What failed in a workload of both runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FailuresRow {
     /// The workload's name.
     pub workload: String,

@@ -5,6 +5,7 @@
 //! the past runs vary by more than 5 % it finds too little to block on, and only advises. Failures are held against
 //! the share of all past iterations that failed: a run that fails surely more never passes.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::paired::Metric;
@@ -26,7 +27,7 @@ const FAILS_ALIKE: f64 = 0.001;
 const FAILS_MORE: f64 = 0.01;
 
 /// A percentile of the new run against those of past ones.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct HistoryRow {
     /// The workload's name.
     pub workload: String,
@@ -53,7 +54,7 @@ pub struct HistoryRow {
 }
 
 /// What failed of a workload, or never started, against past runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct HistoryFailures {
     /// The workload's name.
     pub workload: String,

@@ -11,8 +11,9 @@ use crate::plan::threshold::parse;
 use crate::results::header::Header;
 
 /// The runs of a simulation, and how many of them may be judged wrongly: 5 % and three standard deviations of chance.
-const RUNS: u64 = 1000;
-const WRONG_MAX: u64 = 50 + 21;
+/// `cargo bench --bench gates` has thousands.
+const RUNS: u64 = 300;
+const WRONG_MAX: u64 = 15 + 12;
 
 fn threshold(text: &str) -> Threshold {
     let condition = parse(text).unwrap();

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::schema::assert_described;
 use crate::server::Server;
 use crate::support::Bench;
 
@@ -25,7 +26,10 @@ fn folder() -> Bench {
 }
 
 fn ab_json(bench: &Bench) -> Value {
-    serde_json::from_slice(&std::fs::read(bench.run_directory().join("ab.json")).unwrap()).unwrap()
+    let value =
+        serde_json::from_slice(&std::fs::read(bench.run_directory().join("ab.json")).unwrap()).unwrap();
+    assert_described("ab", &value);
+    value
 }
 
 #[test]
@@ -86,16 +90,21 @@ fn a_build_that_takes_many_times_as_long_fails() {
 fn a_build_that_fails_more_fails_the_comparison() {
     let server = Server::start(|seen, wire| {
         let bad = seen.path.starts_with("/bad") && seen.nth % 10 == 0;
+        let half = seen.path.starts_with("/half") && seen.nth % 2 == 0;
         let down = seen.path.starts_with("/down");
-        wire.answer(if bad || down { "503 Service Unavailable" } else { "200 OK" }, "text/plain", "ok")
+        wire.answer(
+            if bad || half || down { "503 Service Unavailable" } else { "200 OK" },
+            "text/plain",
+            "ok",
+        )
     });
     let bench = folder();
     let url = server.url();
     bench.write(
         "targets.yaml",
-        format!("name: both\ntargets: {{ good: \"{url}/good\", bad: \"{url}/bad\", down: \"{url}/down\", default: \"{url}\" }}\n"),
+        format!("name: both\ntargets: {{ good: \"{url}/good\", bad: \"{url}/bad\", half: \"{url}/half\", down: \"{url}/down\", default: \"{url}\" }}\n"),
     );
-    let compare = |a: &str, b: &str| {
+    let compare_by = |metric: &str, a: &str, b: &str| {
         bench.run(&[
             "ab",
             "scenario.yaml",
@@ -106,17 +115,26 @@ fn a_build_that_fails_more_fails_the_comparison() {
             "--target-b",
             b,
             "--metric",
-            "p50",
+            metric,
             "--margin",
             "1000",
         ])
     };
+    let compare = |a: &str, b: &str| compare_by("p50", a, b);
     let ended = compare("good", "bad").expect_code(2);
     assert!(ended.stdout.contains("FAIL · Turns: B (bad) against A (good)"), "{}", ended.stdout);
     assert!(ended.stdout.contains("B fails more often than A, beyond doubt"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("B takes longer"), "{}", ended.stdout);
     let ended = compare("bad", "good").expect_code(0);
     assert!(ended.stdout.contains("PASS"), "to fail less is no fault: {}", ended.stdout);
+    // However quick a failure was, it is no good time.
+    let ended = compare_by("p66", "half", "half").expect_code(0);
+    assert!(ended.stdout.contains("INCONCLUSIVE"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("p66: no ratio, since it falls among what failed in 20 pairs"),
+        "{}",
+        ended.stdout
+    );
     let ended = compare("good", "down").expect_code(2);
     assert!(ended.stdout.contains("no iteration went well in B, in 3 pairs"), "{}", ended.stdout);
     let ended = compare("down", "good").expect_code(3);

@@ -40,6 +40,14 @@ fn payloads() -> Vec<String> {
     payloads
 }
 
+/// The same for pages that take long: those with tags come four at a time, since they do not need to stand first.
+fn grouped() -> Vec<String> {
+    let (tags, mut texts): (Vec<String>, Vec<String>) =
+        payloads().into_iter().partition(|text| text.contains('<'));
+    texts.extend(tags.chunks(4).map(<[String]>::concat));
+    texts
+}
+
 /// Replaces every string, the names of targets, variables and settings too.
 fn poison(value: &mut Value, text: &str) {
     match value {
@@ -201,7 +209,7 @@ fn nothing_of_a_hostile_run_runs() {
     let Some(browser) = Browser::start() else { return };
     let bench = Bench::new();
     let (results, columns, traces) = everything(&bench);
-    for (number, text) in payloads().iter().enumerate() {
+    for (number, text) in grouped().iter().enumerate() {
         let mut hurt = results.clone();
         poison(&mut hurt, text);
         let hurt: Results = serde_json::from_value(hurt).unwrap();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::schema::assert_described;
 use crate::support::Bench;
 
 const SCENARIO: &str = r#"
@@ -62,6 +63,7 @@ fn two_runs_are_shown_side_by_side_and_not_judged() {
     let json = bench.run(&["compare", text(&base), text(&new), "--json"]).expect_code(0).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["format"], &json["version"]), (&"bench-compare".into(), &1.into()));
+    assert_described("compare", &json);
     let row = &json["rows"][0];
     assert_eq!((&row["percentile"], &row["base_samples"][0]), (&50.0.into(), &300.into()));
     assert!(row["low"].as_f64().unwrap() <= row["ratio"].as_f64().unwrap(), "{row}");
@@ -240,6 +242,7 @@ fn a_run_is_held_against_past_runs() {
     let json = told(&["compare", text(&many), text(&files[0]), text(&base), "--json"], 0);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["format"], &json["outcome"]), (&"bench-history".into(), &"PASS".into()));
+    assert_described("history", &json);
     // As quick as ever, and most of it failed.
     let mut failing: Value =
         serde_json::from_slice(&std::fs::read(base.join("results.json")).unwrap()).unwrap();

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::support::Bench;
 
 /// A file of the repository.
@@ -24,6 +26,99 @@ fn shipped_schemas_are_the_generated_ones() {
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
         assert_undescribed_properties_are_none(kind, &schema);
     }
+}
+
+/// Asserts that `value` is what `bench schema KIND` describes: every key known, every required one there, of its type.
+#[track_caller]
+pub(crate) fn assert_described(kind: &str, value: &Value) {
+    let generated = Bench::new().run(&["schema", kind]).expect_code(0).stdout;
+    let schema: Value = serde_json::from_str(&generated).unwrap();
+    assert_undescribed_properties_are_none(kind, &schema);
+    if let Err(fault) = describes(&schema, &schema, value) {
+        panic!("{kind}: {fault}");
+    }
+}
+
+/// What of a schema this program's own use; anything else in one would be passed over.
+fn describes(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let fault = |what: &str| Err(format!("{what}: {value:.200} against {schema:.200}"));
+    if let Some(name) = schema["$ref"].as_str() {
+        return describes(root, root.pointer(name.trim_start_matches('#')).unwrap(), value);
+    }
+    for key in ["allOf", "anyOf", "oneOf"] {
+        let Some(choices) = schema[key].as_array() else { continue };
+        let fitting = choices.iter().filter(|choice| describes(root, choice, value).is_ok()).count();
+        let wanted = if key == "allOf" { choices.len() } else { 1 };
+        if fitting < wanted {
+            return fault(key);
+        }
+    }
+    if schema["enum"].as_array().is_some_and(|known| !known.contains(value)) {
+        return fault("not one of the known");
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is = |name: &Value| name == kind || kind == "integer" && name == "number";
+    if !(schema["type"].is_null()
+        || is(&schema["type"])
+        || schema["type"].as_array().is_some_and(|all| all.iter().any(is)))
+    {
+        return fault(kind);
+    }
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        let items = &schema["items"];
+        describes(root, if items.is_array() { &items[index] } else { items }, item)?;
+    }
+    if let (Some(keys), Some(properties)) = (value.as_object(), schema["properties"].as_object()) {
+        for (key, value) in keys {
+            let known = properties.get(key).unwrap_or(&schema["additionalProperties"]);
+            if known.is_null() {
+                return fault(&format!("`{key}` is not described"));
+            }
+            describes(root, known, value)?;
+        }
+        for key in schema["required"].as_array().into_iter().flatten() {
+            if !keys.contains_key(key.as_str().unwrap()) {
+                return fault(&format!("{key} is missing"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_value_that_is_not_described_is_found() {
+    let schema = serde_json::json!({"type": "object", "required": ["a"], "properties": {
+        "a": {"type": ["integer", "null"]}, "b": {"type": "array", "items": {"$ref": "#/definitions/B"}}},
+        "definitions": {"B": {"enum": ["x", "y"]}}});
+    for (text, good) in [
+        (r#"{"a": 1}"#, true),
+        (r#"{"a": null, "b": ["x"]}"#, true),
+        (r#"{"a": 1.5}"#, false),
+        (r#"{"b": []}"#, false),
+        (r#"{"a": 1, "b": ["z"]}"#, false),
+        (r#"{"a": 1, "c": 1}"#, false),
+        ("[]", false),
+    ] {
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(describes(&schema, &schema, &value).is_ok(), good, "{text}");
+    }
+}
+
+#[test]
+fn a_runs_results_are_as_described() {
+    let bench = Bench::new();
+    let root = env!("CARGO_MANIFEST_DIR");
+    let deployment = format!("{root}/deployments/demo.yaml");
+    bench.run(&["run", &format!("{root}/scenarios/demo.yaml"), "-d", &deployment, "-q"]).expect_code(0);
+    assert_described("results", &bench.results());
 }
 
 /// Editors show the descriptions while somebody writes.

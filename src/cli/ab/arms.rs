@@ -10,7 +10,6 @@ use crate::client::tls;
 use crate::client::url::{BaseUrl, Origin};
 use crate::plan::Plan;
 use crate::plan::deployment::DEFAULT_TARGET;
-use crate::plan::scenario::Options;
 use crate::report::pairs::Side;
 use crate::verdict::paired::Names;
 
@@ -85,7 +84,7 @@ fn arm(
     target: &Option<String>,
     command: &Option<String>,
 ) -> Result<(Plan, Arm), Stopped> {
-    let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
+    let options = arguments.load.options();
     let path = &arguments.scenario;
     let (mut document, mut deployment) =
         files::scenario_and_deployment(path, file.map(PathBuf::as_path), &options)?;

@@ -22,7 +22,7 @@ use self::arms::{Arm, Job};
 use super::exit::{Exit, Stopped};
 use super::housekeeping::Signals;
 use super::run::{self, RoundEnded};
-use super::{RunArguments, metrics, name_and_value, say};
+use super::{LoadArguments, RunArguments, metrics, say};
 use super::{finish, gate};
 
 /// Traces of slow iterations that a round fetches, and about twice as many others: what it takes to compare points
@@ -80,15 +80,8 @@ pub(super) struct AbArguments {
     /// The directory in which the directory of the comparison is made.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// Give a variable that the scenario declares another value, as text (may be repeated).
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<(String, String)>,
-    /// Switch profiling off in both.
-    #[arg(long)]
-    no_profile: bool,
-    /// How many threads make the load (default: as many as there are cores).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    workers: Option<u32>,
+    #[command(flatten)]
+    load: LoadArguments,
     /// Print no progress and no tables, only the verdict and the directory.
     #[arg(short, long)]
     quiet: bool,
@@ -301,12 +294,10 @@ impl Comparison<'_> {
             scenario: self.arguments.scenario.clone(),
             deployment: arm.deployment.clone(),
             out: self.directory.clone(),
-            set: self.arguments.set.clone(),
+            load: self.arguments.load.clone(),
             publish: false,
             gate: super::gate::GateArguments::default(),
             traces: super::pages::TracesArgument::default(),
-            no_profile: self.arguments.no_profile,
-            workers: self.arguments.workers,
             quiet: true,
             watch: metrics::WatchArguments::default(),
         }

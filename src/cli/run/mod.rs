@@ -1,22 +1,22 @@
 //! `bench run`: from the files to the report, in the order in which it happens.
 
-use std::collections::HashMap;
+mod after;
+mod header;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
-use crate::base::secret::{Secret, redacted_url};
 use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
-use crate::collect::publish::{self, Published};
-use crate::collect::{self, Fetched, Wanted};
+use crate::collect;
 use crate::config::Document;
 use crate::config::rounds::as_round;
 use crate::config::scenario::Scenario;
@@ -31,15 +31,14 @@ use crate::osprofiler::driver::Collector;
 use crate::osprofiler::signing::Signer;
 use crate::plan::action::{Step, actions};
 use crate::plan::deployment::{Auth, DEFAULT_TARGET};
-use crate::plan::scenario::{BUILT_IN, Options};
+use crate::plan::scenario::BUILT_IN;
 use crate::plan::{Plan, deployment::Deployment};
 use crate::report::metrics::RunFacts;
 use crate::results::aggregate::Aggregate;
-use crate::results::choice::{Chosen, Side};
-use crate::results::client_points;
+use crate::results::choice::Side;
 use crate::results::directory::RunDirectory;
-use crate::results::header::{End, Header, WorkloadHeader};
-use crate::results::model::{DeploymentInfo, Environment, Results, RunStatus, ScenarioInfo, TraceState};
+use crate::results::header::End;
+use crate::results::model::{Results, RunStatus};
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
@@ -48,11 +47,9 @@ use crate::verdict::live::LiveGate;
 use super::exit::{Exit, Stopped};
 use super::housekeeping::{Housekeeping, Signals};
 use super::progress::Shown;
-use super::{RunArguments, files, finish};
+use super::{RunArguments, files};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-/// Points of iterations that ended within this time may still be under way.
-const RECENT_NS: u64 = 2_000_000_000;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
     let (run, listener) = assemble(arguments, None)?;
@@ -90,7 +87,7 @@ fn assemble<'a>(
     arguments: &'a RunArguments,
     round: Option<&Round<'_>>,
 ) -> Result<(Run<'a>, Option<std::net::TcpListener>), Stopped> {
-    let options = Options { set: arguments.set.iter().cloned().collect(), no_profile: arguments.no_profile };
+    let options = arguments.load.options();
     let (mut document, mut deployment) =
         files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref(), &options)?;
     if let Some(round) = round {
@@ -104,7 +101,7 @@ fn assemble<'a>(
         can_publish(&plan)?;
     }
     let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let workers = arguments.workers.unwrap_or_else(cores);
+    let workers = arguments.load.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
     let ends = if deployment.demo.is_some() { 2 } else { 1 };
     let limits = runner::limits::prepare(&plan, ends, workers)
@@ -443,185 +440,11 @@ impl Run<'_> {
             })
             .collect()
     }
-
-    fn header(&self) -> Header {
-        let (plan, deployment) = (&self.plan, &self.plan.deployment);
-        let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {
-            name: workload.name.clone(),
-            runner: workload.runner.to_json(),
-            sla: workload.sla.clone(),
-            actions: workload
-                .actions()
-                .map(|action| (action.name.to_string(), action.label.clone()))
-                .collect(),
-        });
-        Header {
-            run_id: self.run_id,
-            id_seed: self.ids.seed(),
-            started_unix_ns: self.clock.wall_anchor_unix_ns(),
-            scenario: ScenarioInfo {
-                title: plan.title.clone(),
-                file: plan.file.display().to_string(),
-                sha256: plan.sha256.clone(),
-                set: plan.set.clone(),
-            },
-            deployment: DeploymentInfo {
-                name: deployment.name.clone(),
-                file: deployment.file.display().to_string(),
-                targets: deployment
-                    .targets
-                    .iter()
-                    .map(|(name, url)| (name.clone(), url.to_string()))
-                    .collect(),
-                tls_verified: deployment.tls.verify,
-                auth: deployment.auth.kind().to_owned(),
-                demo: deployment.demo.map(|demo| demo.to_string()),
-            },
-            profiling_off: plan.profiling_off.clone(),
-            collector: deployment
-                .connection_string
-                .as_ref()
-                .map(|connection| redacted_url(connection.expose())),
-            environment: Environment {
-                bench_version: env!("CARGO_PKG_VERSION").to_owned(),
-                os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-                host: host_name(),
-                cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
-                workers: self.workers,
-            },
-            control: plan.control,
-            traces_wanted: (plan.traces.slow, plan.traces.others),
-            notes: plan.warnings.clone(),
-            workloads: workloads.collect(),
-        }
-    }
-
-    /// The collector to ask, if anything is profiled and there is one that can be read.
-    fn collector(&self) -> Option<&Secret> {
-        let connection = self.plan.deployment.connection_string.as_ref();
-        connection.filter(|connection| {
-            self.plan.profiling_off.is_none() && Collector::reads(connection.expose()).is_ok()
-        })
-    }
-
-    /// Ends with a signal, unless one has ended the load already.
-    async fn enough(&self, stop: &Stop) {
-        if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
-    }
-
-    /// The traces of the chosen iterations.
-    fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop, shown: &Shown) -> Fetched {
-        let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
-        let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
-            id: self.ids.base_id(sample.workload, sample.number),
-            recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
-        };
-        let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
-        let fetching = shown.fetching(wanted.len());
-        let mut progress = |count| fetching.have(count);
-        let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
-        self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut progress, enough))
-    }
-
-    /// Writes the client's points of the chosen iterations to the collector: of those that have a trace there, or of all
-    /// where the collector cannot be asked.
-    fn publish(
-        &self,
-        aggregate: &Aggregate,
-        results: &mut Results,
-        chosen: &[Chosen],
-        found: &[Uuid],
-        stop: &Stop,
-    ) {
-        let connection = self.plan.deployment.connection_string.as_ref();
-        let Some(connection) = connection.filter(|_| self.plan.profiling_off.is_none()) else { return };
-        let asked = self.collector().is_some();
-        let there = |chosen: &&Chosen| {
-            let id = self.ids.base_id(chosen.sample.workload, chosen.sample.number);
-            !asked || found.contains(&id)
-        };
-        let records = |chosen: &Chosen| {
-            let failure = aggregate.failures.get(&chosen.sample.error);
-            client_points::records(&aggregate.header, &chosen.sample, failure)
-        };
-        let traces = chosen.iter().filter(there).map(records).collect();
-        let Published { written, left, error } =
-            self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));
-        results.profiling.published = written;
-        if left > 0 {
-            let why = error.unwrap_or_else(|| "interrupted".to_owned());
-            results.notes.push(format!(
-                "{left} of {} records of the client's own points were not published: {why}",
-                written + left
-            ));
-        }
-    }
-
-    /// Results, traces, causes, verdict, report.
-    fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
-        let (aggregate, mut results, traces, chosen) = self.explained(stop, shown)?;
-        if self.arguments.publish {
-            let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
-            let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
-            self.publish(&aggregate, &mut results, &chosen, &found, stop);
-        }
-        let mode = self.arguments.traces.mode();
-        let exit =
-            finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)?;
-        self.arguments.gate.publish(&self.directory, &results, exit)
-    }
-
-    /// Results, traces, causes, verdict; traces are stored.
-    fn finish_round(&self, stop: &Stop, shown: &Shown) -> Result<RoundEnded, Stopped> {
-        let (aggregate, results, traces, chosen) = self.explained(stop, shown)?;
-        self.directory.store_traces(&traces)?;
-        let sides: HashMap<Uuid, Side> = chosen
-            .iter()
-            .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
-            .collect();
-        let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
-        let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
-        Ok(RoundEnded { aggregate, results, traces })
-    }
-
-    /// Results with what traces tell.
-    fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
-        let (aggregate, mut results) = finish::aggregate(&self.directory)?;
-        let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
-        let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
-        if traced && self.plan.traces.slow > 0 {
-            chosen = finish::choose(&self.directory, &aggregate)?;
-        }
-        if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
-            if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
-                results.notes.push(format!("the demo's collector: {error}"));
-            }
-            let began = Instant::now();
-            fetched = self.fetch(connection, &chosen, stop, shown);
-            results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
-            traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
-        }
-        finish::judge(&self.directory, &aggregate, &mut results, &chosen, &fetched)?;
-        Ok((aggregate, results, traces, chosen))
-    }
 }
-
-type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
 
 fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
     let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
     workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
-}
-
-/// What the machine calls itself.
-#[cfg(unix)]
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn host_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 fn describe(failure: &Failure) -> String {

@@ -4,6 +4,7 @@
 
 mod text;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::points::Difference;
@@ -16,8 +17,20 @@ pub use text::{history_grid, history_markdown, history_terminal, markdown, termi
 /// The version that this build writes, of both kinds.
 pub const VERSION: u32 = 1;
 
+/// The JSON Schema (draft-07) of two runs side by side.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    crate::config::schema::draft07::<TwoRuns>()
+}
+
+/// The JSON Schema (draft-07) of a run against its history.
+#[must_use]
+pub fn history_schema() -> serde_json::Value {
+    crate::config::schema::draft07::<AgainstHistory>()
+}
+
 /// A run that is compared.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunRef {
     /// As it was named.
     pub path: String,
@@ -49,7 +62,7 @@ impl RunRef {
 }
 
 /// Two runs side by side; there is no verdict.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TwoRuns {
     /// Always `bench-compare`.
     pub format: &'static str,
@@ -74,7 +87,7 @@ pub struct TwoRuns {
 }
 
 /// Trace points of both runs, for one choice of traces.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct TracePoints {
     /// Complete traces of the base.
     pub base_traces: usize,
@@ -85,7 +98,7 @@ pub struct TracePoints {
 }
 
 /// A kind of trace point in both runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PointDifference {
     /// Who reported it.
     pub service: String,
@@ -121,7 +134,7 @@ impl From<Difference> for PointDifference {
 }
 
 /// A run against the runs before it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AgainstHistory {
     /// Always `bench-history`.
     pub format: &'static str,

@@ -4,6 +4,7 @@
 
 mod text;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::points::PointRow;
@@ -16,8 +17,15 @@ pub use text::{criteria, markdown, progress, terminal};
 pub const FORMAT: &str = "bench-ab";
 /// The version that this build writes.
 pub const VERSION: u32 = 1;
+
+/// The JSON Schema (draft-07) of `ab.json`.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    crate::config::schema::draft07::<Paired>()
+}
+
 /// The whole.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Paired {
     /// Always [`FORMAT`].
     pub format: &'static str,
@@ -59,7 +67,7 @@ pub struct Paired {
 }
 
 /// One side.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Side {
     /// What tells it from the other: its deployment's name, its target, or its command.
     pub name: String,
@@ -74,7 +82,7 @@ pub struct Side {
 }
 
 /// One pair.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Pair {
     /// True when B ran first.
     pub b_first: bool,
@@ -88,7 +96,7 @@ pub struct Pair {
 }
 
 /// One round.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct RoundInfo {
     /// Its directory, within the job's; `bench report` makes its report.
     pub directory: String,

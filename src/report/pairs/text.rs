@@ -44,10 +44,18 @@ fn seen(row: &Row) -> String {
     match (row.ratio, row.low, row.high) {
         (Some(seen), Some(low), Some(high)) => format!("{} ({} to {})", ratio(seen), ratio(low), ratio(high)),
         _ => match row.pairs.last() {
-            Some((a, b)) => format!("{}: {} against {}", ratio(b / a), duration(*b), duration(*a)),
+            Some((Some(a), Some(b))) => {
+                format!("{}: {} against {}", ratio(b / a), duration(*b), duration(*a))
+            }
+            Some((a, b)) => format!("{} against {}", time(*b), time(*a)),
             None => "not known".to_owned(),
         },
     }
+}
+
+/// A percentile of a round; it has no time where it falls among what failed.
+fn time(ms: Option<f64>) -> String {
+    ms.map_or_else(|| "failed".to_owned(), duration)
 }
 
 fn headline(paired: &Paired) -> String {
@@ -104,7 +112,11 @@ fn explanation(paired: &Paired) -> String {
 fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
     let subject = subject(&row.series, names);
     let (Some(seen), Some(low), Some(high)) = (row.ratio, row.low, row.high) else {
-        return format!("{subject}: too few rounds or samples for a ratio.");
+        let among = row.pairs.iter().filter(|(a, b)| a.is_none() || b.is_none()).count();
+        return match among {
+            0 => format!("{subject}: too few rounds or samples for a ratio."),
+            some => format!("{subject}: no ratio, since it falls among what failed in {}.", counted(some)),
+        };
     };
     let told = match row.outcome {
         Outcome::Fail => format!("B takes longer by more than the margin of {margin} %"),
@@ -210,8 +222,8 @@ fn ratios(paired: &Paired) -> Grid {
         let p = row.wilcoxon_p.filter(|_| row.series.gated);
         grid.add(vec![
             subject(&row.series, &paired.workloads),
-            duration(row.a_ms),
-            duration(row.b_ms),
+            time(row.a_ms),
+            time(row.b_ms),
             shown(row.ratio),
             shown(row.low),
             shown(row.high),

@@ -1,0 +1,138 @@
+//! After the load: traces are fetched, what they tell is found out, and all is judged and written.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use super::super::exit::{Exit, Stopped};
+use super::super::finish;
+use super::super::progress::Shown;
+use super::{RoundEnded, Run};
+use crate::base::secret::Secret;
+use crate::collect::publish::{self, Published};
+use crate::collect::{self, Fetched, Wanted};
+use crate::demo::Demo;
+use crate::osprofiler::driver::Collector;
+use crate::results::aggregate::Aggregate;
+use crate::results::choice::{Chosen, Side};
+use crate::results::client_points;
+use crate::results::model::{Results, TraceState};
+use crate::results::trace::StoredTrace;
+use crate::runner::stop::Stop;
+
+/// Points of iterations that ended within this time may still be under way.
+const RECENT_NS: u64 = 2_000_000_000;
+
+type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
+
+impl Run<'_> {
+    /// The collector to ask, if anything is profiled and there is one that can be read.
+    pub(super) fn collector(&self) -> Option<&Secret> {
+        let connection = self.plan.deployment.connection_string.as_ref();
+        connection.filter(|connection| {
+            self.plan.profiling_off.is_none() && Collector::reads(connection.expose()).is_ok()
+        })
+    }
+
+    /// Ends with a signal, unless one has ended the load already.
+    async fn enough(&self, stop: &Stop) {
+        if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
+    }
+
+    /// The traces of the chosen iterations.
+    fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop, shown: &Shown) -> Fetched {
+        let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
+        let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
+            id: self.ids.base_id(sample.workload, sample.number),
+            recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
+        };
+        let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
+        let fetching = shown.fetching(wanted.len());
+        let mut progress = |count| fetching.have(count);
+        let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
+        self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut progress, enough))
+    }
+
+    /// Writes the client's points of the chosen iterations to the collector: of those that have a trace there, or of all
+    /// where the collector cannot be asked.
+    fn publish(
+        &self,
+        aggregate: &Aggregate,
+        results: &mut Results,
+        chosen: &[Chosen],
+        found: &[Uuid],
+        stop: &Stop,
+    ) {
+        let connection = self.plan.deployment.connection_string.as_ref();
+        let Some(connection) = connection.filter(|_| self.plan.profiling_off.is_none()) else { return };
+        let asked = self.collector().is_some();
+        let there = |chosen: &&Chosen| {
+            let id = self.ids.base_id(chosen.sample.workload, chosen.sample.number);
+            !asked || found.contains(&id)
+        };
+        let records = |chosen: &Chosen| {
+            let failure = aggregate.failures.get(&chosen.sample.error);
+            client_points::records(&aggregate.header, &chosen.sample, failure)
+        };
+        let traces = chosen.iter().filter(there).map(records).collect();
+        let Published { written, left, error } =
+            self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));
+        results.profiling.published = written;
+        if left > 0 {
+            let why = error.unwrap_or_else(|| "interrupted".to_owned());
+            results.notes.push(format!(
+                "{left} of {} records of the client's own points were not published: {why}",
+                written + left
+            ));
+        }
+    }
+
+    /// Results, traces, causes, verdict, report.
+    pub(super) fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
+        let (aggregate, mut results, traces, chosen) = self.explained(stop, shown)?;
+        if self.arguments.publish {
+            let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
+            let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
+            self.publish(&aggregate, &mut results, &chosen, &found, stop);
+        }
+        let mode = self.arguments.traces.mode();
+        let exit =
+            finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)?;
+        self.arguments.gate.publish(&self.directory, &results, exit)
+    }
+
+    /// Results, traces, causes, verdict; traces are stored.
+    pub(super) fn finish_round(&self, stop: &Stop, shown: &Shown) -> Result<RoundEnded, Stopped> {
+        let (aggregate, results, traces, chosen) = self.explained(stop, shown)?;
+        self.directory.store_traces(&traces)?;
+        let sides: HashMap<Uuid, Side> = chosen
+            .iter()
+            .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
+            .collect();
+        let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
+        let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
+        Ok(RoundEnded { aggregate, results, traces })
+    }
+
+    /// Results with what traces tell.
+    fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
+        let (aggregate, mut results) = finish::aggregate(&self.directory)?;
+        let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
+        let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
+        if traced && self.plan.traces.slow > 0 {
+            chosen = finish::choose(&self.directory, &aggregate)?;
+        }
+        if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
+            if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
+                results.notes.push(format!("the demo's collector: {error}"));
+            }
+            let began = Instant::now();
+            fetched = self.fetch(connection, &chosen, stop, shown);
+            results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
+            traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
+        }
+        finish::judge(&self.directory, &aggregate, &mut results, &chosen, &fetched)?;
+        Ok((aggregate, results, traces, chosen))
+    }
+}

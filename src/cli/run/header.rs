@@ -1,0 +1,71 @@
+//! What the log says of a run before its first iteration.
+
+use super::Run;
+use crate::base::secret::redacted_url;
+use crate::results::header::{Header, WorkloadHeader};
+use crate::results::model::{DeploymentInfo, Environment, ScenarioInfo};
+
+impl Run<'_> {
+    pub(super) fn header(&self) -> Header {
+        let (plan, deployment) = (&self.plan, &self.plan.deployment);
+        let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {
+            name: workload.name.clone(),
+            runner: workload.runner.to_json(),
+            sla: workload.sla.clone(),
+            actions: workload
+                .actions()
+                .map(|action| (action.name.to_string(), action.label.clone()))
+                .collect(),
+        });
+        Header {
+            run_id: self.run_id,
+            id_seed: self.ids.seed(),
+            started_unix_ns: self.clock.wall_anchor_unix_ns(),
+            scenario: ScenarioInfo {
+                title: plan.title.clone(),
+                file: plan.file.display().to_string(),
+                sha256: plan.sha256.clone(),
+                set: plan.set.clone(),
+            },
+            deployment: DeploymentInfo {
+                name: deployment.name.clone(),
+                file: deployment.file.display().to_string(),
+                targets: deployment
+                    .targets
+                    .iter()
+                    .map(|(name, url)| (name.clone(), url.to_string()))
+                    .collect(),
+                tls_verified: deployment.tls.verify,
+                auth: deployment.auth.kind().to_owned(),
+                demo: deployment.demo.map(|demo| demo.to_string()),
+            },
+            profiling_off: plan.profiling_off.clone(),
+            collector: deployment
+                .connection_string
+                .as_ref()
+                .map(|connection| redacted_url(connection.expose())),
+            environment: Environment {
+                bench_version: env!("CARGO_PKG_VERSION").to_owned(),
+                os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+                host: host_name(),
+                cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
+                workers: self.workers,
+            },
+            control: plan.control,
+            traces_wanted: (plan.traces.slow, plan.traces.others),
+            notes: plan.warnings.clone(),
+            workloads: workloads.collect(),
+        }
+    }
+}
+
+/// What the machine calls itself.
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}

@@ -1,0 +1,66 @@
+//! Whether B fails more often than A.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::series::Round;
+use super::{ALPHA, RESOLUTION};
+use crate::base::statistics::paired::{Estimate, signed_rank};
+use crate::results::model::Outcome;
+
+/// With a chance between this and [`ALPHA`], more failures in B are neither noise nor a finding.
+const SUSPICIOUS: f64 = 0.05;
+/// B may fail by so much more than A, as a share of all iterations, whatever the rounds say.
+const FAILS_ALIKE: f64 = 0.001;
+/// So much more of all iterations matters; also, how much of a round's must fail for it to count as affected.
+const FAILS_MORE: f64 = 0.01;
+/// In so many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
+const AFFECTED_MIN: usize = 2;
+
+/// Failures of a workload on both sides.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct Failures {
+    /// The workload's index.
+    pub workload: usize,
+    /// A's failed and dropped iterations.
+    pub a: u64,
+    /// As a share of all, 0 to 1.
+    pub a_share: f64,
+    /// B's.
+    pub b: u64,
+    /// See `a_share`.
+    pub b_share: f64,
+    /// How likely B's shares exceed A's by so much if neither build fails more: Wilcoxon's test, one-sided.
+    pub p_greater: Option<f64>,
+    /// FAIL when B fails more beyond doubt, PASS only when it is shown not to matter.
+    pub outcome: Outcome,
+}
+
+/// Of a workload, from the rounds of A and B.
+#[expect(clippy::cast_precision_loss, reason = "shares")]
+pub(super) fn of(pairs: &[(Round, Round)], workload: usize) -> Failures {
+    let of = |round: &Round| round.ended.get(workload).copied().unwrap_or_default();
+    let share = |(ok, failed): (u64, u64)| failed as f64 / (ok + failed).max(1) as f64;
+    let sum = |side: fn(&(Round, Round)) -> &Round| {
+        pairs.iter().map(side).map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    };
+    let (a, b) = (sum(|pair| &pair.0), sum(|pair| &pair.1));
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| share(of(b)) - share(of(a))).collect();
+    let p_greater = signed_rank(&differences).map(|test| test.p_greater);
+    // The test passes over rounds that fail alike, so few rounds of many failures never reach a small chance.
+    let affected = |side: fn(&(Round, Round)) -> &Round| {
+        pairs.iter().map(side).filter(|round| share(of(round)) > FAILS_MORE).count()
+    };
+    let excess = share(b) - share(a);
+    let bursts =
+        excess > FAILS_MORE && affected(|pair| &pair.1) >= AFFECTED_MIN && affected(|pair| &pair.0) == 0;
+    let at_most = Estimate::of(&differences, RESOLUTION).map(|seen| seen.mean + seen.reach(ALPHA));
+    let outcome = match p_greater {
+        Some(p) if p < ALPHA => Outcome::Fail,
+        _ if bursts => Outcome::Fail,
+        Some(p) if p < SUSPICIOUS => Outcome::Inconclusive,
+        _ if excess <= FAILS_ALIKE || at_most.is_some_and(|most| most < FAILS_MORE) => Outcome::Pass,
+        _ => Outcome::Inconclusive,
+    };
+    Failures { workload, a: a.1, a_share: share(a), b: b.1, b_share: share(b), p_greater, outcome }
+}

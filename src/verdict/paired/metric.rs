@@ -1,0 +1,90 @@
+//! What the pairs are judged by, as it is written on a command line.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A percentile of iterations or of one action: `p95`, `p99(action "log in")`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Such as 95.
+    pub percentile: f64,
+    /// The action; absent for iterations.
+    pub action: Option<String>,
+}
+
+impl FromStr for Metric {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no percentile: write p95, p(99.9) or p95(action \"NAME\")");
+        let rest = text.trim().strip_prefix('p').ok_or_else(wrong)?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (mut number, mut rest) = rest.split_at(digits);
+        if number.is_empty() {
+            (number, rest) =
+                rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(wrong)?;
+        }
+        let percentile: f64 = number.trim().parse().map_err(|_| wrong())?;
+        if !(percentile > 0.0 && percentile < 100.0) {
+            return Err(format!("`{text}`: a percentile lies between 0 and 100; write p95"));
+        }
+        if rest.trim().is_empty() {
+            return Ok(Self { percentile, action: None });
+        }
+        let inner =
+            rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
+        let name = inner.trim().strip_prefix("action").ok_or_else(wrong)?.trim();
+        let name =
+            name.strip_prefix(['"', '\'']).and_then(|name| name.strip_suffix(['"', '\''])).unwrap_or(name);
+        if name.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { percentile, action: Some(name.to_owned()) })
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "p{}", self.percentile)?;
+        match &self.action {
+            Some(action) => write!(formatter, "(action \"{action}\")"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_read_and_written() {
+        for (text, shown) in [
+            ("p95", "p95"),
+            ("p(99.9)", "p99.9"),
+            (" p50 ", "p50"),
+            ("p95(action \"log in\")", "p95(action \"log in\")"),
+            ("p(95)(action 'log in')", "p95(action \"log in\")"),
+            ("p99.5(action list)", "p99.5(action \"list\")"),
+        ] {
+            assert_eq!(text.parse::<Metric>().unwrap().to_string(), shown, "{text}");
+        }
+        for text in [
+            "",
+            "95",
+            "p",
+            "p0",
+            "p100",
+            "p-1",
+            "pNaN",
+            "p95(",
+            "p95()",
+            "p95(action)",
+            "p95 x",
+            "p1.2.3",
+            "p(",
+        ] {
+            assert!(text.parse::<Metric>().is_err(), "{text}");
+        }
+    }
+}
