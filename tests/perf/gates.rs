@@ -5,9 +5,16 @@
 //! none shares a round with another, and nothing runs beside it. Rounds are short (230 iterations, 20 of them to warm
 //! up), since p95 needs no more, and what is proved is the verdict and not the demo's speed.
 //!
-//! `--short` runs two of each and fails on a wrong verdict only. `--minutes N` ends it early and says how many ran.
+//! Before that, thresholds are held against times whose distribution is known exactly: well below and above a limit they
+//! have to say so, and at the limit itself neither PASS nor FAIL may come more often than one time in twenty.
+//!
+//! `--short` runs two comparisons of each kind and fails on a wrong verdict only, with 100 instead of 2,000 runs of each
+//! threshold. `--minutes N` ends it early and says how many ran; `--thresholds` compares nothing. `$BENCH_PROGRAM` may
+//! name another build of `bench` to prove.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may stop")]
+
+mod thresholds;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -74,7 +81,8 @@ impl Tally {
 fn compare(folder: &Path, slower: bool, tally: &mut Tally) {
     let out = folder.join("out");
     let b = if slower { "b.yaml" } else { "a.yaml" };
-    let ended = Command::new(env!("CARGO_BIN_EXE_bench"))
+    let program = std::env::var_os("BENCH_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_bench").into());
+    let ended = Command::new(program)
         .current_dir(folder)
         .args(["ab", "scenario.yaml", "-d", "a.yaml", "-d", b, "--no-profile", "--quiet", "--out", "out"])
         .output()
@@ -134,6 +142,10 @@ fn main() -> ExitCode {
     std::fs::write(folder.path().join("b.yaml"), "name: slower\ndemo: { slowdown: 25% }\n").unwrap();
     std::fs::write(folder.path().join("scenario.yaml"), SCENARIO).unwrap();
     let started = Instant::now();
+    let as_stated = thresholds::prove(folder.path(), if short { 100 } else { 2000 });
+    if arguments.iter().any(|argument| argument == "--thresholds") {
+        return ended(as_stated);
+    }
     let (mut equal, mut slower) = (Tally::default(), Tally::default());
     while equal.total() < equal_max || slower.total() < slower_max {
         if started.elapsed() >= limit {
@@ -152,6 +164,10 @@ fn main() -> ExitCode {
     } else {
         equal.fail <= 2 && slower.fail >= 45
     };
+    ended(good && as_stated)
+}
+
+fn ended(good: bool) -> ExitCode {
     println!("{}", if good { "as promised" } else { "NOT as promised" });
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
