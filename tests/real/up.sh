@@ -212,10 +212,10 @@ END
   if [[ $(cat "$state/made" 2>/dev/null) != "$made" ]]; then
     say "preparing Keystone's database, keys and admin"
     mkdir -p "$state"/{fernet,receipt,credential}-keys
-    manage db_sync
-    manage fernet_setup --keystone-user "$(id -un)" --keystone-group "$(id -gn)"
-    manage credential_setup --keystone-user "$(id -un)" --keystone-group "$(id -gn)"
-    OS_BOOTSTRAP_PASSWORD=$password manage bootstrap --bootstrap-region-id RegionOne \
+    manage keystone db_sync
+    manage keystone fernet_setup --keystone-user "$(id -un)" --keystone-group "$(id -gn)"
+    manage keystone credential_setup --keystone-user "$(id -un)" --keystone-group "$(id -gn)"
+    OS_BOOTSTRAP_PASSWORD=$password manage keystone bootstrap --bootstrap-region-id RegionOne \
       --bootstrap-{public,internal,admin}-url="$keystone_url/v3"
     printf '%s\n' "$made" >"$state/made"
   fi
@@ -223,13 +223,17 @@ END
     "$python" -m gunicorn
 }
 
+# manage SERVICE COMMAND...
 manage() {
-  timeout 120 "$python" -W ignore "$venv/bin/keystone-manage" --config-file "$run/keystone/keystone.conf" \
+  local service=$1
+  shift
+  timeout 120 "$python" -W ignore "$venv/bin/$service-manage" --config-file "$run/$service/$service.conf" \
     "$@" >>"$log/manage.out" 2>&1 </dev/null 9>&- ||
-    { tail -n 5 "$log/manage.out" >&2; die "keystone-manage $1 failed, see $log/manage.out"; }
+    { tail -n 5 "$log/manage.out" >&2; die "$service-manage $1 failed, see $log/manage.out"; }
 }
 
 serve_placement() {
+  local made
   mkdir -p "$run/placement"
   # No token cache: every request shall reach Keystone, so that every trace spans both.
   cat >"$run/placement/placement.conf" <<END
@@ -242,7 +246,6 @@ auth_strategy = keystone
 
 [placement_database]
 connection = sqlite:///$state/placement.db
-sync_on_startup = true
 
 [keystone_authtoken]
 www_authenticate_uri = $keystone_url/v3
@@ -258,6 +261,13 @@ token_cache_time = -1
 $(profiler_section)
 END
   gunicorn_settings placement "$REAL_PLACEMENT_PORT" >"$run/placement/gunicorn.conf.py"
+  # Not by the workers as they start: they lock each other out, and all end.
+  made=$(sha256sum <"$venv/installed.txt")
+  if [[ $(cat "$state/placement-made" 2>/dev/null) != "$made" ]]; then
+    say "preparing Placement's database"
+    manage placement db sync
+    printf '%s\n' "$made" >"$state/placement-made"
+  fi
   serve placement REAL_PLACEMENT_PORT env OS_PLACEMENT_CONFIG_DIR="$run/placement" "$python" -m gunicorn
 }
 
