@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::paired::Metric;
+use super::{FAILS_ALIKE, FAILS_MORE};
 use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::paired::{mean_and_sd, prediction_upper};
 use crate::results::model::{Outcome, Results};
@@ -21,10 +22,6 @@ pub const RUNS_MAX: usize = 20;
 const ALPHA: f64 = 0.01;
 /// Past runs that vary by more do not block.
 const SD_MAX: f64 = 0.05;
-/// A share of failures is not held to be more than past ones for so little.
-const FAILS_ALIKE: f64 = 0.001;
-/// So much more, certain or not, is not passed.
-const FAILS_MORE: f64 = 0.01;
 
 /// A percentile of the new run against those of past ones.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]

@@ -25,6 +25,11 @@ use threshold::{ALPHA, Judge, Judged};
 use traces::Sampled;
 use words::percent;
 
+/// So small a difference of two builds' or runs' shares of failures, of all iterations, is none, whatever chance says.
+const FAILS_ALIKE: f64 = 0.001;
+/// So much more matters, certain or not; also, how much of a round must fail for it to count as affected.
+const FAILS_MORE: f64 = 0.01;
+
 /// What a run is judged by.
 pub struct Evidence<'a> {
     /// What the log says, with the criteria in its header.

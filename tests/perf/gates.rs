@@ -8,7 +8,7 @@
 //! Before that, thresholds are held against times whose distribution is known exactly: well below and above a limit they
 //! have to say so, and at the limit itself neither PASS nor FAIL may come more often than one time in twenty.
 //!
-//! `--short` runs two comparisons of each kind and fails on a wrong verdict only, with 100 instead of 2,000 runs of each
+//! `--short` runs two comparisons of each kind and fails on a wrong or no verdict only, with 100 instead of 2,000 runs of each
 //! threshold. `--minutes N` ends it early and says how many ran; `--jobs N` runs so many
 //! at a time, which costs little where rounds mostly wait; `--thresholds` and `--comparisons` leave out the other. `$BENCH_PROGRAM` may name another build of `bench` to prove.
 
@@ -202,7 +202,7 @@ fn main() -> ExitCode {
     slower.show("+25%");
     println!("{:.0} s", started.elapsed().as_secs_f64());
     let good = if short || (equal.total(), slower.total()) != wanted {
-        equal.fail == 0 && slower.pass == 0
+        equal.fail == 0 && slower.pass == 0 && equal.invalid + slower.invalid == 0
     } else {
         equal.fail <= 2 && slower.fail >= 45
     };

@@ -115,7 +115,11 @@ fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
         let among = row.pairs.iter().filter(|(a, b)| a.is_none() || b.is_none()).count();
         return match among {
             0 => format!("{subject}: too few rounds or samples for a ratio."),
-            some => format!("{subject}: no ratio, since it falls among what failed in {}.", counted(some)),
+            some => format!(
+                "{subject}: no ratio, since it falls among what failed in {}; mend that, or judge a lower percentile \
+                 (--metric).",
+                counted(some)
+            ),
         };
     };
     let told = match row.outcome {

@@ -7,13 +7,10 @@ use super::series::Round;
 use super::{ALPHA, RESOLUTION};
 use crate::base::statistics::paired::{Estimate, signed_rank};
 use crate::results::model::Outcome;
+use crate::verdict::{FAILS_ALIKE, FAILS_MORE};
 
 /// With a chance between this and [`ALPHA`], more failures in B are neither noise nor a finding.
 const SUSPICIOUS: f64 = 0.05;
-/// B may fail by so much more than A, as a share of all iterations, whatever the rounds say.
-const FAILS_ALIKE: f64 = 0.001;
-/// So much more of all iterations matters; also, how much of a round's must fail for it to count as affected.
-const FAILS_MORE: f64 = 0.01;
 /// In so many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
 const AFFECTED_MIN: usize = 2;
 
