@@ -6,7 +6,7 @@
 //! variance tree). A share is believed only with bootstrap bounds, an effect size and agreement with self times
 //! that know no clock; otherwise kinds are candidates. Shares explain a difference, they prove no cause.
 
-use std::cmp::Ordering;
+use crate::base::statistics::order::rank;
 
 /// Traces that each side needs before anything is called guilty.
 pub const SLOW_MIN: usize = 20;
@@ -179,7 +179,7 @@ fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
     // Where the fast have none at all, every call is one more.
     let priced = if fast_calls > 0.0 { fast_each } else { slow_each };
     let more_calls_us = (slow_calls - fast_calls) * priced;
-    let typical = percentile(fast_us, 0.95);
+    let typical = percentile(fast_us, 95.0);
     let exceeding = slow_us.iter().filter(|us| **us > typical).count();
     let worst = (0..slow_us.len()).max_by(|&one, &other| slow_us[one].total_cmp(&slow_us[other]));
     Cause {
@@ -214,7 +214,7 @@ fn shares(slow: &Table, fast: &Table, kinds: &[usize], seed: u64) -> Vec<(f64, f
             seen.push(if gap_us > 0.0 { delta_us / gap_us } else { 0.0 });
         }
     }
-    seen.iter().map(|shares| (percentile(shares, 0.05), percentile(shares, 0.95))).collect()
+    seen.iter().map(|shares| (percentile(shares, 5.0), percentile(shares, 95.0))).collect()
 }
 
 /// How much more often the first are larger than smaller: -1 to 1.
@@ -250,13 +250,12 @@ fn mean_of(values: &[f64], rows: &[usize]) -> f64 {
     if rows.is_empty() { 0.0 } else { rows.iter().map(|&row| values[row]).sum::<f64>() / count(rows.len()) }
 }
 
-/// The nearest rank; 0 of nothing.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
-fn percentile(values: &[f64], share: f64) -> f64 {
+/// The sample of its rank; 0 of nothing.
+fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
-    sorted.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
-    let rank = (count(sorted.len()) * share).ceil().max(1.0) as usize - 1;
-    sorted.get(rank.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    sorted.sort_by(f64::total_cmp);
+    let rank = rank(sorted.len() as u64, percent).and_then(|rank| usize::try_from(rank).ok());
+    rank.and_then(|rank| sorted.get(rank - 1)).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

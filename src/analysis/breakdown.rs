@@ -56,7 +56,7 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
     let mut places: HashMap<Kind, usize> = HashMap::new();
     let shifts = shifts(trees, &mut broken);
     for tree in trees {
-        let usable = !tree.points.is_empty() && tree.incomplete() == 0;
+        let usable = !tree.points.is_empty() && tree.is_whole();
         let mut kind_of = Vec::new();
         broken.traces.push(usable.then(|| {
             let spans = spans(tree, &shifts);

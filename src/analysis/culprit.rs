@@ -146,6 +146,7 @@ mod tests {
             trace_id: uuid::Uuid::nil(),
             state: TraceState::Complete,
             records: Vec::new(),
+            unreadable: 0,
             points: points.iter().map(point).collect(),
         }
     }

@@ -11,7 +11,8 @@
 //! is on both sides. Nothing here may guess from too few samples.
 
 use crate::base::ids::ControlShare;
-use crate::base::statistics::order::order_bounds;
+use crate::base::statistics::binomial::Share;
+use crate::base::statistics::order::rank;
 use crate::results::aggregate::Sides;
 use crate::results::model::{EffectAt, ObserverEffect};
 
@@ -61,28 +62,20 @@ fn sorted(times_ns: &[u64]) -> Vec<u64> {
 /// The smallest value that this share does not exceed, between two order statistics; `None` where there are too few.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn quantile(sorted_ns: &[u64], percentile: f64) -> Option<Quantile> {
-    let (low, value, high) = ranks(sorted_ns.len(), percentile / 100.0)?;
-    let at = |rank: usize| sorted_ns.get(rank - 1).map(|ns| *ns as f64 / NS_PER_MS);
+    let (low, value, high) = ranks(sorted_ns.len(), percentile)?;
+    let at = |rank: u64| sorted_ns.get(usize::try_from(rank).ok()? - 1).map(|ns| *ns as f64 / NS_PER_MS);
     Some(Quantile { value: at(value)?, low: at(low)?, high: at(high)? })
 }
 
 /// The ranks, from 1, of a quantile and of its bounds among `count` samples: the number of samples below it is binomial,
 /// and each bound misses it with at most [`TAIL`].
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank is between 1 and a count"
-)]
-fn ranks(count: usize, share: f64) -> Option<(usize, usize, usize)> {
+fn ranks(count: usize, percentile: f64) -> Option<(u64, u64, u64)> {
     if count < SAMPLES_MIN {
         return None;
     }
-    let bounds = order_bounds(count as f64, share, TAIL);
-    let rank = |of: Option<f64>| Some((of? * count as f64).round() as usize);
-    let (low, high) = (rank(bounds.low)?, rank(bounds.high)?);
-    let value = ((count as f64 * share).ceil() as usize).clamp(1, count);
-    Some((low, value, high))
+    let count = count as u64;
+    let bounds = Share::weighed(count, 1.0).order_bounds(percentile, TAIL);
+    Some((bounds.low?, rank(count, percentile)?, bounds.high?))
 }
 
 fn difference(percentile: f64, with: Quantile, without: Quantile) -> EffectAt {
@@ -112,15 +105,15 @@ mod tests {
     /// many samples the bounds of each percentile need.
     #[test]
     fn ranks_are_those_of_the_tables() {
-        assert_eq!(ranks(50, 0.5), Some((18, 25, 33)));
-        assert_eq!(ranks(100, 0.5), Some((40, 50, 61)));
-        for (percentile, least) in [(0.5, 50), (0.9, 50), (0.95, 72), (0.99, 368)] {
+        assert_eq!(ranks(50, 50.0), Some((18, 25, 33)));
+        assert_eq!(ranks(100, 50.0), Some((40, 50, 61)));
+        for (percentile, least) in [(50.0, 50), (90.0, 50), (95.0, 72), (99.0, 368)] {
             assert_eq!(ranks(least - 1, percentile), None, "{percentile}");
             assert!(ranks(least, percentile).is_some(), "{percentile}");
         }
         for count in [50, 51, 99, 1000, 100_000] {
-            let (low, value, high) = ranks(count, 0.5).unwrap();
-            assert!(1 <= low && low < value && value < high && high <= count);
+            let (low, value, high) = ranks(count, 50.0).unwrap();
+            assert!(1 <= low && low < value && value < high && high <= count as u64);
             assert!(binomial_cdf((low - 1) as f64, count as f64, 0.5) <= TAIL, "{count}");
             assert!(1.0 - binomial_cdf((high - 1) as f64, count as f64, 0.5) <= TAIL, "{count}");
         }
@@ -171,8 +164,8 @@ mod tests {
                 let (with, without) = (sorted(&with), sorted(&without));
                 for seen in effect(&sides, share(percent)).unwrap().percentiles {
                     let place = PERCENTILES.iter().position(|known| *known == seen.percentile).unwrap();
-                    let rank = (count as f64 * seen.percentile / 100.0).ceil() as usize - 1;
-                    let truth_ms = (with[rank] as f64 - without[rank] as f64) / NS_PER_MS;
+                    let place_of_rank = rank(count as u64, seen.percentile).unwrap() as usize - 1;
+                    let truth_ms = (with[place_of_rank] as f64 - without[place_of_rank] as f64) / NS_PER_MS;
                     said[place] += 1;
                     held[place] += usize::from((seen.low_ms..=seen.high_ms).contains(&truth_ms));
                 }

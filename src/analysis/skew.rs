@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use crate::base::statistics::order::rank;
+
 /// The bounds that calls between two hosts put on the shift.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
@@ -35,7 +37,7 @@ impl Bounds {
     /// The shift that fits almost all of the calls.
     #[must_use]
     pub fn shift(&self) -> Shift {
-        let (Some(low), Some(high)) = (percentile(&self.low_us, 99), percentile(&self.high_us, 1)) else {
+        let (Some(low), Some(high)) = (percentile(&self.low_us, 99.0), percentile(&self.high_us, 1.0)) else {
             return Shift::None;
         };
         match () {
@@ -56,11 +58,10 @@ pub fn shifts<Host: Clone + Eq + std::hash::Hash>(
     bounds.iter().map(|(pair, bounds)| (pair.clone(), bounds.shift())).collect()
 }
 
-/// The nearest rank.
-fn percentile(values: &[i64], percent: usize) -> Option<i64> {
+fn percentile(values: &[i64], percent: f64) -> Option<i64> {
+    let rank = usize::try_from(rank(values.len() as u64, percent)?).ok()?;
     let mut values = values.to_vec();
-    let rank = (values.len() * percent).div_ceil(100).max(1) - 1;
-    (!values.is_empty()).then(|| *values.select_nth_unstable(rank).1)
+    Some(*values.select_nth_unstable(rank - 1).1)
 }
 
 #[cfg(test)]

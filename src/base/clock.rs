@@ -53,6 +53,12 @@ pub fn saturating_nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds since 1970 of a time that [`rfc3339`] wrote, or another such; `None` when it is none.
+#[must_use]
+pub fn from_rfc3339(text: &str) -> Option<i128> {
+    text.parse::<jiff::Timestamp>().ok().map(|time| time.as_nanosecond())
+}
+
 /// A wall-clock time as RFC 3339 in UTC with milliseconds, `2026-11-20T22:52:01.123Z`.
 #[must_use]
 pub fn rfc3339(unix_ns: u64) -> String {

@@ -7,6 +7,9 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
+use super::masking;
+use super::visible::{is_deceptive, on_one_line};
+
 /// A file's name and text.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -136,15 +139,9 @@ fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
     group
 }
 
-/// Control characters, and those that turn the direction of writing, out of text that quotes a file:
-/// a terminal must not obey them.
+/// Text that quotes a file, on one line and without anything that a terminal would obey, and without secrets.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || turns(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// The characters that change the direction in which what follows is shown.
-fn turns(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    on_one_line(&masking::masked(text))
 }
 
 fn floor_char(text: &str, mut index: usize) -> usize {
@@ -157,7 +154,7 @@ fn floor_char(text: &str, mut index: usize) -> usize {
 
 /// Key names whose values are secrets, in our files and in Rally's, in lower case. Headers such as
 /// `X-Auth-Token` are found by their last word.
-const SECRET_KEYS: [&str; 10] = [
+const SECRET_KEYS: [&str; 15] = [
     "hmac_key",
     "hmac_keys",
     "password",
@@ -168,6 +165,11 @@ const SECRET_KEYS: [&str; 10] = [
     "connection_string",
     "profiler_hmac_key",
     "profiler_conn_str",
+    "api_key",
+    "api-key",
+    "passwd",
+    "passphrase",
+    "client_secret",
 ];
 
 /// Keys that hold secrets one level below; what is written at once beside them is one out of place.
@@ -180,6 +182,12 @@ const PLACES: [&str; 6] = ["env", "file", "header", "json", "pointer", "regex"];
 #[must_use]
 pub fn is_secret_key(key: &str) -> bool {
     holds_secret(key) || SECRET_PARENTS.contains(&key.to_lowercase().as_str())
+}
+
+/// True for the name of a variable, a header or an option that holds a secret: its last word, or all of it, says so.
+#[must_use]
+pub fn names_secret(name: &str) -> bool {
+    holds_secret(name) || name.rsplit(['_', '-', '.']).next().is_some_and(holds_secret)
 }
 
 /// True for a key that holds a secret itself, be the key misspelt.
@@ -217,6 +225,9 @@ struct Below {
 fn masked(text: &str) -> String {
     let mut output = String::with_capacity(text.len());
     let mut below: Option<Below> = None;
+    let secrets = masking::secret_spans(text, &[]);
+    let mut secrets = secrets.iter().peekable();
+    let mut line_at = 0;
     for line in text.split_inclusive('\n') {
         let blank = line.trim().is_empty();
         let indent = line.len() - line.trim_start().len();
@@ -240,6 +251,16 @@ fn masked(text: &str) -> String {
         }
         hide_assignment(line, &mut hidden);
         hide_credentials(line, &mut hidden);
+        let line_end = line_at + line.len();
+        while let Some(secret) = secrets.peek().filter(|secret| secret.start < line_end) {
+            let within = secret.start.max(line_at)..secret.end.min(line_end);
+            hidden[within.start - line_at..within.end - line_at].fill(true);
+            if secret.end > line_end {
+                break;
+            }
+            secrets.next();
+        }
+        line_at = line_end;
         push_shown(&mut output, line, &hidden);
     }
     output
@@ -437,9 +458,11 @@ fn push_shown(output: &mut String, line: &str, hidden: &[bool]) {
 fn harmless(c: char) -> char {
     match (c, c.len_utf8()) {
         ('\n', _) => c,
+        // A tab would shift the marks below the line.
         (_, 1) if c.is_control() => ' ',
-        (_, 2) if c.is_control() => '\u{b7}',
-        (_, 3) if turns(c) => '\u{fffd}',
+        (_, 2) if is_deceptive(c) => '\u{b7}',
+        (_, 3) if is_deceptive(c) => '\u{fffd}',
+        (_, 4) if is_deceptive(c) => '\u{1f6ab}',
         _ => c,
     }
 }

@@ -1,13 +1,18 @@
 //! Rank 0: what every other room stands on.
 //!
-//! Clock and nanoseconds, ids, secrets, units, YAML with source positions, diagnostics, templates, statistics.
+//! Clock and nanoseconds, ids, secrets and their masking, units, YAML with source positions, diagnostics, templates,
+//! statistics, text made safe to print.
 //! Nothing here may know of load tests, of OSProfiler or of HTTP.
 
 pub mod clock;
 pub mod diagnostics;
+pub mod files;
 pub mod ids;
+pub mod masking;
 pub mod secret;
 pub mod statistics;
 pub mod template;
+pub mod template_names;
 pub mod units;
+pub mod visible;
 pub mod yaml;

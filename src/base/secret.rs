@@ -2,7 +2,7 @@
 //!
 //! It has no `Debug` that shows it, no `Display` and no `Serialize`: a secret cannot reach a result,
 //! a report, a log or an error by accident. Only the code that sends or signs may call
-//! [`Secret::expose`].
+//! [`Secret::expose`]. What a server or a library says may hold a secret all the same; [`super::masking`] hides it there.
 
 use std::fmt;
 

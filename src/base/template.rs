@@ -3,20 +3,40 @@
 //! A text without `{{` or `{%` is a literal and costs nothing. A text that is one expression and
 //! nothing else keeps the type of its value, so that `"{{ count }}"` in a JSON body can be a number.
 //! An undefined variable is an error, never an empty text.
+//!
+//! Every template ends soon and makes a bounded text: rendering is not interrupted by any timeout of a
+//! run. See [`allowance`].
 
-use std::collections::BTreeSet;
+pub mod allowance;
+mod builtins;
+mod guarded;
+#[cfg(test)]
+#[path = "template/tests.rs"]
+mod limits;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use minijinja::value::{Object, ObjectRepr};
-use minijinja::{Environment, Expression, Template, UndefinedBehavior};
+use minijinja::machinery::{
+    CodeGenerator, Instructions, Vm, WhitespaceConfig, make_string_output, parse, parse_expr,
+};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Object, ObjectRepr, ValueKind};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use uuid::Uuid;
 
 pub use minijinja::Value;
 
+use super::template_names::Kind;
+use guarded::Rewriter;
+
 /// Compiles templates; all that it compiled lives as long as the process.
 #[derive(Clone, Copy)]
 pub struct Engine {
-    environment: &'static Environment<'static>,
+    /// For texts without loops and macros, which take no more steps than they are long.
+    straight: &'static Environment<'static>,
+    /// Counts steps.
+    counting: &'static Environment<'static>,
 }
 
 /// A compiled text.
@@ -24,9 +44,17 @@ pub enum Text {
     /// Nothing to fill in.
     Literal(Box<str>),
     /// One expression, which keeps its type.
-    Expression(Expression<'static, 'static>),
+    Expression(Code),
     /// Text with expressions in it.
-    Template(Template<'static, 'static>),
+    Template(Code),
+}
+
+/// What a text was compiled to.
+pub struct Code {
+    environment: &'static Environment<'static>,
+    instructions: Instructions<'static>,
+    /// The names that it does not define itself.
+    names: BTreeSet<String>,
 }
 
 /// Why a template could not be compiled or rendered: one line.
@@ -36,6 +64,9 @@ pub struct TemplateError(pub String);
 
 impl From<minijinja::Error> for TemplateError {
     fn from(error: minijinja::Error) -> Self {
+        if let Some(limit) = allowance::limit(&error) {
+            return Self(limit);
+        }
         let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
         Self(format!("{}{detail}", error.kind()))
     }
@@ -47,6 +78,9 @@ pub const FUNCTIONS: [(&str, &str); 3] = [
     ("random_int(low, high)", "a random whole number, both bounds included"),
     ("now()", "seconds since the Unix epoch, with a fraction"),
 ];
+
+/// minijinja's own functions. Without `debug`, which would print all variables, secret ones too.
+const GLOBALS: [&str; 3] = ["range", "dict", "namespace"];
 
 impl Default for Engine {
     fn default() -> Self {
@@ -61,33 +95,96 @@ impl Engine {
     /// as long as the load runs, on every thread.
     #[must_use]
     pub fn new() -> Self {
-        let mut environment = Environment::new();
+        let mut environment = Environment::empty();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_formatter(|output, state, value| {
+            allowance::made(value)?;
+            minijinja::escape_formatter(output, state, value)
+        });
+        let usual = Environment::new();
+        for (name, value) in usual.globals().filter(|(name, _)| GLOBALS.contains(name)) {
+            environment.add_global(name.to_owned(), value);
+        }
+        builtins::install(&mut environment);
         environment.add_function("uuid", random_uuid);
         environment.add_function("random_int", random_int);
         environment.add_function("now", || {
             let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             since.unwrap_or_default().as_secs_f64()
         });
-        Self { environment: Box::leak(Box::new(environment)) }
+        let mut counting = environment.clone();
+        counting.set_fuel(Some(allowance::STEPS_MAX));
+        Self { straight: Box::leak(Box::new(environment)), counting: Box::leak(Box::new(counting)) }
     }
 
-    /// Compiles a text.
+    /// Whether it has a filter or a test of this name.
+    #[must_use]
+    pub fn has(&self, kind: Kind, name: &str) -> bool {
+        let question = format!("name is {}", kind.word());
+        let asked = self
+            .straight
+            .compile_expression(&question)
+            .and_then(|asked| asked.eval(minijinja::context! { name }));
+        asked.is_ok_and(|answer| answer.is_true())
+    }
+
+    /// Compiles a text. One that depends on nothing is tried at once, so that a limit that it goes
+    /// beyond is found before the load.
     ///
     /// # Errors
-    /// A syntax error, with minijinja's explanation.
+    /// A syntax error, with minijinja's explanation, or a limit.
     pub fn compile(&self, text: &str) -> Result<Text, TemplateError> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Ok(Text::Literal(text.into()));
         }
         bounded(text)?;
-        if let Some(expression) = sole_expression(text) {
-            return Ok(Text::Expression(self.environment.compile_expression_owned(expression.to_owned())?));
-        }
+        allowance::renew();
         // The source is leaked as the environment is; a scenario file is bounded.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
-        Ok(Text::Template(self.environment.template_from_str(source)?))
+        let text = match sole_expression(source) {
+            Some(expression) => Text::Expression(self.expression(expression)?),
+            None => Text::Template(self.template(source)?),
+        };
+        if text.variables().is_empty()
+            && let Err(error) = text.code_value(Value::UNDEFINED, &mut String::new())
+            && let Some(limit) = allowance::limit(&error)
+        {
+            return Err(TemplateError(limit));
+        }
+        allowance::renew();
+        Ok(text)
     }
+
+    fn expression(&self, source: &'static str) -> Result<Code, TemplateError> {
+        let unfolded = unfolded(source);
+        let names = self.straight.compile_expression(&unfolded)?.undeclared_variables(false);
+        let mut generator = CodeGenerator::new("<expression>", source);
+        generator.compile_expr(&Rewriter::default().expression(&parse_expr(source)?));
+        let (instructions, _) = generator.finish();
+        Ok(Code { environment: self.straight, instructions, names: names.into_iter().collect() })
+    }
+
+    fn template(&self, source: &'static str) -> Result<Code, TemplateError> {
+        let unfolded = unfolded(source);
+        let names = self.straight.template_from_str(&unfolded)?.undeclared_variables(false);
+        let mut generator = CodeGenerator::new("<string>", source);
+        let parsed = parse(source, "<string>", SyntaxConfig, WhitespaceConfig::default())?;
+        let mut rewriter = Rewriter::default();
+        generator.compile_stmt(&rewriter.statement(&parsed));
+        if let Some(statement) = rewriter.refused {
+            return Err(TemplateError(format!("syntax error: unknown statement {statement}")));
+        }
+        let (instructions, _) = generator.finish();
+        let environment = if rewriter.repeats { self.counting } else { self.straight };
+        Ok(Code { environment, instructions, names: names.into_iter().collect() })
+    }
+}
+
+/// A text that uses the same names and that minijinja can compile in little time: it multiplies constants
+/// while it compiles, however large the product is. Where a `*` may stand, a `-` may too; `**` works on
+/// numbers only.
+fn unfolded(source: &str) -> String {
+    source.replace("**", "\0").replace('*', "-").replace('\0', "**")
 }
 
 /// The longest expression or statement, in bytes, and the most of them in one text. The compiler
@@ -173,19 +270,17 @@ impl Text {
     pub fn variables(&self) -> BTreeSet<String> {
         let names = match self {
             Self::Literal(_) => return BTreeSet::new(),
-            Self::Expression(expression) => expression.undeclared_variables(false),
-            Self::Template(template) => template.undeclared_variables(false),
+            Self::Expression(code) | Self::Template(code) => &code.names,
         };
         let functions: Vec<&str> = FUNCTIONS.iter().filter_map(|(f, _)| f.split('(').next()).collect();
-        const GLOBALS: [&str; 4] = ["range", "dict", "namespace", "debug"];
         let own = |name: &str| !functions.contains(&name) && !GLOBALS.contains(&name);
-        names.into_iter().filter(|name| own(name)).collect()
+        names.iter().filter(|name| own(name)).cloned().collect()
     }
 
     /// Appends the text with its variables filled in.
     ///
     /// # Errors
-    /// An undefined variable or a failing expression.
+    /// An undefined variable, a failing expression, or a limit of [`allowance`].
     pub fn render(&self, variables: &Variables, output: &mut String) -> Result<(), TemplateError> {
         match self {
             Self::Literal(text) => output.push_str(text),
@@ -197,7 +292,13 @@ impl Text {
                     None => write!(output, "{value}").map_err(|e| TemplateError(e.to_string()))?,
                 }
             }
-            Self::Template(template) => output.push_str(&template.render(variables.context())?),
+            Self::Template(_) => {
+                self.code_value(variables.context(), output)?;
+            }
+        }
+        // Several texts may make one body.
+        if output.len() > allowance::TEXT_BYTES_MAX {
+            return Err(allowance::text_too_long().into());
         }
         Ok(())
     }
@@ -205,20 +306,43 @@ impl Text {
     /// The value: text, or whatever the sole expression gives.
     ///
     /// # Errors
-    /// An undefined variable or a failing expression.
+    /// An undefined variable, a failing expression, or a limit of [`allowance`].
     pub fn evaluate(&self, variables: &Variables) -> Result<Value, TemplateError> {
         match self {
             Self::Literal(text) => Ok(Value::from(&**text)),
-            Self::Expression(expression) => {
-                let value = expression.eval(variables.context())?;
+            Self::Expression(_) => {
+                let value = self.code_value(variables.context(), &mut String::new())?.unwrap_or_default();
                 if value.is_undefined() {
                     let names = self.variables().into_iter().collect::<Vec<_>>().join("`, `");
                     return Err(TemplateError(format!("undefined value: `{names}` has no such value")));
                 }
                 Ok(value)
             }
-            Self::Template(template) => Ok(Value::from(template.render(variables.context())?)),
+            Self::Template(_) => {
+                let mut text = String::new();
+                self.render(variables, &mut text)?;
+                Ok(Value::from(text))
+            }
         }
+    }
+
+    /// Runs the code: appends what it writes, and gives the value of an expression.
+    fn code_value(&self, root: Value, output: &mut String) -> Result<Option<Value>, minijinja::Error> {
+        let (Self::Expression(code) | Self::Template(code)) = self else { return Ok(None) };
+        let no_blocks = BTreeMap::new();
+        let vm = Vm::new(code.environment);
+        let mut output = make_string_output(output);
+        let (value, state) = vm.eval(&code.instructions, root, &no_blocks, &mut output, AutoEscape::None)?;
+        if let Some((steps, _)) = state.fuel_levels() {
+            allowance::charge(steps)?;
+        }
+        if matches!(self, Self::Template(_)) {
+            return Ok(None);
+        }
+        if let Some(value) = &value {
+            allowance::made(value)?;
+        }
+        Ok(value)
     }
 }
 
@@ -244,25 +368,29 @@ struct Scope {
     shared: Arc<Vec<(Arc<str>, Value)>>,
     pass: Option<Pass>,
     own: Vec<(Arc<str>, Value)>,
+    /// Values that no message may show.
+    secrets: Vec<Value>,
 }
 
 impl Variables {
     /// Variables that all iterations share.
     #[must_use]
     pub fn new(shared: Arc<Vec<(Arc<str>, Value)>>) -> Self {
-        Self { scope: Arc::new(Scope { shared, pass: None, own: Vec::new() }) }
+        Self { scope: Arc::new(Scope { shared, pass: None, own: Vec::new(), secrets: Vec::new() }) }
     }
 
     /// Variables of one pass: the shared ones, and `workload`, `iteration` and `trace_id`.
     #[must_use]
     pub fn of_pass(shared: Arc<Vec<(Arc<str>, Value)>>, pass: Pass) -> Self {
-        Self { scope: Arc::new(Scope { shared, pass: Some(pass), own: Vec::new() }) }
+        let (own, secrets) = (Vec::new(), Vec::new());
+        Self { scope: Arc::new(Scope { shared, pass: Some(pass), own, secrets }) }
     }
 
     /// Turns them into those of another pass, and forgets what was set.
     pub fn renew(&mut self, workload: &Arc<str>, iteration: u64, trace_id: Uuid) {
         let scope = Arc::make_mut(&mut self.scope);
         scope.own.clear();
+        scope.secrets.clear();
         if let Some(pass) = &mut scope.pass {
             (pass.iteration, pass.trace_id) = (iteration, trace_id);
             if !Arc::ptr_eq(&pass.workload, workload) {
@@ -280,6 +408,26 @@ impl Variables {
         }
     }
 
+    /// Sets a variable whose value no message may show.
+    pub fn set_secret(&mut self, name: &Arc<str>, value: Value) {
+        let secrets = &mut Arc::make_mut(&mut self.scope).secrets;
+        // A scenario has a bounded number of steps; this only guards against a mistake.
+        if secrets.len() < SECRETS_MAX {
+            secrets.push(value.clone());
+        }
+        self.set(name, value);
+    }
+
+    /// The texts in this iteration's secret values, for [`super::masking`].
+    #[must_use]
+    pub fn secrets(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        for value in &self.scope.secrets {
+            secret_texts(value, &mut texts);
+        }
+        texts
+    }
+
     /// All that this iteration set.
     #[must_use]
     pub fn own(&self) -> &[(Arc<str>, Value)] {
@@ -288,6 +436,31 @@ impl Variables {
 
     fn context(&self) -> Value {
         Value::from_dyn_object(Arc::clone(&self.scope))
+    }
+}
+
+/// How many secret values of one iteration are known, and texts within one of them.
+const SECRETS_MAX: usize = 1000;
+
+/// A value's own text, the credentials in it, and the texts in a list or a map.
+fn secret_texts(value: &Value, texts: &mut Vec<String>) {
+    if texts.len() >= SECRETS_MAX {
+        return;
+    }
+    match value.as_str() {
+        Some(text) => texts.extend(super::masking::header_secrets(text).map(str::to_owned)),
+        None => {
+            if let Ok(items) = value.try_iter() {
+                for item in items {
+                    match value.get_item(&item).ok().filter(|found| !found.is_undefined()) {
+                        Some(found) if value.kind() == ValueKind::Map => secret_texts(&found, texts),
+                        _ => secret_texts(&item, texts),
+                    }
+                }
+            } else {
+                texts.push(value.to_string());
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::results::aggregate::Aggregate;
 
 use super::exit::{Exit, Stopped};
 use super::gate::GateArguments;
+use super::output::{self, Stream};
 use super::{files, finish};
 
 /// Judge a run again, by its own criteria or by those of a file.
@@ -39,14 +40,16 @@ pub(super) fn run(arguments: &CheckArguments) -> Result<Exit, Stopped> {
             Some(file) => replace(aggregate, file),
             None => Ok(()),
         })?;
-    let stdout = std::io::stdout();
-    let colour = super::colours(&stdout);
+    let junit = arguments.gate.junit(&results);
+    let colour = output::colours(Stream::Output);
     if arguments.quiet {
-        super::print(&terminal::verdict_line(&results, colour))?;
+        output::print(&terminal::verdict_line(&results, colour));
     } else {
-        terminal::gate(&results, colour, &mut stdout.lock())?;
+        output::print(&finish::words(|text| terminal::gate(&results, colour, text)));
     }
-    arguments.gate.tell(&results, finish::exit(&aggregate, &results))
+    arguments.gate.annotate(&results);
+    junit?;
+    Ok(arguments.gate.exit(&results, finish::exit(&aggregate, &results)))
 }
 
 /// Gives every workload the criteria of a file.

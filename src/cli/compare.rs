@@ -6,22 +6,23 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::analysis::points::Points;
+use crate::base::files::write_output;
 use crate::base::ids::IdSpace;
-use crate::osprofiler::report::TraceTree;
 use crate::report::compare::{self, AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
 use crate::results::choice::{self, Chosen, Side};
 use crate::results::counting::Counted;
-use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::directory::RunDirectory;
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::{StoredError, StoredRun, is_run};
 use crate::verdict::Evidence;
+use crate::verdict::apart::{Second, apart};
 use crate::verdict::compare::{Weighed, differences, failures, no_data, ratios};
 use crate::verdict::history::{self, RUNS_MAX};
-use crate::verdict::paired::Metric;
+use crate::verdict::paired::{Metric, is_known};
 
 use super::exit::{Exit, Stopped};
 
-/// So many past runs are looked at to find those that can be compared.
+/// How many past runs are looked at to find those that can be compared.
 const EXAMINED_MAX: usize = 200;
 const DIFFERENCES_SHOWN: usize = 20;
 
@@ -32,14 +33,16 @@ const DIFFERENCES_SHOWN: usize = 20;
 ///
 /// A directory of 10 or more past runs as BASE: a new run is held against what one more of them would stay below.
 /// What takes longer fails it only with a second new run that confirms it (RERUN), and where past runs vary by 5 % or
-/// less; else it is INCONCLUSIVE. So does what fails more often than in past runs, if confirmed. Runs that are not comparable with the new one are passed over.
+/// less; else it is INCONCLUSIVE. The second run begins 10 minutes or more after the first has ended, or a run of the
+/// base lies between the two: what slows one minute slows both runs in it. So does what fails more often than in past runs, if confirmed. Runs that are not comparable with the new one are passed over.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
     /// The run that is compared with: its directory, its results.json, or a directory of past runs.
     base: PathBuf,
     /// The new run.
     new: PathBuf,
-    /// A second new run that is to confirm what the first one shows against past runs.
+    /// A second new run that is to confirm what the first one shows against past runs: another run, 10 minutes or more
+    /// later, or with a past run between the two.
     rerun: Option<PathBuf>,
     /// Compare runs of different scenarios, deployments, options or machines all the same.
     #[arg(long)]
@@ -70,12 +73,21 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, Stopped> {
         let text = "a second new run confirms what the first shows against a directory of past runs; two runs are only compared";
         return Err(Stopped::new(Exit::Usage, format!("error: {text}")));
     }
+    if !arguments.metric.is_empty() {
+        let text =
+            "--metric is for a run against a directory of past runs; two runs are shown by all percentiles";
+        return Err(Stopped::new(Exit::Usage, format!("error: {text}")));
+    }
     two_runs(arguments, &open(&arguments.base)?, &new)
 }
 
 /// A run with its verdict and something to compare.
 fn open(path: &Path) -> Result<StoredRun, Stopped> {
     let run = read(path).map_err(|error| input(&error.to_string()))?;
+    if let Some(fault) = run.record_fault() {
+        let text = format!("error: {} cannot be compared: it is INVALID: {fault}", path.display());
+        return Err(Stopped::new(Exit::Invalid, text));
+    }
     match no_data(&run.results) {
         None => Ok(run),
         Some(reason) => Err(input(&format!("{} cannot be compared: {reason}", path.display()))),
@@ -84,8 +96,8 @@ fn open(path: &Path) -> Result<StoredRun, Stopped> {
 
 fn read(path: &Path) -> Result<StoredRun, StoredError> {
     let mut run = StoredRun::open(path)?;
-    if let (Some(aggregate), Some(log)) = (&run.aggregate, run.log()) {
-        let counted = Counted::read(aggregate, &log)?;
+    if let Some(aggregate) = &run.aggregate {
+        let counted = Counted::read(aggregate)?;
         let evidence =
             Evidence { aggregate, counted: &counted, workloads: &run.results.workloads, sampled: &[] };
         let verdict = crate::verdict::judge(&evidence);
@@ -126,6 +138,9 @@ fn two_runs(arguments: &CompareArguments, base: &StoredRun, new: &StoredRun) -> 
         notes.push(format!(
             "{path} is without its log: its samples are taken as independent, and intervals may be too narrow"
         ));
+        if !run.is_proven() {
+            notes.push(format!("{path} lists no iterations: what it states cannot be held against anything"));
+        }
     }
     let compared = TwoRuns {
         format: "bench-compare",
@@ -140,7 +155,7 @@ fn two_runs(arguments: &CompareArguments, base: &StoredRun, new: &StoredRun) -> 
         notes,
     };
     let shown = if arguments.json {
-        serde_json::to_string_pretty(&compared).map_err(std::io::Error::other)? + "\n"
+        serde_json::to_string_pretty(&compared).map_err(Stopped::cannot("write JSON"))? + "\n"
     } else if arguments.markdown {
         compare::markdown(&compared)
     } else {
@@ -151,8 +166,11 @@ fn two_runs(arguments: &CompareArguments, base: &StoredRun, new: &StoredRun) -> 
 }
 
 fn output(arguments: &CompareArguments, text: &str) -> Result<(), Stopped> {
-    let Some(path) = &arguments.output else { return super::print(text) };
-    write_at_once(path, |output| output.write_all(text.as_bytes())).map_err(|error| {
+    let Some(path) = &arguments.output else {
+        let for_people = !(arguments.json || arguments.markdown);
+        return if for_people { super::output::show(text) } else { super::output::deliver(text) };
+    };
+    write_output(path, |output| output.write_all(text.as_bytes())).map_err(|error| {
         Stopped::new(Exit::Failed, format!("error: cannot write {}: {error}", path.display()))
     })
 }
@@ -170,8 +188,8 @@ fn trace_points(base: &Points, new: &Points) -> TracePoints {
 /// The points of the stored traces of typical and of slow iterations.
 fn points(run: &StoredRun) -> Result<[Points; 2], Stopped> {
     let mut both = [Points::default(), Points::default()];
-    let (Some(aggregate), Some(log)) = (&run.aggregate, run.log()) else { return Ok(both) };
-    let chosen = choice::choose(aggregate, &log).map_err(|error| input(&error.to_string()))?;
+    let Some(aggregate) = &run.aggregate else { return Ok(both) };
+    let chosen = choice::choose(aggregate).map_err(|error| input(&error.to_string()))?;
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let sides: HashMap<Uuid, Side> = chosen
         .iter()
@@ -187,8 +205,8 @@ fn points(run: &StoredRun) -> Result<[Points; 2], Stopped> {
             Side::Failed | Side::Other => continue,
         };
         if let Some(trace) = directory.stored_trace(id) {
-            let tree = TraceTree::build(&trace.records);
-            if tree.incomplete() == 0 {
+            let tree = trace.tree();
+            if tree.is_whole() {
                 both[place].add(&tree);
             }
         }
@@ -196,18 +214,29 @@ fn points(run: &StoredRun) -> Result<[Points; 2], Stopped> {
     Ok(both)
 }
 
-fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit, Stopped> {
+/// What a run is held against past runs by.
+fn metrics(arguments: &CompareArguments, new: &StoredRun) -> Result<Vec<Metric>, Stopped> {
     let metrics: Vec<Metric> = match arguments.metric.as_slice() {
         [] => ["p50", "p95"].iter().filter_map(|text| text.parse().ok()).collect(),
         given => given.to_vec(),
     };
-    let rerun = arguments.rerun.as_deref().map(open).transpose()?;
-    if let Some(different) =
-        rerun.as_ref().and_then(|rerun| differences(&new.results, &rerun.results).into_iter().next())
-    {
-        return Err(input(&format!("the second new run is not of the same thing as the first: {different}")));
+    for action in metrics.iter().filter_map(|metric| metric.action.as_deref()) {
+        let known = new.results.workloads.iter().flat_map(|workload| &workload.actions);
+        let known: Vec<&str> = known.map(|action| action.name.as_str()).collect();
+        is_known(action, &known).map_err(|text| Stopped::new(Exit::Usage, format!("error: {text}")))?;
     }
-    let mut known: HashSet<Uuid> = std::iter::once(new).chain(&rerun).map(|run| run.results.run.id).collect();
+    Ok(metrics)
+}
+
+/// The past runs that can be compared, latest first, and how many others there are.
+fn past_runs(
+    arguments: &CompareArguments,
+    new: &StoredRun,
+    rerun: Option<&StoredRun>,
+) -> Result<(Vec<StoredRun>, usize), Stopped> {
+    let ids = |results: &Results| [results.run.id, results.run.id_seed];
+    let mut known: HashSet<Uuid> =
+        std::iter::once(new).chain(rerun).flat_map(|run| ids(&run.results)).collect();
     let (mut past, mut passed_over) = (Vec::<StoredRun>::new(), 0_usize);
     for path in runs_of(&arguments.base)? {
         if past.len() >= RUNS_MAX {
@@ -215,16 +244,37 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
         }
         match read(&path) {
             // A copy of a run tells nothing new, and would make past runs look alike.
-            Ok(run) if !known.insert(run.results.run.id) => {}
-            Ok(run) if fits(&run.results, &new.results, arguments.allow_different) => past.push(run),
+            Ok(run) if ids(&run.results).iter().any(|id| known.contains(id)) => {}
+            Ok(run)
+                if run.record_fault().is_none()
+                    && fits(&run.results, &new.results, arguments.allow_different) =>
+            {
+                known.extend(ids(&run.results));
+                past.push(run);
+            }
             _ => passed_over += 1,
         }
     }
+    Ok((past, passed_over))
+}
+
+fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit, Stopped> {
+    let metrics = metrics(arguments, new)?;
+    let rerun = arguments.rerun.as_deref().map(open).transpose()?;
+    if let Some(different) =
+        rerun.as_ref().and_then(|rerun| differences(&new.results, &rerun.results).into_iter().next())
+    {
+        return Err(input(&format!("the second new run is not of the same thing as the first: {different}")));
+    }
+    let (past, passed_over) = past_runs(arguments, new, rerun.as_ref())?;
+    let runs: Vec<&StoredRun> = past.iter().collect();
     let results: Vec<&Results> = past.iter().map(|run| &run.results).collect();
-    let confirming = rerun.as_ref().map(|rerun| &rerun.results);
-    let rows =
-        history::judge(&results, &new.results, confirming, &metrics, 0.1).map_err(|error| input(&error))?;
-    let failures = history::judge_failures(&results, &new.results, confirming);
+    let second = rerun.as_ref().map(|run| {
+        let apart = apart(&new.results, &run.results, &results);
+        Second { run, apart }
+    });
+    let rows = history::judge(&runs, new, second.as_ref(), &metrics, 0.1).map_err(|error| input(&error))?;
+    let failures = history::judge_failures(&runs, new, second.as_ref());
     let outcomes = rows.iter().map(|row| row.outcome).chain(failures.iter().map(|row| row.outcome));
     let outcome = worst(&outcomes.collect::<Vec<_>>());
     let mut notes = vec![
@@ -234,6 +284,12 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
     if passed_over > 0 {
         notes.push(format!(
             "{passed_over} past runs were passed over: not of the same thing, not finished, or not readable"
+        ));
+    }
+    let unproven = past.iter().filter(|run| !run.is_proven()).count();
+    if unproven > 0 {
+        notes.push(format!(
+            "{unproven} past runs have neither a log nor a list of iterations, and count for nothing"
         ));
     }
     let judged = AgainstHistory {
@@ -248,7 +304,7 @@ fn against_history(arguments: &CompareArguments, new: &StoredRun) -> Result<Exit
         notes,
     };
     let shown = if arguments.json {
-        serde_json::to_string_pretty(&judged).map_err(std::io::Error::other)? + "\n"
+        serde_json::to_string_pretty(&judged).map_err(Stopped::cannot("write JSON"))? + "\n"
     } else if arguments.markdown {
         compare::history_markdown(&judged)
     } else {

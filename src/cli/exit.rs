@@ -37,7 +37,11 @@ Exit codes:
   64   wrong usage
   65   a bad input file; all its faults are listed
   69   target or collector unreachable before the load
-  105  interrupted (SIGINT, SIGTERM), after a graceful stop and a report of what ran";
+  105  interrupted (SIGINT, SIGTERM, SIGHUP), after a graceful stop and a report of what ran
+
+A reader of the output that has gone or stands still changes none of these: files are written before
+anything is printed. What a command only prints, such as a schema or an export, waits for its reader.
+A full disk behind standard output is an error (1).";
 
 /// Why a command cannot go on: what to print, and the exit code.
 #[derive(Debug)]
@@ -53,10 +57,19 @@ impl Stopped {
     pub fn new(exit: Exit, text: impl fmt::Display) -> Self {
         Self { exit, text: text.to_string() }
     }
-}
 
-impl From<std::io::Error> for Stopped {
-    fn from(error: std::io::Error) -> Self {
-        Self::new(Exit::Failed, format!("error: {error}"))
+    /// What helps against a file that cannot be written.
+    pub fn remedy(error: &std::io::Error) -> &'static str {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded => "make room",
+            FileTooLarge => "raise the limit on the size of files (`ulimit -f`)",
+            _ => "check the directory and the disk",
+        }
+    }
+
+    /// For what the system does not let bench do: what that was.
+    pub fn cannot<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::new(Exit::Failed, format!("error: cannot {what}: {error}"))
     }
 }

@@ -3,10 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::results::directory::{RunDirectory, write_at_once};
+use crate::base::files::write_output;
+use crate::results::directory::RunDirectory;
 use crate::results::export::{ExportError, Exported, Format, Table, export};
 
 use super::exit::{Exit, Stopped};
+use super::output;
 
 /// Write every iteration of a run as a table for other programs.
 ///
@@ -57,11 +59,17 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, Stopped> {
     }
     let table = if arguments.actions { Table::Actions } else { Table::Iterations };
     let exported = match &arguments.output {
-        None => export(&log, table, arguments.format(), &mut io::stdout()),
+        None => {
+            let mut product = output::product();
+            match export(&log, table, arguments.format(), &mut product) {
+                Err(ExportError::Output(error)) => return product.finish(Err(error)).map(|()| Exit::Ok),
+                exported => product.finish(Ok(())).map(|()| exported)?,
+            }
+        }
         Some(path) => {
             let mut result = None;
             let written =
-                write_at_once(path, |output| match export(&log, table, arguments.format(), output) {
+                write_output(path, |output| match export(&log, table, arguments.format(), output) {
                     Err(ExportError::Output(error)) => Err(error),
                     other => {
                         let failed = other.is_err();
@@ -76,20 +84,18 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, Stopped> {
                     let text = format!("error: cannot write {}: {error}", path.display());
                     return Err(Stopped::new(Exit::Failed, text));
                 }
-                (Ok(()), None) => Ok(Exported { rows: 0, damaged: false }),
+                (Ok(()), None) => Ok(Exported::default()),
             }
         }
     };
     match exported {
         Ok(exported) => {
-            if exported.damaged {
-                super::say("warning: the log ends in a damaged frame; everything before it was exported");
+            for sentence in &exported.missing {
+                super::say(&format!("warning: {sentence}; everything that can be read was exported"));
             }
             Ok(Exit::Ok)
         }
-        // Whoever reads has seen enough.
-        Err(ExportError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        Err(ExportError::Output(error)) => Err(error.into()),
+        Err(ExportError::Output(error)) => Err(Stopped::cannot("write the table")(error)),
         Err(ExportError::Log(error)) => Err(Stopped::new(Exit::Input, format!("error: {error}"))),
     }
 }

@@ -12,6 +12,7 @@ use crate::plan::deployment::{self, Deployment};
 use crate::plan::{self, Plan, scenario};
 
 use super::exit::{Exit, Stopped};
+use super::output::{self, Stream};
 
 /// Reads a file as YAML source.
 pub(super) fn source(path: &Path) -> Result<Source, Stopped> {
@@ -32,7 +33,7 @@ pub(super) fn source(path: &Path) -> Result<Source, Stopped> {
 
 /// All faults of a file, rendered.
 pub(super) fn rejected(rejected: &Rejected) -> Stopped {
-    let text = render(&rejected.source, &rejected.faults, super::colours(&std::io::stderr()));
+    let text = render(&rejected.source, &rejected.faults, output::colours(Stream::Error));
     let count = rejected.faults.len();
     let noun = if count == 1 { "fault" } else { "faults" };
     Stopped::new(Exit::Input, format!("{text}{}: {count} {noun}", rejected.source.name))
@@ -139,9 +140,9 @@ pub(super) fn validate(files: &[PathBuf], given: Option<&Path>) -> Result<Exit, 
     let mut exit = Exit::Ok;
     for file in files {
         match validate_one(file, given) {
-            Ok(what) => super::print(&format!("{}: {what}", file.display()))?,
+            Ok(what) => output::print(&format!("{}: {what}", file.display())),
             Err(stopped) => {
-                super::say(&stopped.text);
+                output::complain(&stopped.text);
                 exit = Exit::Input;
             }
         }

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::base::files::write_output;
 use crate::report::{annotations, badge, junit};
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::{Criterion, Outcome, Results, RunStatus};
 
 use super::exit::{Exit, Stopped};
+use super::output;
 
 /// How a verdict is told.
 #[derive(Debug, Default, clap::Args)]
@@ -20,63 +22,64 @@ pub(super) struct GateArguments {
 }
 
 impl GateArguments {
-    /// Writes what was asked for and the run's badge; gives the exit code.
-    pub(super) fn publish(
-        &self,
-        directory: &RunDirectory,
-        results: &Results,
-        exit: Exit,
-    ) -> Result<Exit, Stopped> {
-        let path = directory.path().join("badge.txt");
-        write(&path, &badge::line(results))?;
-        write(&directory.path().join("badge.json"), &badge::endpoint(results))?;
-        self.tell(results, exit)
+    /// Writes the criteria as JUnit XML, if that was asked for.
+    pub(super) fn junit(&self, results: &Results) -> Result<(), Stopped> {
+        let Some(path) = &self.junit else { return Ok(()) };
+        let xml =
+            junit::render(results).map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+        write_named(path, &xml)
     }
 
-    /// The same without a word to the run's directory.
-    pub(super) fn tell(&self, results: &Results, exit: Exit) -> Result<Exit, Stopped> {
-        if let Some(path) = &self.junit {
-            let xml = junit::render(results)
-                .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
-            write(path, &xml)?;
-        }
+    /// Prints what GitHub Actions shows beside the code.
+    pub(super) fn annotate(&self, results: &Results) {
         if on_actions() {
-            let text = annotations::render(results);
-            if !text.is_empty() {
-                super::print(&text)?;
-            }
+            output::command(&annotations::render(results));
         }
+    }
+
+    /// The exit code, which --strict may change.
+    pub(super) fn exit(&self, results: &Results, exit: Exit) -> Exit {
         // What a run without an end did after its log breaks off, nobody knows.
         let inconclusive =
             results.verdict.outcome == Outcome::Inconclusive || results.run.status == RunStatus::Recovered;
-        Ok(if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit })
+        if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit }
     }
 }
 
-/// Tells criteria of something else than a run, such as a comparison: as JUnit XML, and as annotations.
-pub(super) fn tell_criteria(
-    junit: Option<&Path>,
-    title: &str,
-    criteria: &[Criterion],
-) -> Result<(), Stopped> {
-    if let Some(path) = junit {
-        let xml = junit::of_criteria(title, criteria)
-            .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
-        write(path, &xml)?;
+/// Writes the run's badge.
+pub(super) fn badge(directory: &RunDirectory, results: &Results) -> Result<(), Stopped> {
+    write(&directory.path().join("badge.txt"), &badge::line(results))?;
+    write(&directory.path().join("badge.json"), &badge::endpoint(results))
+}
+
+/// Writes criteria of something else than a run, such as a comparison, as JUnit XML.
+pub(super) fn junit_of_criteria(path: &Path, title: &str, criteria: &[Criterion]) -> Result<(), Stopped> {
+    let xml = junit::of_criteria(title, criteria)
+        .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+    write_named(path, &xml)
+}
+
+/// Prints them as annotations where GitHub Actions reads them.
+pub(super) fn annotate_criteria(criteria: &[Criterion]) {
+    if on_actions() {
+        output::command(&annotations::of_criteria(criteria).join("\n"));
     }
-    let lines = annotations::of_criteria(criteria);
-    if on_actions() && !lines.is_empty() {
-        super::print(&lines.join("\n"))?;
-    }
-    Ok(())
 }
 
 fn on_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
+fn write_named(path: &Path, text: &str) -> Result<(), Stopped> {
+    let written = write_output(path, |output| output.write_all(text.as_bytes()));
+    written.map_err(|error| cannot_write(path, &error))
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Stopped> {
-    write_at_once(path, |output| output.write_all(text.as_bytes())).map_err(|error| {
-        Stopped::new(Exit::Failed, format!("error: {} cannot be written: {error}", path.display()))
-    })
+    let written = write_at_once(path, |output| output.write_all(text.as_bytes()));
+    written.map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Stopped {
+    Stopped::new(Exit::Failed, format!("error: {} cannot be written: {error}", path.display()))
 }

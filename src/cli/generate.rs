@@ -1,15 +1,17 @@
 //! What other programs read: schemas, shell completions, manual pages.
 
+use std::io;
 use std::path::Path;
 
 use clap::CommandFactory as _;
 
 use crate::config::schema;
 use crate::report::{compare, pairs};
+use crate::results::directory::write_at_once;
 use crate::results::json::schema as results_schema;
 
 use super::exit::{Exit, Stopped};
-use super::{Arguments, SchemaKind};
+use super::{Arguments, SchemaKind, output};
 
 pub(super) fn schema(kind: SchemaKind) -> Result<Exit, Stopped> {
     let schema = match kind {
@@ -20,25 +22,38 @@ pub(super) fn schema(kind: SchemaKind) -> Result<Exit, Stopped> {
         SchemaKind::Compare => compare::schema(),
         SchemaKind::History => compare::history_schema(),
     };
-    super::print(&format!("{schema:#}"))?;
+    output::deliver(&format!("{schema:#}"))?;
     Ok(Exit::Ok)
 }
 
 pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, Stopped> {
     let mut bytes = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "bench", &mut bytes);
-    super::print(&String::from_utf8_lossy(&bytes))?;
+    output::deliver(&String::from_utf8_lossy(&bytes))?;
     Ok(Exit::Ok)
 }
 
 pub(super) fn man(dir: &Path) -> Result<Exit, Stopped> {
-    let written =
-        std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Arguments::command(), dir));
-    written.map_err(|error| {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    std::fs::create_dir_all(dir).and_then(|()| pages(command, dir)).map_err(|error| {
         let dir = dir.display();
         let text = format!("error: cannot write manual pages to {dir}: {error}; name another directory");
         Stopped::new(Exit::Failed, text)
     })?;
-    super::print(&format!("manual pages written to {}", dir.display()))?;
+    output::print(&format!("manual pages written to {}", dir.display()));
     Ok(Exit::Ok)
+}
+
+/// Writes the page of a command and those of its subcommands, for everybody to read.
+fn pages(command: clap::Command, dir: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()).cloned() {
+        pages(subcommand, dir)?;
+    }
+    let page = clap_mangen::Man::new(command);
+    let path = dir.join(page.get_filename());
+    write_at_once(&path, |mut output| page.render(&mut output))?;
+    #[cfg(unix)]
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::base::clock::saturating_nanos;
@@ -11,7 +12,7 @@ use crate::iteration::credentials::Credentials;
 use crate::plan::Plan;
 use crate::runner::stop::{Stop, StopReason};
 
-use super::exit::Exit;
+use super::exit::{Exit, Stopped};
 
 /// All that it watches.
 pub(super) struct Housekeeping {
@@ -42,7 +43,7 @@ impl Housekeeping {
             "stopping: iterations under way have {grace}; press Ctrl-C again to end at once"
         ));
         signals.next().await;
-        super::say(&format!(
+        super::output::last_words(&format!(
             "ended at once; `bench report {}` shows what was recorded",
             self.directory.display()
         ));
@@ -64,29 +65,89 @@ impl Housekeeping {
     }
 }
 
-/// The signals that ask for an end. One that arrives while nobody waits is kept for who waits next.
+/// A runtime beside the threads that make load.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Stopped> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.map_err(Stopped::cannot("start a thread for connections and signals"))
+}
+
+/// Set once signals no longer end the process on their own.
+static LISTENED_TO: AtomicBool = AtomicBool::new(false);
+
+/// The signals that ask for an end. One that arrives while nobody waits is kept for the next wait.
 #[cfg(unix)]
 pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens to SIGINT and SIGTERM, which no longer end the process on their own.
+    /// Listens to SIGINT, SIGTERM and SIGHUP, which no longer end the process on their own.
     pub(super) fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        // What nohup started outlives its terminal.
+        let nohup = !Self::are_listened_to() && is_ignored(SignalKind::hangup());
+        NOHUP.fetch_or(nohup, Ordering::AcqRel);
+        let hangup = if NOHUP.load(Ordering::Acquire) { None } else { Some(signal(SignalKind::hangup())?) };
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        LISTENED_TO.store(true, Ordering::Release);
+        Ok(Self { interrupt, terminate, hangup })
     }
 
     /// Ends with the next signal.
     pub(super) async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = hangup => {}
         }
     }
 }
+
+/// Set when SIGHUP was ignored from the start.
+#[cfg(unix)]
+static NOHUP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process was started with this signal ignored, as far as the system tells.
+#[cfg(unix)]
+fn is_ignored(signal: tokio::signal::unix::SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask >> (signal.as_raw_value() - 1) & 1 == 1
+}
+
+impl Signals {
+    /// Whether signals no longer end the process on their own.
+    pub(super) fn are_listened_to() -> bool {
+        LISTENED_TO.load(Ordering::Acquire)
+    }
+}
+
+/// Has a file that grows over the limit on its size (`ulimit -f`) answer with an error, as a full disk does, instead of
+/// ending the process.
+#[cfg(unix)]
+pub(super) fn survive_file_size_limit() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    if let Ok(runtime) = runtime {
+        let _entered = runtime.enter();
+        // The handler stays when the listener is gone. Without it, such a file ends the process, as before.
+        let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+    }
+}
+
+/// There is no such limit.
+#[cfg(not(unix))]
+pub(super) fn survive_file_size_limit() {}
 
 /// Ctrl-C.
 #[cfg(not(unix))]
@@ -101,14 +162,9 @@ impl Signals {
 
     /// Ends with the next Ctrl-C.
     pub(super) async fn next(&mut self) {
+        LISTENED_TO.store(true, Ordering::Release);
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
         }
     }
-}
-
-/// Ends with the next SIGINT or SIGTERM.
-pub(super) async fn interrupted() -> std::io::Result<()> {
-    Signals::listen()?.next().await;
-    Ok(())
 }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_TYPE, HOST};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
@@ -33,8 +33,10 @@ const PUSH_EVERY: Duration = Duration::from_secs(5);
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
 /// How many scrapers are served at once.
 const CONNECTIONS_MAX: usize = 32;
-/// How long one may stay connected.
+/// How long one may stay connected, and how long it may take to ask: who asks for nothing must not keep
+/// others out.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(300);
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 const PATH: &str = "/metrics";
 const OTLP_PATH: &str = "v1/metrics";
 
@@ -95,13 +97,21 @@ impl WatchArguments {
         let workloads = plan.workloads.iter().map(|workload| {
             (workload.name.clone(), workload.actions().map(|action| action.name.to_string()).collect())
         });
-        let shared = Arc::new(Shared { meter: Mutex::new(Meter::new(workloads)), facts });
+        let shared = Arc::new(Shared {
+            meter: Mutex::new(Meter::new(workloads)),
+            facts,
+            machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+        });
         let _guard = runtime.enter();
         let server = match listener {
             Some(listener) => {
-                let at = listener.local_addr()?;
+                let failed = |error: std::io::Error| Stopped::cannot("serve metrics")(error);
+                let at = listener.local_addr().map_err(failed)?;
                 super::say(&format!("metrics at http://{at}{PATH}"));
-                let listener = tokio::net::TcpListener::from_std(listener)?;
+                let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
                 Some(runtime.spawn(serve(listener, Arc::clone(&shared))))
             }
             None => None,
@@ -120,6 +130,8 @@ impl WatchArguments {
 struct Shared {
     meter: Mutex<Meter>,
     facts: RunFacts,
+    /// This machine's name; empty when it is not known.
+    machine: String,
 }
 
 impl Shared {
@@ -136,7 +148,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Whoever observes the load, and these metrics.
+    /// The observer of the load, and these metrics.
     pub(super) fn observer<'a>(&'a self, shown: &'a mut dyn Observer) -> Both<'a> {
         Both { shared: self.shared.as_deref(), shown }
     }
@@ -216,12 +228,40 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), &shared);
+        let host = request.headers().get(HOST).map_or(Some(""), |host| host.to_str().ok());
+        let answer = if host.is_some_and(|host| is_own(host, &shared.machine)) {
+            answer(request.method(), request.uri().path(), &shared)
+        } else {
+            misdirected()
+        };
         async move { Ok::<_, std::convert::Infallible>(answer) }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(REQUEST_LIMIT);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     // Faults are the scraper's to notice.
     let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
+}
+
+/// True for names by which this server may be asked: none, an address, `localhost`, the machine's own. A page
+/// in a browser that has another name lead here must not read the metrics.
+fn is_own(host: &str, machine: &str) -> bool {
+    let Ok(authority) = host.parse::<http::uri::Authority>() else { return host.is_empty() };
+    let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    let machine = machine.to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<std::net::IpAddr>().is_ok()
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || (!machine.is_empty()
+            && name.strip_prefix(&machine).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+fn misdirected() -> Response<Full<Bytes>> {
+    let text = "ask by an address, by localhost or by this machine's own name\n";
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+    response
 }
 
 fn answer(method: &Method, path: &str, shared: &Shared) -> Response<Full<Bytes>> {
@@ -287,6 +327,30 @@ impl Pusher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_own_names_are_answered() {
+        for (host, expected) in [
+            ("", true),
+            ("127.0.0.1:9464", true),
+            ("[::1]:9464", true),
+            ("10.1.2.3", true),
+            ("localhost:9464", true),
+            ("LocalHost.", true),
+            ("a.localhost:1", true),
+            ("Box:9464", true),
+            ("box.corp.example:9464", true),
+            ("boxer", false),
+            ("evil.example", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("evil.example:9464", false),
+            ("a b", false),
+        ] {
+            assert_eq!(is_own(host, "box"), expected, "{host}");
+        }
+        assert!(!is_own("evil.example", ""));
+    }
 
     #[test]
     fn the_path_of_a_receiver_is_added_where_it_is_missing() {

@@ -14,18 +14,21 @@ mod gate;
 mod generate;
 mod housekeeping;
 mod metrics;
+mod output;
 mod pages;
 mod progress;
 mod run;
 mod trace;
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use exit::{Exit, Stopped};
+use output::{Stream, say};
 
+use crate::base::masking;
 use crate::plan::scenario::Options;
 
 const EXAMPLES: &str = "\
@@ -80,8 +83,9 @@ enum Command {
     },
     /// Render the results of a run again from its log, also after a crash.
     ///
-    /// Everything up to the log's last whole frame is recovered. Traces that were fetched are used
-    /// again; none is fetched.
+    /// Recovers all of the log that can be read, and reports what cannot: a log without an end is
+    /// INCONCLUSIVE at best, a damaged one is INVALID. Results that know more than the log are kept.
+    /// Traces that were fetched are used again; none is fetched.
     Report {
         /// The run's directory.
         run_dir: PathBuf,
@@ -206,17 +210,45 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// What Rust gives a program that ended by a fault of its own.
+const PANICKED: u8 = 101;
+
 /// Runs the command line and gives the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version go to standard output and are no error.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage as u8 } else { Exit::Ok as u8 };
+    output::say_panics();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // A URL on the command line may hold a password, and a fault of that argument quotes it.
+    arguments.iter().filter_map(|argument| argument.to_str()).for_each(masking::hide_url);
+    housekeeping::survive_file_size_limit();
+    let ended = std::panic::catch_unwind(AssertUnwindSafe(|| match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => run_command(arguments.command),
+        Err(error) => help_or_fault(&error),
+    }));
+    output::close(match ended {
+        Ok(Ok(exit)) => exit as u8,
+        Ok(Err(stopped)) => {
+            output::complain(&stopped.text);
+            stopped.exit as u8
         }
+        Err(_) => PANICKED,
+    })
+}
+
+/// Help and version go to standard output and are no error.
+fn help_or_fault(error: &clap::Error) -> Result<Exit, Stopped> {
+    let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
+    let text = match output::colours(stream) {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
     };
-    let ended = match arguments.command {
+    match stream {
+        Stream::Output => output::deliver(&text).map(|()| Exit::Ok),
+        Stream::Error => Err(Stopped::new(Exit::Usage, text)),
+    }
+}
+
+fn run_command(command: Command) -> Result<Exit, Stopped> {
+    match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
@@ -231,32 +263,5 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Trace(command) => trace::trace(&command),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { dir } => generate::man(&dir),
-    };
-    match ended {
-        Ok(exit) => exit as u8,
-        Err(stopped) => {
-            say(&stopped.text);
-            stopped.exit as u8
-        }
     }
-}
-
-/// A line on standard error; a closed pipe is no reason to stop.
-fn say(text: &str) {
-    if !text.is_empty() {
-        let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
-    }
-}
-
-/// A line on standard output.
-fn print(text: &str) -> Result<(), Stopped> {
-    match writeln!(std::io::stdout(), "{}", text.trim_end()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Whether colours may be used on a stream.
-fn colours(stream: &impl std::io::IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

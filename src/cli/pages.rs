@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::osprofiler::report::TraceTree;
 use crate::report::html::{self, Shown, relative_url};
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::trace::StoredTrace;
@@ -61,7 +60,7 @@ pub(super) fn write(
     let written = || -> std::io::Result<Shown> {
         std::fs::create_dir_all(folder)?;
         for trace in html::shown(traces) {
-            let (tree, id) = (TraceTree::build(&trace.records), trace.trace_id.to_string());
+            let (tree, id) = (trace.tree(), trace.trace_id.to_string());
             write_at_once(&folder.join(format!("{id}.html")), |output| {
                 html::trace::write(&id, &tree, output)
             })?;

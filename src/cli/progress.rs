@@ -2,17 +2,18 @@
 //! elsewhere.
 
 use std::collections::VecDeque;
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
-
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::clock::saturating_nanos;
 use crate::base::ids::{ControlShare, IdSpace};
+use crate::base::statistics::order::rank;
 use crate::base::units::format_ns;
+use crate::measure::latency::value_at_rank;
 use crate::plan::Plan;
 use crate::report::terminal::clean;
 use crate::runner::{Observer, Progress};
+
+use super::output::{self, Bar, Stream};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(2);
 /// The rate that is shown is that of this time.
@@ -26,9 +27,8 @@ pub(super) struct Shown {
     quiet: bool,
     /// The share that is not; none of it when nothing is.
     profiled: Option<ControlShare>,
-    /// There only while a load runs on a terminal: bars that outlive it are drawn again over what
-    /// follows.
-    bars: Option<MultiProgress>,
+    /// Lines move on a terminal only.
+    moving: bool,
     /// The workloads that are under way.
     lines: Vec<Line>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Shown {
 struct Line {
     workload: usize,
     name: String,
-    bar: Option<ProgressBar>,
+    bar: Option<Bar>,
     times: Option<u64>,
     duration: Option<Duration>,
     last_line: Instant,
@@ -47,7 +47,8 @@ struct Line {
 
 impl Shown {
     pub(super) fn new(ids: IdSpace, quiet: bool, profiled: Option<ControlShare>) -> Self {
-        Self { ids, quiet, profiled, bars: None, lines: Vec::new() }
+        let moving = !quiet && output::is_terminal(Stream::Error);
+        Self { ids, quiet, profiled, moving, lines: Vec::new() }
     }
 
     /// A line between loads.
@@ -60,24 +61,23 @@ impl Shown {
     /// The beginning of fetching: a bar on a terminal, a line elsewhere.
     pub(super) fn fetching(&self, total: usize) -> Fetching {
         let what = "traces: slow, failed and typical iterations";
-        if self.quiet || !std::io::stderr().is_terminal() {
-            self.say(&format!("fetching {total} {what}"));
+        let text = format!("fetching {total} {what}");
+        if !self.moving {
+            self.say(&text);
             return Fetching { bar: None };
         }
-        let target = ProgressDrawTarget::stderr_with_hz(10);
-        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.set_message(format!("fetching {total} {what}"));
-        Fetching { bar: Some(bar) }
+        let fetching =
+            Fetching { bar: Some(Bar { key: usize::MAX, position: 0, length: total as u64, text }) };
+        fetching.have(0);
+        fetching
     }
 
     fn figures(&self, line: &Line, progress: &Progress<'_>) -> String {
         let total = progress.total;
-        let percentile = |p: f64| match total.response_ns.len() {
-            0 => "-".to_owned(),
-            _ => format_ns(total.response_ns.value_at_percentile(p)),
+        let percentile = |percent: f64| {
+            let rank = rank(total.response_ns.len(), percent);
+            let value_ns = rank.and_then(|rank| value_at_rank(&total.response_ns, rank));
+            value_ns.map_or_else(|| "-".to_owned(), format_ns)
         };
         let mut parts = vec![
             format!("{:.0}/s", line.rate(progress)),
@@ -106,6 +106,13 @@ impl Shown {
         parts.join(", ")
     }
 
+    /// Shows the bars of all that is under way.
+    fn draw(&self) {
+        if self.moving {
+            output::draw(self.lines.iter().filter_map(|line| line.bar.clone()).collect());
+        }
+    }
+
     fn line_of(&mut self, workload: usize) -> Option<&mut Line> {
         self.lines.iter_mut().find(|line| line.workload == workload)
     }
@@ -113,22 +120,22 @@ impl Shown {
 
 /// Traces on their way; the bar is gone when this is dropped.
 pub(super) struct Fetching {
-    bar: Option<ProgressBar>,
+    bar: Option<Bar>,
 }
 
 impl Fetching {
     /// How many are here.
     pub(super) fn have(&self, count: usize) {
         if let Some(bar) = &self.bar {
-            bar.set_position(count as u64);
+            output::draw(vec![Bar { position: count as u64, ..bar.clone() }]);
         }
     }
 }
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if self.bar.is_some() {
+            output::draw(Vec::new());
         }
     }
 }
@@ -180,19 +187,12 @@ impl Observer for Shown {
             last_line: Instant::now(),
             before: VecDeque::new(),
         };
-        if !self.quiet && std::io::stderr().is_terminal() {
-            let bars = self.bars.get_or_insert_with(|| {
-                MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10))
-            });
+        if self.moving {
             let length = line.times.or_else(|| line.duration.map(milliseconds)).unwrap_or(0);
-            let bar = bars.add(ProgressBar::new(length));
-            // The message is cut at the terminal's edge, so that each bar stays on its line.
-            if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
-                bar.set_style(style);
-            }
-            line.bar = Some(bar);
+            line.bar = Some(Bar { key: workload, position: 0, length, text: String::new() });
         }
         self.lines.push(line);
+        self.draw();
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
@@ -201,13 +201,13 @@ impl Observer for Shown {
         let figures = self.figures(line, progress);
         let Some(line) = self.line_of(progress.workload) else { return };
         line.remember(progress);
-        if let Some(bar) = &line.bar {
-            let position = match line.times {
+        if let Some(bar) = &mut line.bar {
+            bar.position = match line.times {
                 Some(_) => progress.ended + progress.dropped,
                 None => milliseconds(progress.elapsed),
             };
-            bar.set_position(position.min(bar.length().unwrap_or(position)));
-            bar.set_message(format!("{}: {figures}", line.name));
+            bar.text = format!("{}: {figures}", line.name);
+            self.draw();
         } else if !quiet && line.last_line.elapsed() >= PLAIN_LINE_EVERY {
             line.last_line = Instant::now();
             super::say(&line.plain(progress, &figures));
@@ -219,15 +219,10 @@ impl Observer for Shown {
         let mut line = self.lines.remove(at);
         // The last line says how it was on the whole.
         line.before.clear();
-        match line.bar.take() {
-            Some(bar) => bar.finish_and_clear(),
-            None if !self.quiet => super::say(&line.plain(progress, &self.figures(&line, progress))),
-            None => {}
-        }
-        if self.lines.is_empty()
-            && let Some(bars) = self.bars.take()
-        {
-            let _ = bars.clear();
+        if self.moving {
+            self.draw();
+        } else if !self.quiet {
+            super::say(&line.plain(progress, &self.figures(&line, progress)));
         }
     }
 }

@@ -42,9 +42,12 @@ pub(super) async fn connect(
     worker: &Worker,
     phases: &mut Phases,
 ) -> Result<Opened, ClientError> {
+    let guard = &worker.settings.options.guard;
+    guard.admit(origin)?;
     phases.opened = true;
     let started = Instant::now();
     let addresses = worker.resolver.addresses(&origin.host, origin.port).await?;
+    guard.admit_addresses(origin, &addresses)?;
     let resolved = Instant::now();
     phases.resolve_ns = saturating_nanos(resolved - started);
     let socket = connect_any(origin, &addresses).await?;

@@ -1,7 +1,10 @@
 //! Taking the compression off a body, after its time was taken: gzip, deflate, br, zstd.
 //!
-//! Bounded: a small body that unfolds beyond the limit is refused before it is in memory. Nothing is
-//! decoded that nobody looks at.
+//! Bounded: of a body that unfolds to much, the length is counted first, without keeping what comes out,
+//! and one beyond the limit is refused before it is in memory. So a bomb takes `KEPT_AT_ONCE_BYTES` and
+//! the decoder's window: 32 KiB of gzip and deflate; of brotli and zstd what the sender chose, up to 16 MiB,
+//! the most that brotli has, and 8 MiB, which RFC 9659 sets for HTTP. Bodies are decoded one at a time on a
+//! thread, so that connections add nothing to that. Nothing is decoded that nobody looks at.
 
 use std::io::{self, Read};
 
@@ -15,6 +18,10 @@ pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
 /// A body may be compressed more than once; nobody does that more often.
 const CODINGS_MAX: usize = 4;
 const READ_BYTES: usize = 32 * 1024;
+/// Bodies up to this length are decoded once; longer ones twice, the first time to count.
+const KEPT_AT_ONCE_BYTES: usize = 256 * 1024;
+/// The largest window of zstd (RFC 9659).
+const ZSTD_WINDOW_BYTES_MAX: u64 = 8 << 20;
 
 /// The body as it was before it was compressed; `None` when it was not.
 ///
@@ -52,18 +59,14 @@ fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientErro
         ClientError::Protocol(format!("its body cannot be decoded (content encoding: {coding}): {error}"))
     };
     match coding {
-        "gzip" | "x-gzip" => unfold(flate2::read::MultiGzDecoder::new(input), bytes_max, damaged),
+        "gzip" | "x-gzip" => unfold(|| Ok(flate2::read::MultiGzDecoder::new(input)), bytes_max, damaged),
         "deflate" if has_zlib_head(input) => {
-            unfold(flate2::read::ZlibDecoder::new(input), bytes_max, damaged)
+            unfold(|| Ok(flate2::read::ZlibDecoder::new(input)), bytes_max, damaged)
         }
         // Some servers take the name at its word and send no zlib head.
-        "deflate" => unfold(flate2::read::DeflateDecoder::new(input), bytes_max, damaged),
-        "br" => unfold(brotli_decompressor::Decompressor::new(input, READ_BYTES), bytes_max, damaged),
-        "zstd" => {
-            let decoder = ruzstd::decoding::StreamingDecoder::new(input);
-            let decoder = decoder.map_err(|error| damaged(io::Error::other(error.to_string())))?;
-            unfold(decoder, bytes_max, damaged)
-        }
+        "deflate" => unfold(|| Ok(flate2::read::DeflateDecoder::new(input)), bytes_max, damaged),
+        "br" => unfold(|| Ok(brotli_decompressor::Decompressor::new(input, READ_BYTES)), bytes_max, damaged),
+        "zstd" => unfold(|| zstd(input), bytes_max, damaged),
         other => Err(ClientError::Protocol(format!(
             "its body has the unknown content encoding `{}`; ask for another with the header Accept-Encoding",
             other.chars().take(40).collect::<String>()
@@ -77,17 +80,42 @@ fn has_zlib_head(input: &[u8]) -> bool {
         if first & 0x0f == 8 && (u16::from(*first) * 256 + u16::from(*second)).is_multiple_of(31))
 }
 
-fn unfold(
-    decoder: impl Read,
+/// A decoder of zstd, unless its window is larger than anybody may send.
+fn zstd(input: &[u8]) -> io::Result<impl Read> {
+    ruzstd::decoding::StreamingDecoder::new_with_max_window_size(input, ZSTD_WINDOW_BYTES_MAX)
+        .map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// What the decoder gives. Each call of `decoder` begins anew.
+fn unfold<R: Read>(
+    decoder: impl Fn() -> io::Result<R>,
     bytes_max: u64,
     damaged: impl Fn(io::Error) -> ClientError,
 ) -> Result<Vec<u8>, ClientError> {
+    let mut first = decoder().map_err(&damaged)?.take(bytes_max.saturating_add(1));
     let mut output = Vec::new();
-    let read = decoder.take(bytes_max.saturating_add(1)).read_to_end(&mut output).map_err(damaged)?;
-    if read as u64 > bytes_max {
+    let at_once = bounded(&mut first, &mut output).map_err(&damaged)?;
+    if at_once {
+        let too_large = output.len() as u64 > bytes_max;
+        return if too_large { Err(ClientError::BodyTooLarge { limit: bytes_max }) } else { Ok(output) };
+    }
+    let rest = io::copy(&mut first, &mut io::sink()).map_err(&damaged)?;
+    let length = output.len() as u64 + rest;
+    drop(first);
+    if length > bytes_max {
         return Err(ClientError::BodyTooLarge { limit: bytes_max });
     }
+    output.reserve_exact(usize::try_from(rest).unwrap_or(usize::MAX));
+    output.clear();
+    decoder().and_then(|decoder| decoder.take(length).read_to_end(&mut output)).map_err(&damaged)?;
     Ok(output)
+}
+
+/// Reads up to [`KEPT_AT_ONCE_BYTES`]; true when there was no more.
+fn bounded(decoder: &mut impl Read, output: &mut Vec<u8>) -> io::Result<bool> {
+    let limit = KEPT_AT_ONCE_BYTES as u64;
+    decoder.by_ref().take(limit).read_to_end(output)?;
+    Ok((output.len() as u64) < limit)
 }
 
 #[cfg(test)]
@@ -150,6 +178,53 @@ mod tests {
             assert!(decoded(Some(&encoded_as(name)), body, 1000).unwrap().is_none(), "{name}");
         }
         assert!(decoded(None, text, 1000).unwrap().is_none());
+    }
+
+    /// Zeros without end, and how many of them were taken.
+    struct Endless<'a>(&'a std::cell::Cell<u64>);
+
+    impl Read for Endless<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            buffer.fill(0);
+            self.0.set(self.0.get() + buffer.len() as u64);
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn what_unfolds_beyond_the_limit_is_counted_and_not_kept() {
+        let (taken, limit) = (std::cell::Cell::new(0), 64 << 20);
+        let refused = unfold(|| Ok(Endless(&taken)), limit, |error| ClientError::Protocol(error.to_string()));
+        assert_eq!(refused.unwrap_err().class(), "body_limit");
+        // Up to the limit and the byte that shows that there is more; nothing of it a second time.
+        assert_eq!(taken.get(), limit + 1);
+        let mut kept = Vec::new();
+        assert!(!bounded(&mut Endless(&taken), &mut kept).unwrap());
+        assert!(kept.capacity() <= 2 * KEPT_AT_ONCE_BYTES, "{}", kept.capacity());
+    }
+
+    #[test]
+    fn long_bodies_are_whole_up_to_the_very_limit() {
+        for length in [0, 1, KEPT_AT_ONCE_BYTES - 1, KEPT_AT_ONCE_BYTES, KEPT_AT_ONCE_BYTES + 1, 3_000_000] {
+            let text: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            for (name, body) in [("gzip", gzip(&text)), ("deflate", zlib(&text)), ("zstd", zstd(&text))] {
+                let decode = |limit: usize| decoded(Some(&encoded_as(name)), &body, limit as u64);
+                assert!(decode(length).unwrap().unwrap_or_default() == text, "{name} {length}");
+                if length > 0 {
+                    assert_eq!(decode(length - 1).unwrap_err().class(), "body_limit", "{name} {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_nobody_may_send_is_refused() {
+        // A frame of zstd without content whose window is 16 MiB: exponent 14 in the upper five bits.
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 14 << 3, 0x01, 0x00, 0x00];
+        let error = decoded(Some(&encoded_as("zstd")), &frame, 1 << 30).unwrap_err();
+        assert!(error.to_string().contains("window"), "{error}");
+        let usual = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x01, 0x00, 0x00];
+        assert_eq!(decoded(Some(&encoded_as("zstd")), &usual, 1 << 30).unwrap().unwrap(), b"");
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub enum ClientError {
         /// The error's name.
         reason: String,
     },
+    /// A template, an answer or a redirect named a host that nobody listed; nothing was sent to it.
+    #[error("the request was not sent: {0}")]
+    Target(String),
     /// A redirect leads nowhere, in a circle, or too far.
     #[error("the redirect cannot be followed: {reason}")]
     Redirect {
@@ -79,6 +82,7 @@ impl ClientError {
             Self::Tls { .. } => "tls",
             Self::Exhausted { .. } => "client",
             Self::Closed { .. } | Self::Reset { .. } => "closed",
+            Self::Target(_) => "target",
             Self::Redirect { .. } => "redirect",
             Self::Protocol(_) => "protocol",
             Self::BodyTooLarge { .. } => "body_limit",

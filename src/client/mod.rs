@@ -12,6 +12,7 @@ pub mod decode;
 mod dns;
 pub mod error;
 mod framing;
+pub mod guard;
 pub mod headers;
 pub mod http1;
 mod http2;

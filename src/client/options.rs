@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
+use super::guard::Guard;
+
 /// The largest answer that is read, in bytes, unless the scenario says otherwise.
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
 
@@ -31,6 +33,12 @@ impl Settings {
         tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
         Arc::new(Self { tls: Arc::new(tls), options })
     }
+
+    /// Which hosts may be reached.
+    #[must_use]
+    pub fn guard(&self) -> &Guard {
+        &self.options.guard
+    }
 }
 
 /// How HTTP is spoken.
@@ -46,6 +54,8 @@ pub struct HttpOptions {
     pub limits: Limits,
     /// Who resolves names.
     pub dns: DnsOptions,
+    /// Which hosts may be reached.
+    pub guard: Guard,
 }
 
 /// The version of HTTP.

@@ -24,9 +24,9 @@ pub struct PlainAnswer {
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer: one line, without secrets.
+/// Why there is no answer: one line, shown without secrets.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
+#[error("{}", crate::base::masking::masked(.0))]
 pub struct PlainError(pub String);
 
 /// Names resolved as the load resolves them.

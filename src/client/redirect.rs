@@ -7,6 +7,8 @@
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 
+use crate::base::masking::masked;
+
 use super::error::ClientError;
 use super::headers::HeaderBlock;
 use super::url::{Origin, push_escaped_path};
@@ -57,7 +59,8 @@ impl Hop {
             return Err(refused(format!("its address is longer than {LOCATION_BYTES_MAX} bytes")));
         }
         let location = String::from_utf8_lossy(location.as_bytes());
-        let shown = || location.chars().take(100).collect::<String>();
+        // Secrets are looked for before the address is cut.
+        let shown = || masked(&location).chars().take(100).collect::<String>();
         let scheme = if self.origin.tls { "https" } else { "http" };
         let base = format!("{scheme}://{}{}", self.origin.authority, self.path);
         let target = url::Url::parse(&base)
@@ -87,7 +90,7 @@ impl Hop {
     /// Where it goes, for people.
     pub(super) fn address(&self) -> String {
         let scheme = if self.origin.tls { "https" } else { "http" };
-        let path: String = self.path.chars().take(100).collect();
+        let path: String = masked(&self.path).chars().take(100).collect();
         format!("{scheme}://{}{path}", self.origin.authority)
     }
 

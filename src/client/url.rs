@@ -72,19 +72,52 @@ impl Origin {
     }
 }
 
-/// `https://host:port` and the rest of an absolute URL; `None` when the text is a path.
+/// True when a template may make it a whole URL: `{{ link }}`, `http://{{ host }}/a`.
+#[must_use]
+pub fn may_become_whole(text: &str) -> bool {
+    let before_path =
+        text.find("://").map_or("", |at| text[at + 3..].split(['/', '?']).next().unwrap_or_default());
+    text.starts_with("{{") || text.starts_with("{%") || (!text.starts_with('/') && before_path.contains("{{"))
+}
+
+/// Origin, path and query of a whole URL that was rendered, the latter two escaped; `None` when the
+/// text is not one.
 ///
 /// # Errors
-/// A URL whose host is not written out.
+/// A URL that cannot be read, or that holds credentials.
+pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
+    let is = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    if !is("http://") && !is("https://") {
+        return Ok(None);
+    }
+    let url = Url::parse(text)
+        .map_err(|error| format!("the URL that its template gives cannot be read: {error}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("the URL that its template gives holds credentials; put them under `auth`".to_owned());
+    }
+    let mut path = String::new();
+    push_escaped_path(url.path(), &mut path);
+    if let Some(query) = url.query() {
+        path.push('?');
+        push_escaped_path(query, &mut path);
+    }
+    Ok(Some((Origin::of(&url)?, path)))
+}
+
+/// `https://host:port` and the rest of an absolute URL; `None` when the text is a path, or
+/// [`may_become_whole`].
+///
+/// # Errors
+/// A URL that cannot be read.
 pub fn split_absolute(text: &str) -> Result<Option<(BaseUrl, &str)>, String> {
     let Some(after_scheme) = text.find("://").map(|at| at + 3) else { return Ok(None) };
     if text.find(['/', '?', '{']).is_some_and(|at| at + 2 < after_scheme) {
         return Ok(None);
     }
-    let end = text[after_scheme..].find(['/', '?']).map_or(text.len(), |at| after_scheme + at);
-    if text[..end].contains("{{") {
-        return Err("scheme and host of a URL cannot be templates; name a target instead".to_owned());
+    if may_become_whole(text) {
+        return Ok(None);
     }
+    let end = text[after_scheme..].find(['/', '?']).map_or(text.len(), |at| after_scheme + at);
     Ok(Some((BaseUrl::parse(&text[..end])?, &text[end..])))
 }
 
@@ -156,7 +189,57 @@ mod tests {
             let split = split_absolute(text).unwrap().map(|(base, rest)| (base.to_string(), rest));
             assert_eq!(split, expected.map(|(base, rest)| (base.to_owned(), rest)), "{text}");
         }
-        assert!(split_absolute("http://{{ host }}/a").is_err());
+    }
+
+    #[test]
+    fn templates_that_may_be_urls_are_told_from_those_that_are_paths() {
+        for (text, expected) in [
+            ("{{ link }}", true),
+            ("{{ base }}/v3?u=http://x/", true),
+            ("{% if a %}http://a{% endif %}", true),
+            ("http://{{ host }}/a", true),
+            ("{{ scheme }}://{{ host }}", true),
+            ("http://h{{ n }}:80?x", true),
+            ("/{{ path }}", false),
+            ("/a?u=http://{{ host }}/", false),
+            ("http://h:1/{{ a }}", false),
+            ("http://h?{{ a }}", false),
+        ] {
+            assert_eq!(may_become_whole(text), expected, "{text}");
+            assert!(!expected || split_absolute(text).unwrap().is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rendered_urls_are_read_as_browsers_read_them() {
+        for (text, expected) in [
+            ("http://h:81/a b?c=d#e", Ok(Some(("h", 81, "/a%20b?c=d")))),
+            ("HTTPS://H.Example", Ok(Some(("h.example", 443, "/")))),
+            ("http://2130706433/", Ok(Some(("127.0.0.1", 80, "/")))),
+            ("http://[::1]:8080/", Ok(Some(("::1", 8080, "/")))),
+            ("http://h\\@evil/", Ok(Some(("h", 80, "/@evil/")))),
+            ("http://b\u{fc}cher.example/", Ok(Some(("xn--bcher-kva.example", 80, "/")))),
+            ("http://good@evil/", Err("holds credentials")),
+            ("http://good:pw@evil/", Err("holds credentials")),
+            ("http://", Err("cannot be read")),
+            ("http://[::1", Err("cannot be read")),
+            ("/v3", Ok(None)),
+            ("ftp://h/", Ok(None)),
+            ("@evil/", Ok(None)),
+            ("", Ok(None)),
+        ] {
+            let read = rendered_whole(text);
+            match (&read, expected) {
+                (Ok(found), Ok(expected)) => {
+                    let found = found
+                        .as_ref()
+                        .map(|(origin, path)| (origin.host.as_str(), origin.port, path.as_str()));
+                    assert_eq!(found, expected, "{text}");
+                }
+                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+                _ => panic!("{text}: {read:?}"),
+            }
+        }
     }
 
     #[test]

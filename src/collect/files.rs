@@ -33,6 +33,9 @@ pub struct TraceRecords {
     pub base_id: String,
     /// In the order of the file.
     pub records: Vec<Record>,
+    /// How many more there are that could not be read; of a file with several traces, how many are not known to be
+    /// another one's.
+    pub unreadable: u64,
     /// How OSProfiler's own report of them looks.
     pub style: ReportStyle,
 }
@@ -96,6 +99,7 @@ pub struct Opened {
 pub fn open(path: &Path) -> io::Result<Opened> {
     let mut reader = BufReader::new(File::open(path)?);
     let begins = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
+    while reader.fill_buf().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     let kind = match reader.fill_buf()?.iter().find(begins) {
         Some(b'{' | b'[') => Kind::Json,
         _ => Kind::Log,
@@ -123,6 +127,9 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
                 return Err(FileError::TooLarge);
             }
             json(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text), &mut gathered)?;
+            // A line of a log that is no record may be any other program's; what stands among records is one.
+            let unreadable = gathered.told_unreadable.saturating_add(gathered.loaded.malformed);
+            gathered.loaded.traces.iter_mut().for_each(|trace| trace.unreadable = unreadable);
         }
     }
     Ok(gathered.loaded)
@@ -132,6 +139,8 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
 struct Gathered<'a> {
     loaded: Loaded,
     places: HashMap<String, usize>,
+    /// How many records its writer could not read.
+    told_unreadable: u64,
     ids: &'a [String],
 }
 
@@ -148,6 +157,7 @@ impl Gathered<'_> {
             traces.push(TraceRecords {
                 base_id: record.base_id.clone(),
                 records: Vec::new(),
+                unreadable: 0,
                 style: ReportStyle::Records,
             });
             traces.len() - 1
@@ -193,6 +203,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
             }
         }
         Value::Object(mut object) => {
+            gathered.told_unreadable = object.get("unreadable").and_then(Value::as_u64).unwrap_or(0);
             if let Some(Value::Array(records)) = object.remove("records") {
                 for (index, record) in records.into_iter().enumerate() {
                     gathered.add_json(record, || format!("record {index}"));

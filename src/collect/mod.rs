@@ -6,6 +6,7 @@
 pub mod files;
 pub mod publish;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::base::masking::{mask_json, masked};
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError, Stored};
 use crate::osprofiler::record::Record;
@@ -36,6 +38,8 @@ pub struct Wanted {
 pub struct Fetched {
     /// The records of each trace that was answered for; of an absent one none.
     pub records: HashMap<Uuid, Vec<Record>>,
+    /// How many records of a trace could not be read, where some could not.
+    pub unreadable: HashMap<Uuid, u64>,
     /// The collector's last error, if it cost a trace; or which records could not be read.
     pub error: Option<String>,
 }
@@ -134,12 +138,26 @@ impl Look<'_> {
         if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
             *self.rejected = Some(complaint);
         }
-        let records = stored.records;
+        if stored.rejected > 0 {
+            self.fetched.unreadable.insert(wanted.id, stored.rejected);
+        }
+        let mut records = stored.records;
+        // A service may have recorded what it was sent.
+        for record in &mut records {
+            mask_record(record);
+        }
         let complete = !records.is_empty() && TraceTree::build(&records).incomplete() == 0;
         let len = records.len();
         let before = self.fetched.records.insert(wanted.id, records).map(|before| before.len());
         complete && (before == Some(len) || !wanted.recent)
     }
+}
+
+fn mask_record(record: &mut Record) {
+    if let Cow::Owned(name) = masked(&record.name) {
+        record.name = name;
+    }
+    record.info.values_mut().for_each(mask_json);
 }
 
 type Answer = Result<Stored, DriverError>;
@@ -188,5 +206,25 @@ impl Answers {
     /// Asks no more; gives what was not asked yet.
     fn give_up(&mut self) -> Vec<Wanted> {
         std::mem::replace(&mut self.waiting, Vec::new().into_iter()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A service may record what it was sent: a secret does not get into a stored trace that way.
+    #[test]
+    fn secrets_in_records_are_hidden() {
+        crate::base::masking::hide("c0llected/secret");
+        let record = json!({"name": "wsgi c0llected/secret-start", "base_id": "b", "trace_id": "t", "parent_id": "b",
+            "timestamp": "2026-11-20T22:52:01.123456", "info": {"host": "h",
+            "request": {"query": "key=c0llected%2Fsecret&x=1", "headers": ["c0llected/secret", 1]}}});
+        let mut record: Record = serde_json::from_value(record).unwrap();
+        mask_record(&mut record);
+        assert_eq!(record.name, "wsgi ***-start");
+        let info = json!({"host": "h", "request": {"query": "key=***&x=1", "headers": ["***", 1]}});
+        assert_eq!(serde_json::Value::Object(record.info), info);
     }
 }

@@ -353,16 +353,23 @@ impl<'s> Checker<'s> {
 
     fn number(&mut self, node: &Node, value: f64, schema: &Value, name: &str) {
         let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
-        let (message, help) = match (bound("minimum"), bound("maximum")) {
-            (Some(least), most) if value < least => (
-                format!("{name} must be at least {least}, but is {value}"),
-                most.map_or(format!("write {least} or more"), |most| format!("write {least} to {most}")),
-            ),
-            (least, Some(most)) if value > most => (
-                format!("{name} must be at most {most}, but is {value}"),
-                least.map_or(format!("write {most} or less"), |least| format!("write {least} to {most}")),
-            ),
+        let (least, above, most) = (bound("minimum"), bound("exclusiveMinimum"), bound("maximum"));
+        let message = match (least, above, most) {
+            _ if !value.is_finite() => format!("{name} is too large a number"),
+            (Some(least), ..) if value < least => format!("{name} must be at least {least}, but is {value}"),
+            (_, Some(above), _) if value <= above => {
+                format!("{name} must be more than {above}, but is {value}")
+            }
+            (.., Some(most)) if value > most => format!("{name} must be at most {most}, but is {value}"),
             _ => return,
+        };
+        let help = match (least, above, most) {
+            (Some(least), _, Some(most)) => format!("write {least} to {most}"),
+            (Some(least), _, None) => format!("write {least} or more"),
+            (None, Some(above), Some(most)) => format!("write more than {above} and at most {most}"),
+            (None, Some(above), None) => format!("write more than {above}"),
+            (None, None, Some(most)) => format!("write {most} or less"),
+            (None, None, None) => "write a smaller number".to_owned(),
         };
         self.unusable.insert(node.span.clone());
         self.faults.push(Fault::error(node.span.clone(), message).help(help));

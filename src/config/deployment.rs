@@ -17,6 +17,9 @@ pub struct Deployment {
     pub name: Option<String>,
     /// Base URLs by name; `default` is used where an action names none.
     pub targets: Option<BTreeMap<String, Reference>>,
+    /// Hosts beside the targets that requests may go to when a template, an answer or a redirect names them:
+    /// `host`, `host:port`, an address, `*.example.com`. Nothing secret goes there.
+    pub targets_allowed: Option<Vec<Reference>>,
     /// TLS options of all targets.
     pub tls: Option<Tls>,
     /// Which HTTP is spoken.

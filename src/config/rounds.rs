@@ -2,24 +2,61 @@
 
 use std::time::Duration;
 
-use super::runner::{ConstantForDuration, DurationOrSeconds, Runner, WarmUp};
+use super::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
 use super::scenario::Scenario;
 
 /// The part of a round that warms up where the scenario does not say: a tenth.
 const WARM_UP_SHARE: u32 = 10;
 
-/// Gives every workload this length, if one is asked for, and a warm-up, if it has none.
+/// Gives every workload this length, if one is asked for, and a warm-up, if it has none. Then what is measured is made
+/// `factor` times as long.
 ///
 /// # Errors
 /// A runner whose stages a length cannot replace.
-pub fn as_round(scenario: &mut Scenario, length: Option<Duration>) -> Result<(), String> {
+pub fn as_round(scenario: &mut Scenario, length: Option<Duration>, factor: f64) -> Result<(), String> {
     if let Some(runner) = &mut scenario.runner {
         one(runner, &mut scenario.warm_up, length)?;
+        lengthen(runner, factor);
     }
     for workload in scenario.workloads.iter_mut().flatten() {
         one(&mut workload.runner, &mut workload.warm_up, length)?;
+        lengthen(&mut workload.runner, factor);
     }
     Ok(())
+}
+
+/// The same load for longer: more iterations, or the same shape stretched.
+fn lengthen(runner: &mut Runner, factor: f64) {
+    if factor <= 1.0 {
+        return;
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count, which saturates"
+    )]
+    let more = |times: u64| (times as f64 * factor).ceil() as u64;
+    let longer = |lasts: DurationOrSeconds| DurationOrSeconds(lasts.0.mul_f64(factor));
+    if let Some(serial) = &mut runner.serial {
+        serial.times = more(serial.times);
+    }
+    if let Some(constant) = &mut runner.constant {
+        constant.times = Some(more(constant.times.unwrap_or(1)));
+    }
+    if let Some(timed) = &mut runner.constant_for_duration {
+        timed.duration = longer(timed.duration);
+    }
+    if let Some(rps) = &mut runner.rps {
+        (rps.times, rps.duration) = (rps.times.map(more), rps.duration.map(longer));
+        if let Rate::Steps(steps) = &mut rps.rps {
+            let step = steps.duration.unwrap_or(DurationOrSeconds(Duration::from_secs(1)));
+            steps.duration = Some(longer(step));
+        }
+    }
+    if let Some(ramping) = &mut runner.ramping {
+        ramping.stages.iter_mut().for_each(|stage| stage.duration = longer(stage.duration));
+    }
 }
 
 fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duration>) -> Result<(), String> {

@@ -413,6 +413,9 @@ pub struct Extract {
     pub regex: Option<String>,
     /// What counts when nothing is found; without it, the iteration fails.
     pub default: Option<Value>,
+    /// True hides the value in every message (default: true where the name of the header or the variable says that it
+    /// is a secret, such as X-Subject-Token, Set-Cookie or `token`).
+    pub secret: Option<bool>,
 }
 
 /// Variables may refer to a secret as deployments do.

@@ -16,13 +16,13 @@ pub struct Sla {
     /// Failed iterations in percent.
     pub failure_rate: Option<FailureRate>,
     /// No iteration may take longer, in seconds.
-    #[schemars(range(min = 0.0))]
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub max_seconds_per_iteration: Option<f64>,
     /// The mean duration of iterations without fault may not be longer, in seconds.
-    #[schemars(range(min = 0.0))]
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub max_avg_duration: Option<f64>,
     /// The same of actions, by their names.
-    #[schemars(length(min = 1))]
+    #[schemars(extend("minProperties" = 1))]
     pub max_avg_duration_per_atomic: Option<BTreeMap<String, Seconds>>,
     /// How many iterations may take much longer than the mean.
     pub outliers: Option<Outliers>,
@@ -41,6 +41,7 @@ pub struct Seconds(#[schemars(range(min = 0.0))] pub f64);
 
 /// Failed iterations in percent.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[schemars(extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRate {
     /// At least so many (for tests of failures).
@@ -61,7 +62,7 @@ pub struct Outliers {
     #[schemars(range(min = 3))]
     pub min_iterations: Option<u32>,
     /// How many standard deviations above the mean an outlier begins (default 3).
-    #[schemars(range(min = 0.0))]
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub sigmas: Option<f64>,
 }
 
@@ -167,4 +168,31 @@ pub struct SlaOfWorkload {
     pub name: String,
     /// Its criteria.
     pub sla: Option<Sla>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::base::yaml;
+    use crate::config::{check, schema};
+
+    /// What Rally 5.1.1 answers to criteria just inside and just outside of its limits, made by
+    /// tests/vectors/gate/limits.py.
+    #[test]
+    fn rallys_limits_are_enforced_as_in_rally() {
+        let rows: Vec<Value> =
+            serde_json::from_str(include_str!("../../tests/vectors/gate/limits.json")).unwrap();
+        assert!(rows.len() > 30);
+        let mut refused = 0;
+        for row in &rows {
+            // JSON is YAML.
+            let text = serde_json::json!({ "sla": row["criteria"] }).to_string();
+            let source = yaml::source("rally.yaml", text.as_bytes()).unwrap();
+            let faults = check::check(&yaml::parse(&source).unwrap(), &schema::SLA);
+            assert_eq!(faults.is_empty(), row["accepted"] == true, "{text}: {faults:?}");
+            refused += faults.len();
+        }
+        assert!(refused > 10);
+    }
 }

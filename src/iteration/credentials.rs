@@ -8,6 +8,7 @@ use base64::Engine as _;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use minijinja::value::{Object, ObjectRepr};
 
+use crate::base::masking;
 use crate::base::secret::Secret;
 use crate::base::template::Value;
 use crate::client::keystone;
@@ -47,7 +48,9 @@ impl Credentials {
             Auth::None => (None, None),
             Auth::Basic { username, password } => {
                 let pair = format!("{username}:{}", password.expose());
-                let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+                let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+                masking::hide(&pair);
+                let value = format!("Basic {pair}");
                 (Some(Current { header: sensitive(AUTHORIZATION, &value)?, token: None }), None)
             }
             Auth::Bearer { token } => {
@@ -56,6 +59,7 @@ impl Credentials {
             }
             Auth::Keystone(credentials) => {
                 let token = keystone::issue_token(client, credentials).await?;
+                masking::hide_learned(token.value.expose());
                 let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
                 (Some(Current { header, token: Some(token.value) }), Some(token.valid_for))
             }
@@ -86,6 +90,9 @@ impl Credentials {
         loop {
             tokio::time::sleep(wait).await;
             let renewed = keystone::issue_token(client, credentials).await;
+            if let Ok(token) = &renewed {
+                masking::hide_learned(token.value.expose());
+            }
             let renewed =
                 renewed.and_then(|token| Ok((sensitive(X_AUTH_TOKEN, token.value.expose())?, token)));
             wait = match renewed {

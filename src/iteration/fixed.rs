@@ -22,6 +22,8 @@ pub(super) struct Fixed {
     /// The deployment's headers (to its own targets), the content type, the credentials, the action's
     /// own literal ones; a later one wins.
     pub(super) headers: HeaderBlock,
+    /// The same for a host that is no target, when a template may name one.
+    pub(super) foreign_headers: Option<HeaderBlock>,
     /// Path and query, escaped, if nothing is to be filled in.
     pub(super) path: Option<String>,
     /// The body, if nothing is to be filled in.
@@ -31,21 +33,33 @@ pub(super) struct Fixed {
 impl Fixed {
     fn new(context: &Context, action: &Action) -> Result<Self, TemplateError> {
         Ok(Self {
-            headers: headers(context, action)?,
+            headers: headers(context, action, action.signed, action.authorised)?,
+            foreign_headers: match action.may_be_whole {
+                true => Some(headers(context, action, false, false)?),
+                false => None,
+            },
             path: literal_path(action),
             body: literal_body(&action.body),
         })
     }
+
+    /// The headers for a target, or for a foreign host.
+    pub(super) fn headers_for(&self, foreign: bool) -> &HeaderBlock {
+        self.foreign_headers.as_ref().filter(|_| foreign).unwrap_or(&self.headers)
+    }
 }
 
-fn headers(context: &Context, action: &Action) -> Result<HeaderBlock, TemplateError> {
-    let mut map = if action.signed { context.headers.clone() } else { context.foreign_headers.clone() };
+fn headers(
+    context: &Context,
+    action: &Action,
+    signed: bool,
+    authorised: bool,
+) -> Result<HeaderBlock, TemplateError> {
+    let mut map = if signed { context.headers.clone() } else { context.foreign_headers.clone() };
     if let Some(content_type) = content_type(&action.body) {
         map.insert(CONTENT_TYPE, content_type);
     }
-    if action.authorised
-        && let Some((name, value)) = context.credentials.header()
-    {
+    if authorised && let Some((name, value)) = context.credentials.header() {
         map.insert(name, value);
     }
     for (name, value) in &action.headers {
@@ -54,7 +68,7 @@ fn headers(context: &Context, action: &Action) -> Result<HeaderBlock, TemplateEr
             map.insert(name.clone(), value.parse().map_err(|_| invalid_header(name))?);
         }
     }
-    let traced = action.signed && context.signer.is_some();
+    let traced = signed && context.signer.is_some();
     let mut block = HeaderBlock::default();
     for (name, value) in map.iter().filter(|(name, _)| !(traced && is_trace_header(name))) {
         block.push(name, value.as_bytes()).map_err(|_| invalid_header(name))?;
@@ -63,7 +77,7 @@ fn headers(context: &Context, action: &Action) -> Result<HeaderBlock, TemplateEr
 }
 
 fn literal_path(action: &Action) -> Option<String> {
-    let path = action.path.literal().filter(|_| action.query.is_empty())?;
+    let path = action.path.literal().filter(|_| action.query.is_empty() && !action.may_be_whole)?;
     let mut output = action.base.prefix.clone();
     push_escaped_path(path, &mut output);
     start_with_slash(&mut output);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use crate::base::masking::masked_with;
 use crate::base::template::{Value, Variables};
 use crate::base::units::format_ns;
 use crate::client::Answer;
@@ -93,7 +94,7 @@ impl<'a> Judged<'a> {
                         // What was found stays out of the message: it may differ each time.
                         return Err((
                             "check",
-                            format!("the value at {path} is not {}", quote(&expected.to_string())),
+                            format!("the value at {path} is not {}", quote(&expected.to_string(), variables)),
                         ));
                     }
                 }
@@ -113,6 +114,7 @@ impl<'a> Judged<'a> {
                 }
             };
             match found.or_else(|| extract.default.clone()) {
+                Some(value) if extract.secret => variables.set_secret(&extract.variable, value),
                 Some(value) => variables.set(&extract.variable, value),
                 None => {
                     let place = describe(&extract.place);
@@ -173,7 +175,7 @@ fn check_text(what: &str, text: &str, check: &TextCheck, variables: &Variables) 
             if text == expected {
                 Ok(())
             } else {
-                Err(("check", format!("{what} is not {}", quote(&expected))))
+                Err(("check", format!("{what} is not {}", quote(&expected, variables))))
             }
         }
         TextCheck::Contains(expected) => {
@@ -181,20 +183,28 @@ fn check_text(what: &str, text: &str, check: &TextCheck, variables: &Variables) 
             if text.contains(&expected) {
                 Ok(())
             } else {
-                Err(("check", format!("{what} does not hold {}", quote(&expected))))
+                Err(("check", format!("{what} does not hold {}", quote(&expected, variables))))
             }
         }
         TextCheck::Matches(regex) => {
             if regex.is_match(text) {
                 Ok(())
             } else {
-                Err(("check", format!("{what} does not match {}", quote(regex.as_str()))))
+                Err(("check", format!("{what} does not match {}", short(regex.as_str()))))
             }
         }
     }
 }
 
-fn quote(text: &str) -> String {
+/// A rendered text without its secrets: these are looked for before it is cut.
+fn quote(text: &str, variables: &Variables) -> String {
+    // The quotes tell a short secret that is all of the text.
+    let quoted = format!("`{text}`");
+    let shown = masked_with(&quoted, &variables.secrets());
+    short(&shown[1..shown.len() - 1])
+}
+
+fn short(text: &str) -> String {
     let short: String = text.chars().take(QUOTE_CHARS).collect();
     if short.len() < text.len() { format!("`{short}…`") } else { format!("`{short}`") }
 }
@@ -204,7 +214,7 @@ fn describe(place: &Place) -> String {
         Place::Json(path) => path.to_string(),
         Place::Pointer(pointer) => pointer.clone(),
         Place::Header(name) => format!("the header {name}"),
-        Place::Regex(regex) => format!("what matches {}", quote(regex.as_str())),
+        Place::Regex(regex) => format!("what matches {}", short(regex.as_str())),
     }
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::base::template::{TemplateError, Text, Variables};
 use crate::client::headers::HeaderBlock;
-use crate::client::url::{push_escaped_path, push_query_value};
+use crate::client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
 use crate::osprofiler::signing::{TraceHeaders, traceparent};
 use crate::plan::action::{Action, Body};
 
@@ -14,27 +14,44 @@ static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
 static X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Appends path and query of `action`.
+/// Appends path and query of `action`; gives the origin to which it goes when its path turns out to be
+/// a whole URL.
 pub(super) fn render_path(
     action: &Action,
     variables: &Variables,
     output: &mut String,
-) -> Result<(), TemplateError> {
-    output.push_str(&action.base.prefix);
-    match action.path.literal() {
-        Some(path) => push_escaped_path(path, output),
+) -> Result<Option<Origin>, TemplateError> {
+    let mut rendered = String::new();
+    let path = match action.path.literal() {
+        Some(path) => path,
         None => {
-            let mut path = String::new();
-            action.path.render(variables, &mut path)?;
-            push_escaped_path(&path, output);
+            action.path.render(variables, &mut rendered)?;
+            &rendered
         }
-    }
-    start_with_slash(output);
+    };
+    let whole = if action.may_be_whole { rendered_whole(path).map_err(TemplateError)? } else { None };
+    let whole = match whole {
+        Some((origin, path)) => {
+            output.push_str(&path);
+            Some(origin)
+        }
+        None if path.is_empty() || path.starts_with(['/', '?']) => {
+            output.push_str(&action.base.prefix);
+            push_escaped_path(path, output);
+            start_with_slash(output);
+            None
+        }
+        // Behind the host's name it would become a part of that.
+        None => {
+            let message = "what its template gives is neither a path nor a URL: it begins with neither /, http:// nor https://";
+            return Err(TemplateError(message.to_owned()));
+        }
+    };
     if !action.query.is_empty() {
         output.push(if output.contains('?') { '&' } else { '?' });
         render_pairs(&action.query, variables, output)?;
     }
-    Ok(())
+    Ok(whole)
 }
 
 /// An empty path is sent as `/`.

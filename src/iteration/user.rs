@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::base::clock::{Nanos, saturating_nanos};
-use crate::base::template::{TemplateError, Variables};
+use crate::base::masking::masked_with;
+use crate::base::template::{TemplateError, Variables, allowance};
 use crate::base::units::format_ns;
 use crate::client::decode;
 use crate::client::headers::HeaderBlock;
@@ -212,10 +213,11 @@ impl VirtualUser {
                 Step::Think(pause) => pass.think(*pause).await?,
                 Step::Action(action) => {
                     pass.profiler.start();
-                    self.action(pass, action, variables).await.map_err(|(class, message)| Failure {
+                    let ended = self.action(pass, action, variables).await;
+                    ended.map_err(|(class, message)| Failure {
                         class: class.to_owned(),
                         action: Some(Arc::clone(&action.name)),
-                        message,
+                        message: masked_with(&message, &variables.secrets()).into_owned(),
                     })?;
                     pass.profiler.stop();
                 }
@@ -231,15 +233,19 @@ impl VirtualUser {
         variables: &mut Variables,
     ) -> Result<(), (&'static str, String)> {
         let template = |error: TemplateError| ("template", error.to_string());
+        allowance::renew();
         let fixed = self.fixed.get(pass.context, pass.workload, action).map_err(template)?;
+        let mut whole = None;
         let path = match &fixed.path {
             Some(path) => path,
             None => {
                 self.path.clear();
-                render_path(action, variables, &mut self.path).map_err(template)?;
+                whole = render_path(action, variables, &mut self.path).map_err(template)?;
                 &self.path
             }
         };
+        // Nothing secret goes to a host that is not a target, wherever its name came from.
+        let foreign = whole.as_ref().is_some_and(|origin| !pass.context.http.guard().is_target(origin));
         let rendered;
         let body = match &fixed.body {
             Some(body) => body,
@@ -248,7 +254,8 @@ impl VirtualUser {
                 &rendered
             }
         };
-        pass.headers(action, variables, &mut self.headers).map_err(template)?;
+        let signed = action.signed && !foreign;
+        pass.headers(action, signed, variables, &mut self.headers).map_err(template)?;
         let sent = Instant::now();
         let offset_ns = saturating_nanos(sent - pass.started);
         let sample =
@@ -257,9 +264,9 @@ impl VirtualUser {
         self.phases = Phases::default();
         let request = Request {
             method: &action.method,
-            origin: &action.base.origin,
+            origin: whole.as_ref().unwrap_or(&action.base.origin),
             path,
-            fixed: &fixed.headers,
+            fixed: fixed.headers_for(foreign),
             own: &self.headers,
             body,
             started: sent,
@@ -272,10 +279,8 @@ impl VirtualUser {
             let sending = pin!(self.pool.send(request, &mut self.phases));
             self.deadline.limit(pass.limit(action, sent), sending).await
         };
-        let ended = match &answer {
-            Some(Ok(answer)) => answer.ended,
-            _ => Instant::now(),
-        };
+        let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
+        let ended = known.map_or_else(Instant::now, |answer| answer.ended);
         self.under_way = None;
         // What redirects took is a phase of its own.
         let redirected = Duration::from_nanos(self.phases.redirect_ns);
@@ -286,11 +291,13 @@ impl VirtualUser {
             None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
         };
         let answered = answer.and_then(Result::ok);
+        let (status, body_bytes) =
+            answered.map_or((0, 0), |answer| (answer.status.as_u16(), answer.body_bytes));
         self.sample.actions.push(ActionSample {
             duration_ns: saturating_nanos(duration),
             phases: self.phases,
-            status: answered.as_ref().map_or(0, |answer| answer.status.as_u16()),
-            body_bytes: answered.as_ref().map_or(0, |answer| answer.body_bytes),
+            status,
+            body_bytes,
             ended: if verdict.is_ok() { Ended::Ok } else { Ended::Failed },
             ..sample
         });
@@ -303,15 +310,16 @@ impl Pass<'_> {
     fn headers(
         &self,
         action: &Action,
+        signed: bool,
         variables: &Variables,
         headers: &mut HeaderBlock,
     ) -> Result<(), TemplateError> {
         headers.clear();
         // An iteration of the control has no signer in a run that has one: its requests carry no trace at all, not
         // even one that the scenario writes.
-        let traced = action.signed && self.context.signer.is_some();
+        let traced = signed && self.context.signer.is_some();
         render_headers(action, variables, traced, headers)?;
-        if let Some(signer) = self.signer.as_ref().filter(|_| action.signed) {
+        if let Some(signer) = self.signer.as_ref().filter(|_| signed) {
             let profiler = &self.profiler;
             add_trace_headers(headers, &profiler.headers(signer), profiler.base_id(), profiler.id());
         }
@@ -354,6 +362,8 @@ fn judge(
     duration: Duration,
     variables: &mut Variables,
 ) -> Result<(), (&'static str, String)> {
+    // Others may have rendered on this thread in the meantime.
+    allowance::renew();
     if action.decompress && action.needs_body() {
         let decoded = decode::decoded(answer.headers.as_deref(), &answer.body, action.body_bytes_max);
         if let Some(body) = decoded.map_err(|error| (error.class(), error.to_string()))? {

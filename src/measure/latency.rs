@@ -6,9 +6,10 @@
 
 use std::sync::OnceLock;
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
 use crate::base::clock::Nanos;
+use crate::base::statistics::order::rank;
 
 /// Longer values are counted as this one: a day.
 pub const VALUE_NS_MAX: Nanos = 24 * 3600 * 1_000_000_000;
@@ -87,6 +88,27 @@ impl Latency {
         }
     }
 
+    /// Puts the samples of another distribution into this one.
+    pub fn add(&mut self, other: &Self) {
+        // Both have the same digits, and this one grows: adding cannot fail.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.over_range += other.over_range;
+        let occupied = other.buckets.iter().enumerate().filter(|(_, (count, ..))| *count > 0);
+        for (index, (count, slowest_ns, sample)) in occupied {
+            if index >= self.buckets.len() {
+                self.buckets.resize(index + 1, (0, 0, *sample));
+            }
+            let bucket = &mut self.buckets[index];
+            bucket.0 += count;
+            if *slowest_ns >= bucket.1 {
+                (bucket.1, bucket.2) = (*slowest_ns, *sample);
+            }
+        }
+    }
+
     /// How many samples there are.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -124,25 +146,25 @@ impl Latency {
         if self.count() == 0 { 0.0 } else { self.histogram.stdev() }
     }
 
-    /// The smallest value that `percentile` per cent of the samples do not exceed; never above the
-    /// largest sample.
+    /// The sample of the percentile's [`rank`], within the histogram's precision; never above the largest sample. 0
+    /// without samples.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {
-        if self.count() == 0 { 0 } else { self.histogram.value_at_percentile(percentile).min(self.max_ns) }
+        let at = rank(self.count(), percentile).and_then(|rank| value_at_rank(&self.histogram, rank));
+        at.map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
     /// The same when those of these samples that `failed`, and `never` more that have no time, took longer than all
     /// others; `None` when the percentile falls among them.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     pub fn percentile_failures_last_ns(&self, failed: &Self, never: u64, percentile: f64) -> Option<Nanos> {
         if failed.count() == 0 && never == 0 {
             return Some(self.percentile_ns(percentile));
         }
         let mut well = self.histogram.clone();
         well.subtract(&failed.histogram).ok()?;
-        let rank = percentile * (self.count() + never) as f64 / well.len() as f64;
-        (rank <= 100.0).then(|| well.value_at_percentile(rank).min(self.max_ns))
+        let rank = rank(self.count() + never, percentile)?;
+        value_at_rank(&well, rank).map(|value_ns| value_ns.min(self.max_ns))
     }
 
     /// The occupied buckets, ascending.
@@ -168,6 +190,16 @@ impl Latency {
             .map_err(|error| error.to_string())?;
         Ok(bytes)
     }
+}
+
+/// The value of a rank, counted from 1 for the smallest, within a histogram's precision; `None` beyond the last one.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub fn value_at_rank<C: Counter>(histogram: &Histogram<C>, rank: u64) -> Option<Nanos> {
+    let known = (1..=histogram.len()).contains(&rank);
+    // The library takes the next whole number of samples: from the middle between two, whatever the rounding.
+    known.then(|| histogram.value_at_quantile((rank as f64 - 0.5) / histogram.len() as f64))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a bucket's index is small")]
@@ -224,6 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn distributions_put_together_are_one_of_all_samples() {
+        let (mut all, mut parts) = (Latency::new(), [Latency::new(), Latency::new(), Latency::new()]);
+        for number in 0..3_000 {
+            let value_ns = number * number * 77_777;
+            all.record(value_ns, id(number));
+            parts[usize::from(number % 7 > 2)].record(value_ns, id(number));
+        }
+        let mut sum = Latency::new();
+        parts.iter().for_each(|part| sum.add(part));
+        for percentile in [0.1, 50.0, 95.0, 99.9, 100.0] {
+            assert_eq!(sum.percentile_ns(percentile), all.percentile_ns(percentile));
+        }
+        assert_eq!((sum.count(), sum.min_ns(), sum.max_ns()), (all.count(), all.min_ns(), all.max_ns()));
+        assert_eq!(sum.mean_ns(), all.mean_ns());
+        assert!(sum.buckets().eq(all.buckets()));
+    }
+
+    #[test]
     fn percentiles_are_within_a_thousandth_and_never_above_the_largest() {
         let mut latency = Latency::new();
         for value in 1..=100_000 {
@@ -237,6 +287,26 @@ mod tests {
             assert!(latency.percentile_ns(percentile) <= latency.max_ns());
         }
         assert_eq!(latency.mean_ns(), 50_000_500.0);
+    }
+
+    /// In floating point, 99.9 / 100 · 1,000 is more than 999.
+    #[test]
+    fn a_percentile_is_the_sample_of_its_rank() {
+        for n in [1_u64, 2, 10, 59, 100, 299, 1_000, 2_000, 2_995, 3_000, 4_000] {
+            // So far apart that each has its own bucket, up to the largest.
+            let values: Vec<u64> =
+                (0..n).map(|number| (1e6 * 1.004_f64.powf(number as f64)) as u64).collect();
+            let mut latency = Latency::new();
+            values.iter().for_each(|value| latency.record(*value, id(1)));
+            for parts in [1_u64, 100, 250, 500, 900, 950, 990, 995, 999, 1_000] {
+                let expected = values[(n * parts).div_ceil(1_000).max(1) as usize - 1];
+                let found = latency.percentile_ns(parts as f64 / 10.0);
+                let near = found.abs_diff(expected) <= expected / 1_000;
+                assert!(near, "p{} of {n}: {found}, not {expected}", parts as f64 / 10.0);
+            }
+        }
+        let latency = Latency::new();
+        assert_eq!(value_at_rank(&latency.histogram, 1), None);
     }
 
     #[test]

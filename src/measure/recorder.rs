@@ -46,7 +46,7 @@ pub struct Live {
     pub aborted: u64,
     /// Iterations that were due and never started.
     pub dropped: u64,
-    /// Samples that were not recorded because the disk was too slow.
+    /// Iterations that were started and not recorded because the disk was too slow.
     pub unrecorded: u64,
     /// Iterations of the warm-up, of which nothing else here knows.
     pub warm_up: u64,
@@ -183,7 +183,8 @@ impl Recorder {
         self.live.count(sample);
         if self.backlog_bytes + self.samples.bytes() < BUFFER_BYTES_MAX {
             self.samples.push(sample);
-        } else {
+        } else if sample.ended != Ended::Dropped {
+            // Dropped arrivals are counted where they are dropped.
             self.live.unrecorded += 1;
         }
         if self.samples.bytes() >= BATCH_BYTES {

@@ -190,7 +190,7 @@ fn node_value(node: Node<'_>) -> Value {
 /// When `out` cannot be written.
 pub fn write_as_python(report: &Value, out: &mut dyn Write) -> io::Result<()> {
     let formatter = Python(PrettyFormatter::with_indent(b"  "));
-    report.serialize(&mut Serializer::with_formatter(&mut *out, formatter)).map_err(io::Error::other)?;
+    report.serialize(&mut Serializer::with_formatter(&mut *out, formatter)).map_err(io::Error::from)?;
     writeln!(out)
 }
 

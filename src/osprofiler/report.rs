@@ -23,6 +23,8 @@ pub struct TraceTree {
     pub first_unix_us: i64,
     /// Depth first; siblings by start.
     pub points: Vec<Point>,
+    /// How many records of the trace are stored and could not be read.
+    pub unreadable: u64,
 }
 
 /// A trace point.
@@ -124,7 +126,19 @@ impl TraceTree {
             }
         }
         fill_self_times(&mut points);
-        Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points }
+        Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points, unreadable: 0 }
+    }
+
+    /// The same tree of a trace that has this number of further records, which could not be read.
+    #[must_use]
+    pub fn with_unreadable(self, unreadable: u64) -> Self {
+        Self { unreadable, ..self }
+    }
+
+    /// True when every point has its start and its stop, and every record was read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.incomplete() == 0 && self.unreadable == 0
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderName, Method};
 
-use crate::base::diagnostics::Fault;
+use crate::base::diagnostics::{Fault, names_secret};
+use crate::base::masking;
 use crate::base::template::{Engine, Text};
+use crate::base::template_names;
 use crate::base::yaml::Node;
 use crate::config::check::did_you_mean;
 use crate::config::scenario;
@@ -45,6 +47,8 @@ pub struct Action {
     pub base: BaseUrl,
     /// The path as written, to be appended to the base's.
     pub path: Text,
+    /// Whether the path may turn out to be a whole URL, which then goes to its own host.
+    pub may_be_whole: bool,
     /// Query parameters.
     pub query: Vec<(String, Text)>,
     /// Headers of its own.
@@ -99,7 +103,12 @@ pub enum Body {
 
 /// The actions among `steps`.
 pub fn actions(steps: &[Step]) -> impl Iterator<Item = &Action> {
-    steps.iter().filter_map(|step| match step {
+    actions_of(steps.iter())
+}
+
+/// The actions among steps of several lists.
+pub(super) fn actions_of<'s>(steps: impl Iterator<Item = &'s Step>) -> impl Iterator<Item = &'s Action> {
+    steps.filter_map(|step| match step {
         Step::Action(action) => Some(&**action),
         Step::Think(_) => None,
     })
@@ -196,6 +205,9 @@ impl Compiler<'_> {
         for (name, value) in step.headers.iter().flatten() {
             let place = at(node, &["headers", name]);
             let literal = if value.contains("{{") { "" } else { value };
+            if names_secret(name) {
+                masking::header_secrets(literal).for_each(masking::hide);
+            }
             match header(name, literal) {
                 Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
                 Err(message) => {
@@ -227,6 +239,7 @@ impl Compiler<'_> {
             method: method.clone(),
             base,
             path: path_text?,
+            may_be_whole: url::may_become_whole(path),
             query,
             headers,
             body,
@@ -271,12 +284,19 @@ impl Compiler<'_> {
                 Some((base, path, foreign))
             }
             Ok(None) => {
-                if !written.starts_with('/') && !written.starts_with("{{") {
+                let may_be_whole = url::may_become_whole(written);
+                if !written.starts_with('/') && !may_be_whole {
                     let fault =
                         Fault::error(place.span.clone(), format!("`{written}` is neither a path nor a URL"));
                     self.faults.push(fault.help(format!("write /{written}, or http://host/{written}")));
                 }
-                Some((self.named_target(step, node, place)?, written, false))
+                let elsewhere = may_be_whole && !written.starts_with('{') && step.target.is_none();
+                let first = self.deployment.and_then(|deployment| deployment.targets.first());
+                match first.filter(|_| elsewhere) {
+                    // It goes to a host of its own in any case.
+                    Some((_, base)) => Some((base.clone(), written, false)),
+                    None => Some((self.named_target(step, node, place)?, written, false)),
+                }
             }
         }
     }
@@ -311,6 +331,7 @@ impl Compiler<'_> {
             self.faults.push(fault.help("keep one of json, form, body"));
         }
         if let Some(json) = &step.json {
+            hide_secrets_of(json);
             return self.json(json, at(node, &["json"])).map_or(Body::Empty, Body::Json);
         }
         if step.form.is_some() {
@@ -327,6 +348,9 @@ impl Compiler<'_> {
     ) -> Vec<(String, Text)> {
         let mut compiled = Vec::new();
         for (name, value) in pairs.into_iter().flatten() {
+            if names_secret(name) && is_written_secret(&value.0) {
+                masking::hide(&value.0);
+            }
             compiled.extend(self.text(&value.0, at(node, &[name])).map(|text| (name.clone(), text)));
         }
         compiled
@@ -334,11 +358,15 @@ impl Compiler<'_> {
 
     /// Compiles a text and checks that it uses known variables only.
     pub(super) fn text(&mut self, text: &str, node: &Node) -> Option<Text> {
+        let before = self.faults.len();
+        self.known_names(text, node);
         match self.engine.compile(text) {
             Ok(compiled) => {
                 self.known_variables(&compiled, node);
                 Some(compiled)
             }
+            // A text of constants is tried when it is compiled; what it misses has been said.
+            Err(_) if self.faults.len() > before => None,
             Err(error) => {
                 let fault =
                     Fault::error(node.span.clone(), format!("the template does not compile: {error}"));
@@ -349,6 +377,8 @@ impl Compiler<'_> {
     }
 
     pub(super) fn json(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonTemplate> {
+        let before = self.faults.len();
+        self.known_names_in(value, node);
         match JsonTemplate::compile(self.engine, value) {
             Ok(compiled) => {
                 for text in compiled.texts() {
@@ -356,11 +386,36 @@ impl Compiler<'_> {
                 }
                 Some(compiled)
             }
+            Err(_) if self.faults.len() > before => None,
             Err(error) => {
                 let fault = Fault::error(node.span.clone(), format!("a template does not compile: {error}"));
                 self.faults.push(fault.help(TEMPLATE_HELP));
                 None
             }
+        }
+    }
+
+    /// The filters and tests of a text must be there: the engine looks for them only when it gets to them.
+    fn known_names(&mut self, text: &str, node: &Node) {
+        for (kind, name) in template_names::named(text) {
+            if self.engine.has(kind, name) {
+                continue;
+            }
+            let span = find_in_node(node, name);
+            let fault = Fault::error(span, format!("no {} `{name}` is known", kind.word()));
+            self.faults.push(fault.help(match did_you_mean(name, kind.known().iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("known are: {}", kind.known().join(", ")),
+            }));
+        }
+    }
+
+    fn known_names_in(&mut self, json: &serde_json::Value, node: &Node) {
+        match json {
+            serde_json::Value::String(text) => self.known_names(text, node),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| self.known_names_in(item, node)),
+            serde_json::Value::Object(map) => map.values().for_each(|item| self.known_names_in(item, node)),
+            _ => {}
         }
     }
 
@@ -397,6 +452,29 @@ impl Compiler<'_> {
             let fault = Fault::error(span, format!("`{name}` is a variable of bench itself"));
             self.faults.push(fault.help("choose another name"));
         }
+    }
+}
+
+/// Whether a text that stands in the scenario itself is worth hiding: a short one, such as the demo's `demo`, is an
+/// ordinary word that reports have too.
+fn is_written_secret(text: &str) -> bool {
+    const BYTES_MIN: usize = 8;
+    text.len() >= BYTES_MIN && !text.contains("{{")
+}
+
+/// Texts in a body that stand under the name of a secret are not shown when a service sends them back.
+fn hide_secrets_of(json: &serde_json::Value) {
+    match json {
+        serde_json::Value::Array(items) => items.iter().for_each(hide_secrets_of),
+        serde_json::Value::Object(map) => {
+            for (name, value) in map {
+                match value.as_str() {
+                    Some(text) if names_secret(name) && is_written_secret(text) => masking::hide(text),
+                    _ => hide_secrets_of(value),
+                }
+            }
+        }
+        _ => {}
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json_path::JsonPath;
 
-use crate::base::diagnostics::Fault;
+use crate::base::diagnostics::{Fault, names_secret};
 use crate::base::template::{Text, Value};
 use crate::base::yaml::Node;
 use crate::config::scenario::{self, StatusRange};
@@ -56,6 +56,8 @@ pub struct Extract {
     pub place: Place,
     /// What counts when nothing is found.
     pub default: Option<Value>,
+    /// Whether no message may show it.
+    pub secret: bool,
 }
 
 /// Where a value stands in an answer.
@@ -180,7 +182,10 @@ impl Compiler<'_> {
             Place::Regex(self.regex(config.regex.as_deref().unwrap_or_default(), at(node, &["regex"]))?)
         };
         let default = config.default.as_ref().map(Value::from_serialize);
-        Some(Extract { variable: Arc::from(name), place, default })
+        let secret = config.secret.unwrap_or_else(|| {
+            names_secret(name) || matches!(&place, Place::Header(header) if names_secret(header.as_str()))
+        });
+        Some(Extract { variable: Arc::from(name), place, default, secret })
     }
 
     fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<JsonPath> {

@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::diagnostics::{Fault, Source, is_secret_key};
+use crate::base::diagnostics::{Fault, Source, is_secret_key, names_secret};
+use crate::base::masking;
 use crate::base::secret::{Secret, redacted_url};
 use crate::base::yaml::{self, Node};
 use crate::config::reference::Reference;
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
 use crate::osprofiler::driver::Collector;
 
+use super::connection;
 use super::references::{self, Env};
+use crate::client::guard::HostPattern;
 use crate::client::keystone::Credentials;
 use crate::client::options::{DnsOptions, Version};
 use crate::client::tls::TlsOptions;
@@ -30,6 +33,8 @@ pub struct Deployment {
     pub file: PathBuf,
     /// Base URLs by name.
     pub targets: Vec<(String, BaseUrl)>,
+    /// Hosts beside them that data may name.
+    pub targets_allowed: Vec<HostPattern>,
     /// TLS options.
     pub tls: TlsOptions,
     /// Which HTTP is spoken.
@@ -225,6 +230,7 @@ impl<'a> Resolver<'a> {
             name: value.name.clone().unwrap_or_else(|| self.stem()),
             file: self.path.to_path_buf(),
             targets,
+            targets_allowed: self.targets_allowed(value, root),
             tls: self.tls(
                 tls.and_then(|tls| tls.verify).unwrap_or(true),
                 (tls.and_then(|tls| tls.ca.as_deref()), at(root, &["tls", "ca"])),
@@ -295,6 +301,7 @@ impl<'a> Resolver<'a> {
             name: self.stem(),
             file: self.path.to_path_buf(),
             targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.root())],
+            targets_allowed: Vec::new(),
             tls,
             http_version: Version::default(),
             dns: DnsOptions::default(),
@@ -384,6 +391,10 @@ impl<'a> Resolver<'a> {
             let node = at(root, &["headers", name]);
             self.inline_secret |= is_secret_key(name) && written(reference).is_some();
             let Some(text) = self.text(reference, node) else { continue };
+            // What is referred to is a secret; what is written is one if its name says so.
+            if names_secret(name) || !matches!(reference, Reference::Inline(_)) {
+                masking::header_secrets(&text).for_each(masking::hide);
+            }
             match header(name, &text) {
                 Ok(header) => headers.push(header),
                 Err(message) => {
@@ -395,6 +406,19 @@ impl<'a> Resolver<'a> {
         headers
     }
 
+    fn targets_allowed(&mut self, value: &config::Deployment, root: &Node) -> Vec<HostPattern> {
+        let mut allowed = Vec::new();
+        for (index, reference) in value.targets_allowed.iter().flatten().enumerate() {
+            let node = item(at(root, &["targets_allowed"]), index);
+            let Some(text) = self.text(reference, node) else { continue };
+            match HostPattern::parse(&text) {
+                Ok(pattern) => allowed.push(pattern),
+                Err(message) => self.quoting_fault(reference, &text, node, &message),
+            }
+        }
+        allowed
+    }
+
     fn dns(&mut self, dns: Option<&config::Dns>, root: &Node) -> DnsOptions {
         let mut servers = Vec::new();
         let written = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();
@@ -403,10 +427,18 @@ impl<'a> Resolver<'a> {
             let Some(text) = self.text(reference, node) else { continue };
             match super::http::server(&text) {
                 Ok(server) => servers.push(server),
-                Err(message) => self.faults.push(Fault::with_remedy(node.span.clone(), &message)),
+                Err(message) => self.quoting_fault(reference, &text, node, &message),
             }
         }
         DnsOptions { servers }
+    }
+
+    /// A fault whose message quotes the value: it must not show what stands in the environment or in another file.
+    fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &Node, message: &str) {
+        if written(reference).is_none() {
+            masking::hide(text);
+        }
+        self.faults.push(Fault::with_remedy(node.span.clone(), message));
     }
 
     fn tls(
@@ -449,6 +481,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn url(&mut self, text: &str, node: &Node) -> Option<BaseUrl> {
+        masking::hide_url(text);
         BaseUrl::parse(text)
             .map_err(|message| self.faults.push(Fault::with_remedy(node.span.clone(), &message)))
             .ok()
@@ -466,7 +499,11 @@ impl<'a> Resolver<'a> {
 
     fn secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| !text.is_empty());
-        self.text(reference, node).map(Secret::new)
+        let text = self.text(reference, node)?;
+        if text != WELL_KNOWN_KEY {
+            masking::hide(&text);
+        }
+        Some(Secret::new(text))
     }
 
     /// An empty secret is none: `{env: NAME, default: ""}` leaves the profiler off.
@@ -478,6 +515,11 @@ impl<'a> Resolver<'a> {
     fn connection(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
         let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
+        masking::hide_url(&connection);
+        if let Some(fault) = connection::fault(&connection, written(reference).is_some(), node) {
+            self.faults.push(fault);
+            return None;
+        }
         if let Err(error) = Collector::reads(&connection) {
             self.unread_collector =
                 Some(format!("trace ids are recorded and no trace is fetched: failed to {}", error.chain()));

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::client::guard::Guard;
 use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits, Version};
+use crate::client::url::Origin;
 use crate::config::deployment::HttpVersion;
 use crate::config::scenario::{self, Http};
 
@@ -11,7 +13,12 @@ use super::deployment::Deployment;
 const DNS_PORT: u16 = 53;
 
 /// The options of a run.
-pub(super) fn options(scenario: Option<&Http>, deployment: &Deployment) -> HttpOptions {
+/// `literals` are the whole URLs that the scenario names.
+pub(super) fn options(
+    scenario: Option<&Http>,
+    deployment: &Deployment,
+    literals: Vec<Origin>,
+) -> HttpOptions {
     let scenario = scenario.copied().unwrap_or_default();
     let usual = Limits::default();
     let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
@@ -31,6 +38,11 @@ pub(super) fn options(scenario: Option<&Http>, deployment: &Deployment) -> HttpO
             trailer_bytes_max: scenario.max_trailers.map_or(usual.trailer_bytes_max, |most| size(most.0)),
         },
         dns: deployment.dns.clone(),
+        guard: Guard::new(
+            deployment.targets.iter().map(|(_, target)| target.origin.clone()).collect(),
+            literals,
+            deployment.targets_allowed.clone(),
+        ),
     }
 }
 

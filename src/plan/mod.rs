@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod condition;
+mod connection;
 pub mod deployment;
 mod http;
 pub mod json;

@@ -80,6 +80,16 @@ fn fault(path: &[&str], message: impl Into<String>) -> RunnerFault {
 }
 
 impl Runner {
+    /// How many iterations there are to be, those of the warm-up with them, also where a rate for a time gives their
+    /// number; `None` where it is settled by how long they take.
+    #[must_use]
+    pub fn planned(&self) -> Option<u64> {
+        match &self.model {
+            Model::Open(open) => Some(open.arrivals.total()),
+            Model::Closed(_) => self.times(),
+        }
+    }
+
     /// The runner that a scenario asks for.
     ///
     /// # Errors

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::base::diagnostics::{Fault, Source};
+use crate::base::diagnostics::{Fault, Source, names_secret};
 use crate::base::ids::ControlShare;
+use crate::base::masking;
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::config::scenario::{self as config, Scenario};
@@ -75,6 +76,8 @@ pub fn build(
         return Err(faults);
     }
     let Parts { mut variables, setup, workloads, teardown } = parts;
+    let steps = setup.iter().chain(workloads.iter().flat_map(|workload| &workload.steps)).chain(&teardown);
+    let literals = super::action::actions_of(steps).map(|action| action.base.origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
     let profiling_off = profiling_off(&deployment, value, options);
@@ -83,13 +86,13 @@ pub fn build(
         title: value.title.clone(),
         file: file.to_path_buf(),
         sha256: hex_sha256(document.source.text.as_bytes()),
-        set: options.set.clone(),
+        set: options.set.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect(),
         control: match (value.profile, &profiling_off) {
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
             _ => ControlShare::NONE,
         },
         profiling_off,
-        http: super::http::options(value.http.as_ref(), &deployment),
+        http: super::http::options(value.http.as_ref(), &deployment, literals),
         deployment,
         variables,
         setup,
@@ -201,6 +204,14 @@ fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options
     Some(reason.to_owned())
 }
 
+/// A value of `--set` as results may have it.
+fn shown(name: &str, value: &str) -> String {
+    if names_secret(name) || masking::masked(&format!("`{value}`")) == format!("`{}`", masking::MASK) {
+        return masking::MASK.to_owned();
+    }
+    masking::masked(value).into_owned()
+}
+
 fn hex_sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -238,11 +249,22 @@ impl Compiler<'_> {
             let node = at(root, &["variables", name]);
             self.variable_name(name, key_span(at(root, &["variables"]), name));
             let resolved = match (options.set.get(name), config::variable_reference(variable)) {
-                (Some(set), _) => Ok(Value::from(set.as_str())),
-                (None, Some(reference)) => {
-                    references::resolve(&reference, folder, env).map(|secret| Value::from(secret.expose()))
+                (Some(set), reference) => {
+                    if reference.is_some() || names_secret(name) {
+                        masking::hide(set);
+                    }
+                    Ok(Value::from(set.as_str()))
                 }
-                (None, None) => Ok(Value::from_serialize(&variable.0)),
+                (None, Some(reference)) => references::resolve(&reference, folder, env).map(|secret| {
+                    masking::hide(secret.expose());
+                    Value::from(secret.expose())
+                }),
+                (None, None) => {
+                    if let Some(text) = variable.0.as_str().filter(|_| names_secret(name)) {
+                        masking::hide(text);
+                    }
+                    Ok(Value::from_serialize(&variable.0))
+                }
             };
             match resolved {
                 Ok(resolved) => variables.push((Arc::from(name.as_str()), resolved)),

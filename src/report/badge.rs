@@ -36,9 +36,7 @@ fn message(results: &Results) -> String {
     let p99 = results
         .workloads
         .iter()
-        .flat_map(|workload| &workload.response_time.percentiles)
-        .filter(|known| (known.percentile - 99.0).abs() < 1e-9)
-        .map(|known| known.value_ms)
+        .filter_map(|workload| workload.response_time.at(99.0))
         .max_by(f64::total_cmp);
     p99.map_or_else(|| verdict.to_owned(), |p99_ms| format!("{verdict} · p99 {}", duration(p99_ms)))
 }

@@ -1,5 +1,7 @@
 //! A table that is shown at a terminal and in Markdown alike, and how ratios are written.
 
+use super::markdown;
+
 /// Longer first cells are cut in their middle: a statement's table and condition stand at its end.
 const FIRST_CHARS: usize = 72;
 
@@ -58,7 +60,7 @@ impl Grid {
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |row: &Vec<String>| {
-            let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
+            let cells: Vec<String> = row.iter().map(|cell| markdown::text(cell)).collect();
             format!("| {} |", cells.join(" | "))
         };
         let rule: Vec<&str> =
@@ -67,26 +69,6 @@ impl Grid {
         lines.extend(self.rows.iter().map(line));
         lines.join("\n")
     }
-}
-
-/// Text that Markdown shows as it is: no markup, no link, no end of a cell.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '~' | '#' | '@' | '!' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 fn shortened(text: &str) -> String {

@@ -18,12 +18,8 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         suite.add_test_cases(criteria.map(case));
         report.add_test_suite(suite);
     }
-    let mut faults: Vec<(&str, &str)> = results
-        .verdict
-        .invalid
-        .iter()
-        .map(|reason| ("the load generator kept up", reason.as_str()))
-        .collect();
+    let mut faults: Vec<(&str, &str)> =
+        results.verdict.invalid.iter().map(|reason| ("the run can be judged", reason.as_str())).collect();
     if results.run.status == RunStatus::Recovered {
         faults.push((
             "the run came to its end",
@@ -39,7 +35,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         }
         report.add_test_suite(suite);
     }
-    report.to_string()
+    written(&report)
 }
 
 /// Criteria of something else than a run, such as a comparison, as one suite.
@@ -51,7 +47,23 @@ pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, Serial
     let mut suite = TestSuite::new(title);
     suite.add_test_cases(criteria.iter().map(case));
     report.add_test_suite(suite);
-    report.to_string()
+    written(&report)
+}
+
+/// The schema of Jenkins counts what was skipped on each suite, and knows no such attribute on all of them.
+fn written(report: &Report) -> Result<String, SerializeError> {
+    const SKIPPED: &str = " skipped=\"";
+    let mut xml = report.to_string()?;
+    // No value can hold a quote or a bracket, so this is the first tag and its own attribute.
+    if let Some(start) = xml.find("<testsuites")
+        && let Some(length) = xml[start..].find('>')
+        && let Some(at) = xml[start..start + length].find(SKIPPED)
+    {
+        let at = start + at;
+        let end = xml[at + SKIPPED.len()..].find('"').map(|end| at + SKIPPED.len() + end + 1);
+        xml.replace_range(at..end.unwrap_or(at), "");
+    }
+    Ok(xml)
 }
 
 fn case(criterion: &Criterion) -> TestCase {
@@ -88,4 +100,117 @@ fn failing(kind: NonSuccessKind, criterion: &Criterion, text: &[String]) -> Test
         .set_type(word)
         .set_description(text.join("\n"));
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::html::sample;
+
+    type Names = &'static [&'static str];
+    type Element = (&'static str, Names, Names, Names);
+
+    /// For each element of Jenkins's schema (junit-10.xsd of its xunit plugin) that stands in ours: the attributes that
+    /// it must have, those that it may have, and the elements within it.
+    const SCHEMA: [Element; 7] = [
+        ("testsuites", &[], &["name", "time", "tests", "failures", "errors"], &["testsuite"]),
+        (
+            "testsuite",
+            &["name", "tests", "failures", "errors"],
+            &[
+                "group",
+                "time",
+                "skipped",
+                "timestamp",
+                "hostname",
+                "id",
+                "package",
+                "file",
+                "log",
+                "url",
+                "version",
+            ],
+            &["testsuite", "properties", "testcase", "system-out", "system-err"],
+        ),
+        (
+            "testcase",
+            &["name"],
+            &["time", "classname", "group"],
+            &["skipped", "error", "failure", "system-out", "system-err"],
+        ),
+        ("skipped", &[], &["type", "message"], &[]),
+        ("error", &[], &["type", "message"], &[]),
+        ("failure", &[], &["type", "message"], &[]),
+        ("system-out", &[], &[], &[]),
+    ];
+
+    /// Holds XML to the schema; gives how often each element is there.
+    fn hold(xml: &str) -> std::collections::BTreeMap<String, usize> {
+        let (mut open, mut seen) = (Vec::<&str>::new(), std::collections::BTreeMap::new());
+        for tag in xml.split('<').skip(1).filter(|tag| !tag.starts_with('?')) {
+            let (tag, _) = tag.split_once('>').unwrap();
+            if let Some(name) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(name), "{xml}");
+                continue;
+            }
+            let content = tag.trim_end_matches('/');
+            let (name, mut rest) = content.split_once(' ').unwrap_or((content, ""));
+            let (_, must, may, _) =
+                SCHEMA.iter().find(|(known, ..)| *known == name).unwrap_or_else(|| panic!("<{name}>"));
+            match open.last() {
+                None => assert_eq!(name, "testsuites"),
+                Some(parent) => {
+                    let (.., within) = SCHEMA.iter().find(|(known, ..)| known == parent).unwrap();
+                    assert!(within.contains(&name), "<{name}> in <{parent}>");
+                }
+            }
+            let mut attributes = Vec::new();
+            while let Some((attribute, value)) = rest.trim_start().split_once("=\"") {
+                attributes.push(attribute);
+                rest = value.split_once('"').unwrap().1;
+            }
+            assert!(must.iter().all(|attribute| attributes.contains(attribute)), "<{tag}>");
+            for attribute in attributes {
+                assert!(must.contains(&attribute) || may.contains(&attribute), "{attribute} of <{tag}>");
+            }
+            *seen.entry(name.to_owned()).or_insert(0) += 1;
+            if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+        assert!(open.is_empty(), "{xml}");
+        seen
+    }
+
+    #[test]
+    fn it_is_valid_by_the_schema_of_jenkins() {
+        let mut results = sample::sample(200).results;
+        let base = results.verdict.criteria[0].clone();
+        let outcomes = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive, Outcome::Invalid, Outcome::None];
+        results.verdict.criteria = outcomes
+            .into_iter()
+            .flat_map(|outcome| [Severity::Fail, Severity::Warn].map(|severity| (outcome, severity)))
+            .map(|(outcome, severity)| Criterion {
+                workload: results.workloads[0].name.clone(),
+                condition: "p95 <\" skipped=\"9\" & ]]> > 1".to_owned(),
+                reason: Some("<testsuite skipped=\"x\">".to_owned()),
+                outcome,
+                severity,
+                ..base.clone()
+            })
+            .collect();
+        results.scenario.title = "a > b skipped=\"7\" <".to_owned();
+        results.verdict.invalid = vec!["bench itself".to_owned()];
+        results.run.status = RunStatus::Recovered;
+        let seen = hold(&render(&results).unwrap());
+        let counts =
+            ["testcase", "failure", "error", "skipped"].map(|name| seen.get(name).copied().unwrap_or(0));
+        assert_eq!(counts, [12, 1, 3, 4]);
+        let seen = hold(&of_criteria("ab <x>", &results.verdict.criteria).unwrap());
+        assert_eq!(seen["testcase"], 10);
+        results.verdict.criteria.clear();
+        results.verdict.invalid.clear();
+        results.run.status = RunStatus::Finished;
+        hold(&render(&results).unwrap());
+    }
 }

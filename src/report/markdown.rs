@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use super::words::{self, Piece, duration};
 use super::{observer, terminal};
-use crate::results::model::{Counts, Criterion, Distribution, Outcome, Results, Workload};
+use crate::results::model::{Counts, Criterion, Distribution, Outcome, Results, Severity, Workload};
 
 /// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary.
 pub const BYTES_MAX: usize = 60_000;
@@ -70,16 +70,22 @@ fn code_span(code: &str) -> String {
 fn criteria(results: &Results) -> Option<String> {
     let several = results.workloads.len() > 1;
     let row = |criterion: &Criterion| {
-        let outcome = match criterion.outcome {
-            Outcome::Pass => "✅ pass",
-            Outcome::Fail => "❌ **FAIL**",
-            Outcome::Inconclusive => "❔ **INCONCLUSIVE**",
-            Outcome::Invalid | Outcome::None => "⚠️ **INVALID**",
+        let outcome = match (criterion.outcome, criterion.severity) {
+            (Outcome::Pass, _) => "✅ pass",
+            (Outcome::Fail, Severity::Fail) => "❌ **FAIL**",
+            (Outcome::Fail, Severity::Warn) => "⚠️ warning",
+            (Outcome::Inconclusive, Severity::Fail) => "❔ **INCONCLUSIVE**",
+            (Outcome::Inconclusive, Severity::Warn) => "⚠️ warning: inconclusive",
+            (Outcome::Invalid | Outcome::None, Severity::Fail) => "🚫 **INVALID**",
+            (Outcome::Invalid | Outcome::None, Severity::Warn) => "⚠️ warning: invalid",
         };
         let workload = if several { format!("{}: ", text(&criterion.workload)) } else { String::new() };
         let ids: Vec<String> = criterion.trace_ids.iter().take(3).map(|id| format!("`{id}`")).collect();
         let condition = text(&criterion.condition);
-        format!("| {outcome} | {workload}{condition} | {} | {} |", text(&criterion.observed), ids.join(" "))
+        let ended = if criterion.aborted { ", and ended the load" } else { "" };
+        let reason = criterion.reason.as_deref().map_or_else(String::new, |why| format!(" – {}", text(why)));
+        let observed = format!("{}{ended}{reason}", text(&criterion.observed));
+        format!("| {outcome} | {workload}{condition} | {observed} | {} |", ids.join(" "))
     };
     let rows: Vec<String> = results.verdict.criteria.iter().map(row).collect();
     table("| | criterion | observed | traces |\n|---|---|---|---|", &rows)
@@ -112,10 +118,7 @@ fn workload(workload: &Workload, results: &Results) -> Vec<String> {
 
 /// `name` is escaped already.
 fn row(name: &str, counts: Counts, times: &Distribution) -> String {
-    let value = |wanted: f64| {
-        let known = times.percentiles.iter().find(|known| known.percentile == wanted);
-        known.map_or_else(|| "-".to_owned(), |known| duration(known.value_ms))
-    };
+    let value = |wanted: f64| times.at(wanted).map_or_else(|| "-".to_owned(), duration);
     let values: Vec<String> = PERCENTILES.into_iter().map(value).collect();
     let max = if times.count == 0 { "-".to_owned() } else { duration(times.max_ms) };
     format!("| {name} | {} | {} | {} | {max} |", counts.total, counts.failed, values.join(" | "))
@@ -137,7 +140,8 @@ fn rest(results: &Results) -> Vec<String> {
     let error = results.profiling.collector_error.as_ref();
     let error = error.map(|error| format!("The collector did not give all traces: {}\n", text(error)));
     let notes = results.notes.iter().map(|note| format!("Note: {}\n", text(note)));
-    generator.into_iter().chain(fetched).chain(error).chain(notes).collect()
+    let record = super::record::lines(results).into_iter().map(|line| format!("Record: {}\n", text(&line)));
+    generator.into_iter().chain(fetched).chain(error).chain(record).chain(notes).collect()
 }
 
 /// A table with its first rows; `None` without any.
@@ -224,6 +228,39 @@ mod tests {
                 escaped = c == '\\' && !escaped;
             }
             prop_assert!(!escaped, "an escape at the end would take what follows: {}", safe);
+        }
+    }
+
+    /// What the terminal says of a criterion stands here too; a warning never looks like what the run failed by.
+    #[test]
+    fn criteria_say_how_and_why() {
+        let mut results = sample::sample(200).results;
+        let base = results.verdict.criteria[0].clone();
+        for (outcome, severity, expected) in [
+            (Outcome::Pass, Severity::Fail, "| ✅ pass |"),
+            (Outcome::Fail, Severity::Fail, "| ❌ **FAIL** |"),
+            (Outcome::Inconclusive, Severity::Fail, "| ❔ **INCONCLUSIVE** |"),
+            (Outcome::Invalid, Severity::Fail, "| 🚫 **INVALID** |"),
+            (Outcome::Pass, Severity::Warn, "| ✅ pass |"),
+            (Outcome::Fail, Severity::Warn, "| ⚠️ warning |"),
+            (Outcome::Inconclusive, Severity::Warn, "| ⚠️ warning: inconclusive |"),
+            (Outcome::Invalid, Severity::Warn, "| ⚠️ warning: invalid |"),
+        ] {
+            let reason =
+                matches!(outcome, Outcome::Inconclusive | Outcome::Invalid).then(|| "too | few".to_owned());
+            results.verdict.criteria = vec![Criterion { outcome, severity, reason, ..base.clone() }];
+            results.verdict.invalid = vec!["the *generator*".to_owned()];
+            let mut output = Vec::new();
+            render(&results, &mut output).unwrap();
+            let report = String::from_utf8(output).unwrap();
+            let row = report.lines().find(|line| line.starts_with(expected));
+            let row = row.unwrap_or_else(|| panic!("{outcome:?} {severity:?}: {report}"));
+            assert_eq!(
+                row.contains("– too \\| few"),
+                outcome != Outcome::Pass && outcome != Outcome::Fail,
+                "{row}"
+            );
+            assert!(report.contains("**INVALID** the \\*generator\\*"), "{report}");
         }
     }
 

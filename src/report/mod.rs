@@ -13,6 +13,7 @@ pub mod markdown;
 pub mod metrics;
 pub mod observer;
 pub mod pairs;
+pub mod record;
 pub mod terminal;
 pub mod trace;
 pub mod words;

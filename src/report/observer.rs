@@ -12,7 +12,7 @@ const SAID: [f64; 2] = [50.0, 99.0];
 /// +3.00 ms.`
 #[must_use]
 pub fn sentence(effect: &ObserverEffect) -> String {
-    let at = |wanted| effect.percentiles.iter().find(|known| known.percentile == wanted);
+    let at = |wanted| effect.at(wanted);
     let counts = format!("{} unprofiled, {} profiled", effect.control, effect.profiled);
     let said: Vec<String> = SAID.iter().filter_map(|wanted| at(*wanted)).map(clause).collect();
     if said.is_empty() {

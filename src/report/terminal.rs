@@ -5,8 +5,8 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::observer;
 use super::words::{self, duration};
+use super::{observer, record};
 use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
     Counts, Culprit, Distribution, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState, Workload,
@@ -19,11 +19,16 @@ const DETAIL_CHARS: usize = 72;
 /// How much of a fault's message is shown, in characters.
 const MESSAGE_CHARS: usize = 160;
 
-/// Writes the summary.
+/// Writes the summary; with `directory`, where more is to be found.
 ///
 /// # Errors
 /// What the writer says.
-pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut dyn Write) -> io::Result<()> {
+pub fn summary(
+    results: &Results,
+    directory: Option<&Path>,
+    colour: bool,
+    output: &mut dyn Write,
+) -> io::Result<()> {
     let paint = Paint { colour };
     writeln!(output, "\n{}", headline(results, paint))?;
     for reason in &results.verdict.invalid {
@@ -41,6 +46,9 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     }
     slowest(results, output)?;
     criteria(results, paint, output)?;
+    for line in record::lines(results) {
+        writeln!(output, "\nrecord   {}", clean(&line))?;
+    }
     if let Some(seen) = &results.generator {
         writeln!(output, "\nload     {}", words::generator(seen))?;
     }
@@ -51,6 +59,7 @@ pub fn summary(results: &Results, directory: &Path, colour: bool, output: &mut d
     for note in &results.notes {
         writeln!(output, "\nnote: {}", clean(note))?;
     }
+    let Some(directory) = directory else { return Ok(()) };
     let gap = if results.generator.is_some() && results.notes.is_empty() { "" } else { "\n" };
     writeln!(output, "{gap}report   {}", directory.join("report.html").display())?;
     writeln!(output, "results  {}", directory.join("results.json").display())
@@ -150,8 +159,7 @@ fn latency_row(name: &str, counts: Option<Counts>, times: &Distribution) -> Vec<
     let count = |of: fn(Counts) -> u64| counts.map_or_else(String::new, |counts| of(counts).to_string());
     let mut row = vec![name.to_owned(), count(|counts| counts.total), count(|counts| counts.failed)];
     for wanted in [50.0, 90.0, 95.0, 99.0] {
-        let value = times.percentiles.iter().find(|percentile| percentile.percentile == wanted);
-        row.push(value.map_or_else(|| "-".to_owned(), |percentile| duration(percentile.value_ms)));
+        row.push(times.at(wanted).map_or_else(|| "-".to_owned(), duration));
     }
     row.push(if times.count == 0 { "-".to_owned() } else { duration(times.max_ms) });
     row

@@ -1,10 +1,9 @@
 //! Words that more than one report has: sentences, durations, and text from elsewhere made harmless
 //! to look at.
 
-use std::borrow::Cow;
-
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
+pub use crate::base::visible::{code_point, is_deceptive, visible};
 use crate::results::client_points::{ITERATION, REPORTER};
 use crate::results::model::{
     ComparedKind, Comparison, Finding, NoFinding, Profiling, Results, TraceState, Workload,
@@ -31,11 +30,9 @@ pub fn duration_us(us: u64) -> String {
 /// True when iterations waited before they started, so that response and service times are two things.
 #[must_use]
 pub fn waited(workload: &Workload) -> bool {
-    let lag_ms = workload.start_lag.percentiles.iter().find(|known| known.percentile == 99.0);
-    let total_ms = workload.response_time.percentiles.iter().find(|known| known.percentile == 99.0);
-    match (lag_ms, total_ms) {
+    match (workload.start_lag.at(99.0), workload.response_time.at(99.0)) {
         // Below a hundredth it is the scheduler's noise, and a reader's distraction.
-        (Some(lag), Some(total)) => lag.value_ms > total.value_ms / 100.0,
+        (Some(lag_ms), Some(total_ms)) => lag_ms > total_ms / 100.0,
         _ => false,
     }
 }
@@ -64,41 +61,6 @@ pub fn aside(workload: &Workload) -> String {
         0 => dropped,
         total => format!("{dropped}, {total} of the warm-up aside{failed}"),
     }
-}
-
-/// True for characters that change how the text around them looks, or that cannot be seen at all.
-#[must_use]
-pub fn is_deceptive(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => c.is_control(),
-    }
-}
-
-/// Writes such a character so that it can be seen: `‹U+202E›`.
-#[must_use]
-pub fn code_point(c: char) -> String {
-    format!("‹U+{:04X}›", u32::from(c))
-}
-
-/// The text with every deceptive character replaced by its code point.
-#[must_use]
-pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_deceptive) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_deceptive(c) {
-            shown.push_str(&code_point(c));
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
 }
 
 /// How the load generator did, in one line.

@@ -2,6 +2,7 @@
 //! the number of iterations.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
 use std::path::Path;
 
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use crate::base::ids::IdSpace;
 use crate::client::Phases;
 use crate::measure::errors::Failure;
 use crate::measure::latency::{Latency, SampleId};
-use crate::measure::log::{Frame, LogError, LogReader};
+use crate::measure::log::{Flaws, Frame, LogError, LogFile, LogReader};
 use crate::measure::rows::{IterationHead, Row};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 
@@ -35,14 +36,19 @@ pub struct Aggregate {
     pub header: Header,
     /// How it ended; absent when the harness was killed.
     pub end: Option<End>,
-    /// True when the log ends in a damaged frame.
-    pub damaged: bool,
+    /// What the log has beside whole frames.
+    pub flaws: Flaws,
+    /// Iterations that were read, those of the warm-up and dropped arrivals with them.
+    pub rows: u64,
+    /// Why the log, though it was read, could not be kept.
+    pub unsaved: Option<String>,
     /// One entry for each workload of the header.
     pub workloads: Vec<WorkloadStats>,
     /// The slowest iterations by response time, slowest first.
     pub slowest: Vec<IterationSample>,
     /// The faults by their numbers.
     pub failures: HashMap<u32, Failure>,
+    log: LogFile,
     ids: IdSpace,
     random: fastrand::Rng,
 }
@@ -92,6 +98,9 @@ pub enum AggregateError {
     /// It does not say what ran.
     #[error("{0} has no header: the run ended before it began, and there is nothing to report")]
     NoHeader(String),
+    /// What ran cannot be read.
+    #[error("{0} is damaged where it says what ran: nothing can be said of the rest without it")]
+    DamagedHeader(String),
 }
 
 /// One workload's figures.
@@ -126,6 +135,10 @@ pub struct WorkloadStats {
     pub series: SeriesBuilder,
     /// The longest iterations that were not cut off, longest first.
     pub longest: Vec<(u64, SampleId)>,
+    /// One more than the highest number that was read.
+    pub numbers: u64,
+    /// The one that had taken longest when it was cut off.
+    pub cut_longest: Option<(u64, SampleId)>,
 }
 
 /// One action's figures.
@@ -185,12 +198,16 @@ impl Aggregate {
     /// # Errors
     /// No log, a foreign one, or one without its header.
     pub fn read(path: &Path) -> Result<Self, AggregateError> {
-        let mut reader = LogReader::open(path)?;
-        let header = match reader.next() {
-            Some(Frame::Header(json)) => serde_json::from_slice::<Header>(&json).ok(),
-            _ => None,
-        };
-        let header = header.ok_or_else(|| AggregateError::NoHeader(path.display().to_string()))?;
+        Self::of(LogFile::at(path))
+    }
+
+    /// Reads the log of a run, by its name or not.
+    ///
+    /// # Errors
+    /// See [`Aggregate::read`].
+    pub fn of(log: LogFile) -> Result<Self, AggregateError> {
+        let mut reader = log.open()?;
+        let header = header(&mut reader, &log)?;
         let kept = (TIMES_MAX / header.workloads.len().max(1)).clamp(TIMES_OF_SIDE.0, TIMES_OF_SIDE.1);
         let workload = |workload: &WorkloadHeader| WorkloadStats::new(workload.actions.len(), kept);
         let workloads = header.workloads.iter().map(workload).collect();
@@ -199,25 +216,68 @@ impl Aggregate {
             random: fastrand::Rng::with_seed(header.id_seed.as_u64_pair().0),
             header,
             end: None,
-            damaged: false,
+            flaws: Flaws::default(),
+            rows: 0,
+            unsaved: None,
+            log,
             workloads,
             slowest: Vec::new(),
             failures: HashMap::new(),
         };
+        let mut unread_end = 0;
         for frame in &mut reader {
-            match frame {
+            match frame? {
                 Frame::Samples(rows) => rows.iter().for_each(|row| aggregate.add(row)),
                 Frame::Failures(failures) => {
                     aggregate
                         .failures
                         .extend(failures.into_iter().map(|entry| (entry.number, entry.failure)));
                 }
-                Frame::End(json) => aggregate.end = serde_json::from_slice(&json).ok(),
+                Frame::End(json) => {
+                    aggregate.end = serde_json::from_slice(&json).ok();
+                    unread_end = if aggregate.end.is_none() { json.len() as u64 } else { 0 };
+                }
                 Frame::Header(_) => {}
             }
         }
-        aggregate.damaged = reader.is_damaged();
+        aggregate.flaws = reader.flaws();
+        // An end that says nothing is not the end of a log that was cut.
+        aggregate.flaws.damaged += u64::from(unread_end > 0);
+        aggregate.flaws.damaged_bytes += unread_end;
         Ok(aggregate)
+    }
+
+    /// Where the log is.
+    #[must_use]
+    pub fn log(&self) -> &LogFile {
+        &self.log
+    }
+
+    /// Reads every iteration again, in the order of the log, until `visit` has had enough.
+    ///
+    /// # Errors
+    /// The log cannot be read again, or what `visit` says.
+    pub fn try_for_each_row<E: From<LogError>>(
+        &self,
+        mut visit: impl FnMut(Row<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for frame in self.log.open()? {
+            if let Frame::Samples(rows) = frame? {
+                rows.iter().try_for_each(&mut visit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every iteration again, in the order of the log.
+    ///
+    /// # Errors
+    /// The log cannot be read again.
+    pub fn for_each_row(&self, mut visit: impl FnMut(Row<'_>)) -> Result<(), AggregateError> {
+        self.try_for_each_row(|row| {
+            visit(row);
+            Ok(())
+        })
     }
 
     /// The trace id of an iteration.
@@ -234,6 +294,7 @@ impl Aggregate {
 
     fn add(&mut self, row: Row<'_>) {
         let Some(workload) = self.workloads.get_mut(usize::from(row.head.workload)) else { return };
+        self.rows += 1;
         let control = self.header.control;
         workload.add(row);
         if !control.is_none() && !row.head.warm_up {
@@ -256,6 +317,19 @@ impl Aggregate {
     }
 }
 
+/// What ran, as the log's first frame says.
+pub(super) fn header<R: Read>(reader: &mut LogReader<R>, log: &LogFile) -> Result<Header, AggregateError> {
+    let first = reader.next().transpose()?;
+    let name = || log.path().display().to_string();
+    match first {
+        Some(Frame::Header(json)) if reader.flaws().damaged == 0 => {
+            serde_json::from_slice(&json).map_err(|_| AggregateError::DamagedHeader(name()))
+        }
+        None if reader.flaws().damaged == 0 => Err(AggregateError::NoHeader(name())),
+        _ => Err(AggregateError::DamagedHeader(name())),
+    }
+}
+
 impl WorkloadStats {
     /// `kept`: how many times of each of its sides.
     fn new(actions: usize, kept: usize) -> Self {
@@ -275,11 +349,14 @@ impl WorkloadStats {
             errors: BTreeMap::new(),
             series: SeriesBuilder::default(),
             longest: Vec::new(),
+            numbers: 0,
+            cut_longest: None,
         }
     }
 
     fn add(&mut self, row: Row<'_>) {
         let head = row.head;
+        self.numbers = self.numbers.max(head.number.saturating_add(1));
         if head.warm_up {
             count(&mut self.warm_up, head.ended);
             return;
@@ -305,6 +382,9 @@ impl WorkloadStats {
                 self.longest.insert(at, (head.duration_ns, id));
                 self.longest.truncate(EXEMPLARS_MAX);
             }
+        }
+        if head.ended == Ended::Aborted && self.cut_longest.is_none_or(|(ns, _)| head.duration_ns > ns) {
+            self.cut_longest = Some((head.duration_ns, id));
         }
         if head.ended == Ended::Ok {
             self.ok_service_sum_ns += u128::from(head.duration_ns);

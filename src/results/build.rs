@@ -16,6 +16,7 @@ use super::model::{
     Percentile, Phases, Profiling, Results, Run, RunStatus, Series, SlowIteration, TraceState, VERSION,
     Verdict, Workload,
 };
+use super::record;
 
 /// The percentiles that results hold.
 pub const PERCENTILES: [f64; 12] =
@@ -33,7 +34,9 @@ pub fn build(aggregate: &Aggregate) -> Results {
     notes.extend(aggregate.end.iter().flat_map(|end| end.notes.clone()));
     if aggregate.end.is_none() {
         notes.push(
-            "the harness ended before the run did; everything up to the log's last frame is here".to_owned(),
+            "the log has no end: bench was killed, or could not write it; everything up to its last whole frame is \
+             here, what ran after it is unknown, and no criterion counts as passed"
+                .to_owned(),
         );
     }
     notes.extend(over_range(aggregate));
@@ -64,6 +67,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
         },
         environment: header.environment.clone(),
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),
+        record: Some(record::of(aggregate)),
         findings: Vec::new(),
         notes,
         workloads: aggregate

@@ -6,12 +6,10 @@
 //! run. One pass over the log, or two where iterations failed, in bounded memory. Iterations that were left unprofiled have no trace to fetch.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use super::aggregate::{Aggregate, AggregateError, WorkloadStats};
 use crate::base::ids::IdSpace;
 use crate::measure::latency::{Latency, SampleId};
-use crate::measure::log::{Frame, LogReader};
 use crate::measure::rows::Row;
 use crate::measure::sample::{Ended, IterationSample};
 
@@ -42,8 +40,8 @@ pub struct Chosen {
     pub side: Side,
     /// Of the slow ones: whether it is of the upper 1 %.
     pub top: bool,
-    /// True when it is of the random sample of its workload, by which thresholds of traces are judged; it may be
-    /// slow or typical as well.
+    /// True when it is of the random sample of its workload's iterations without fault, by which thresholds of traces
+    /// are judged; it may be slow or typical as well.
     pub random: bool,
 }
 
@@ -52,7 +50,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// The log cannot be read again.
-pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, AggregateError> {
+pub fn choose(aggregate: &Aggregate) -> Result<Vec<Chosen>, AggregateError> {
     let mut random = fastrand::Rng::with_seed(aggregate.header.id_seed.as_u64_pair().0);
     let (slow, others) = aggregate.header.traces_wanted;
     if slow == 0 {
@@ -63,7 +61,7 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
     let (per_workload, others_each) = (share(slow), share(others));
     let mut others: Vec<Reservoir> =
         aggregate.workloads.iter().map(|_| Reservoir::new(others_each)).collect();
-    let without_fault = without_fault(aggregate, log)?;
+    let without_fault = without_fault(aggregate)?;
     let mut groups: Vec<Group> = aggregate
         .workloads
         .iter()
@@ -84,23 +82,22 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
             }
         })
         .collect();
-    for frame in &mut LogReader::open(log)? {
-        if let Frame::Samples(rows) = frame {
-            let profiled = |row: &Row<'_>| !ids.is_control(row.head.workload, row.head.number, control);
-            for row in rows.iter().filter(profiled) {
-                if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
-                    group.offer(row, &mut random);
-                    if row.head.ended.is_measured() && !row.head.warm_up {
-                        others[usize::from(row.head.workload)].offer(row, &mut random);
-                    }
-                }
+    aggregate.for_each_row(|row| {
+        if ids.is_control(row.head.workload, row.head.number, control) {
+            return;
+        }
+        if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
+            group.offer(row, &mut random);
+            if row.head.ended.is_measured() && !row.head.warm_up {
+                others[usize::from(row.head.workload)].offer(row, &mut random);
             }
         }
-    }
+    })?;
     let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
     let place = |sample: &IterationSample| (sample.workload, sample.number);
     let others = || others.iter().flat_map(|others| &others.kept);
-    let sampled: HashSet<(u16, u64)> = others().map(place).collect();
+    let well = |sample: &&IterationSample| sample.ended == Ended::Ok;
+    let sampled: HashSet<(u16, u64)> = others().filter(well).map(place).collect();
     chosen.iter_mut().for_each(|chosen| chosen.random = sampled.contains(&place(&chosen.sample)));
     let mut known: HashSet<(u16, u64)> = chosen.iter().map(|chosen| place(&chosen.sample)).collect();
     for sample in aggregate.slowest.iter().chain(others()) {
@@ -117,24 +114,21 @@ pub fn choose(aggregate: &Aggregate, log: &Path) -> Result<Vec<Chosen>, Aggregat
 
 /// The response times of iterations without fault, of those workloads that had others too: what fails fast, or by a
 /// timeout, must not decide which of them count as slow.
-fn without_fault(aggregate: &Aggregate, log: &Path) -> Result<Vec<Option<Latency>>, AggregateError> {
+fn without_fault(aggregate: &Aggregate) -> Result<Vec<Option<Latency>>, AggregateError> {
     let mixed = |workload: &WorkloadStats| (workload.iterations.failed > 0).then(Latency::new);
     let mut responses: Vec<Option<Latency>> = aggregate.workloads.iter().map(mixed).collect();
     if responses.iter().all(Option::is_none) {
         return Ok(responses);
     }
-    for frame in &mut LogReader::open(log)? {
-        let Frame::Samples(rows) = frame else { continue };
-        for head in rows.iter().map(|row| row.head) {
-            if let Some(Some(response)) = responses.get_mut(usize::from(head.workload))
-                && head.ended == Ended::Ok
-                && !head.warm_up
-            {
-                response
-                    .record(head.response_ns(), SampleId { workload: head.workload, number: head.number });
-            }
+    aggregate.for_each_row(|row| {
+        let head = row.head;
+        if let Some(Some(response)) = responses.get_mut(usize::from(head.workload))
+            && head.ended == Ended::Ok
+            && !head.warm_up
+        {
+            response.record(head.response_ns(), SampleId { workload: head.workload, number: head.number });
         }
-    }
+    })?;
     Ok(responses)
 }
 
@@ -259,7 +253,7 @@ mod tests {
     use crate::results::header::Header;
     use serde_json::json;
 
-    /// What is chosen of a run whose iterations took so many milliseconds; `None` failed at once.
+    /// What is chosen of a run whose iterations took these numbers of milliseconds; `None` failed at once.
     fn chosen_of(ms: impl Iterator<Item = Option<u64>>) -> Vec<Chosen> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.log");
@@ -268,7 +262,7 @@ mod tests {
             "run_id": nil, "id_seed": nil, "started_unix_ns": 0,
             "scenario": { "title": "t", "file": "f", "sha256": "", "set": {} },
             "deployment": { "name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none" },
-            "profiling_off": null, "collector": null, "traces_wanted": [200, 0],
+            "profiling_off": null, "collector": null, "traces_wanted": [200, 100],
             "environment": { "bench_version": "0", "os": "", "cpus": 1, "workers": 1 },
             "notes": [], "workloads": [{ "name": "w", "runner": {}, "sla": {}, "actions": [] }],
         }))
@@ -289,7 +283,7 @@ mod tests {
         log.samples(&rows).unwrap();
         log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
         drop(log);
-        choose(&Aggregate::read(&path).unwrap(), &path).unwrap()
+        choose(&Aggregate::read(&path).unwrap()).unwrap()
     }
 
     #[test]
@@ -306,6 +300,8 @@ mod tests {
             assert!(of(Side::Typical).count() >= 40, "{}", of(Side::Typical).count());
             assert!(of(Side::Typical).all(|one| (100..110).contains(&ms(one))));
             assert!(chosen.iter().filter(|one| one.top).count() <= 10);
+            let random: Vec<&Chosen> = chosen.iter().filter(|one| one.random).collect();
+            assert!(!random.is_empty() && random.iter().all(|one| one.sample.ended == Ended::Ok));
         }
     }
 }

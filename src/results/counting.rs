@@ -9,22 +9,25 @@ use hdrhistogram::Histogram;
 use crate::base::clock::Nanos;
 use crate::base::ids::IdSpace;
 use crate::base::statistics::binomial::{BATCHES, Part};
-use crate::measure::latency::{SampleId, VALUE_NS_MAX};
-use crate::measure::log::{Frame, LogReader};
+use crate::base::statistics::mean::Powers;
+use crate::measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
 use crate::measure::rows::Row;
 use crate::measure::sample::Ended;
 use crate::plan::sla::Sla;
 use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Threshold};
 
 use super::aggregate::{Aggregate, AggregateError, EXEMPLARS_MAX};
+use super::batched::Batched;
 use super::rally_sums::RallySums;
 
-/// The whole of a run is cut into at most so many slices.
+/// The whole of a run is cut into at most this number of slices.
 const SLICES_MAX: usize = 800;
 /// The first slices are so short; they double until the run fits.
 const SLICE_NS_MIN: Nanos = 1 << 16;
 /// How many counters the windows of a series may need.
 const CELLS_MAX: usize = 8 << 20;
+/// What a slice itself costs to read, in counters.
+const SLICE_COST: u64 = 64;
 
 /// The counts of a run, one entry for each workload.
 pub struct Counted {
@@ -59,12 +62,23 @@ pub struct Series {
     /// The number of the first slice, counted from the run's anchor.
     first: u64,
     slices: Vec<Slice>,
-    /// For each slice: how many samples are over so many of the limits.
+    /// For each slice: how many samples are over how many of the limits.
     cells: Vec<u32>,
-    /// The same summed up: for each slice and limit, how many are over it. Made by [`Series::seal`].
+    /// The same summed up, of series with windows: for each slice and limit, how many are over it. Made by
+    /// [`Series::seal`].
     over: Vec<u32>,
+    /// The same of series without windows, in batches.
+    batched: Batched,
+    /// The first slice that has changed since the series was sealed.
+    changed: usize,
+    /// The first that had when it was last sealed.
+    fresh: usize,
+    /// From this time the distances of times without fault are counted.
+    pivot_ns: Option<Nanos>,
     /// Times of samples without fault.
     times: Histogram<u64>,
+    /// The longest of them.
+    longest_ok_ns: Nanos,
     longest: Vec<(Nanos, SampleId)>,
     failed: Vec<SampleId>,
     start_ns: Nanos,
@@ -85,8 +99,14 @@ pub struct Slice {
     pub aborted: u64,
     /// The times of those without fault.
     pub ok_sum_ns: u128,
+    /// The powers of their distances from the series' first one.
+    pub ok_powers: Powers,
     /// The shortest of those without fault.
     pub min_ns: Option<Nanos>,
+    /// The longest of those without fault.
+    pub ok_max_ns: Option<Nanos>,
+    /// The shortest and the longest time after which one was cut off.
+    pub cut_ns: Option<(Nanos, Nanos)>,
     /// The longest of those that came to their end.
     pub max_ns: Nanos,
     /// The longest of them.
@@ -103,7 +123,15 @@ impl Slice {
         self.dropped += other.dropped;
         self.aborted += other.aborted;
         self.ok_sum_ns += other.ok_sum_ns;
+        self.ok_powers.merge(&other.ok_powers);
         self.min_ns = [self.min_ns, other.min_ns].into_iter().flatten().min();
+        self.ok_max_ns = self.ok_max_ns.max(other.ok_max_ns);
+        self.cut_ns = match (self.cut_ns, other.cut_ns) {
+            (Some((low, high)), Some((other_low, other_high))) => {
+                Some((low.min(other_low), high.max(other_high)))
+            }
+            (one, other) => one.or(other),
+        };
         if other.longest.is_some() && other.max_ns >= self.max_ns {
             (self.max_ns, self.longest) = (other.max_ns, other.longest);
         }
@@ -128,7 +156,7 @@ impl Counted {
     ///
     /// # Errors
     /// The log cannot be read again.
-    pub fn read(aggregate: &Aggregate, log: &std::path::Path) -> Result<Self, AggregateError> {
+    pub fn read(aggregate: &Aggregate) -> Result<Self, AggregateError> {
         let header = &aggregate.header;
         let names = |number: usize| header.workloads[number].actions.iter().map(|(name, _)| name.as_str());
         let mut workloads: Vec<WorkloadCounts> = (0..header.workloads.len())
@@ -139,7 +167,7 @@ impl Counted {
             .collect();
         let (ids, control) = (IdSpace::from_seed(header.id_seed), header.control);
         if workloads.iter().any(|counts| !counts.is_empty()) {
-            for_each(log, |row| {
+            aggregate.for_each_row(|row| {
                 if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
                     counts.add(row, ids.is_control(row.head.workload, row.head.number, control));
                 }
@@ -147,7 +175,7 @@ impl Counted {
         }
         // Which are outliers is known only once all were seen.
         if workloads.iter().any(|counts| counts.rally.wants_outliers()) {
-            for_each(log, |row| {
+            aggregate.for_each_row(|row| {
                 if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
                     counts.rally.count_outlier(row.head);
                 }
@@ -156,15 +184,6 @@ impl Counted {
         workloads.iter_mut().for_each(WorkloadCounts::seal);
         Ok(Self { workloads })
     }
-}
-
-fn for_each(log: &std::path::Path, mut visit: impl FnMut(Row<'_>)) -> Result<(), AggregateError> {
-    for frame in &mut LogReader::open(log)? {
-        if let Frame::Samples(rows) = frame {
-            rows.iter().for_each(&mut visit);
-        }
-    }
-    Ok(())
 }
 
 impl WorkloadCounts {
@@ -214,6 +233,18 @@ impl WorkloadCounts {
     /// Makes what was counted readable; to be called again after more was added.
     pub fn seal(&mut self) {
         self.series.iter_mut().for_each(Series::seal);
+    }
+
+    /// The same of the series with windows only, or without.
+    pub fn seal_only(&mut self, windows: bool) {
+        self.series.iter_mut().filter(|one| one.key.window_ns.is_some() == windows).for_each(Series::seal);
+    }
+
+    /// How many counters that would read.
+    #[must_use]
+    pub fn seal_cost(&self, windows: bool) -> u64 {
+        let those = self.series.iter().filter(|one| one.key.window_ns.is_some() == windows);
+        those.map(Series::seal_cost).sum()
     }
 
     /// The samples of a threshold and, where it is a percentile's, the number of its limit; `None` when it is not
@@ -278,7 +309,12 @@ impl Series {
             slices: Vec::new(),
             cells: Vec::new(),
             over: Vec::new(),
+            batched: Batched::default(),
+            changed: 0,
+            fresh: 0,
+            pivot_ns: None,
             times,
+            longest_ok_ns: 0,
             longest: Vec::new(),
             failed: Vec::new(),
             start_ns: Nanos::MAX,
@@ -290,6 +326,15 @@ impl Series {
     fn add(&mut self, row: Row<'_>) {
         let head = row.head;
         let id = SampleId { workload: head.workload, number: head.number };
+        let unstarted = head.ended == Ended::Dropped
+            || head.ended == Ended::Aborted && head.duration_ns == 0 && row.actions.is_empty();
+        if self.key.action.is_some() && unstarted {
+            // Its requests were due as it was.
+            if self.key.clock == Clock::Response {
+                self.sample((head.due_ns, head.due_ns), head.response_ns(), head.ended, id);
+            }
+            return;
+        }
         let Some(action) = self.key.action else {
             let end_ns = head.start_ns.saturating_add(head.duration_ns);
             let value_ns = match self.key.clock {
@@ -299,7 +344,12 @@ impl Series {
             };
             let at_ns = if head.ended == Ended::Dropped { head.due_ns } else { end_ns };
             let from_ns = if head.ended == Ended::Dropped { head.due_ns } else { head.start_ns };
-            return self.sample((from_ns, at_ns), value_ns, head.ended, id);
+            // What was cut off after its start had a start, early or late.
+            let ended = match head.ended {
+                Ended::Aborted if self.key.clock == Clock::Lag && !unstarted => Ended::Ok,
+                ended => ended,
+            };
+            return self.sample((from_ns, at_ns), value_ns, ended, id);
         };
         for request in row.actions.iter().filter(|request| request.action == action) {
             let start_ns = head.start_ns.saturating_add(request.offset_ns);
@@ -315,6 +365,7 @@ impl Series {
         (self.start_ns, self.end_ns) = (self.start_ns.min(start_ns), self.end_ns.max(end_ns));
         let width = self.limits_ns.len() + 1;
         let counts_dropped = self.counts_dropped();
+        self.changed = self.changed.min(slot);
         let slice = &mut self.slices[slot];
         // Late is late, whatever came of it.
         let ended = if self.key.clock == Clock::Lag && ended == Ended::Failed { Ended::Ok } else { ended };
@@ -329,8 +380,12 @@ impl Series {
             Ended::Ok => {
                 slice.ok += 1;
                 slice.ok_sum_ns += u128::from(value_ns);
+                let pivot_ns = *self.pivot_ns.get_or_insert(value_ns);
+                slice.ok_powers.add(value_ns as f64 - pivot_ns as f64);
                 slice.min_ns = Some(slice.min_ns.map_or(value_ns, |least| least.min(value_ns)));
+                slice.ok_max_ns = slice.ok_max_ns.max(Some(value_ns));
                 let _ = self.times.record(value_ns.clamp(1, VALUE_NS_MAX));
+                self.longest_ok_ns = self.longest_ok_ns.max(value_ns);
             }
             Ended::Failed => {
                 slice.failed += 1;
@@ -339,7 +394,11 @@ impl Series {
                     self.failed.push(id);
                 }
             }
-            Ended::Aborted => slice.aborted += 1,
+            Ended::Aborted => {
+                slice.aborted += 1;
+                let (low, high) = slice.cut_ns.unwrap_or((value_ns, value_ns));
+                slice.cut_ns = Some((low.min(value_ns), high.max(value_ns)));
+            }
             Ended::Dropped => slice.dropped += 1,
         }
         if ended.is_measured() || ended == Ended::Dropped && counts_dropped {
@@ -357,9 +416,17 @@ impl Series {
         }
     }
 
-    /// True when an iteration that never started is over every limit: its response time has no end.
-    fn counts_dropped(&self) -> bool {
-        self.key.action.is_none() && self.key.clock == Clock::Response
+    /// True when the time counts from when an iteration was due: one that never started has no end to it. By the
+    /// service's clock there is nothing to time.
+    #[must_use]
+    pub fn counts_dropped(&self) -> bool {
+        self.key.clock != Clock::Service
+    }
+
+    /// How many took no time that could be good: failed ones, and those that never started where they count.
+    #[must_use]
+    pub fn faulty(&self, slice: &Slice) -> u64 {
+        slice.failed + if self.counts_dropped() { slice.dropped } else { 0 }
     }
 
     /// The slice of a time, which is made when it is not there.
@@ -386,6 +453,7 @@ impl Series {
                 self.slices.splice(0..0, std::iter::repeat_n(Slice::default(), before));
                 self.cells.splice(0..0, std::iter::repeat_n(0, before * width));
                 self.first = first;
+                self.changed = 0;
             }
             self.slices.resize(slices, Slice::default());
             self.cells.resize(slices * width, 0);
@@ -416,16 +484,30 @@ impl Series {
     }
 
     fn seal(&mut self) {
-        let width = self.limits_ns.len() + 1;
-        self.over.clear();
-        self.over.resize(self.slices.len() * (width - 1), 0);
-        for (cells, over) in self.cells.chunks(width).zip(self.over.chunks_mut((width - 1).max(1))) {
-            let mut sum = 0;
-            for limit in (0..width - 1).rev() {
-                sum += cells[limit + 1];
-                over[limit] = sum;
+        let (width, slices) = (self.limits_ns.len() + 1, self.slices.len());
+        if self.key.window_ns.is_none() {
+            let sizes: Vec<u64> = self.slices.iter().map(|slice| self.held(slice)).collect();
+            self.batched = Batched::new(&self.slices, &sizes, &self.cells, width - 1);
+        } else if width > 1 {
+            self.over.resize(slices * (width - 1), 0);
+            let changed = self.changed();
+            let cells = self.cells[changed * width..].chunks(width);
+            for (cells, over) in cells.zip(self.over[changed * (width - 1)..].chunks_mut(width - 1)) {
+                let mut sum = 0;
+                for limit in (0..width - 1).rev() {
+                    sum += cells[limit + 1];
+                    over[limit] = sum;
+                }
             }
         }
+        (self.fresh, self.changed) = (self.changed(), slices);
+    }
+
+    /// How many counters [`Self::seal`] would read.
+    fn seal_cost(&self) -> u64 {
+        let changed = if self.key.window_ns.is_none() { 0 } else { self.changed() };
+        let slices = (self.slices.len() - changed) as u64;
+        slices * (self.limits_ns.len() as u64 + SLICE_COST)
     }
 
     /// What ended in each slice, in order of time.
@@ -446,19 +528,46 @@ impl Series {
         (self.first + slice as u64).saturating_mul(self.slice_ns)
     }
 
-    /// How many samples of a slice are over a limit, of how many.
+    /// How many samples of a slice are over a limit, of how many; for series with windows.
     #[must_use]
     pub fn over(&self, slice: usize, limit: usize) -> Part {
-        let dropped = if self.counts_dropped() { self.slices[slice].dropped } else { 0 };
         let k = self.over.get(slice * self.limits_ns.len() + limit).copied().unwrap_or(0);
-        Part { k: u64::from(k), n: self.slices[slice].completed() + dropped }
+        Part { k: u64::from(k), n: self.held(&self.slices[slice]) }
     }
 
-    /// The time that `share` of the samples without fault do not exceed.
+    /// How many samples of a slice are held against limits.
+    fn held(&self, slice: &Slice) -> u64 {
+        slice.completed() + if self.counts_dropped() { slice.dropped } else { 0 }
+    }
+
+    /// All slices in batches; for series without windows.
     #[must_use]
-    pub fn time_ns(&self, share: f64) -> Option<Nanos> {
-        let longest_ns = self.times.max();
-        (!self.times.is_empty()).then(|| self.times.value_at_quantile(share.clamp(0.0, 1.0)).min(longest_ns))
+    pub fn batched(&self) -> &Batched {
+        &self.batched
+    }
+
+    /// The first slice that has changed since the series was sealed.
+    #[must_use]
+    pub fn changed(&self) -> usize {
+        self.changed.min(self.slices.len())
+    }
+
+    /// The first slice that was not the same when the series was sealed before.
+    #[must_use]
+    pub fn fresh(&self) -> usize {
+        self.fresh
+    }
+
+    /// A limit by its number: samples are over it when they take longer.
+    #[must_use]
+    pub fn limit_ns(&self, limit: usize) -> Nanos {
+        self.limits_ns[limit]
+    }
+
+    /// The time of a rank, from 1, among the samples without fault, which the others come after; `None` beyond them.
+    #[must_use]
+    pub fn time_ns(&self, rank: u64) -> Option<Nanos> {
+        value_at_rank(&self.times, rank).map(|time_ns| time_ns.min(self.longest_ok_ns))
     }
 
     /// From the first start to the last end.

@@ -6,13 +6,15 @@
 //!   results.json   report.html   report.md   traces/<trace_id>.json
 //! ```
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
 use crate::base::clock::rfc3339;
+pub use crate::base::files::write_at_once;
+use crate::base::files::{make_directory, open_regular, owner_only};
 use crate::measure::log;
 
 use super::trace::StoredTrace;
@@ -104,7 +106,7 @@ impl RunDirectory {
         if traces.is_empty() {
             return Ok(());
         }
-        fs::create_dir_all(self.path.join("traces"))?;
+        make_directory(&self.path.join("traces"))?;
         for trace in traces {
             write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
         }
@@ -114,57 +116,12 @@ impl RunDirectory {
     /// A stored trace; `None` when it was not fetched or cannot be read.
     #[must_use]
     pub fn stored_trace(&self, trace_id: Uuid) -> Option<StoredTrace> {
-        let path = self.trace(trace_id);
-        if fs::metadata(&path).ok()?.len() > TRACE_BYTES_MAX {
-            return None;
-        }
-        serde_json::from_slice(&fs::read(path).ok()?).ok()
+        let mut json = Vec::new();
+        let mut file = open_regular(&self.trace(trace_id)).ok()?.take(TRACE_BYTES_MAX + 1);
+        file.read_to_end(&mut json).ok().filter(|length| *length as u64 <= TRACE_BYTES_MAX)?;
+        serde_json::from_slice(&json).ok()
     }
 }
-
-/// Writes a file so that it is there whole or not at all: temporary name, fsync, rename.
-///
-/// # Errors
-/// What the system says, or what `write` says; the temporary file is gone then.
-pub fn write_at_once(
-    path: &Path,
-    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    let temporary = PathBuf::from(temporary);
-    let written = (|| {
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true);
-        private(&mut options);
-        let mut output = BufWriter::new(options.open(&temporary)?);
-        write(&mut output)?;
-        output.flush()?;
-        output.get_ref().sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // The first error is the one that matters.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-#[cfg(unix)]
-fn owner_only(builder: &mut fs::DirBuilder) {
-    std::os::unix::fs::DirBuilderExt::mode(builder, 0o700);
-}
-
-#[cfg(unix)]
-fn private(options: &mut fs::OpenOptions) {
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-}
-
-#[cfg(not(unix))]
-fn owner_only(_: &mut fs::DirBuilder) {}
-
-#[cfg(not(unix))]
-fn private(_: &mut fs::OpenOptions) {}
 
 /// Letters and digits of a title, the rest as dashes.
 fn slug(title: &str) -> String {
@@ -195,19 +152,5 @@ mod tests {
         ] {
             assert_eq!(slug(title), expected);
         }
-    }
-
-    #[test]
-    fn a_failing_write_leaves_no_file_and_no_damage() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.json");
-        write_at_once(&path, |output| output.write_all(b"old")).unwrap();
-        let failed = write_at_once(&path, |output| {
-            output.write_all(b"new, but")?;
-            Err(io::Error::other("disk full"))
-        });
-        assert!(failed.is_err());
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::base::ids::ControlShare;
 use crate::plan::sla::Sla;
 
+use crate::runner::Issued;
 use crate::runner::generator::Generator;
 
 use super::model::{DeploymentInfo, Environment, RunStatus, ScenarioInfo};
@@ -51,6 +52,10 @@ pub struct WorkloadHeader {
     pub runner: Map<String, Value>,
     /// Its criteria.
     pub sla: Sla,
+    /// How many iterations there were to be, those of the warm-up with them; absent where none were planned, and in
+    /// logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u64>,
     /// Name and request of each action.
     pub actions: Vec<(String, String)>,
 }
@@ -70,4 +75,19 @@ pub struct End {
     /// How the load generator itself did; absent when no load was made.
     #[serde(default)]
     pub generator: Option<Generator>,
+    /// How many iterations the log must hold, which its writer adds; logs of earlier builds do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// One entry for each workload; none in logs of earlier builds.
+    #[serde(default)]
+    pub issued: Vec<Issued>,
+}
+
+impl End {
+    /// The run itself failed, however it went until then.
+    pub fn fail(&mut self, error: String) {
+        if self.status != RunStatus::Failed {
+            (self.status, self.error) = (RunStatus::Failed, Some(error));
+        }
+    }
 }

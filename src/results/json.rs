@@ -2,12 +2,10 @@
 
 use std::collections::HashSet;
 use std::io::{self, Write};
-use std::path::Path;
 
 use uuid::Uuid;
 
 use crate::base::ids::IdSpace;
-use crate::measure::log::{Frame, LogReader};
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::Ended;
 
@@ -43,14 +41,14 @@ pub fn schema() -> serde_json::Value {
 ///
 /// # Errors
 /// What the system says.
-pub fn write(results: &Results, aggregate: &Aggregate, log: &Path, output: &mut dyn Write) -> io::Result<()> {
+pub fn write(results: &Results, aggregate: &Aggregate, output: &mut dyn Write) -> io::Result<()> {
     let head = serde_json::to_string_pretty(results)?;
     let open = head.strip_suffix("\n}").unwrap_or(&head);
     output.write_all(open.as_bytes())?;
     output.write_all(b",\n  \"iterations\": [")?;
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let mut separator: &[u8] = b"\n    ";
-    for_each(log, |sample| {
+    for_each(aggregate, |sample| {
         output.write_all(separator)?;
         separator = b",\n    ";
         serde_json::to_writer(&mut *output, &iteration_row(aggregate, &ids, sample))?;
@@ -64,14 +62,14 @@ pub fn write(results: &Results, aggregate: &Aggregate, log: &Path, output: &mut 
 ///
 /// # Errors
 /// What the system says.
-pub fn columns(aggregate: &Aggregate, log: &Path, kept: &HashSet<Uuid>) -> io::Result<IterationColumns> {
+pub fn columns(aggregate: &Aggregate, kept: &HashSet<Uuid>) -> io::Result<IterationColumns> {
     let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
     let total = aggregate.total() - dropped;
     let stride = total.div_ceil(DRAWN_MAX).max(1);
     let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let mut columns = IterationColumns { total, ..IterationColumns::default() };
     let (mut index, mut failed) = (0_u64, 0_usize);
-    for_each(log, |sample| {
+    for_each(aggregate, |sample| {
         // What was only to warm up is kept apart, and what never started has no place.
         if sample.warm_up || sample.ended == Ended::Dropped {
             return Ok(());
@@ -106,12 +104,9 @@ pub fn columns(aggregate: &Aggregate, log: &Path, kept: &HashSet<Uuid>) -> io::R
 }
 
 /// Calls `visit` for every iteration of a log that was aggregated before.
-fn for_each(log: &Path, mut visit: impl FnMut(&IterationHead) -> io::Result<()>) -> io::Result<()> {
-    let reader = LogReader::open(log).map_err(io::Error::other)?;
-    for frame in reader {
-        if let Frame::Samples(rows) = frame {
-            rows.iter().try_for_each(|row| visit(row.head))?;
-        }
-    }
-    Ok(())
+fn for_each(
+    aggregate: &Aggregate,
+    mut visit: impl FnMut(&IterationHead) -> io::Result<()>,
+) -> io::Result<()> {
+    aggregate.try_for_each_row(|row| visit(row.head))
 }

@@ -3,6 +3,7 @@
 //! Everything here can be built again from the run log. Nothing here prints.
 
 pub mod aggregate;
+pub mod batched;
 pub mod build;
 pub mod choice;
 pub mod client_points;
@@ -12,8 +13,10 @@ pub mod directory;
 pub mod export;
 pub mod header;
 pub mod json;
+pub mod listed;
 pub mod model;
 mod rally_sums;
+pub mod record;
 pub mod series;
 pub mod stored;
 pub mod trace;

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::model::Series;
+use crate::base::statistics::order::rank;
 
-/// So many intervals a series has at most.
+/// The most intervals that a series has.
 const INTERVALS_MAX: u64 = 120;
-/// Below so many intervals they are not merged for having few samples.
+/// Below this number of intervals they are not merged for having few samples.
 const INTERVALS_FEW: usize = 24;
-/// So many samples an interval should have for its percentiles to say something.
+/// How many samples an interval should have for its percentiles to say something.
 const SAMPLES_WANTED: u64 = 20;
 const STEP_FIRST_NS: u64 = 1_000_000;
 /// Buckets for each doubling of the value.
@@ -99,8 +100,8 @@ impl SeriesBuilder {
             let at = |percent| interval.map_or(0.0, |interval| interval.times.percentile_ms(percent));
             series.completed.push(interval.map_or(0, |interval| interval.completed));
             series.failed.push(interval.map_or(0, |interval| interval.failed));
-            series.p50_ms.push(at(50));
-            series.p99_ms.push(at(99));
+            series.p50_ms.push(at(50.0));
+            series.p99_ms.push(at(99.0));
         }
         Some(series)
     }
@@ -126,10 +127,10 @@ impl Times {
         self.counts[index] += count;
     }
 
-    /// The middle of the bucket that holds this percentile, by rank.
+    /// The middle of the bucket that holds this percentile.
     #[expect(clippy::cast_precision_loss, reason = "times on a chart")]
-    fn percentile_ms(&self, percent: u64) -> f64 {
-        let rank = (self.counts.iter().sum::<u64>() * percent).div_ceil(100);
+    fn percentile_ms(&self, percent: f64) -> f64 {
+        let Some(rank) = rank(self.counts.iter().sum(), percent) else { return 0.0 };
         let mut seen = 0;
         for (place, count) in (self.first..).zip(&self.counts) {
             seen += count;

@@ -1,8 +1,9 @@
 //! Runs that are over, read back to be compared: from their log, or from a `results.json` alone.
 //!
-//! Such a file may come from anywhere: what is no result, of another version, or not possible is refused with its
-//! reason, and nothing of it is believed before. Nothing here compares.
+//! Such a file may come from anywhere: what is no result, of another version, not possible, or at odds with the
+//! iterations that it lists is refused with its reason, and nothing of it is believed before. Nothing here compares.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use serde::Deserialize;
 use super::aggregate::{Aggregate, AggregateError};
 use super::build;
 use super::directory::RunDirectory;
+use super::listed::{self, Listed};
 use super::model::{Distribution, FORMAT, Results, VERSION};
-use crate::base::statistics::binomial::BATCHES;
-use crate::measure::log::{Frame, LogReader};
+use super::record;
+use crate::base::files::open_regular;
+use crate::base::statistics::binomial::{BATCHES, Part, Share};
 
-/// With fewer samples batches say nothing.
-const BATCHED_MIN: u64 = 200;
 /// A histogram's text is no longer than this.
 const HISTOGRAM_CHARS_MAX: usize = 16 << 20;
 /// Nor are its bytes.
@@ -76,6 +77,19 @@ pub struct StoredRun {
     pub results: Results,
     /// What the log says; absent for a `results.json` alone.
     pub aggregate: Option<Aggregate>,
+    /// What the iterations of a `results.json` alone say, by workload; absent where it lists none.
+    pub listed: Option<BTreeMap<u16, Listed>>,
+}
+
+/// A figure of a stored run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Figure {
+    /// In milliseconds; infinite where it falls among what failed, never started or was cut off.
+    Ms(f64),
+    /// The run has no samples of it.
+    NoSamples,
+    /// The run states it, and has nothing that it could be held against.
+    Unproven,
 }
 
 /// Whether a path is a run, rather than a directory of runs.
@@ -94,19 +108,77 @@ impl StoredRun {
         if directory.log().is_file() {
             let aggregate = Aggregate::read(&directory.log())?;
             let results = build::build(&aggregate);
-            return Ok(Self { path: path.to_path_buf(), results, aggregate: Some(aggregate) });
+            return Ok(Self { path: path.to_path_buf(), results, aggregate: Some(aggregate), listed: None });
         }
         let file = if path.is_dir() { directory.results() } else { path.to_path_buf() };
-        let results = read(&file)?;
-        check(&results)
-            .map_err(|reason| StoredError::Impossible { path: file.display().to_string(), reason })?;
-        Ok(Self { path: path.to_path_buf(), results, aggregate: None })
+        let results = Self::results_of(&file)?;
+        let impossible = |reason| StoredError::Impossible { path: file.display().to_string(), reason };
+        let listed = listed::read(reader(&file)?).map_err(impossible)?;
+        if let Some(listed) = &listed {
+            listed::hold(&results, listed).map_err(impossible)?;
+        }
+        Ok(Self { path: path.to_path_buf(), results, aggregate: None, listed })
     }
 
-    /// Its log, where it has one.
+    /// True when what it states can be held against its iterations.
     #[must_use]
-    pub fn log(&self) -> Option<PathBuf> {
-        self.aggregate.as_ref().map(|_| RunDirectory::open(&self.path).log())
+    pub fn is_proven(&self) -> bool {
+        self.aggregate.is_some() || self.listed.is_some()
+    }
+
+    /// A percentile of response times of a workload's iterations, or of an action's requests, where what failed, never
+    /// started or was cut off took longer than all else.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+    pub fn percentile(&self, workload: &str, action: Option<&str>, percentile: f64) -> Figure {
+        let Some(number) = self.results.workloads.iter().position(|other| other.name == workload) else {
+            return Figure::NoSamples;
+        };
+        let counts = self.results.workloads[number].iterations;
+        let stats = self.aggregate.as_ref().and_then(|aggregate| aggregate.workloads.get(number));
+        let listed =
+            self.listed.as_ref().and_then(|listed| listed.get(&u16::try_from(number).unwrap_or(u16::MAX)));
+        let (all, failed, cut_off) = match (action, stats, listed) {
+            (None, Some(stats), _) => (&stats.response, &stats.failed_response, counts.aborted),
+            (None, None, Some(listed)) => (&listed.response, &listed.failed_response, counts.aborted),
+            (Some(action), Some(stats), _) => {
+                let actions = &self.results.workloads[number].actions;
+                let place = actions.iter().position(|other| other.name == action);
+                let Some(action) = place.and_then(|place| stats.actions.get(place)) else {
+                    return Figure::NoSamples;
+                };
+                (&action.response, &action.failed_response, action.requests.aborted)
+            }
+            // Iterations are listed, their requests are not.
+            _ => return Figure::Unproven,
+        };
+        if all.count() == 0 {
+            return Figure::NoSamples;
+        }
+        let value_ns = all.percentile_failures_last_ns(failed, counts.dropped + cut_off, percentile);
+        Figure::Ms(value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6))
+    }
+
+    /// Why its record is not whole, if it is not: nothing may be compared with it.
+    #[must_use]
+    pub fn record_fault(&self) -> Option<String> {
+        let faults = match (&self.aggregate, &self.results.record) {
+            (Some(aggregate), _) => record::faults(aggregate),
+            (None, Some(known)) => record::of_record(known),
+            (None, None) => Vec::new(),
+        };
+        faults.into_iter().next()
+    }
+
+    /// Reads a `results.json`.
+    ///
+    /// # Errors
+    /// What it is instead, or what is wrong with it.
+    pub fn results_of(file: &Path) -> Result<Results, StoredError> {
+        let results = read(file)?;
+        check(&results)
+            .map_err(|reason| StoredError::Impossible { path: file.display().to_string(), reason })?;
+        Ok(results)
     }
 }
 
@@ -116,12 +188,14 @@ struct Head {
     version: Option<u64>,
 }
 
+fn reader(path: &Path) -> Result<BufReader<File>, StoredError> {
+    let failed = |source| StoredError::Io { path: path.display().to_string(), source };
+    Ok(BufReader::with_capacity(1 << 16, open_regular(path).map_err(failed)?))
+}
+
 fn read(path: &Path) -> Result<Results, StoredError> {
     let name = path.display().to_string();
-    let open = || {
-        let file = File::open(path).map_err(|source| StoredError::Io { path: name.clone(), source })?;
-        Ok::<_, StoredError>(BufReader::with_capacity(1 << 16, file))
-    };
+    let open = || reader(path);
     let foreign = |reason: String| StoredError::Foreign { path: name.clone(), reason };
     // The iterations may be millions: they are passed over, not kept.
     let head: Head = serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))?;
@@ -206,77 +280,42 @@ pub struct Limit {
 ///
 /// # Errors
 /// The log cannot be read again.
-pub fn design_effects(
-    aggregate: &Aggregate,
-    log: &Path,
-    limits: &[Limit],
-) -> Result<Vec<f64>, AggregateError> {
+pub fn design_effects(aggregate: &Aggregate, limits: &[Limit]) -> Result<Vec<f64>, AggregateError> {
     let totals: Vec<u64> =
         aggregate.workloads.iter().map(|workload| workload.response.count().max(1)).collect();
     let mut seen = vec![0_u64; totals.len()];
-    let mut counts = vec![[(0_u64, 0_u64); BATCHES]; limits.len()];
-    for frame in &mut LogReader::open(log)? {
-        let Frame::Samples(rows) = frame else { continue };
-        for row in rows.iter() {
-            let workload = usize::from(row.head.workload);
-            if row.head.warm_up || !row.head.ended.is_measured() || workload >= totals.len() {
-                continue;
-            }
-            let batch = (seen[workload] * BATCHES as u64 / totals[workload]) as usize;
-            let batch = batch.min(BATCHES - 1);
-            seen[workload] += 1;
-            for (limit, counts) in
-                limits.iter().zip(&mut counts).filter(|(limit, _)| limit.workload == workload)
-            {
-                let (all, above) = &mut counts[batch];
-                let mut add = |response_ns: u64| {
-                    *all += 1;
-                    *above += u64::from(response_ns > limit.above_ns);
-                };
-                match limit.action {
-                    None => add(row.head.response_ns()),
-                    Some(action) => row
-                        .actions
-                        .iter()
-                        .filter(|sample| usize::from(sample.action) == action && sample.ended.is_measured())
-                        .for_each(|sample| add(sample.duration_ns.saturating_add(row.head.lag_ns()))),
-                }
+    let mut counts = vec![[Part::default(); BATCHES]; limits.len()];
+    aggregate.for_each_row(|row| {
+        let workload = usize::from(row.head.workload);
+        if row.head.warm_up || !row.head.ended.is_measured() || workload >= totals.len() {
+            return;
+        }
+        let batch = (seen[workload] * BATCHES as u64 / totals[workload]) as usize;
+        let batch = batch.min(BATCHES - 1);
+        seen[workload] += 1;
+        for (limit, counts) in limits.iter().zip(&mut counts).filter(|(limit, _)| limit.workload == workload)
+        {
+            let part = &mut counts[batch];
+            let mut add = |response_ns: u64| {
+                part.n += 1;
+                part.k += u64::from(response_ns > limit.above_ns);
+            };
+            match limit.action {
+                None => add(row.head.response_ns()),
+                Some(action) => row
+                    .actions
+                    .iter()
+                    .filter(|sample| usize::from(sample.action) == action && sample.ended.is_measured())
+                    .for_each(|sample| add(sample.duration_ns.saturating_add(row.head.lag_ns()))),
             }
         }
-    }
-    Ok(counts.iter().map(|batches| design_effect(batches)).collect())
-}
-
-/// D = max(1, n/20 · s²(p_j) / (p·(1 - p))).
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
-fn design_effect(batches: &[(u64, u64)]) -> f64 {
-    let (all, above) = batches.iter().fold((0, 0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1));
-    if all < BATCHED_MIN || above == 0 || above == all {
-        return 1.0;
-    }
-    let share = above as f64 / all as f64;
-    let shares: Vec<f64> =
-        batches.iter().filter(|(all, _)| *all > 0).map(|(all, above)| *above as f64 / *all as f64).collect();
-    let squares: f64 = shares.iter().map(|one| (one - share).powi(2)).sum();
-    let variance = squares / (shares.len() as f64 - 1.0).max(1.0);
-    (all as f64 / batches.len() as f64 * variance / (share * (1.0 - share))).max(1.0)
+    })?;
+    Ok(counts.iter().map(|batches| Share::of_batches(batches).effect()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn samples_that_come_in_a_heap_count_for_few() {
-        let even = [(100, 5); BATCHES];
-        assert_eq!(design_effect(&even), 1.0);
-        let mut heap = [(100, 0); BATCHES];
-        heap[3] = (100, 100);
-        // All 100 of one batch: p = 0.05, s² = (19·0.0025 + 0.9025)/19.
-        let expected = 100.0 * (19.0 * 0.0025 + 0.9025) / 19.0 / (0.05 * 0.95);
-        assert!((design_effect(&heap) - expected).abs() < 1e-9);
-        assert_eq!(design_effect(&[(5, 2); BATCHES]), 1.0, "too few to tell");
-    }
 
     #[test]
     fn histograms_are_believed_only_if_they_fit() {
@@ -290,7 +329,8 @@ mod tests {
             ..Distribution::default()
         };
         let read = histogram(&with(1000, &text)).unwrap();
-        assert_eq!(read.value_at_quantile(0.5) / 1_000_000, 500);
+        let median_ns = crate::measure::latency::value_at_rank(&read, 500).unwrap();
+        assert_eq!(median_ns / 1_000_000, 500);
         assert!(histogram(&with(999, &text)).unwrap_err().contains("counts 999 samples"));
         for text in
             ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="]

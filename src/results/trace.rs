@@ -22,6 +22,9 @@ pub struct StoredTrace {
     pub state: TraceState,
     /// As the collector had them, oldest first.
     pub records: Vec<Record>,
+    /// How many more the collector had that could not be read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreadable: u64,
     /// Its points, depth first, each parent before its children, children by start.
     #[serde(skip)]
     pub points: Vec<StoredPoint>,
@@ -31,6 +34,13 @@ pub struct StoredTrace {
 struct TraceFile {
     trace_id: Uuid,
     records: Vec<Record>,
+    #[serde(default)]
+    unreadable: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One trace point of a stored trace.
@@ -70,10 +80,16 @@ pub struct StoredPoint {
 impl StoredTrace {
     /// A trace with its points.
     #[must_use]
-    pub fn new(trace_id: Uuid, records: Vec<Record>) -> Self {
-        let tree = TraceTree::build(&records);
+    pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64) -> Self {
+        let tree = TraceTree::build(&records).with_unreadable(unreadable);
         let points = tree.points.iter().map(StoredPoint::from).collect();
-        Self { trace_id, state: state(&tree), records, points }
+        Self { trace_id, state: state(&tree), records, unreadable, points }
+    }
+
+    /// Its tree.
+    #[must_use]
+    pub fn tree(&self) -> TraceTree {
+        TraceTree::build(&self.records).with_unreadable(self.unreadable)
     }
 
     /// The records of the services, without the client's own.
@@ -86,7 +102,7 @@ impl StoredTrace {
 
 impl From<TraceFile> for StoredTrace {
     fn from(file: TraceFile) -> Self {
-        Self::new(file.trace_id, file.records)
+        Self::new(file.trace_id, file.records, file.unreadable)
     }
 }
 
@@ -96,6 +112,9 @@ pub fn state(tree: &TraceTree) -> TraceState {
     // The client's own points say nothing of the collector.
     let mut services =
         tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER)).peekable();
+    if tree.unreadable > 0 {
+        return TraceState::Partial;
+    }
     if services.peek().is_none() {
         return TraceState::Absent;
     }
@@ -119,6 +138,40 @@ impl From<&Point> for StoredPoint {
             error: point.error.as_ref().map(|error| format!("{}: {}", error.etype, error.message)),
             info: Value::Object(point.info.clone()),
             stop_info: Value::Object(point.stop_info.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_trace_with_a_record_that_cannot_be_read_is_not_complete() {
+        let record = |name: &str, second: u32| {
+            serde_json::from_value::<Record>(json!({
+                "name": name, "base_id": "b", "trace_id": "t", "parent_id": "b",
+                "timestamp": format!("2026-11-20T22:52:{second:02}.000000"),
+            }))
+            .unwrap()
+        };
+        let both = || vec![record("wsgi-start", 1), record("wsgi-stop", 2)];
+        for (records, unreadable, expected) in [
+            (both(), 0, TraceState::Complete),
+            (both(), 1, TraceState::Partial),
+            (both()[..1].to_vec(), 0, TraceState::Partial),
+            (Vec::new(), 0, TraceState::Absent),
+            (Vec::new(), 2, TraceState::Partial),
+        ] {
+            let trace = StoredTrace::new(Uuid::nil(), records, unreadable);
+            assert_eq!(trace.state, expected);
+            let again: StoredTrace = serde_json::from_str(&serde_json::to_string(&trace).unwrap()).unwrap();
+            assert_eq!(
+                (again.state, again.unreadable, again.tree().unreadable),
+                (expected, unreadable, unreadable)
+            );
+            assert_eq!(trace.tree().is_whole(), unreadable == 0 && trace.records.len() != 1);
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::clock::Nanos;
+use crate::base::statistics::order::rank;
 
 /// Keeps its content out of the cache lines of its neighbours.
 #[derive(Debug, Default)]
@@ -44,6 +45,10 @@ pub(super) struct Counters {
     pub(super) queued_max: Counter,
     /// Arrivals beyond a full queue.
     pub(super) dropped: Counter,
+    /// Arrivals of an open model that were seen to, whatever came of them.
+    pub(super) arrived: Counter,
+    /// Arrivals that were given up at the end, while they waited for a virtual user.
+    pub(super) given_up: Counter,
     /// Virtual users.
     pub(super) users: Counter,
     /// From due to start.
@@ -104,14 +109,8 @@ impl Spread {
 
     /// What `percentile` per cent do not exceed, within a fifth; 0 when there are none.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a count"
-    )]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {
-        let rank = ((self.count() as f64 * percentile / 100.0).ceil() as u64).max(1);
+        let Some(rank) = rank(self.count(), percentile) else { return 0 };
         let mut seen = 0;
         for (index, count) in self.buckets.iter().enumerate() {
             seen += count.get();

@@ -63,12 +63,6 @@ impl Generator {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.unrecorded > 0 {
-            notes.push(format!(
-                "{} iterations were not recorded because the disk was too slow",
-                self.unrecorded
-            ));
-        }
         if self.wall_clock_jump_s != 0.0 {
             notes.push(format!(
                 "the wall clock jumped by {:+.1} s during the load; durations come from another clock and are right",

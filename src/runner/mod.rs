@@ -24,6 +24,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::iteration::Context;
 use crate::measure::log::LogWriter;
 use crate::measure::recorder::{Batch, Live};
@@ -91,28 +93,53 @@ pub struct Seen {
     pub notes: Vec<String>,
     /// How the load generator did.
     pub generator: Generator,
+    /// One entry for each workload.
+    pub issued: Vec<Issued>,
+    /// Why the log could not be written; the load was stopped then, and what was written stays.
+    pub failed: Option<io::Error>,
+}
+
+/// What became of a workload's iterations, those of the warm-up with them, as those counted who started them.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Issued {
+    /// How many there were to be; absent where only the clock bounds them.
+    pub planned: Option<u64>,
+    /// How many were started, or waited for a virtual user when the run ended.
+    pub issued: u64,
+    /// How many were due and never started because the queue was full.
+    pub dropped: u64,
+    /// How many of those issued could not be recorded.
+    pub unrecorded: u64,
+    /// How many of those planned the run did not come to; absent where none were planned.
+    pub not_started: Option<u64>,
+}
+
+impl Issued {
+    /// Of a workload that the run did not come to.
+    #[must_use]
+    pub fn none_of(planned: Option<u64>) -> Self {
+        Self { planned, not_started: planned, ..Self::default() }
+    }
 }
 
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
 /// to the log.
-///
-/// # Errors
-/// The log could not be written: the load is stopped, what was written stays.
-pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> io::Result<Seen> {
+pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> Seen {
     let machine = machine::Watch::start();
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
-    let mut run = Run { load, log, observer, failed: None, unrecorded: 0, workers: Vec::new() };
+    let issued =
+        load.plan.workloads.iter().map(|workload| Issued::none_of(workload.runner.planned())).collect();
+    let mut run = Run { load, log, observer, failed: None, issued, workers: Vec::new() };
     for group in groups {
         if load.stop.is_stopping() {
             break;
         }
         run.group(group);
     }
-    let Run { failed, unrecorded, workers, .. } = run;
-    let generator = machine.finish(workers, unrecorded);
-    failed.map_or(Ok(()), Err)?;
-    Ok(Seen { notes: generator.notes(), generator })
+    let Run { failed, issued, workers, .. } = run;
+    let generator = machine.finish(workers, issued.iter().map(|workload| workload.unrecorded).sum());
+    Seen { notes: generator.notes(), generator, issued, failed }
 }
 
 /// A run under way: what its groups have in common.
@@ -121,7 +148,7 @@ struct Run<'a> {
     log: &'a mut LogWriter,
     observer: &'a mut dyn Observer,
     failed: Option<io::Error>,
-    unrecorded: u64,
+    issued: Vec<Issued>,
     workers: Vec<WorkerVitals>,
 }
 
@@ -160,7 +187,7 @@ impl Run<'_> {
             }
         }
         for (running, total) in group.workloads.iter().zip(&totals) {
-            self.unrecorded += total.unrecorded;
+            self.issued[usize::from(running.workload)] = running.issued(self.load, total);
             if !running.is_told() {
                 self.observer.end(&running.progress(&group, total));
             }
@@ -230,8 +257,8 @@ impl Run<'_> {
 }
 
 fn write(log: &mut LogWriter, batch: &Batch) -> io::Result<()> {
-    if !batch.failures.is_empty() {
-        log.failures(&batch.failures)?;
-    }
-    log.samples(&batch.samples)
+    let texts = if batch.failures.is_empty() { Ok(()) } else { log.failures(&batch.failures) };
+    // Without its text a failure is still one.
+    let samples = log.samples(&batch.samples);
+    texts.and(samples)
 }

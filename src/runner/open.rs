@@ -106,6 +106,10 @@ pub(super) async fn drive(post: Rc<Post>, model: &Open, pulse: Rc<Pulse>) -> io:
     crew.give_up();
     for seat in crew.seats.borrow().iter() {
         crew.post.cut_off(&mut seat.user.borrow_mut());
+        // What was handed to a user who was stopped before taking it up.
+        if let Some(arrival) = seat.next.take() {
+            crew.give_up_one(arrival);
+        }
     }
     Ok(crew.panics.get() + usize::from(!paced))
 }
@@ -163,6 +167,7 @@ impl Crew {
     }
 
     fn arrive(self: &Rc<Self>, arrival: Arrival) {
+        self.post.counters().arrived.bump();
         let idle = self.idle.borrow_mut().pop();
         if let Some(seat) = idle {
             seat.next.set(Some(arrival));
@@ -207,13 +212,17 @@ impl Crew {
 
     /// What waits will not be started: the run is over.
     fn give_up(&self) {
-        let now_ns = self.post.now_ns();
         for arrival in self.queue.take() {
-            let mut sample = self.unstarted(arrival, Ended::Aborted);
-            sample.start_ns = now_ns;
-            self.post.recorder.borrow_mut().record(&sample);
+            self.give_up_one(arrival);
         }
         self.count_queue();
+    }
+
+    fn give_up_one(&self, arrival: Arrival) {
+        self.post.counters().given_up.bump();
+        let mut sample = self.unstarted(arrival, Ended::Aborted);
+        sample.start_ns = self.post.now_ns().max(arrival.due_ns);
+        self.post.recorder.borrow_mut().record(&sample);
     }
 
     fn unstarted(&self, arrival: Arrival, ended: Ended) -> crate::measure::sample::IterationSample {

@@ -12,7 +12,7 @@ use crate::plan::Workload;
 use crate::plan::runner::Model;
 
 use super::count::{Apart, Counters, Spread};
-use super::{Load, Progress};
+use super::{Issued, Load, Progress};
 
 /// Workers need a moment to begin; the first arrivals shall not be late on that account.
 const LEAD: Duration = Duration::from_millis(20);
@@ -154,6 +154,26 @@ impl Running {
         }
     }
 
+    /// What became of the iterations that were planned, once all workers have gone.
+    pub(super) fn issued(&self, load: &Load, total: &Live) -> Issued {
+        let sum =
+            |value: fn(&Counters) -> u64| self.counters.iter().map(|Apart(counters)| value(counters)).sum();
+        let (planned, not_started) = match &self.plan(load).runner.model {
+            Model::Closed(_) => self.claims.planned(),
+            Model::Open(open) => {
+                let arrived: u64 = sum(|counters| counters.arrived.get());
+                (Some(open.arrivals.total()), Some(open.arrivals.total().saturating_sub(arrived)))
+            }
+        };
+        Issued {
+            planned,
+            issued: sum(|counters| counters.started.get() + counters.given_up.get()),
+            dropped: sum(|counters| counters.dropped.get()),
+            unrecorded: total.unrecorded,
+            not_started,
+        }
+    }
+
     /// The next iteration of a closed model for this worker; `None` when there is none. `local`
     /// counts the worker's own.
     pub(super) fn claim(&self, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {
@@ -196,6 +216,27 @@ impl Claims {
             measured: Apart::default(),
             measured_from_ns: OnceLock::new(),
         }
+    }
+
+    /// How many iterations there were to be, those of the warm-up with them, and how many of these nobody claimed;
+    /// nothing where only the clock bounds them.
+    fn planned(&self) -> (Option<u64>, Option<u64>) {
+        let Some(times) = self.times else { return (None, None) };
+        let count = |counter: &Apart<AtomicU64>| counter.0.load(Ordering::Relaxed);
+        let claimed = count(&self.next);
+        let (planned, claimed) = match self.warm_up {
+            None => (times, claimed.min(times)),
+            Some(WarmUp::Times(warm_up)) => {
+                let planned = warm_up.saturating_add(times);
+                (planned, claimed.min(planned))
+            }
+            // The clock ends the warm-up: as many as it has come to belong to the plan.
+            Some(WarmUp::For(_)) => {
+                let measured = count(&self.measured).min(times);
+                (claimed.saturating_sub(measured).saturating_add(times), claimed)
+            }
+        };
+        (Some(planned), Some(planned - claimed))
     }
 
     fn next(&self, workers: u32, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 /// Why a run is stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// SIGINT or SIGTERM.
+    /// SIGINT, SIGTERM or SIGHUP.
     Interrupted,
     /// The scenario's own time limit.
     TimedOut,

@@ -8,7 +8,9 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::base::statistics::order::order_bounds;
+use crate::base::statistics::binomial::Share;
+use crate::base::statistics::order::rank;
+use crate::measure::latency::value_at_rank;
 use crate::results::aggregate::{Aggregate, AggregateError};
 use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
 use crate::results::stored::{Limit, StoredRun, design_effects, histogram};
@@ -137,25 +139,25 @@ impl<'a> Weighed<'a> {
     /// # Errors
     /// The log cannot be read again.
     pub fn new(run: &'a StoredRun) -> Result<Self, AggregateError> {
-        let effects = match (&run.aggregate, run.log()) {
-            (Some(aggregate), Some(log)) => design_effects(aggregate, &log, &limits(aggregate))?,
-            _ => Vec::new(),
+        let effects = match &run.aggregate {
+            Some(aggregate) => design_effects(aggregate, &limits(aggregate))?,
+            None => Vec::new(),
         };
         Ok(Self { run, effects })
     }
 
-    /// A distribution's percentile with its bounds, in nanoseconds.
-    fn quantile(&self, place: usize, histogram: &Histogram<u64>, percentile: f64) -> Quantile {
-        let at = PERCENTILES.iter().position(|known| *known == percentile).unwrap_or(0);
+    /// A distribution's percentile, the one at this place of [`PERCENTILES`], with its bounds.
+    fn quantile(&self, place: usize, histogram: &Histogram<u64>, at: usize) -> Quantile {
         let effect = self.effects.get(place * PERCENTILES.len() + at).copied().unwrap_or(1.0);
+        let share = Share::weighed(histogram.len(), effect);
+        let bounds = share.order_bounds(PERCENTILES[at], ALPHA);
+        let value = |rank| value_at_rank(histogram, rank).map(as_ms);
         #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
         let worth = histogram.len() as f64 / effect;
-        let bounds = order_bounds(worth, percentile / 100.0, ALPHA);
-        let value = |share: f64| as_ms(histogram.value_at_quantile(share));
         Quantile {
-            ms: value(percentile / 100.0),
-            low_ms: bounds.low.map(value),
-            high_ms: bounds.high.map(value),
+            ms: rank(histogram.len(), PERCENTILES[at]).and_then(value).unwrap_or(0.0),
+            low_ms: bounds.low.and_then(value),
+            high_ms: bounds.high.and_then(value),
             samples: (histogram.len(), worth),
         }
     }
@@ -210,14 +212,14 @@ pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, St
         if base_histogram.is_empty() || new_histogram.is_empty() {
             continue;
         }
-        rows.extend(PERCENTILES.iter().map(|&percentile| {
-            let base = base.quantile(base_place, &base_histogram, percentile);
-            let new = new.quantile(place, &new_histogram, percentile);
+        rows.extend((0..PERCENTILES.len()).map(|at| {
+            let base = base.quantile(base_place, &base_histogram, at);
+            let new = new.quantile(place, &new_histogram, at);
             let (low, high) = mover(&base, &new);
             RatioRow {
                 workload: workload.name.clone(),
                 action: action.map(str::to_owned),
-                percentile,
+                percentile: PERCENTILES[at],
                 base_ms: base.ms,
                 new_ms: new.ms,
                 ratio: (base.ms > 0.0).then(|| new.ms / base.ms),

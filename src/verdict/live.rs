@@ -2,10 +2,12 @@
 //!
 //! Looking often finds a chance excess sooner or later, so a look is taken only when there is a tenth more to see, and
 //! each look spends a part of the accepted error: over all of them it stays below 5 %. Work is bounded: a look adds
-//! up slices, never samples.
+//! up slices, never samples, windows are looked at again only where they have changed, and a look that would take more
+//! than its share of the load's time waits, however many thresholds there are.
 
-use super::threshold::{ALPHA, Judge, Judged, settled};
+use super::threshold::{ALPHA, Judge, Stretch, settled};
 use crate::base::ids::{ControlShare, IdSpace};
+use crate::base::statistics::binomial::BATCHES;
 use crate::measure::recorder::Batch;
 use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
 use crate::plan::{Plan, sla::Sla};
@@ -14,10 +16,14 @@ use crate::results::model::Outcome;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{Observer, Progress};
 
-/// A look is taken when there are so many times as many samples as at the last.
+/// A look is taken when there are this many times as many samples as at the last.
 const GROWTH: f64 = 1.1;
-/// Windows are looked at when so many iterations more have ended.
+/// Windows are looked at when this number of further iterations has ended.
 const WINDOW_STEP: u64 = 50;
+/// Of how many nanoseconds of the load looks may cost one.
+const TIME_SHARE: u64 = 20;
+/// What it costs to judge a stretch, in counters that are read. Reading one takes about a nanosecond.
+const JUDGE_COST: u64 = 500;
 
 /// Watches a load, and ends it when a threshold that may is certain not to hold.
 pub struct LiveGate<'a> {
@@ -30,9 +36,26 @@ pub struct LiveGate<'a> {
 }
 
 struct Watched {
-    thresholds: Vec<(usize, Threshold)>,
+    thresholds: Vec<Ending>,
     counts: WorkloadCounts,
-    looks: u32,
+    /// At thresholds on the whole, and at those with windows.
+    looks: [Looks; 2],
+    /// What looks have cost so far, in counters.
+    spent: u64,
+}
+
+/// A threshold that may end the load.
+struct Ending {
+    number: usize,
+    threshold: Threshold,
+    /// Whether it was looked at before.
+    known: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Looks {
+    taken: u32,
+    /// How many iterations had ended at the last one.
     seen: u64,
 }
 
@@ -66,44 +89,78 @@ impl<'a> LiveGate<'a> {
 impl Watched {
     fn new(sla: &Sla, actions: &[&str]) -> Self {
         let ending = |threshold: &Threshold| threshold.abort_after_ns.is_some();
-        let thresholds = sla.thresholds.iter().cloned().enumerate().filter(|(_, one)| ending(one)).collect();
+        let thresholds = sla.thresholds.iter().cloned().enumerate().filter(|(_, one)| ending(one));
+        let thresholds =
+            thresholds.map(|(number, threshold)| Ending { number, threshold, known: false }).collect();
         let only = Sla { thresholds: sla.thresholds.clone(), ..Sla::default() };
-        Self { thresholds, counts: WorkloadCounts::new(&only, actions, ending), looks: 0, seen: 0 }
+        let counts = WorkloadCounts::new(&only, actions, ending);
+        Self { thresholds, counts, looks: [Looks::default(); 2], spent: 0 }
     }
 
     /// The number of a threshold that certainly does not hold, `elapsed_ns` after the workload's start.
     fn broken(&mut self, ended: u64, elapsed_ns: u64) -> Option<usize> {
-        if self.thresholds.is_empty()
-            || self.thresholds.iter().all(|(_, one)| one.abort_after_ns > Some(elapsed_ns))
-        {
-            return None;
-        }
-        let windowed = self.thresholds.iter().any(|(_, one)| one.window_ns.is_some());
+        [false, true].into_iter().find_map(|windows| self.look(windows, ended, elapsed_ns))
+    }
+
+    /// Looks at thresholds with windows, or at those without, if there is enough to see and time to.
+    fn look(&mut self, windows: bool, ended: u64, elapsed_ns: u64) -> Option<usize> {
+        let due: Vec<usize> = (0..self.thresholds.len())
+            .filter(|at| {
+                let one = &self.thresholds[*at].threshold;
+                one.window_ns.is_some() == windows && one.abort_after_ns <= Some(elapsed_ns)
+            })
+            .collect();
+        let looks = self.looks[usize::from(windows)];
         #[expect(clippy::cast_precision_loss, reason = "a count")]
-        let grown = ended as f64 >= self.seen as f64 * GROWTH && ended > self.seen;
-        if !(grown || windowed && ended >= self.seen + WINDOW_STEP) {
+        let grown = ended as f64 >= looks.seen as f64 * GROWTH && ended > looks.seen;
+        if due.is_empty() || !(grown || windows && ended >= looks.seen + WINDOW_STEP) {
             return None;
         }
-        self.seen = ended;
-        self.looks += 1;
-        self.counts.seal();
+        let cost = self.cost(windows, &due);
+        if self.spent.saturating_add(cost) > elapsed_ns / TIME_SHARE {
+            return None;
+        }
+        self.spent += cost;
+        let taken = looks.taken.saturating_add(1);
+        self.looks[usize::from(windows)] = Looks { taken, seen: ended };
+        self.counts.seal_only(windows);
         // 1/(1·2) + 1/(2·3) + … = 1.
-        let alpha = ALPHA / (f64::from(self.looks) * f64::from(self.looks + 1));
-        let due = self.thresholds.iter().filter(|(_, one)| one.abort_after_ns <= Some(elapsed_ns));
-        due.filter_map(|(number, threshold)| {
-            let (series, limit) = self.counts.of(threshold)?;
-            let judged = Judge { threshold, series, limit, alpha }.judge();
-            (judged.outcome == Outcome::Fail && is_final(threshold, &judged)).then_some(*number)
-        })
-        .next()
+        let alpha = ALPHA / (f64::from(taken) * (f64::from(taken) + 1.0));
+        let broken = due.iter().copied().find(|at| self.is_broken(&self.thresholds[*at], alpha));
+        due.iter().for_each(|at| self.thresholds[*at].known = true);
+        broken.map(|at| self.thresholds[at].number)
+    }
+
+    fn is_broken(&self, ending: &Ending, alpha: f64) -> bool {
+        let threshold = &ending.threshold;
+        let Some((series, limit)) = self.counts.of(threshold) else { return false };
+        let seen = Judge { threshold, series, limit, alpha }.look(!ending.known);
+        seen.is_some_and(|seen| seen.outcome == Outcome::Fail && is_final(threshold, seen))
+    }
+
+    /// What a look would cost.
+    fn cost(&self, windows: bool, due: &[usize]) -> u64 {
+        let stretches = |at: &usize| {
+            let Ending { threshold, known, .. } = &self.thresholds[*at];
+            let Some((series, _)) = self.counts.of(threshold) else { return 0 };
+            let slices = series.slices().len();
+            match (windows, &threshold.condition.metric) {
+                (true, _) => {
+                    let from = if *known { series.changed().saturating_sub(BATCHES - 1) } else { 0 };
+                    (slices + 1).saturating_sub(BATCHES + from) as u64 * JUDGE_COST
+                }
+                (false, Metric::Throughput) => JUDGE_COST * (1 + slices as u64 / 100),
+                (false, _) => JUDGE_COST,
+            }
+        };
+        self.counts.seal_cost(windows) + due.iter().map(stretches).sum::<u64>()
     }
 }
 
 /// True when no later sample can mend a FAIL: what is too little so far says nothing.
-fn is_final(threshold: &Threshold, judged: &Judged) -> bool {
+fn is_final(threshold: &Threshold, seen: Stretch) -> bool {
     let condition = &threshold.condition;
-    let seen = judged.measured.as_ref();
-    let settled = |grows| seen.is_some_and(|seen| settled(grows, condition.operator, seen.value, seen.limit));
+    let settled = |grows| settled(grows, condition.operator, seen.value, condition.limit);
     match &condition.metric {
         Metric::Count(..) | Metric::Time(Statistic::Max, _) => settled(true),
         Metric::Time(Statistic::Min, _) => settled(false),
@@ -202,7 +259,88 @@ mod tests {
                 });
             }
             rows.iter().for_each(|row| watched.counts.add(row, false));
-            assert_eq!(watched.broken(1_000, 1).is_some(), ends, "{text}, failing: {failing}");
+            assert_eq!(watched.broken(1_000, 1_000_000_000).is_some(), ends, "{text}, failing: {failing}");
         }
+    }
+
+    /// However many thresholds there are, and however much they have to read: looks take their share of the load's time
+    /// and no more, and the threshold that is broken still ends the load.
+    #[test]
+    fn thousands_of_thresholds_cost_a_share_of_the_load() {
+        for window_ns in [None, Some(200_000_000)] {
+            let threshold = |number: usize| Threshold {
+                condition: crate::plan::threshold::parse(&format!(
+                    "p{} < {}ms",
+                    number % 99 + 1,
+                    50 + number
+                ))
+                .unwrap(),
+                window_ns,
+                min_samples: None,
+                abort_after_ns: Some(0),
+                warn: false,
+            };
+            let sla = Sla { thresholds: (0..5_000).map(threshold).collect(), ..Sla::default() };
+            let mut watched = Watched::new(&sla, &[]);
+            let (mut ended, mut broken_at) = (0, None);
+            // 2.6 seconds, a batch every 100 ms; after the first second all is slow.
+            for tenth in 0..26_u64 {
+                let mut rows = Rows::default();
+                for number in ended..ended + 100 {
+                    let start_ns = number * 1_000_000;
+                    rows.push(&IterationSample {
+                        number,
+                        due_ns: start_ns,
+                        start_ns,
+                        duration_ns: if tenth < 10 { 20_000_000 } else { 9_000_000_000 },
+                        ..IterationSample::default()
+                    });
+                }
+                ended += 100;
+                rows.iter().for_each(|row| watched.counts.add(row, false));
+                let elapsed_ns = (tenth + 1) * 100_000_000;
+                if watched.broken(ended, elapsed_ns).is_some() {
+                    broken_at.get_or_insert(tenth);
+                }
+                assert!(watched.spent <= elapsed_ns / TIME_SHARE, "{} of {elapsed_ns}", watched.spent);
+            }
+            assert!(watched.spent > 0);
+            assert!(broken_at.is_none_or(|tenth| tenth >= 10), "{window_ns:?}: {broken_at:?}");
+            assert!(broken_at.is_some() || window_ns.is_some(), "a slow service was not noticed");
+        }
+    }
+
+    /// Windows that are over are not judged again: a look costs as much as has changed.
+    #[test]
+    fn a_look_at_windows_costs_what_has_changed() {
+        let threshold = Threshold {
+            condition: crate::plan::threshold::parse("p50 < 1s").unwrap(),
+            window_ns: Some(1_000_000_000),
+            min_samples: None,
+            abort_after_ns: Some(0),
+            warn: false,
+        };
+        let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
+        let mut watched = Watched::new(&sla, &[]);
+        let mut costs = Vec::new();
+        for second in 0..40_u64 {
+            let mut rows = Rows::default();
+            for number in 0..1_000 {
+                let start_ns = second * 1_000_000_000 + number * 1_000_000;
+                let number = second * 1_000 + number;
+                rows.push(&IterationSample {
+                    number,
+                    due_ns: start_ns,
+                    start_ns,
+                    duration_ns: 100_000,
+                    ..IterationSample::default()
+                });
+            }
+            rows.iter().for_each(|row| watched.counts.add(row, false));
+            let before = watched.spent;
+            assert_eq!(watched.broken((second + 1) * 1_000, u64::MAX), None);
+            costs.push(watched.spent - before);
+        }
+        assert!(costs[39] <= costs[5] * 2, "{costs:?}");
     }
 }

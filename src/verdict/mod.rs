@@ -2,8 +2,11 @@
 //!
 //! Rally's criteria are judged by exact counts and sums; thresholds with the certainty that their samples allow
 //! ([`threshold`]); none by the percentiles of a drawn sample. Without data nothing passes: a criterion without
-//! samples is INVALID. Nothing here prints or exits.
+//! samples is INVALID. What failed, never started or was cut off never makes a figure look better ([`arrivals`]).
+//! Nothing here prints or exits.
 
+pub mod apart;
+pub mod arrivals;
 pub mod compare;
 pub mod generator;
 pub mod history;
@@ -20,14 +23,17 @@ use crate::measure::latency::SampleId;
 use crate::plan::threshold::{Metric, Threshold};
 use crate::results::aggregate::Aggregate;
 use crate::results::counting::{Counted, WorkloadCounts};
-use crate::results::model::{self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict};
+use crate::results::model::{
+    self, Criterion, Measured, ObserverEffect, Outcome, RunStatus, Severity, Verdict,
+};
+use crate::results::record;
 use threshold::{ALPHA, Judge, Judged};
 use traces::Sampled;
 use words::percent;
 
 /// So small a difference of two builds' or runs' shares of failures, of all iterations, is none, whatever chance says.
 const FAILS_ALIKE: f64 = 0.001;
-/// So much more matters, certain or not; also, how much of a round must fail for it to count as affected.
+/// How much more matters, certain or not; also, how much of a round must fail for it to count as affected.
 const FAILS_MORE: f64 = 0.01;
 
 /// What a run is judged by.
@@ -59,11 +65,22 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             criteria.push(criterion(aggregate, &header.name, threshold, judged, aborted));
         }
     }
-    let seen = aggregate.end.as_ref().and_then(|end| end.generator.as_ref());
-    let invalid = seen.map(|seen| generator::faults(seen, aggregate.total())).unwrap_or_default();
+    let mut invalid = record::faults(aggregate);
+    let is_whole = invalid.is_empty();
+    let end = aggregate.end.as_ref();
+    invalid.extend(end.and_then(|end| end.generator.as_ref()).map(generator::faults).unwrap_or_default());
     let outcome = match worst(&criteria) {
+        _ if !is_whole => Outcome::Invalid,
         // Whatever was measured, it may have been the generator.
         Outcome::Pass | Outcome::Fail | Outcome::Inconclusive if !invalid.is_empty() => Outcome::Invalid,
+        // What ran behind the last frame of a log without end, nobody knows.
+        Outcome::Pass if end.is_none() => Outcome::Inconclusive,
+        // A run that failed is nothing to pass by.
+        Outcome::Pass if end.is_some_and(|end| end.status == RunStatus::Failed) => {
+            let error = end.and_then(|end| end.error.as_deref()).unwrap_or("see its notes");
+            invalid.push(format!("the run itself failed: {error}"));
+            Outcome::Invalid
+        }
         outcome => outcome,
     };
     Verdict { outcome, invalid, criteria }
@@ -79,10 +96,7 @@ fn of_threshold(
     let profiled = evidence.aggregate.header.profiling_off.is_none();
     let metric = &threshold.condition.metric;
     if metric.needs_traces() {
-        let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| {
-            let counts = stats.iterations;
-            counts.total.saturating_sub(counts.dropped)
-        });
+        let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| stats.iterations.ok);
         return traces::judge(threshold, sampled, ran, profiled);
     }
     if let Metric::Overhead(at) = metric {
@@ -105,7 +119,7 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
         return Judged::invalid("nothing to compare", 0, reason);
     };
     let samples = effect.control.min(effect.profiled);
-    let found = effect.percentiles.iter().find(|known| (known.percentile - at).abs() < 1e-9);
+    let found = effect.at(at);
     let Some(found) = found.filter(|found| found.control_ms > 0.0) else {
         let reason = format!("too few iterations, or the cost at p{at} is not among those that are measured");
         return Judged::invalid("not known", samples, reason);

@@ -1,5 +1,7 @@
 //! Verdicts at the rates that they state, and Rally's own answers.
 
+mod figures;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,12 +17,12 @@ use crate::results::header::Header;
 const RUNS: u64 = 300;
 const WRONG_MAX: u64 = 15 + 12;
 
-fn threshold(text: &str) -> Threshold {
+pub(super) fn threshold(text: &str) -> Threshold {
     let condition = parse(text).unwrap();
     Threshold { condition, window_ns: None, min_samples: None, abort_after_ns: None, warn: false }
 }
 
-fn judged(threshold: &Threshold, samples: &[IterationSample]) -> Judged {
+pub(super) fn judged(threshold: &Threshold, samples: &[IterationSample]) -> Judged {
     let sla = Sla { thresholds: vec![threshold.clone()], ..Sla::default() };
     let mut counts = WorkloadCounts::new(&sla, &["first", "second"], |_| true);
     let mut rows = Rows::default();
@@ -123,7 +125,8 @@ fn tiny_tied_and_failed_samples_are_judged_soundly() {
         ("p95 > 10ms", samples((0..59).map(|_| ms(10)), |_| false), Outcome::Fail),
         ("p95 < 10ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Fail),
         ("p50 < 10ms", samples((0..500).map(|_| ms(1)), |number| number % 5 == 0), Outcome::Pass),
-        ("avg < 10ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Invalid),
+        ("avg < 10ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Fail),
+        ("avg > 0ms", samples((0..500).map(|_| ms(1)), |_| true), Outcome::Fail),
         ("avg < 10ms", samples((0..3).map(|_| ms(1)), |_| false), Outcome::Inconclusive),
         ("avg <= 10ms", samples((0..100).map(|_| ms(10)), |_| false), Outcome::Inconclusive),
         ("avg <= 10ms", samples((0..800).map(|_| ms(10)), |_| false), Outcome::Pass),
@@ -198,10 +201,8 @@ fn thousands_of_thresholds_work() {
     }
 }
 
-/// A run log with these iterations and criteria, judged as `bench` does.
-fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.log");
+/// The log of a run with these iterations and criteria, read back.
+fn log_of(sla: &Value, samples: &[IterationSample], path: &std::path::Path) -> Aggregate {
     let nil = uuid::Uuid::nil();
     let header = json!({
         "run_id": nil, "id_seed": nil, "started_unix_ns": 0,
@@ -213,16 +214,26 @@ fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
         "workloads": [{ "name": "w", "runner": {}, "sla": sla, "actions": [["first", "GET /"], ["second", "GET /"]] }],
     });
     let header: Header = serde_json::from_value(header).unwrap();
-    let mut log = LogWriter::create(&path).unwrap();
+    let mut log = LogWriter::create(path).unwrap();
     log.header(&serde_json::to_vec(&header).unwrap()).unwrap();
     let mut rows = Rows::default();
     samples.iter().for_each(|sample| rows.push(sample));
     log.samples(&rows).unwrap();
     log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
     drop(log);
-    let aggregate = Aggregate::read(&path).unwrap();
-    let counted = Counted::read(&aggregate, &path).unwrap();
-    judge(&Evidence { aggregate: &aggregate, counted: &counted, workloads: &[], sampled: &[] })
+    Aggregate::read(path).unwrap()
+}
+
+/// A run with these iterations and criteria, judged as `bench` does.
+pub(super) fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    verdict_of(&log_of(sla, samples, &path))
+}
+
+fn verdict_of(aggregate: &Aggregate) -> Verdict {
+    let counted = Counted::read(aggregate).unwrap();
+    judge(&Evidence { aggregate, counted: &counted, workloads: &[], sampled: &[] })
 }
 
 fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> IterationSample {
@@ -301,5 +312,41 @@ fn outliers_are_exact_and_nothing_passes_without_data() {
     ] {
         assert_eq!(outcome(sla.clone(), &failed).0, Outcome::Invalid, "{sla}");
         assert_eq!(outcome(sla.clone(), &[]).0, Outcome::Invalid, "{sla}");
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(150))]
+
+    /// Whatever bits are flipped, bytes moved in or cut off: a PASS is by all iterations, as they were written.
+    #[test]
+    fn a_damaged_log_never_passes(
+        flips in proptest::collection::vec((0..4_000_usize, 0..8_u8), 0..4),
+        moved in proptest::option::of((0..4_000_usize, 0..4_000_usize, 1..900_usize)),
+        cut in proptest::option::of(0..200_usize),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.log");
+        let samples: Vec<IterationSample> = (0..300).map(|number| iteration(number, 3, 5, false)).collect();
+        let whole = log_of(&json!({ "failure_rate_max": 0.0 }), &samples, &path);
+        proptest::prop_assert_eq!(verdict_of(&whole).outcome, Outcome::Pass);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let before = bytes.clone();
+        let length = bytes.len();
+        flips.iter().for_each(|(at, bit)| bytes[at % length] ^= 1 << bit);
+        if let Some((from, to, some)) = moved {
+            let from = from % length;
+            let piece = bytes[from..(from + some).min(length)].to_vec();
+            bytes.splice(to % length..to % length, piece);
+        }
+        bytes.truncate(bytes.len() - cut.unwrap_or(0).min(bytes.len()));
+        std::fs::write(&path, &bytes).unwrap();
+        let Ok(aggregate) = Aggregate::read(&path) else { return Ok(()) };
+        let verdict = verdict_of(&aggregate);
+        proptest::prop_assert!(aggregate.rows <= 300 || verdict.outcome == Outcome::Invalid);
+        if verdict.outcome == Outcome::Pass {
+            proptest::prop_assert_eq!((aggregate.rows, aggregate.total()), (300, 300));
+            proptest::prop_assert!(verdict.invalid.is_empty() && bytes == before);
+        }
     }
 }

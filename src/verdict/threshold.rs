@@ -1,17 +1,22 @@
 //! Thresholds on what the log holds, judged by explicit counts and contiguous batches.
 //!
 //! A percentile is judged by how many samples are over its limit (failed ones are, whatever they took), with exact
-//! binomial bounds; a mean by Student's bounds; smallest, largest and counts exactly. FAIL and PASS are said only
-//! where an error has a probability of 5 % at most; between them lies INCONCLUSIVE.
+//! binomial bounds; a mean by Student's bounds, corrected for skew; smallest, largest and counts exactly. FAIL and PASS
+//! are said only where an error has a probability of 5 % at most; between them lies INCONCLUSIVE. The bounds that are
+//! shown are the same test: a percentile passes exactly when its upper bound keeps the limit, and fails exactly when its
+//! lower bound does not.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use super::words::{milliseconds, percent, time};
+use super::words::{between, milliseconds, percent, time};
 use crate::base::statistics::binomial::{BATCHES, Part, Share, batches, samples_needed};
-use crate::base::statistics::mean::{Batch, Mean};
+use crate::base::statistics::mean::{Batch, Mean, Powers};
+use crate::base::statistics::order::{rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::plan::threshold::{Event, Metric, Operator, Statistic, Threshold};
 use crate::results::aggregate::EXEMPLARS_MAX;
+use crate::results::batched::{By, merged};
 use crate::results::counting::{Series, Slice};
 use crate::results::model::{Measured, Outcome};
 
@@ -19,7 +24,7 @@ use crate::results::model::{Measured, Outcome};
 pub const ALPHA: f64 = 0.05;
 /// Fewer batches do not tell how exactly a mean is known.
 const BATCHES_MIN: usize = 5;
-/// A mean is called small only with so many samples in each of [`BATCHES`] batches: what is long and rare is not among
+/// A mean is called small only with this number of samples in each of [`BATCHES`] batches: what is long and rare is not among
 /// fewer. Of 400, one in a hundred is missed in 2 % of runs.
 const BATCH_SAMPLES_MIN: u64 = 20;
 
@@ -69,9 +74,11 @@ pub struct Judge<'a> {
 
 /// What a stretch of the run says: how it is, and how near to the limit or beyond, for finding the worst.
 #[derive(Clone, Copy)]
-struct Stretch {
-    outcome: Outcome,
+pub(super) struct Stretch {
+    pub(super) outcome: Outcome,
     badness: f64,
+    /// What was seen: a share, or a value in the limit's unit.
+    pub(super) value: f64,
 }
 
 /// What is known of a value.
@@ -93,39 +100,29 @@ impl Judge<'_> {
         self.describe(all, stretch.outcome)
     }
 
-    /// Every position of the window, in steps of a twentieth of it: all must hold. As one of many may be beyond its
-    /// limit by chance, a FAIL needs so much more certainty.
+    /// The outcome alone, as the live gate needs it; of windows, the worst of those that are not as they were when the
+    /// series was last sealed (`all`: of all). `None` where there is no whole window.
+    pub(super) fn look(&self, all: bool) -> Option<Stretch> {
+        let slices = self.series.slices().len();
+        if self.threshold.window_ns.is_none() {
+            return Some(self.stretch(0..slices, self.alpha));
+        }
+        let from = if all { 0 } else { self.series.fresh().saturating_sub(BATCHES - 1) };
+        self.worst_window(from).filter(|_| !self.series.is_too_long()).map(|(_, stretch)| stretch)
+    }
+
+    /// Every position of the window, in steps of a twentieth of it: all must hold.
     fn windows(&self) -> Judged {
         let slices = self.series.slices().len();
         let samples = self.samples(0..slices);
         if self.series.is_too_long() {
             return Judged::invalid("too many windows", samples, "choose a longer window");
         }
-        if slices < BATCHES {
+        let Some((start, stretch)) = self.worst_window(0) else {
             let lasted = time(self.series.lasted_ns());
             let reason =
                 format!("the load took {lasted}, less than one window; run longer, or shorten the window");
             return Judged::invalid("no whole window", samples, reason);
-        }
-        let positions = slices - BATCHES + 1;
-        #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
-        let alpha = self.alpha / positions as f64;
-        let rank = |outcome| match outcome {
-            Outcome::Fail => 3,
-            Outcome::Invalid => 2,
-            Outcome::Inconclusive => 1,
-            _ => 0,
-        };
-        let mut worst: Option<(usize, Stretch)> = None;
-        for start in 0..positions {
-            let stretch = self.stretch(start..start + BATCHES, alpha);
-            let key = |stretch: &Stretch| (rank(stretch.outcome), stretch.badness);
-            if worst.as_ref().is_none_or(|(_, known)| key(&stretch) > key(known)) {
-                worst = Some((start, stretch));
-            }
-        }
-        let Some((start, stretch)) = worst else {
-            return Judged::invalid("no window", samples, "run longer");
         };
         let mut judged = self.describe(start..start + BATCHES, stretch.outcome);
         let since_ns = self.series.begins_ns(start).saturating_sub(self.series.start_ns());
@@ -133,77 +130,177 @@ impl Judge<'_> {
         judged
     }
 
-    /// How many samples the metric has in a stretch.
-    fn samples(&self, range: Range<usize>) -> u64 {
-        let sum = |of: fn(&Slice) -> u64| self.series.slices()[range.clone()].iter().map(of).sum();
-        match &self.threshold.condition.metric {
-            Metric::Time(Statistic::Percentile(_), _) => self.parts(range).iter().map(|part| part.n).sum(),
-            Metric::Time(Statistic::Mean | Statistic::Min, _) => sum(|slice| slice.ok),
-            Metric::Rate(Event::Errors, _) | Metric::Time(..) | Metric::Throughput => sum(Slice::completed),
-            _ => sum(Slice::total),
+    /// The worst window that begins in this slice or later, with the slice. As one of many may be beyond its limit by
+    /// chance, a FAIL needs that much more certainty.
+    fn worst_window(&self, from: usize) -> Option<(usize, Stretch)> {
+        let positions = from..(self.series.slices().len() + 1).saturating_sub(BATCHES);
+        #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
+        let alpha = self.alpha / positions.len() as f64;
+        let rank = |outcome| match outcome {
+            Outcome::Fail => 3,
+            Outcome::Invalid => 2,
+            Outcome::Inconclusive => 1,
+            _ => 0,
+        };
+        let mut worst: Option<(usize, Stretch)> = None;
+        for start in positions {
+            let stretch = self.stretch(start..start + BATCHES, alpha);
+            let key = |stretch: &Stretch| (rank(stretch.outcome), stretch.badness);
+            if worst.as_ref().is_none_or(|(_, known)| key(&stretch) > key(known)) {
+                worst = Some((start, stretch));
+            }
+        }
+        worst
+    }
+
+    /// The slices of a stretch in about twenty batches. A threshold without windows has one stretch only: the whole.
+    fn batched(&self, range: Range<usize>, by: By) -> Cow<'_, [Slice]> {
+        match self.threshold.window_ns {
+            None => Cow::Borrowed(self.series.batched().by(by)),
+            Some(_) => Cow::Owned(merged(&self.series.slices()[range], by)),
         }
     }
 
+    /// A stretch as one slice.
+    fn all(&self, range: Range<usize>) -> Slice {
+        if self.threshold.window_ns.is_none() {
+            return *self.series.batched().all();
+        }
+        let mut all = Slice::default();
+        self.series.slices()[range].iter().for_each(|slice| all.add(slice));
+        all
+    }
+
+    /// How many samples the metric has in a stretch.
+    fn samples(&self, range: Range<usize>) -> u64 {
+        match &self.threshold.condition.metric {
+            Metric::Time(Statistic::Percentile(_), _) => self.share(range).whole.n,
+            _ => self.decided(&self.all(range)),
+        }
+    }
+
+    fn share(&self, range: Range<usize>) -> Share {
+        let mut parts = self.parts(range.clone());
+        parts.extend(self.cut_off(&self.all(range)).filter(|cut| cut.k > 0));
+        Share::of_batches(&parts)
+    }
+
+    /// Those that were cut off, and how many of them are over the limit of a percentile: all, or none for certain.
+    fn cut_off(&self, all: &Slice) -> Option<Part> {
+        let condition = &self.threshold.condition;
+        let (first_ns, _) = all.cut_ns?;
+        if !matches!(condition.metric, Metric::Time(Statistic::Percentile(_), _)) {
+            return None;
+        }
+        let over = match condition.operator.bounds_above() {
+            true => !condition.operator.holds(first_ns as f64, condition.limit),
+            false => condition.operator.holds(first_ns as f64, condition.limit),
+        };
+        Some(Part { k: if over { all.aborted } else { 0 }, n: all.aborted })
+    }
+
     fn parts(&self, range: Range<usize>) -> Vec<Part> {
+        let merge = |into: &mut Part, part: &Part| {
+            into.k += part.k;
+            into.n += part.n;
+        };
+        // What failed helps no limit from below.
+        let above = self.bounds_above();
         match (&self.threshold.condition.metric, self.limit) {
-            (Metric::Time(..), Some(limit)) => range.map(|slice| self.series.over(slice, limit)).collect(),
-            (Metric::Rate(event, _), _) => {
-                let of = |slice: &Slice| Part {
-                    k: counted(*event, slice),
-                    n: if *event == Event::Errors { slice.completed() } else { slice.total() },
+            (Metric::Time(..), Some(limit)) if self.threshold.window_ns.is_none() => match above {
+                true => self.series.batched().parts(limit),
+                false => self.series.batched().well_over(limit),
+            },
+            (Metric::Time(..), Some(limit)) => {
+                let of = |slice: usize| {
+                    let (part, well) = (self.series.over(slice, limit), self.series.slices()[slice].ok);
+                    if above { part } else { Part { k: part.k - (part.n - well), n: part.n } }
                 };
-                self.series.slices()[range].iter().map(of).collect()
+                let parts: Vec<Part> = range.map(of).collect();
+                batches(&parts, |part| part.n, merge)
+            }
+            (Metric::Rate(event, _), _) => {
+                let by = if event.is_of_ended() { By::Completed } else { By::Total };
+                let of = |slice: &Slice| Part {
+                    k: self.counted(*event, slice),
+                    n: if by == By::Completed { slice.completed() } else { slice.total() },
+                };
+                self.batched(range, by).iter().map(of).collect()
             }
             _ => Vec::new(),
         }
     }
 
-    fn share(&self, range: Range<usize>) -> Share {
-        let merge = |into: &mut Part, part: &Part| {
-            into.k += part.k;
-            into.n += part.n;
-        };
-        Share::of_batches(&batches(&self.parts(range), |part| part.n, merge))
+    /// Of a percentile: PASS and FAIL only where those that were cut off could not change it.
+    fn by_percentile(&self, range: Range<usize>, at: f64, alpha: f64) -> Outcome {
+        let (operator, all) = (self.threshold.condition.operator, self.all(range.clone()));
+        let judge = |share: &Share| by_share(share, operator, share_above(at), alpha);
+        let seen = judge(&self.share(range.clone()));
+        match self.cut_off(&all) {
+            Some(cut) if cut.k == 0 => {
+                let with = |k: u64| {
+                    let mut parts = self.parts(range.clone());
+                    parts.push(Part { k, ..cut });
+                    judge(&Share::of_batches(&parts))
+                };
+                if with(0) == seen && with(cut.n) == seen { seen } else { Outcome::Inconclusive }
+            }
+            _ => seen,
+        }
     }
 
     /// Judges a stretch; a wrong FAIL has the probability `alpha` at most.
     fn stretch(&self, range: Range<usize>, alpha: f64) -> Stretch {
-        let samples = self.samples(range.clone());
-        if samples < self.threshold.min_samples.unwrap_or(1).max(1) {
-            return Stretch { outcome: Outcome::Invalid, badness: -(samples as f64) };
-        }
         let condition = &self.threshold.condition;
         let sign = if condition.operator.bounds_above() { 1.0 } else { -1.0 };
+        let wanted = self.threshold.min_samples.unwrap_or(1).max(1);
+        let invalid =
+            |samples: u64| Stretch { outcome: Outcome::Invalid, badness: -(samples as f64), value: 0.0 };
+        let of_share = |judged: &dyn Fn(&Share) -> Outcome| {
+            let share = self.share(range.clone());
+            let value = share.seen();
+            match share.whole.n < wanted {
+                true => invalid(share.whole.n),
+                false => Stretch { outcome: judged(&share), badness: sign * value, value },
+            }
+        };
         match &condition.metric {
             Metric::Time(Statistic::Percentile(at), _) => {
-                let (share, allowed) = (self.share(range), 1.0 - at / 100.0);
-                Stretch {
-                    outcome: by_share(&share, condition.operator, allowed, alpha),
-                    badness: sign * share.seen(),
-                }
+                of_share(&|_| self.by_percentile(range.clone(), *at, alpha))
             }
             Metric::Rate(..) => {
-                let share = self.share(range);
-                let limit = condition.limit / 100.0;
-                Stretch {
-                    outcome: by_rate(&share, condition.operator, limit, alpha),
-                    badness: sign * share.seen(),
-                }
+                of_share(&|share| by_rate(share, condition.operator, condition.limit / 100.0, alpha))
             }
-            _ => match self.known(range.clone(), alpha) {
-                Some(known) => {
-                    let outcome = by_bounds(&known, condition.operator, condition.limit);
-                    // Both say that the mean is no larger than what was seen.
-                    let small = outcome == Outcome::Pass || !condition.operator.bounds_above();
-                    let outcome = match small && self.misses_rare(range) {
-                        true => Outcome::Inconclusive,
-                        false => outcome,
-                    };
-                    Stretch { outcome, badness: sign * known.value }
-                }
-                None => Stretch { outcome: Outcome::Inconclusive, badness: 0.0 },
-            },
+            _ => {
+                let samples = self.samples(range.clone());
+                if samples < wanted { invalid(samples) } else { self.of_known(range, alpha, sign) }
+            }
         }
+    }
+
+    fn of_known(&self, range: Range<usize>, alpha: f64, sign: f64) -> Stretch {
+        let condition = &self.threshold.condition;
+        let all = self.all(range.clone());
+        let known = self.known(range.clone(), alpha);
+        if matches!(condition.metric, Metric::Time(Statistic::Min | Statistic::Max, _)) {
+            let (badness, value) =
+                known.map_or((f64::INFINITY, 0.0), |known| (sign * known.value, known.value));
+            return Stretch { outcome: self.extreme(&all), badness, value };
+        }
+        if self.is_broken_by_faults(&all) {
+            let value = known.map_or(0.0, |known| known.value);
+            return Stretch { outcome: Outcome::Fail, badness: f64::INFINITY, value };
+        }
+        let Some(known) = known else {
+            return Stretch { outcome: Outcome::Inconclusive, badness: 0.0, value: 0.0 };
+        };
+        let outcome = by_bounds(&known, condition.operator, condition.limit);
+        // Both say that the mean is no larger than what was seen.
+        let small = outcome == Outcome::Pass || !condition.operator.bounds_above();
+        let is_mean = matches!(condition.metric, Metric::Time(..));
+        let long = is_mean && all.aborted > 0 || self.misses_rare(range);
+        let outcome = if small && long { Outcome::Inconclusive } else { outcome };
+        Stretch { outcome, badness: sign * known.value, value: known.value }
     }
 
     /// True of a mean of so few samples that what is long and rare may not be among them.
@@ -211,30 +308,35 @@ impl Judge<'_> {
         if !matches!(self.threshold.condition.metric, Metric::Time(Statistic::Mean, _)) {
             return false;
         }
-        let slices = &self.series.slices()[range];
-        let merged = batches(slices, |slice| slice.ok, |into: &mut Slice, slice| into.add(slice));
+        let merged = self.batched(range, By::Ok);
         merged.len() < BATCHES || merged.iter().any(|batch| batch.ok < BATCH_SAMPLES_MIN)
     }
 
     /// The value of a metric that is no share, with its bounds; `None` when too little is known.
     fn known(&self, range: Range<usize>, alpha: f64) -> Option<Known> {
-        let slices = &self.series.slices()[range.clone()];
         let exact = |value: f64| Some(Known { value, low: value, high: value });
         match &self.threshold.condition.metric {
             Metric::Time(Statistic::Mean, _) => {
-                let merged = batches(slices, |slice| slice.ok, |into: &mut Slice, slice| into.add(slice));
+                let merged = self.batched(range, By::Ok);
+                let mut powers = Powers::default();
+                merged.iter().for_each(|slice| powers.merge(&slice.ok_powers));
                 let of = |slice: &Slice| Batch { n: slice.ok, sum: slice.ok_sum_ns as f64 };
-                of_batches(&merged.iter().map(of).collect::<Vec<_>>(), alpha)
+                of_batches(&merged.iter().map(of).collect::<Vec<_>>(), Some(&powers), alpha)
             }
-            Metric::Time(Statistic::Min, _) => {
-                exact(slices.iter().filter_map(|slice| slice.min_ns).min()? as f64)
-            }
-            Metric::Time(..) => exact(slices.iter().map(|slice| slice.max_ns).max()? as f64),
-            Metric::Count(event, _) => {
-                exact(slices.iter().map(|slice| counted(*event, slice)).sum::<u64>() as f64)
-            }
+            Metric::Time(Statistic::Min, _) => exact(self.all(range).min_ns? as f64),
+            Metric::Time(..) => exact(self.all(range).ok_max_ns? as f64),
+            Metric::Count(event, _) => exact(self.counted(*event, &self.all(range)) as f64),
             Metric::Throughput => self.throughput(range, alpha),
             _ => None,
+        }
+    }
+
+    fn counted(&self, event: Event, slice: &Slice) -> u64 {
+        match event {
+            Event::Errors => slice.failed,
+            Event::Dropped => slice.dropped,
+            Event::Aborted => slice.aborted,
+            Event::Completed => self.done(slice),
         }
     }
 
@@ -249,14 +351,14 @@ impl Judge<'_> {
             .chunks(inner.len().div_ceil(BATCHES).max(1))
             .map(|chunk| Batch {
                 n: chunk.len() as u64,
-                sum: chunk.iter().map(Slice::completed).sum::<u64>() as f64,
+                sum: chunk.iter().map(|slice| self.done(slice)).sum::<u64>() as f64,
             })
             .collect();
-        let known = of_batches(&stretches, alpha)?;
-        let completed = slices.iter().map(Slice::completed).sum::<u64>() as f64;
+        let known = of_batches(&stretches, None, alpha)?;
+        let done = slices.iter().map(|slice| self.done(slice)).sum::<u64>() as f64;
         let lasted_s =
             if windowed { slices.len() as f64 * slice_s } else { self.series.lasted_ns() as f64 / 1e9 };
-        let value = completed / lasted_s;
+        let value = done / lasted_s;
         let (below, above) = (known.value - known.low, known.high - known.value);
         Some(Known { value, low: value - below / slice_s, high: value + above / slice_s })
     }
@@ -277,6 +379,14 @@ impl Judge<'_> {
             Metric::Rate(..) => self.of_rate(range.clone()),
             _ => self.of_value(range.clone()),
         };
+        let cut = self.all(range.clone()).aborted;
+        let is_time = matches!(self.threshold.condition.metric, Metric::Time(..));
+        let reason = match is_time && cut > 0 {
+            true => format!(
+                "how long what was cut off ({cut}) would have taken is not known; let the run come to its end"
+            ),
+            false => reason,
+        };
         let reason = match outcome == Outcome::Inconclusive && self.misses_rare(range.clone()) {
             true => format!(
                 "what is long and rare may not be among {samples} samples: a mean needs {BATCH_SAMPLES_MIN} in each of \
@@ -296,8 +406,7 @@ impl Judge<'_> {
 
     /// Why there are no samples.
     fn nothing(&self, range: Range<usize>) -> String {
-        let mut all = Slice::default();
-        self.series.slices()[range].iter().for_each(|slice| all.add(slice));
+        let all = self.all(range);
         match all {
             Slice { failed: 1.., .. } => format!("all {} failed", all.failed),
             Slice { aborted: 1.., .. } => format!("none came to its end: {} were cut off", all.aborted),
@@ -305,51 +414,46 @@ impl Judge<'_> {
         }
     }
 
+    /// The percentile is the sample of its rank, and so are its bounds, by the test that judged it. What failed or never
+    /// started comes after all others; no time is known for a rank among that.
     fn of_percentile(&self, range: Range<usize>, at: f64) -> (String, Option<Measured>, String) {
-        let (share, allowed) = (self.share(range), 1.0 - at / 100.0);
+        let (share, allowed) = (self.share(range.clone()), share_above(at));
         let Part { k, n } = share.whole;
-        let limit_ns = self.threshold.condition.limit as u64;
-        let failed: u64 = self.series.slices().iter().map(|slice| slice.failed + slice.dropped).sum();
-        // The value at a share of all samples, where failed ones come last; none is known beyond the others.
-        let ok: u64 = self.series.slices().iter().map(|slice| slice.ok).sum();
-        let all_n = if self.counts_failed() { (ok + failed) as f64 } else { ok as f64 };
-        let value = |share: f64| {
-            let among_ok = share * all_n / ok as f64;
-            if among_ok > 1.0 { None } else { self.series.time_ns(among_ok) }
-        };
-        let (near, far) = share.bounds_around(allowed, ALPHA);
+        let limit = self.threshold.condition.limit;
         let over = format!(
-            "{k} of {n} {} {}, {} may",
+            "{k} of {n} {} {}, {} may{}",
             if self.threshold.condition.operator.bounds_above() { "over" } else { "above" },
-            time(limit_ns),
-            percent(allowed * 100.0)
+            time(limit as u64),
+            percent(allowed * 100.0),
+            self.others(&self.all(range))
         );
-        let whole = self.threshold.window_ns.is_none();
-        let seen = value(at / 100.0).filter(|_| whole);
-        let measured = seen.map(|seen_ns| Measured {
+        let bounds = share.order_bounds(at, ALPHA);
+        let time_at = |rank: Option<u64>| self.time_at(rank?, n - k);
+        let (seen, low, high) = (time_at(rank(n, at)), time_at(bounds.low), time_at(bounds.high));
+        let reason = unclear(&share, allowed);
+        if self.threshold.window_ns.is_some() {
+            return (over, None, reason);
+        }
+        let spread = between(low.map(time), high.map(time));
+        let Some(seen_ns) = seen else {
+            return (format!("among what has no time{spread}; {over}"), None, reason);
+        };
+        let measured = Measured {
             unit: "ms".to_owned(),
-            limit: milliseconds(self.threshold.condition.limit),
+            limit: milliseconds(limit),
             value: milliseconds(seen_ns as f64),
-            low: value(1.0 - far).map(|ns| milliseconds(ns as f64)),
-            high: value(1.0 - near).filter(|_| near > 0.0).map(|ns| milliseconds(ns as f64)),
-        });
-        let observed = match seen {
-            Some(seen_ns) => {
-                let low = value(1.0 - far).map_or_else(|| "?".to_owned(), time);
-                let high = value(1.0 - near).filter(|_| near > 0.0);
-                match high {
-                    Some(high_ns) => format!("{} ({low} to {}); {over}", time(seen_ns), time(high_ns)),
-                    None => format!("{} (at least {low}); {over}", time(seen_ns)),
-                }
-            }
-            None => over,
+            low: low.map(|ns| milliseconds(ns as f64)),
+            high: high.map(|ns| milliseconds(ns as f64)),
         };
-        let failed = match failed {
-            0 => String::new(),
-            _ if !self.counts_failed() => String::new(),
-            failed => format!(" ({failed} failed, which counts as over)"),
-        };
-        (observed + &failed, measured, unclear(&share, allowed))
+        (format!("{}{spread}; {over}", time(seen_ns)), Some(measured), reason)
+    }
+
+    /// The time of a rank. It is known exactly on which side of the limit it lies, as `good` samples are not over it;
+    /// how long it took is known to a thousandth.
+    fn time_at(&self, rank: u64, good: u64) -> Option<u64> {
+        let limit_ns = self.series.limit_ns(self.limit?);
+        let time_ns = self.series.time_ns(rank)?;
+        Some(if rank <= good { time_ns.min(limit_ns) } else { time_ns.max(limit_ns.saturating_add(1)) })
     }
 
     fn counts_failed(&self) -> bool {
@@ -380,9 +484,12 @@ impl Judge<'_> {
 
     fn of_value(&self, range: Range<usize>) -> (String, Option<Measured>, String) {
         let reason = "the value differs too much over the run to tell; run longer".to_owned();
+        let all = self.all(range.clone());
+        let others = self.others(&all);
         let Some(Known { value, low, high }) = self.known(range, ALPHA) else {
             let few = "too few samples to tell how exactly the value is known; run longer".to_owned();
-            return ("too few samples".to_owned(), None, few);
+            let observed = if all.ok == 0 { "none went well" } else { "too few samples" };
+            return (observed.to_owned() + &others, None, few);
         };
         let metric = &self.threshold.condition.metric;
         let (unit, scale) = match metric {
@@ -407,7 +514,9 @@ impl Judge<'_> {
             low: bounds.map(|(low, _)| low * scale),
             high: bounds.map(|(_, high)| high * scale),
         };
-        (observed, Some(measured), reason)
+        // The figure of those that went well is not what broke the limit.
+        let measured = (!self.is_broken_by_faults(&all)).then_some(measured);
+        (observed + &others, measured, reason)
     }
 
     fn examples(&self, range: Range<usize>) -> Vec<SampleId> {
@@ -429,7 +538,7 @@ impl Judge<'_> {
                 longest.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
                 let over = |ns: u64| ns as f64 >= condition.limit;
                 examples.extend(longest.iter().filter(|(ns, _)| over(*ns)).map(|(_, id)| *id));
-                if matches!(statistic, Statistic::Percentile(_)) && self.counts_failed() {
+                if *statistic != Statistic::Min && self.counts_failed() {
                     failed(&mut examples);
                 }
             }
@@ -447,32 +556,23 @@ impl Judge<'_> {
     }
 }
 
-fn counted(event: Event, slice: &Slice) -> u64 {
-    match event {
-        Event::Errors => slice.failed,
-        Event::Dropped => slice.dropped,
-        Event::Aborted => slice.aborted,
-        Event::Completed => slice.completed(),
-    }
-}
-
-fn of_batches(batches: &[Batch], alpha: f64) -> Option<Known> {
+fn of_batches(batches: &[Batch], powers: Option<&Powers>, alpha: f64) -> Option<Known> {
     if batches.iter().filter(|batch| batch.n > 0).count() < BATCHES_MIN {
         return None;
     }
     let mean = Mean::of_batches(batches)?;
+    let mean = powers.map_or(mean, |powers| mean.shaped(powers));
     let (low, high) = mean.bounds(alpha);
     Some(Known { value: mean.value, low, high })
 }
 
 /// Whether the share over a limit is certainly no more (or, of lower limits, no less) than allowed.
 pub(super) fn by_share(share: &Share, operator: Operator, allowed: f64, alpha: f64) -> Outcome {
-    let (above, at_most) = (share.surely_above(allowed, alpha), share.surely_at_most(allowed, ALPHA));
-    match (operator.bounds_above(), above, at_most) {
-        (true, true, _) => Outcome::Fail,
-        (true, _, true) => Outcome::Pass,
-        (false, _, _) if share.surely_above(allowed, ALPHA) => Outcome::Pass,
-        (false, _, _) if share.surely_at_most(allowed, alpha) => Outcome::Fail,
+    match operator.bounds_above() {
+        true if share.surely_above(allowed, alpha) => Outcome::Fail,
+        true if share.surely_at_most(allowed, ALPHA) => Outcome::Pass,
+        false if share.surely_above(allowed, ALPHA) => Outcome::Pass,
+        false if share.surely_at_most(allowed, alpha) => Outcome::Fail,
         _ => Outcome::Inconclusive,
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
-use super::words::{milliseconds, percent, time};
+use super::words::{between, milliseconds, percent, time};
 use crate::base::statistics::binomial::{Part, Share};
-use crate::base::statistics::mean::{Batch, Mean};
+use crate::base::statistics::mean::Mean;
+use crate::base::statistics::order::{rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::plan::threshold::{Metric, Statistic, Threshold};
@@ -24,7 +25,7 @@ const MISSING_MAX: f64 = 0.2;
 /// How many names of points are shown.
 const NAMES_SHOWN: usize = 12;
 
-/// An iteration of the random sample.
+/// An iteration of the random sample, without fault.
 pub struct Sampled {
     /// Which.
     pub id: SampleId,
@@ -32,7 +33,7 @@ pub struct Sampled {
     pub tree: Option<TraceTree>,
 }
 
-/// Judges a threshold of trace points by the sampled iterations of its workload, of which `ran` in all.
+/// Judges a threshold of trace points by the sampled iterations of its workload, of which `ran` in all without fault.
 #[must_use]
 pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bool) -> Judged {
     let (Metric::TraceTime(statistic, name) | Metric::TraceCalls(statistic, name)) =
@@ -42,6 +43,9 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bo
     };
     if !profiled {
         return Judged::invalid("no traces", 0, "the run was not profiled");
+    }
+    if ran == 0 {
+        return Judged::invalid("no samples", 0, "no iteration was without fault");
     }
     if sampled.is_empty() {
         let reason = "no random sample of traces was fetched; run with this threshold in the scenario, and a collector";
@@ -135,12 +139,15 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
     let mut ordered: Vec<f64> = figures.iter().map(|(value, _)| *value).collect();
     ordered.sort_by(f64::total_cmp);
     let (value, bounds, outcome, over, reason) = match statistic {
-        Statistic::Mean => of_mean(threshold, &ordered),
+        Statistic::Mean => {
+            let inorder: Vec<f64> = figures.iter().map(|(value, _)| *value).collect();
+            of_mean(threshold, &inorder)
+        }
         Statistic::Min | Statistic::Max => {
             let end = if statistic == Statistic::Min { ordered.first() } else { ordered.last() };
             let value = end.copied().unwrap_or(0.0);
             let (outcome, reason) = of_end(threshold, statistic, value, n >= ran);
-            (value, None, outcome, String::new(), reason)
+            (value, (None, None), outcome, String::new(), reason)
         }
         Statistic::Percentile(at) => {
             // For limits from below, those that are good count as over it.
@@ -149,22 +156,17 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
                 false => condition.operator.holds(value, condition.limit),
             };
             let k = ordered.iter().filter(|value| over(**value)).count() as u64;
-            let (share, allowed) = (Share::independent(Part { k, n }), 1.0 - at / 100.0);
+            let (share, allowed) = (Share::independent(Part { k, n }), share_above(at));
             let outcome = by_share(&share, condition.operator, allowed, ALPHA);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
-                reason = "an index"
-            )]
-            let rank = ((at / 100.0 * n as f64).ceil() as usize).clamp(1, ordered.len()) - 1;
+            let at_rank = |rank: Option<u64>| ordered.get(usize::try_from(rank?).ok()? - 1).copied();
+            let bounds = share.order_bounds(at, ALPHA);
+            let bounds = (at_rank(bounds.low), at_rank(bounds.high));
             let over = format!("; {k} of {n} over it, {} may", percent(allowed * 100.0));
-            (ordered[rank], None, outcome, over, unclear(&share, allowed))
+            (at_rank(rank(n, at)).unwrap_or(0.0), bounds, outcome, over, unclear(&share, allowed))
         }
     };
     let scale = if is_time { milliseconds } else { |value| value };
-    let spread = bounds
-        .map_or_else(String::new, |(low, high): (f64, f64)| format!(" ({} to {})", shown(low), shown(high)));
+    let spread = between(bounds.0.map(shown), bounds.1.map(shown));
     let mut worst: Vec<(f64, SampleId)> = figures
         .iter()
         .copied()
@@ -178,8 +180,8 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
             unit: if is_time { "ms" } else { "calls" }.to_owned(),
             limit: scale(condition.limit),
             value: scale(value),
-            low: bounds.map(|(low, _)| scale(low)),
-            high: bounds.map(|(_, high)| scale(high)),
+            low: bounds.0.map(scale),
+            high: bounds.1.map(scale),
         }),
         samples: n,
         reason: (outcome == Outcome::Inconclusive).then_some(reason),
@@ -205,17 +207,16 @@ fn of_end(threshold: &Threshold, statistic: Statistic, value: f64, all: bool) ->
     (if holds { Outcome::Pass } else { Outcome::Fail }, String::new())
 }
 
-type OfMean = (f64, Option<(f64, f64)>, Outcome, String, String);
+type OfMean = (f64, (Option<f64>, Option<f64>), Outcome, String, String);
 
-/// A mean over the sample, with Student's bounds of the mean of all iterations.
+/// A mean over the sample, with bounds of the mean of all iterations.
 fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
     let condition = &threshold.condition;
-    let batches: Vec<Batch> = values.iter().map(|value| Batch { n: 1, sum: *value }).collect();
     let few = "at least 20 traces of random iterations are needed; raise trace: {limit}, or run longer";
-    let Some(mean) = Mean::of_batches(&batches).filter(|_| values.len() >= TRACES_MIN) else {
+    let Some(mean) = Mean::of_values(values).filter(|_| values.len() >= TRACES_MIN) else {
         #[expect(clippy::cast_precision_loss, reason = "small counts")]
         let value = values.iter().sum::<f64>() / values.len() as f64;
-        return (value, None, Outcome::Inconclusive, String::new(), few.to_owned());
+        return (value, (None, None), Outcome::Inconclusive, String::new(), few.to_owned());
     };
     let (low, high) = mean.bounds(ALPHA);
     let holds = |value| condition.operator.holds(value, condition.limit);
@@ -236,13 +237,44 @@ fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
             (Outcome::Inconclusive, reason.to_owned())
         }
     };
-    (mean.value, (mean.error > 0.0).then_some((low, high)), outcome, String::new(), reason)
+    let bounds = if mean.error > 0.0 { (Some(low), Some(high)) } else { (None, None) };
+    (mean.value, bounds, outcome, String::new(), reason)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::threshold::parse;
+
+    /// Of 50 traces that take 1 ms to 50 ms. The ranks are SciPy's: too few are above the 95th percentile for an upper
+    /// bound of it, and so no verdict of PASS either.
+    #[test]
+    fn percentiles_of_a_sample_have_bounds_where_there_are_any() {
+        let figures: Vec<(f64, SampleId)> =
+            (1..=50).map(|number| (number as f64 * 1e6, SampleId { workload: 0, number })).collect();
+        for (text, value, low, high, outcome) in [
+            ("p50(trace \"db\") < 10s", 25.0, Some(19.0), Some(32.0), Outcome::Pass),
+            ("p50(trace \"db\") <= 32ms", 25.0, Some(19.0), Some(32.0), Outcome::Pass),
+            ("p50(trace \"db\") < 32ms", 25.0, Some(19.0), Some(32.0), Outcome::Inconclusive),
+            ("p50(trace \"db\") < 19ms", 25.0, Some(19.0), Some(32.0), Outcome::Fail),
+            ("p95(trace \"db\") < 10s", 48.0, Some(45.0), None, Outcome::Inconclusive),
+        ] {
+            let condition = parse(text).unwrap();
+            let Metric::TraceTime(statistic, _) = &condition.metric else { panic!("{text}") };
+            let statistic = *statistic;
+            let threshold = Threshold {
+                condition,
+                window_ns: None,
+                min_samples: None,
+                abort_after_ns: None,
+                warn: false,
+            };
+            let judged = of_figures(&threshold, statistic, &figures, 1_000);
+            let seen = judged.measured.clone().unwrap();
+            assert_eq!((seen.value, seen.low, seen.high), (value, low, high), "{text}: {judged:?}");
+            assert_eq!(judged.outcome, outcome, "{text}: {judged:?}");
+        }
+    }
 
     #[test]
     fn a_sample_does_not_show_the_largest_of_all() {

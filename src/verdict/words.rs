@@ -28,3 +28,13 @@ pub(super) fn percent(value: f64) -> String {
     let text = format!("{value:.decimals$}");
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
+
+/// What is known of a value's bounds: ` (1 to 2)`, ` (at least 1)`, ` (at most 2)`, or nothing.
+pub(super) fn between(low: Option<String>, high: Option<String>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!(" ({low} to {high})"),
+        (Some(low), None) => format!(" (at least {low})"),
+        (None, Some(high)) => format!(" (at most {high})"),
+        (None, None) => String::new(),
+    }
+}

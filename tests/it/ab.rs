@@ -141,17 +141,68 @@ fn a_build_that_fails_more_fails_the_comparison() {
     assert!(ended.stdout.contains("no iteration went well in a round of A"), "{}", ended.stdout);
 }
 
+/// Both sides get longer rounds, from the first pair on, and what was measured before is kept.
 #[test]
-fn rounds_too_short_for_the_percentile_are_told_at_once() {
+fn rounds_too_short_for_the_percentile_are_lengthened() {
     let bench = folder();
-    let ended = bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml"]).expect_code(3);
-    assert!(
-        ended.stdout.contains("p95 needs 200 samples in every round, and one has 30"),
-        "{}",
-        ended.stdout
-    );
+    let further = ["--metric", "p90", "--margin", "1000", "--pairs", "10", "--no-profile"];
+    let arguments = [&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml"], &further[..]].concat();
+    let ended = bench.run(&arguments).expect_code(0);
+    let told =
+        "pair 1: p90 needs 100 samples in every round, and A had 30: rounds of both are 4.2 times as long";
+    assert!(ended.stdout.contains(told) && ended.stderr.contains(told), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("INVALID"), "{}", ended.stdout);
+    let pairs = ab_json(&bench)["pairs"].clone();
+    for side in ["a", "b"] {
+        assert_eq!(pairs[0][side]["iterations"], 30);
+        assert_eq!(pairs[0]["further"][0][side]["iterations"], 126);
+        assert_eq!(pairs[1][side]["iterations"], 126);
+        assert_eq!(pairs[1][side]["length"], 4.2);
+    }
+    assert_eq!(pairs[1]["further"].as_array().unwrap().len(), 0);
+    let directory = pairs[0]["further"][0]["b"]["directory"].as_str().unwrap();
+    assert!(bench.run_directory().join(directory).join("run.log").is_file(), "{directory}");
+}
+
+#[test]
+fn rounds_that_cannot_be_long_enough_are_told_at_once() {
+    let bench = folder();
+    let arguments =
+        ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--metric", "p99", "--no-profile"];
+    let ended = bench.run(&arguments).expect_code(3);
+    let told =
+        "p99 needs 1000 samples in every round, and A had 30, too few even for rounds 10 times as long";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
     assert!(ended.stdout.contains("make rounds longer (--round)"), "{}", ended.stdout);
     assert_eq!(ab_json(&bench)["pairs"].as_array().unwrap().len(), 1);
+}
+
+/// A's timed rounds hold enough iterations and B's too few, because it is slower: that is a FAIL and not INVALID.
+#[test]
+fn a_slower_build_in_timed_rounds_fails() {
+    let server = Server::start(|seen, wire| {
+        let slow = if seen.path.starts_with("/slow") { 90 } else { 40 };
+        wire.pause(std::time::Duration::from_millis(slow));
+        wire.answer("200 OK", "text/plain", "ok")
+    });
+    let bench = folder();
+    let url = server.url();
+    bench.write(
+        "targets.yaml",
+        format!(
+            "name: both\ntargets: {{ fast: \"{url}/fast\", slow: \"{url}/slow\", default: \"{url}\" }}\n"
+        ),
+    );
+    let timed = "runner: { constant_for_duration: { duration: 400ms, concurrency: 6 } }";
+    bench.write(
+        "scenario.yaml",
+        SCENARIO.replace("runner: { constant: { times: 30, concurrency: 3 } }", timed),
+    );
+    let arguments = ["ab", "scenario.yaml", "-d", "targets.yaml", "--target-a", "fast", "--target-b", "slow"];
+    let further = ["--metric", "p80", "--pairs", "10"];
+    let ended = bench.run(&[&arguments[..], &further[..]].concat()).expect_code(2);
+    assert!(ended.stdout.contains("p80: B takes longer by more than the margin of 10 %"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("B had "), "{}", ended.stdout);
 }
 
 #[test]
@@ -176,6 +227,17 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
             vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"x\")"],
             64,
             "no action is called `x`; there are `look`",
+        ),
+        (
+            vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"loook\")"],
+            64,
+            "did you mean `look`?",
+        ),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p9O"], 64, "`p9O` is no percentile: write p95"),
+        (
+            vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--metric", "p95(action \"x\")"],
+            64,
+            "no action is called `x`",
         ),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "95"], 64, "write p95"),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p100"], 64, "between 0 and 100"),
@@ -292,6 +354,19 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         assert!(ended.stderr.contains("the command ended (exit status: 3) before"), "{}", ended.stderr);
         assert!(ended.stderr.contains("no such library"), "{}", ended.stderr);
         assert!(std::fs::read_dir(bench.path().join("runs")).unwrap().next().is_none(), "nothing ran");
+    }
+
+    /// It ran once, and A runs each time: that is B's own doing.
+    #[test]
+    fn a_build_that_starts_no_more_fails() {
+        let port = free_port();
+        let Some(bench) = folder(port) else { return };
+        let good = format!("python3 server.py {port} 1");
+        let once = format!("test -e ran && exit 3; touch ran; exec python3 server.py {port} 1");
+        let ended = compare(&bench, &good, &once, &["--margin", "1000"]).expect_code(2);
+        assert!(ended.stdout.contains("B fails more often than A, beyond doubt"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("B did not run in pair 2: "), "{}", ended.stdout);
+        nothing_answers(port);
     }
 
     #[test]

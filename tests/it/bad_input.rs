@@ -242,6 +242,33 @@ fn steps() {
         ("  - { get: '/{{ thing }}' }", "5:12|no variable `thing` is known here", "set it under `variables`"),
         ("  - { get: '/{{ user' }", "5:12|the template does not compile", "templates are Jinja2"),
         ("  - { get: '/{% bad %}' }", "5:12|the template does not compile", "templates are Jinja2"),
+        ("  - { get: '/{{ user | nosuch }}' }", "5:12|no filter `nosuch` is known", "known are: abs, attr"),
+        ("  - { get: '/{{ user|lowr }}' }", "5:12|no filter `lowr` is known", "did you mean `lower`?"),
+        (
+            "  - { get: '/{% if user is nosuch %}{% endif %}' }",
+            "5:12|no test `nosuch` is known",
+            "known are: boolean",
+        ),
+        (
+            "  - { get: '/{{ user is not defind }}' }",
+            "5:12|no test `defind` is known",
+            "did you mean `defined`?",
+        ),
+        (
+            "  - { get: '/{{ [user] | select(\"od\") | list }}' }",
+            "5:12|no test `od` is known",
+            "did you mean `odd`?",
+        ),
+        (
+            "  - { post: /, json: { a: [{ b: '{{ user | uper }}' }] } }",
+            "5:33|no filter `uper` is known",
+            "did you mean `upper`?",
+        ),
+        (
+            "  - { get: /, expect: { body: '{{ user | nosuch }}' } }",
+            "5:31|no filter `nosuch` is known",
+            "known are",
+        ),
         (
             "  - { post: /, json: { a: [{ b: '{{ usr }}' }] } }",
             "5:33|no variable `usr`",
@@ -349,6 +376,21 @@ fn documents() {
             format!("{good}sla: {{ max_seconds_per_iteration: 4s }}"),
             "6:35|must be a number, but is the text `4s`",
             "seconds, as in Rally",
+        ),
+        (
+            format!("{good}sla: {{ max_seconds_per_iteration: 0 }}"),
+            "6:35|`max_seconds_per_iteration` must be more than 0, but is 0",
+            "write more than 0",
+        ),
+        (
+            format!("{good}sla: {{ outliers: {{ sigmas: 0 }} }}"),
+            "6:28|`sigmas` must be more than 0, but is 0",
+            "write more than 0",
+        ),
+        (
+            format!("{good}sla: {{ failure_rate: {{}} }}"),
+            "6:22|`failure_rate` is empty",
+            "add one of: min, max",
         ),
         (format!("{good}sla: {{ thresholds: [] }}"), "6:20|`thresholds` is empty", "add an item"),
         (

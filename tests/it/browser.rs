@@ -240,3 +240,51 @@ fn the_page_of_a_huge_trace_opens() {
     assert_eq!(browser.run("return document.querySelectorAll('.wf li').length"), 10_001);
     assert_eq!(browser.console(), json!([]));
 }
+
+/// A browser that lays out a mebibyte in a table takes long: pages show its beginning, and hand out the rest.
+#[test]
+fn the_page_of_a_trace_with_huge_texts_shows_their_beginnings() {
+    const LONG: usize = 1 << 18;
+    let Some(browser) = Browser::start() else { return };
+    let bench = Bench::new();
+    let text = "a \u{202e}<b>".repeat(LONG / 6);
+    let info = json!({"db": {"statement": text}});
+    let records = [
+        record(&format!("{text}-start"), "r", "b", "b", 0, &json!({}), &text),
+        record("db-start", "1", "r", "b", 1, &info, "s"),
+        record("db-stop", "1", "r", "b", 2, &json!({"etype": "E", "message": text}), "s"),
+        record(&format!("{text}-stop"), "r", "b", "b", 9, &json!({}), &text),
+    ];
+    bench.write("a.json", json!(records).to_string());
+    bench.run(&["trace", "show", "a.json", "--html", "-o", "a.html"]).expect_code(0);
+    browser.open(&bench.path().join("a.html"));
+    browser.run("document.querySelectorAll('.open').forEach((button) => button.click())");
+    let shown = browser.run("return document.querySelector('main, body').innerText.length");
+    assert!(shown.as_u64().unwrap() < 60_000, "{shown}");
+    let whole = browser.run(
+        "return [...document.querySelectorAll('.more button')].filter((button) => button.textContent.startsWith('Copy all')).length",
+    );
+    assert!(whole.as_u64().unwrap() >= 2, "the rest can be had: {whole}");
+    assert_eq!(browser.console(), json!([]));
+}
+
+/// A chain of calls nests in its data, never in the page.
+#[test]
+fn the_page_of_a_deep_trace_is_flat() {
+    let Some(browser) = Browser::start() else { return };
+    let bench = Bench::new();
+    let mut records = Vec::new();
+    for n in 0..9_000_u32 {
+        let (id, parent) = (n.to_string(), if n == 0 { "b".to_owned() } else { (n - 1).to_string() });
+        records.push(record("rpc-start", &id, &parent, "b", n, &json!({}), "s"));
+        records.push(record("rpc-stop", &id, &parent, "b", 1_000_000 - n, &json!({}), "s"));
+    }
+    bench.write("a.json", json!(records).to_string());
+    bench.run(&["trace", "show", "a.json", "--html", "-o", "a.html"]).expect_code(0);
+    browser.open(&bench.path().join("a.html"));
+    let nested = browser.run(
+        "const items = [...document.querySelectorAll('.wf li')]; return [items.length, items.filter((item) => item.querySelector('li')).length]",
+    );
+    assert_eq!(nested, json!([9_001, 0]));
+    assert_eq!(browser.console(), json!([]));
+}

@@ -160,7 +160,7 @@ fn poisoned_trace(trace: &StoredTrace, text: &str) -> StoredTrace {
             ..record.clone()
         }
     });
-    StoredTrace::new(trace.trace_id, records.collect())
+    StoredTrace::new(trace.trace_id, records.collect(), 0)
 }
 
 /// Opens, hovers and clicks whatever there is.
@@ -278,7 +278,7 @@ fn nothing_of_a_hostile_service_runs() {
         format!(
             "title: {title}\ndeployment: there.yaml\nvariables: {{ x: {value} }}\nworkloads:\n  - name: {workload}\n    \
              runner: {{ constant: {{ times: 6, concurrency: 2 }} }}\n    sla: {{ failure_rate: {{ max: 1 }} }}\n    iteration:\n      \
-             - action: {action}\n        post: \"/x?y={{{{ x | urlencode }}}}\"\n        body: \"{{{{ x }}}}\"\n        \
+             - action: {action}\n        post: /x\n        query: {{ y: \"{{{{ x }}}}\" }}\n        body: \"{{{{ x }}}}\"\n        \
              expect: {{ status: 200 }}\n"
         ),
     );

@@ -141,9 +141,9 @@ fn what_is_no_result_is_refused_with_its_reason() {
         (set(&format!("{distribution}/count"), json!(299)), "counts 299 samples"),
         (set(&format!("{distribution}/histogram"), json!("AAAA")), "histogram cannot be read"),
         (set(&format!("{distribution}/histogram"), json!("*")), "histogram cannot be read"),
-        (set(&format!("{distribution}/count"), json!(0)), "it has no samples"),
-        (set("/workloads", json!([])), "it has no samples"),
-        (set("/workloads/0/iterations/ok", json!(0)), "none of its iterations went well"),
+        (set(&format!("{distribution}/count"), json!(0)), "it states 0 of them, and lists 300"),
+        (set("/workloads", json!([])), "it lists iterations of workload 0, and states nothing of it"),
+        (set("/workloads/0/iterations/ok", json!(0)), "it states 300 iterations (0 ok, 0 failed"),
     ] {
         let file = bench.write("results-of-somebody.json", content);
         let ended = bench.run(&["compare", text(&good), text(&file)]).expect_code(65);
@@ -183,16 +183,72 @@ fn what_is_no_result_is_refused_with_its_reason() {
     assert!(ended.stderr.contains("none of its iterations went well"), "{}", ended.stderr);
 }
 
-/// Past runs are copies of one with other ids, so that they vary by nothing.
-fn history(bench: &Bench, runs: usize, of: &Path) -> PathBuf {
+/// A run as its `results.json` holds it, with other ids, begun some minutes after another time.
+fn copy_of(results: &Value, number: u32, minutes: i64) -> Value {
+    let mut copy = results.clone();
+    for key in ["id", "id_seed"] {
+        copy["run"][key] = format!("00000000-0000-4000-8000-{number:012}").into();
+    }
+    let start: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let start = start.checked_add(jiff::SignedDuration::from_mins(minutes)).unwrap();
+    copy["run"]["started_at"] = start.to_string().into();
+    copy
+}
+
+/// The same run, if every iteration had taken so long.
+fn slowed(results: &Value, ms: f64) -> Value {
+    let mut slow = results.clone();
+    let count = slow["iterations"].as_array().unwrap().len() as u64;
+    for row in slow["iterations"].as_array_mut().unwrap() {
+        row["duration_ms"] = ms.into();
+        row["start_s"] = row["due_s"].clone();
+    }
+    let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    histogram.record_n((ms * 1e6) as u64, count).unwrap();
+    let mut bytes = Vec::new();
+    use hdrhistogram::serialization::Serializer as _;
+    hdrhistogram::serialization::V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
+    use base64::Engine as _;
+    let encoded: Value = base64::engine::general_purpose::STANDARD.encode(bytes).into();
+    for clock in ["response_time", "service_time"] {
+        let times = &mut slow["workloads"][0][clock];
+        times["histogram"] = encoded.clone();
+        for key in ["min_ms", "mean_ms", "max_ms"] {
+            times[key] = ms.into();
+        }
+        times["percentiles"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|known| known["value_ms"] = ms.into());
+    }
+    slow
+}
+
+/// The same run, with this number of failed iterations.
+fn failing(results: &Value, failed: u64) -> Value {
+    let mut failing = results.clone();
+    let rows = failing["iterations"].as_array_mut().unwrap();
+    rows.iter_mut().take(failed as usize).for_each(|row| row["outcome"] = "failed".into());
+    let ok = rows.len() as u64 - failed;
+    let counts = &mut failing["workloads"][0]["iterations"];
+    (counts["ok"], counts["failed"]) = (ok.into(), failed.into());
+    failing
+}
+
+fn results_of(run: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap()
+}
+
+/// Past runs are copies of one with other ids, so that they vary by nothing; a day apart, and all before 2026.
+fn history(bench: &Bench, runs: u32, of: &Path) -> PathBuf {
     let past = bench.path().join(format!("past-{runs}"));
-    let mut results: Value =
-        serde_json::from_slice(&std::fs::read(of.join("results.json")).unwrap()).unwrap();
+    let results = results_of(of);
     for number in 0..runs {
         let directory = past.join(format!("20260101T0000{number:02}Z-look"));
         std::fs::create_dir_all(&directory).unwrap();
-        results["run"]["id"] = format!("00000000-0000-4000-8000-{number:012}").into();
-        std::fs::write(directory.join("results.json"), results.to_string()).unwrap();
+        let copy = copy_of(&results, number, -1440 * i64::from(number + 1));
+        std::fs::write(directory.join("results.json"), copy.to_string()).unwrap();
     }
     past
 }
@@ -220,39 +276,26 @@ fn a_run_is_held_against_past_runs() {
     assert!(ended.contains("9 past runs can be compared, and 10 are needed"), "{ended}");
     let ended = told(&["compare", text(&many), text(&base)], 0);
     assert!(ended.starts_with("PASS · Look") && ended.contains("12 past runs"), "{ended}");
-    // A run with the same settings whose percentiles are ten times as long: its histogram is another's.
-    let mut slow: Value = serde_json::from_slice(&std::fs::read(base.join("results.json")).unwrap()).unwrap();
-    let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
-    (0..300).for_each(|_| histogram.record(10_000_000_000).unwrap());
-    let mut bytes = Vec::new();
-    use hdrhistogram::serialization::Serializer as _;
-    hdrhistogram::serialization::V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
-    use base64::Engine as _;
-    let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
-    slow["workloads"][0]["response_time"]["histogram"] = encoded.into();
-    let mut files = Vec::new();
-    for number in 1..=2 {
-        slow["run"]["id"] = format!("00000000-0000-4000-9000-{number:012}").into();
-        files.push(bench.write(&format!("slow-{number}.json"), slow.to_string()));
-    }
+    let results = results_of(&base);
+    let write = |name: &str, results: Value| bench.write(name, results.to_string());
+    let slow = slowed(&results, 10_000.0);
+    let files = [0, 60].map(|minutes| {
+        write(&format!("slow-{minutes}.json"), copy_of(&slow, 100 + minutes, i64::from(minutes)))
+    });
     let ended = told(&["compare", text(&many), text(&files[0])], 0);
     assert!(ended.contains("INCONCLUSIVE") && ended.contains("a second run has to confirm it"), "{ended}");
     let ended = told(&["compare", text(&many), text(&files[0]), text(&files[1])], 2);
     assert!(ended.starts_with("FAIL") && ended.contains("confirmed by a second run"), "{ended}");
-    let json = told(&["compare", text(&many), text(&files[0]), text(&base), "--json"], 0);
+    let quick = write("quick.json", copy_of(&results, 200, 60));
+    let json = told(&["compare", text(&many), text(&files[0]), text(&quick), "--json"], 0);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["format"], &json["outcome"]), (&"bench-history".into(), &"PASS".into()));
     assert_described("history", &json);
-    // As quick as ever, and most of it failed.
-    let mut failing: Value =
-        serde_json::from_slice(&std::fs::read(base.join("results.json")).unwrap()).unwrap();
-    (failing["workloads"][0]["iterations"]["ok"], failing["workloads"][0]["iterations"]["failed"]) =
-        (90.into(), 210.into());
-    let mut files_failing = Vec::new();
-    for number in 1..=2 {
-        failing["run"]["id"] = format!("00000000-0000-4000-a000-{number:012}").into();
-        files_failing.push(bench.write(&format!("failing-{number}.json"), failing.to_string()));
-    }
+    // As quick as ever, and most of it failed: no percentile of what went well is good for that.
+    let most = failing(&results, 210);
+    let files_failing = [0, 60].map(|minutes| {
+        write(&format!("failing-{minutes}.json"), copy_of(&most, 300 + minutes, i64::from(minutes)))
+    });
     let ended = told(&["compare", text(&many), text(&files_failing[0])], 0);
     assert!(
         ended.starts_with("INCONCLUSIVE") && ended.contains("fails more often than past runs"),
@@ -261,4 +304,115 @@ fn a_run_is_held_against_past_runs() {
     told(&["compare", text(&many), text(&files_failing[0]), text(&files_failing[1])], 2);
     let ended = bench.run(&["compare", text(&base), text(&files[0]), text(&files[1])]).expect_code(64);
     assert!(ended.stderr.contains("two runs are only compared"), "{}", ended.stderr);
+}
+
+/// A second run confirms only if it is another one, and not in the same slow minute.
+#[test]
+fn a_second_run_confirms_only_when_it_is_apart_from_the_first() {
+    let bench = folder();
+    let base = run(&bench, "runs", &["--no-profile"]);
+    let results = results_of(&base);
+    let past = history(&bench, 12, &base);
+    let slow = slowed(&results, 10_000.0);
+    let new = bench.write("new.json", copy_of(&slow, 100, 0).to_string());
+    let between = past.join("between.json");
+    std::fs::create_dir(bench.path().join("rerun")).unwrap();
+    for (number, minutes, base_ms, code, message) in [
+        // The same run in another place.
+        (100, 0, None, 4, "RERUN is the same run as NEW"),
+        (100, 60, None, 4, "RERUN is the same run as NEW"),
+        // Ten minutes from the end of the first, which took some 10 s at least by its own account.
+        (101, 0, None, 4, "run again 10 minutes or more after"),
+        (101, 9, None, 4, "run again 10 minutes or more after"),
+        (101, -9, None, 4, "run again 10 minutes or more after"),
+        (101, 12, None, 2, "confirmed by a second run"),
+        (101, -12, None, 2, "confirmed by a second run"),
+        // A run of the base between the two.
+        (101, 4, Some(0.0), 2, "confirmed by a second run"),
+        (101, 4, Some(9_500.0), 4, "INCONCLUSIVE"),
+    ] {
+        let rerun = bench.write("rerun/results.json", copy_of(&slow, number, minutes).to_string());
+        let _ = std::fs::remove_file(&between);
+        if let Some(base_ms) = base_ms {
+            let of_base = if base_ms > 0.0 { slowed(&results, base_ms) } else { results.clone() };
+            std::fs::write(&between, copy_of(&of_base, 50, 2).to_string()).unwrap();
+        }
+        let rerun = rerun.parent().unwrap();
+        let ended = bench.run(&["compare", text(&past), text(&new), text(rerun), "--strict"]);
+        assert_eq!(ended.code, Some(code), "{number} {minutes} {base_ms:?}: {ended:?}");
+        assert!(ended.stdout.contains(message), "{number} {minutes} {base_ms:?}: {}", ended.stdout);
+    }
+    std::fs::remove_file(&between).unwrap();
+    let ended = bench.run(&["compare", text(&past), text(&new), text(&new), "--markdown"]).expect_code(0);
+    assert!(ended.stdout.starts_with("### INCONCLUSIVE"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("RERUN is the same run as NEW"), "{}", ended.stdout);
+}
+
+/// Whatever a file states, its iterations tell; without these it shows nothing.
+#[test]
+fn what_a_file_states_is_held_against_its_iterations() {
+    let bench = folder();
+    let base = run(&bench, "runs", &["--no-profile"]);
+    let results = results_of(&base);
+    let past = history(&bench, 12, &base);
+    // Slow iterations under the figures of a quick run.
+    let mut forged = copy_of(&slowed(&results, 10_000.0), 100, 0);
+    forged["workloads"] = results["workloads"].clone();
+    let mut no_failures = copy_of(&failing(&results, 100), 101, 0);
+    no_failures["workloads"] = results["workloads"].clone();
+    let mut only_percentiles = copy_of(&results, 102, 0);
+    only_percentiles["workloads"][0]["response_time"]["percentiles"][0]["value_ms"] = 0.001.into();
+    let mut no_such = copy_of(&results, 103, 0);
+    no_such["iterations"][7]["duration_ms"] = (-1.0).into();
+    for (forged, message) in [
+        (forged, "it states a mean of "),
+        (
+            no_failures,
+            "it states 300 iterations (300 ok, 0 failed, 0 cut off, 0 dropped), and lists 300 iterations (200 ok",
+        ),
+        (only_percentiles, "it states a p"),
+        (no_such, "took -1 ms"),
+    ] {
+        let file = bench.write("forged.json", forged.to_string());
+        for arguments in [[text(&past), text(&file)], [text(&base), text(&file)]] {
+            let ended = bench.run(&["compare", arguments[0], arguments[1]]).expect_code(65);
+            assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);
+        }
+        // Among past runs it is passed over.
+        std::fs::copy(&file, past.join("forged.json")).unwrap();
+        let ended = bench.run(&["compare", text(&past), text(&base)]).expect_code(0);
+        assert!(ended.stdout.contains("1 past runs were passed over"), "{}", ended.stdout);
+        std::fs::remove_file(past.join("forged.json")).unwrap();
+    }
+    let mut bare = copy_of(&results, 104, 0);
+    bare.as_object_mut().unwrap().remove("iterations");
+    let bare = bench.write("bare.json", bare.to_string());
+    let ended = bench.run(&["compare", text(&past), text(&bare), "--strict"]).expect_code(4);
+    assert!(ended.stdout.contains("cannot be held against its iterations"), "{}", ended.stdout);
+    // An action's requests are not listed.
+    let file = bench.write("listed.json", copy_of(&results, 105, 0).to_string());
+    let of_action = ["--metric", "p95(action \"look\")", "--strict"];
+    bench.run(&[&["compare", text(&past), text(&file)], &of_action[..]].concat()).expect_code(4);
+}
+
+/// A misspelt metric is refused and never passed over.
+#[test]
+fn a_metric_that_there_is_not_is_refused() {
+    let bench = folder();
+    let base = run(&bench, "runs", &["--no-profile"]);
+    let past = history(&bench, 12, &base);
+    for (metric, message) in [
+        ("p9O", "`p9O` is no percentile: write p95"),
+        ("P95", "is no percentile"),
+        ("p95(action \"loook\")", "no action is called `loook`; there are `look`; did you mean `look`?"),
+        ("p95(action \"x\")", "no action is called `x`; there are `look`"),
+        ("p95(actoin \"look\")", "is no percentile"),
+    ] {
+        let arguments =
+            ["compare", text(&past), text(&base), "--metric", "p50", "--metric", metric, "--strict"];
+        let ended = bench.run(&arguments).expect_code(64);
+        assert!(ended.stderr.contains(message), "{metric}: {}", ended.stderr);
+    }
+    let ended = bench.run(&["compare", text(&base), text(&base), "--metric", "p50"]).expect_code(64);
+    assert!(ended.stderr.contains("two runs are shown by all percentiles"), "{}", ended.stderr);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bench::client::guard::Guard;
 use bench::client::headers::HeaderBlock;
 use bench::client::options::{BODY_BYTES_MAX, HttpOptions, Settings};
 use bench::client::pool::Pool;
@@ -28,7 +29,10 @@ fn sorted(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
 
 async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
     let options = tls::TlsOptions { verify: false, ca: None, identity: None };
-    let mut pool = Pool::new(&Settings::new(&tls::config(&options, false).unwrap(), HttpOptions::default()));
+    let mut pool = Pool::new(&Settings::new(
+        &tls::config(&options, false).unwrap(),
+        HttpOptions { guard: Guard::unrestricted(), ..HttpOptions::default() },
+    ));
     let request = Request {
         method,
         origin: &url.origin,

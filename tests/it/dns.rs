@@ -277,3 +277,28 @@ fn a_dns_server_that_is_no_address_is_a_fault_of_the_file() {
     let ended = bench.run(&["validate", "deployment.yaml"]).expect_code(65);
     assert!(ended.stderr.contains("`3` is not a version of HTTP that bench speaks"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_host_that_a_redirect_names_is_not_resolved_unless_it_is_allowed_and_not_reached_by_any_address() {
+    let server = Server::start(|_, wire| {
+        wire.send("HTTP/1.1 302 Go\r\nLocation: http://elsewhere.test/\r\nContent-Length: 0\r\n\r\n");
+        crate::server::After::Keep
+    });
+    for (allowed, address, queries, part) in [
+        ("", [169, 254, 169, 254], 0, "add `elsewhere.test` to `targets_allowed`"),
+        ("elsewhere.test", [169, 254, 169, 254], 1, "has the address 169.254.169.254"),
+        ("'*.below.test', elsewhere.test", [127, 0, 0, 1], 1, "has the address 127.0.0.1"),
+    ] {
+        let dns = Dns::start(move |_| Answer::Addresses(vec![Ipv4Addr::from(address)], 60));
+        let bench = Bench::new();
+        let deployment = format!("targets_allowed: [{allowed}]\ndns: {{ servers: ['{}'] }}", dns.address);
+        let scenario =
+            "http: { redirects: 1 }\nrunner: { serial: { times: 1 } }\niteration: [ { action: a, get: / } ]";
+        bench.load(&server.url(), &deployment, scenario);
+        bench.run(&["run", "scenario.yaml"]).expect_code(0);
+        let error = bench.results()["workloads"][0]["errors"][0].clone();
+        assert_eq!(error["class"], "target", "{allowed}: {error}");
+        assert!(error["message"].as_str().unwrap().contains(part), "{allowed}: {error}");
+        assert_eq!(dns.queries() > 0, queries > 0, "{allowed}");
+    }
+}

@@ -221,7 +221,7 @@ fn what_cannot_be_exported_is_said() {
     std::fs::create_dir(&cut).unwrap();
     std::fs::write(cut.join("run.log"), &log[..log.len() - 3]).unwrap();
     let ended = bench.run(&["export", "cut", "--csv", "-o", "cut.csv"]).expect_code(0);
-    assert!(ended.stderr.contains("damaged"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("has no end"), "{}", ended.stderr);
     let rows = parse_csv(&std::fs::read_to_string(bench.path().join("cut.csv")).unwrap());
     assert_eq!(rows.len(), 61, "the last frame only says how it ended");
 }

@@ -209,7 +209,7 @@ fn secrets_and_trace_headers_stay_with_their_origin() {
         "/still-here" => to(wire, 307, &format!("{away}/away")),
         _ => wire.answer("200 OK", "text/plain", "ok"),
     });
-    let deployment = "headers: { X-Api-Key: hunter2, User-Agent: ua }\nauth: { bearer: { token: hunter3 } }\nprofiler: { hmac_key: KEY }";
+    let deployment = "targets_allowed: [127.0.0.1]\nheaders: { X-Api-Key: hunter2, User-Agent: ua }\nauth: { bearer: { token: hunter3 } }\nprofiler: { hmac_key: KEY }";
     let scenario = "http: { redirects: 3 }\nrunner: { serial: { times: 2 } }\niteration: [ { action: a, post: /here, headers: { Cookie: c }, json: { a: 1 } } ]";
     load(&server.url(), deployment, scenario);
     let (here, there) = (server.seen(), other.seen());
@@ -422,4 +422,45 @@ fn keys_of_http_are_checked() {
         let ended = bench.run(&["validate", "scenario.yaml"]).expect_code(65);
         assert!(ended.stderr.contains(part), "{http}: {}", ended.stderr);
     }
+}
+
+/// Runs a scenario of 50 users; gives the results and the most memory that the program had, in KiB.
+fn memory_of_50_users(server: &Server) -> (Value, u64) {
+    let bench = Bench::new();
+    let action = "{ action: a, get: /, expect: { body: { contains: x } } }";
+    let scenario = format!(
+        "http: {{ max_body: 16MiB }}\nrunner: {{ constant: {{ times: 50, concurrency: 50 }} }}\niteration: [ {action} ]"
+    );
+    bench.load(&server.url(), "", &scenario);
+    let silent = std::process::Stdio::null;
+    let mut command = bench.command(&["run", "scenario.yaml"]);
+    let peak = peak_memory(command.stdout(silent()).stderr(silent()).spawn().unwrap());
+    (bench.results()["workloads"][0].clone(), peak)
+}
+
+fn peak_memory(mut child: std::process::Child) -> u64 {
+    let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
+    while matches!(child.try_wait(), Ok(None)) {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        peak = peak.max(kib.unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(child.wait().unwrap().success());
+    peak
+}
+
+#[test]
+fn a_bomb_takes_no_more_than_a_mebibyte_a_connection() {
+    let bomb = gzip(&vec![0; 64 << 20]);
+    let (usual, usual_kib) = memory_of_50_users(&encoded("gzip", gzip(b"xyz")));
+    assert_eq!(usual["iterations"]["ok"], 50, "{}", usual["errors"]);
+    let (bombed, bombed_kib) = memory_of_50_users(&encoded("gzip", bomb));
+    assert_eq!(bombed["iterations"]["failed"], 50);
+    // A busy machine may let some time out.
+    let refused = bombed["errors"].as_array().unwrap().iter().any(|error| error["class"] == "body_limit");
+    assert!(refused, "{}", bombed["errors"]);
+    // The compressed body is kept until it is decoded.
+    assert!(bombed_kib < usual_kib + 50 * 1024, "{bombed_kib} KiB, usually {usual_kib} KiB");
 }

@@ -20,14 +20,14 @@ fn ok() -> Server {
 
 /// A server on threads that lets the first connection be (it only looks whether somebody is there) and
 /// does this to every other one.
-struct Sockets {
-    address: SocketAddr,
+pub(crate) struct Sockets {
+    pub(crate) address: SocketAddr,
     stopping: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Sockets {
-    fn start(act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(act: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
@@ -58,7 +58,7 @@ impl Drop for Sockets {
 }
 
 /// Reads the head of a request.
-fn read_head(stream: &mut TcpStream) {
+pub(crate) fn read_head(stream: &mut TcpStream) {
     let (mut seen, mut buffer) = (Vec::new(), [0; 1024]);
     while !seen.windows(4).any(|window| window == b"\r\n\r\n") {
         match stream.read(&mut buffer) {
@@ -69,7 +69,7 @@ fn read_head(stream: &mut TcpStream) {
 }
 
 #[track_caller]
-fn errors_of(url: &str, deployment: &str, scenario: &str) -> Vec<Value> {
+pub(crate) fn errors_of(url: &str, deployment: &str, scenario: &str) -> Vec<Value> {
     let bench = Bench::new();
     bench.load(url, deployment, scenario);
     bench.run(&["run", "scenario.yaml"]).expect_code(0);

@@ -265,3 +265,35 @@ fn a_receiver_that_refuses_or_is_gone_is_a_warning_only() {
         assert_eq!(bench.results()["run"]["status"], "finished");
     }
 }
+
+#[test]
+fn scrapes_are_answered_beside_half_sent_requests_and_by_own_names_only() {
+    let server = Server::answering_after(Duration::from_millis(10));
+    let bench = endless(&server);
+    let load = Load::start(&bench, &[]);
+    // More than are served at once; each says a half of a request, and then nothing.
+    let half = || {
+        let mut stream = TcpStream::connect(&load.address).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHos").ok()?;
+        Some(stream)
+    };
+    let halves: Vec<_> = (0..40).map(|_| half()).collect();
+    let asked = |host: &str| {
+        let mut answer = String::new();
+        if let Ok(mut stream) = TcpStream::connect(&load.address) {
+            // Before, they shut others out for 300 s.
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(120)));
+            let _ = write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            let _ = stream.read_to_string(&mut answer);
+        }
+        answer
+    };
+    let hosts = [("127.0.0.1", "200"), ("localhost:1", "200"), ("evil.example", "421")];
+    let answers = hosts.map(|(host, status)| (host, status, asked(host)));
+    drop(halves);
+    load.stop();
+    for (host, status, answer) in answers {
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+        assert_eq!(answer.contains("# EOF"), status == "200", "{host}: {answer}");
+    }
+}

@@ -174,7 +174,7 @@ fn a_disk_that_is_stuck_never_holds_up_recording_and_what_is_not_recorded_is_cou
     let bytes = written.lock().unwrap().clone();
     let frames = LogReader::new(bytes.as_slice(), "t").unwrap();
     let recorded: usize =
-        frames.map(|frame| if let Frame::Samples(rows) = frame { rows.len() } else { 0 }).sum();
+        frames.map(|frame| if let Frame::Samples(rows) = frame.unwrap() { rows.len() } else { 0 }).sum();
     assert_eq!(recorded as u64 + unrecorded, ITERATIONS, "what is not in the log is counted");
 }
 

@@ -196,6 +196,7 @@ name: everything
 targets:
   default: http://127.0.0.1:8080/base
   other: { env: OTHER_URL, default: "https://[::1]:8443" }
+targets_allowed: [svc.example, "*.cloud.example:8443"]
 tls: { verify: false, ca: ca.pem, cert: client.pem, key: client.key }
 http: { version: 1.1 }
 dns: { servers: [10.0.0.2, "127.0.0.1:5353"] }
@@ -240,7 +241,7 @@ setup:
   - action: prepare
     post: /v3/things
     form: { name: "{{ user }}", size: 5, public: true }
-    extract: { thing: { pointer: /thing/id, default: none } }
+    extract: { thing: { pointer: /thing/id, default: none, secret: true } }
 teardown:
   - action: tidy up
     delete: /v3/things/{{ thing }}

@@ -60,7 +60,7 @@ fn ids_at(server: &Server) -> BTreeSet<String> {
 
 #[test]
 fn a_signal_lets_iterations_end_and_reports_what_ran() {
-    for name in ["INT", "TERM"] {
+    for name in ["INT", "TERM", "HUP"] {
         let server = Server::answering_after(Duration::from_millis(20));
         let bench = Bench::new();
         bench.load(
@@ -81,6 +81,26 @@ fn a_signal_lets_iterations_end_and_reports_what_ran() {
         assert_eq!(server.count("/t"), 1, "teardown ran");
         assert!(bench.run_directory().join("report.html").is_file());
     }
+}
+
+/// What nohup starts outlives its terminal.
+#[test]
+fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
+    let server = Server::answering_after(Duration::from_millis(5));
+    let bench = Bench::new();
+    bench.load(
+        &server.url(),
+        "",
+        &format!("runner: {{ constant: {{ times: 400, concurrency: 4 }} }}\n{GET}"),
+    );
+    let mut command = Command::new("sh");
+    command.current_dir(bench.path()).env("NO_COLOR", "1");
+    command.args(["-c", "trap '' HUP; exec \"$0\" run scenario.yaml", env!("CARGO_BIN_EXE_bench")]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    server.wait_for(50);
+    signal(&child, "HUP");
+    end(child).expect_code(0);
+    assert_eq!(counts(&bench.results()), [400, 400, 0, 0]);
 }
 
 #[test]

@@ -59,9 +59,56 @@ impl Bench {
         entries.remove(0).unwrap().path()
     }
 
-    /// The results of the only run.
+    /// The results of the only run, whose iterations add up.
+    #[track_caller]
     pub(crate) fn results(&self) -> Value {
-        serde_json::from_slice(&std::fs::read(self.run_directory().join("results.json")).unwrap()).unwrap()
+        let path = self.run_directory().join("results.json");
+        let results: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        adds_up(&results);
+        assert!(!results["verdict"]["invalid"].to_string().contains("lost count"), "{}", results["verdict"]);
+        results
+    }
+}
+
+/// Asserts the invariant of results: issued = ok + failed + aborted + unrecorded; where a number was planned, planned =
+/// issued + dropped + not started; after a crash the unknown terms are null. The iterations that are listed are counted
+/// anew.
+#[track_caller]
+pub(crate) fn adds_up(results: &Value) {
+    let (record, rows) = (&results["record"], results["iterations"].as_array().unwrap());
+    assert_eq!(record["rows"], rows.len(), "{record}");
+    let tallies = record["tallies"].as_array().unwrap();
+    assert_eq!(tallies.len(), results["workloads"].as_array().unwrap().len());
+    let has_end = record["rows_expected"].is_u64();
+    assert!(has_end || results["run"]["status"] == "recovered" || record["state"] == "complete", "{record}");
+    for (number, tally) in tallies.iter().enumerate() {
+        let count = |outcome: &str| {
+            let one = |row: &&Value| row["workload"] == number && row["outcome"] == outcome;
+            rows.iter().filter(one).count() as u64
+        };
+        for outcome in ["ok", "failed", "aborted"] {
+            assert_eq!(tally[outcome], count(outcome), "{outcome}: {tally}");
+        }
+        let ended = count("ok") + count("failed") + count("aborted");
+        let Some(issued) = tally["issued"].as_u64() else {
+            for unknown in ["issued", "unrecorded", "dropped", "not_started"] {
+                assert!(tally[unknown].is_null(), "{unknown} cannot be known: {tally}");
+            }
+            continue;
+        };
+        // Of a log that is damaged some are missing; one that was forged is told.
+        let told = results["verdict"]["invalid"].to_string().contains("lost count");
+        if record["state"] == "complete" && !told {
+            assert_eq!(tally["dropped"], count("dropped"), "{tally}");
+            assert_eq!(issued, ended + tally["unrecorded"].as_u64().unwrap(), "{tally}");
+            if let Some(planned) = tally["planned"].as_u64() {
+                let rest = tally["dropped"].as_u64().unwrap() + tally["not_started"].as_u64().unwrap();
+                assert_eq!(planned, issued + rest, "{tally}");
+            }
+        }
+    }
+    if results["verdict"]["outcome"] == "PASS" {
+        assert_eq!((&record["state"], &record["bytes_lost"]), (&"complete".into(), &0.into()), "{record}");
     }
 }
 

@@ -66,6 +66,37 @@ fn a_tree_in_text_shows_when_and_what() {
 }
 
 #[test]
+fn a_trace_with_records_that_cannot_be_read_is_not_called_complete() {
+    let bench = Bench::new();
+    let good = point("wsgi", "1", "base", 0, Some(10_000), &json!({}));
+    let garbage = [good[0].clone(), json!({"name": "db-start"}), good[1].clone(), json!(7)];
+    bench.write("bad.json", Value::from(garbage.to_vec()).to_string());
+    let run = |records: &[Value], unreadable: u64| json!({"trace_id": "4ad01ef1-4ad5-4f1b-9d2b-2c2a1d5e5a10", "state": "partial", "records": records, "unreadable": unreadable});
+    bench.write("stored.json", run(&good, 3).to_string());
+    bench.write("whole.json", run(&good, 0).to_string());
+    for (file, state, count, said) in [
+        ("bad.json", "partial", 2, "not complete: 2 records cannot be read"),
+        ("stored.json", "partial", 3, "not complete: 3 records cannot be read"),
+        ("whole.json", "complete", 0, "10.0 ms, complete"),
+    ] {
+        let text = bench.run(&["trace", "show", file]).expect_code(0).stdout;
+        assert!(text.contains(said), "{file}: {text}");
+        bench.run(&["trace", "show", file, "--json", "-o", "own.json"]).expect_code(0);
+        for shown in ["own.json", file] {
+            let json = bench.run(&["trace", "show", shown, "--json"]).expect_code(0).stdout;
+            let json: Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(
+                (&json["state"], &json["unreadable"]),
+                (&json!(state), &json!(count)),
+                "{shown} of {file}"
+            );
+        }
+        let page = bench.run(&["trace", "show", file, "--html"]).expect_code(0).stdout;
+        assert_eq!(page.contains("of this trace cannot be read"), count > 0, "{file}");
+    }
+}
+
+#[test]
 fn osprofilers_own_json_is_given_to_the_byte() {
     let bench = Bench::new();
     for name in REAL_TRACES {

@@ -204,12 +204,11 @@ fn everything_else(directory: &RunDirectory) {
     let (aggregate, results) = timed("results", || {
         let aggregate = Aggregate::read(&log).unwrap();
         let results = build::build(&aggregate);
-        write_at_once(&directory.results(), |output| json::write(&results, &aggregate, &log, output))
-            .unwrap();
+        write_at_once(&directory.results(), |output| json::write(&results, &aggregate, output)).unwrap();
         ((aggregate, results), directory.results())
     });
     timed("report", || {
-        let columns = json::columns(&aggregate, &log, &std::collections::HashSet::new()).unwrap();
+        let columns = json::columns(&aggregate, &std::collections::HashSet::new()).unwrap();
         let traces = html::Traces { stored: &[], shown: &html::Shown::Embed };
         write_at_once(&directory.report(), |output| html::render(&results, &columns, traces, output))
             .unwrap();

@@ -7,6 +7,7 @@
 //! order-statistic interval of a quantile read backwards: Hahn and Meeker, Statistical Intervals, 1991).
 
 use super::beta::beta_reg;
+use super::order::{OrderBounds, last, share_above};
 
 /// Into how many contiguous batches samples are cut.
 pub const BATCHES: usize = 20;
@@ -39,6 +40,12 @@ impl Share {
         Self { whole, effect: 1.0 }
     }
 
+    /// For samples that are worth fewer independent ones by this factor; how many of them count is not known.
+    #[must_use]
+    pub fn weighed(n: u64, effect: f64) -> Self {
+        Self { whole: Part { k: 0, n }, effect: effect.max(1.0) }
+    }
+
     /// Of samples in contiguous batches, which need not be equally large.
     #[must_use]
     pub fn of_batches(batches: &[Part]) -> Self {
@@ -56,6 +63,12 @@ impl Share {
         Self { whole, effect }
     }
 
+    /// By how much fewer independent samples these are worth: at least 1.
+    #[must_use]
+    pub fn effect(&self) -> f64 {
+        self.effect
+    }
+
     /// The share that was seen.
     #[must_use]
     pub fn seen(&self) -> f64 {
@@ -66,19 +79,20 @@ impl Share {
     #[must_use]
     pub fn surely_above(&self, limit: f64, alpha: f64) -> bool {
         let (k, n) = self.effective();
-        // P(at least k | limit) < alpha.
-        k > 0.0 && (limit <= 0.0 || limit < 1.0 && beta(k, n - k + 1.0, limit).is_some_and(|p| p < alpha))
+        // P(at least k | limit) < alpha. Of no more than were to be expected it is a quarter and more.
+        k > limit * n
+            && (limit <= 0.0 || limit < 1.0 && beta(k, n - k + 1.0, limit).is_some_and(|p| p < alpha))
     }
 
     /// True when the probability is at most `limit`, but for an error of probability `alpha`.
     #[must_use]
     pub fn surely_at_most(&self, limit: f64, alpha: f64) -> bool {
         let (k, n) = self.effective();
-        // P(at most k | limit) <= alpha.
+        // P(at most k | limit) <= alpha. Of as many as were to be expected it is a quarter and more.
         n > 0.0
             && (limit >= 1.0
                 || limit > 0.0
-                    && k < n
+                    && k < limit * n
                     && beta(n - k, k + 1.0, 1.0 - limit).is_some_and(|p| p <= alpha * (1.0 + 1e-12)))
     }
 
@@ -89,11 +103,21 @@ impl Share {
         bounds(k, n, alpha)
     }
 
-    /// The same bounds around another probability than the one seen: what a share of so many samples may be off.
+    /// Bounds of a percentile, each of which fails with probability `alpha` at most: as ranks among all samples. They
+    /// are the tests above read backwards: the upper bound is at most a value exactly when the samples above that value
+    /// are so few that their probability is surely at most that of being above the percentile, and the lower bound is
+    /// above it exactly when they are so many that it is surely higher.
     #[must_use]
-    pub fn bounds_around(&self, share: f64, alpha: f64) -> (f64, f64) {
-        let (_, n) = self.effective();
-        bounds(share * n, n, alpha)
+    pub fn order_bounds(&self, percent: f64, alpha: f64) -> OrderBounds {
+        let n = self.whole.n;
+        let allowed = share_above(percent);
+        let with = |k| Self { whole: Part { k, n }, effect: self.effect };
+        // `good` counts samples that are not above.
+        let enough = |good: u64| with(n - good).surely_at_most(allowed, alpha);
+        let few = |good: u64| with(n - good).surely_above(allowed, alpha);
+        let high = last(n, |rank| !enough(rank)) + 1;
+        let low = last(n, |rank| few(rank - 1));
+        OrderBounds { low: (low >= 1).then_some(low), high: (high <= n).then_some(high) }
     }
 
     fn effective(&self) -> (f64, f64) {
@@ -130,23 +154,37 @@ pub fn samples_needed(limit: f64, alpha: f64) -> Option<u64> {
 /// Merges neighbours so that about equally large batches come out, [`BATCHES`] at most.
 #[must_use]
 pub fn batches<T: Default>(parts: &[T], size: impl Fn(&T) -> u64, merge: impl Fn(&mut T, &T)) -> Vec<T> {
-    let total: u64 = parts.iter().map(&size).sum();
-    let mut merged: Vec<T> = Vec::with_capacity(BATCHES);
-    let (mut before, mut current) = (0_u64, usize::MAX);
-    for part in parts.iter().filter(|part| size(part) > 0) {
-        // By the middle of the part, so that a large one does not pull its neighbours along.
-        let middle = u128::from(before) * 2 + u128::from(size(part));
-        let batch = (middle * BATCHES as u128 / (u128::from(total) * 2)) as usize;
-        if batch != current {
-            current = batch;
-            merged.push(T::default());
+    let numbers = batch_numbers(parts.iter().map(&size));
+    let count = numbers.iter().flatten().max().map_or(0, |last| last + 1);
+    let mut merged: Vec<T> = std::iter::repeat_with(T::default).take(count).collect();
+    for (part, number) in parts.iter().zip(numbers) {
+        if let Some(batch) = number.and_then(|number| merged.get_mut(number)) {
+            merge(batch, part);
         }
-        if let Some(last) = merged.last_mut() {
-            merge(last, part);
-        }
-        before += size(part);
     }
     merged
+}
+
+/// To which of about equally large batches each of contiguous parts belongs; `None` of those without samples.
+#[must_use]
+pub fn batch_numbers(sizes: impl Iterator<Item = u64> + Clone) -> Vec<Option<usize>> {
+    let total = u128::from(sizes.clone().sum::<u64>());
+    let (mut before, mut last, mut count) = (0_u64, None, 0);
+    let number = |size: u64| {
+        if size == 0 {
+            return None;
+        }
+        // By the middle of the part, so that a large one does not pull its neighbours along.
+        let middle = u128::from(before) * 2 + u128::from(size);
+        let batch = middle * BATCHES as u128 / (total * 2);
+        before += size;
+        if last != Some(batch) {
+            last = Some(batch);
+            count += 1;
+        }
+        Some(count - 1)
+    };
+    sizes.map(number).collect()
 }
 
 /// The regularised incomplete beta function I_x(a, b).

@@ -88,7 +88,14 @@ fn arm(
     let path = &arguments.scenario;
     let (mut document, mut deployment) =
         files::scenario_and_deployment(path, file.map(PathBuf::as_path), &options)?;
-    super::run::vary(&mut document, &mut deployment, arguments.round, target.as_deref())?;
+    let round = super::run::Round {
+        directory: &arguments.out,
+        target: target.as_deref(),
+        length: arguments.round,
+        factor: 1.0,
+        traces: 0,
+    };
+    super::run::vary(&mut document, &mut deployment, &round)?;
     demo::stand_in(&mut deployment);
     let plan = files::plan(path, &document, deployment, &options)?;
     let deployment = &plan.deployment;

@@ -1,6 +1,7 @@
 //! `bench ab`: two builds by rounds that take turns, until the verdict is clear.
 
 mod arms;
+mod rounds;
 mod service;
 
 use std::path::{Path, PathBuf};
@@ -8,21 +9,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::analysis::points::{PairTraces, Points, over_pairs};
+use crate::analysis::points::{PairTraces, over_pairs};
 use crate::base::clock::RunClock;
 use crate::base::units::parse_duration;
-use crate::osprofiler::report::TraceTree;
-use crate::report::pairs::{self, FORMAT, Pair, Paired, RoundInfo, VERSION};
-use crate::results::choice::Side;
+use crate::report::pairs::{self, FORMAT, Pair, Paired, VERSION};
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Outcome, RunStatus, ScenarioInfo};
-use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Round, Rules, Series, Trial, series};
+use crate::results::model::{Outcome, ScenarioInfo};
+use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Rules, Series, Trial, series};
 
-use self::arms::{Arm, Job};
+use self::arms::Job;
 use super::exit::{Exit, Stopped};
 use super::housekeeping::Signals;
-use super::run::{self, RoundEnded};
-use super::{LoadArguments, RunArguments, metrics, say};
+use super::run;
+use super::{LoadArguments, output, say};
 use super::{finish, gate};
 
 /// Traces of slow iterations that a round fetches, and about twice as many others: what it takes to compare points
@@ -34,6 +33,9 @@ const TRACES_OF_ROUND: u32 = 10;
 /// Runs the scenario against A and B in turn, in random order, and judges the ratio of each pair: what slows the
 /// machine for both falls out. After half of the pairs, and after all, it says PASS when B is shown not to be slower
 /// by the margin, FAIL when it is shown to be, and INCONCLUSIVE else. It ends early when that is clear.
+///
+/// Where a round of either side has too few iterations for a percentile, rounds of both are made longer, up to ten
+/// times.
 ///
 /// A and B are two deployments (-d A.yaml -d B.yaml), two targets of one (--target-a, --target-b), or two commands
 /// that start a build (--base-cmd, --new-cmd); each round starts its build and ends it, with all that it started.
@@ -119,10 +121,11 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, Stopped> {
     let job = arms::prepare(arguments)?;
     let series =
         series(&job.names, &metrics).map_err(|error| Stopped::new(Exit::Usage, format!("error: {error}")))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = super::housekeeping::runtime()?;
     // A signal between two rounds is not lost either.
     let interrupted = Arc::new(AtomicBool::new(false));
-    let mut signals = runtime.block_on(async { Signals::listen() })?;
+    let mut signals =
+        runtime.block_on(async { Signals::listen() }).map_err(Stopped::cannot("listen to signals"))?;
     let flag = Arc::clone(&interrupted);
     runtime.spawn(async move {
         signals.next().await;
@@ -143,6 +146,7 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, Stopped> {
         traces: Vec::new(),
         notes: Vec::new(),
         scenario: None,
+        factor: 1.0,
         interrupted,
         runtime,
     };
@@ -176,6 +180,8 @@ struct Comparison<'a> {
     traces: Vec<PairTraces>,
     notes: Vec<String>,
     scenario: Option<ScenarioInfo>,
+    /// How many times as long as at first a round lasts.
+    factor: f64,
     interrupted: Arc<AtomicBool>,
     runtime: tokio::runtime::Runtime,
 }
@@ -222,87 +228,6 @@ impl Comparison<'_> {
         }
     }
 
-    fn pair(&mut self, b_first: bool) -> Result<(), Ended> {
-        let number = self.pairs.len() + 1;
-        let (mut a, mut b) = (None, None);
-        for is_b in [b_first, !b_first] {
-            let ended = self.round(number, is_b)?;
-            *(if is_b { &mut b } else { &mut a }) = Some(ended);
-        }
-        let (Some(a), Some(b)) = (a, b) else { return Ok(()) };
-        let invalid = a.results.verdict.invalid.iter().chain(&b.results.verdict.invalid).next().cloned();
-        let left_out = match invalid {
-            Some(reason) => {
-                self.trial.discard();
-                Some(reason)
-            }
-            None => {
-                self.trial.push(Round::of(&a.aggregate, &self.series), Round::of(&b.aggregate, &self.series))
-            }
-        };
-        let info = |round: &RoundEnded, is_b| info(round, &round_name(number, is_b));
-        self.scenario.get_or_insert_with(|| a.results.scenario.clone());
-        self.pairs.push(Pair { b_first, left_out: left_out.clone(), a: info(&a, false), b: info(&b, true) });
-        if let Some(reason) = left_out {
-            self.notes.push(format!("pair {number} is left out: {reason}"));
-            return Ok(());
-        }
-        self.traces.push(PairTraces { a: points(&a), b: points(&b) });
-        for note in a.results.notes.iter().chain(&b.results.notes).chain(a.results.profiling.reason.iter()) {
-            if !self.notes.contains(note) && self.notes.len() < 20 {
-                self.notes.push(note.clone());
-            }
-        }
-        Ok(())
-    }
-
-    fn round(&self, number: usize, is_b: bool) -> Result<RoundEnded, Ended> {
-        let is_interrupted = || self.interrupted.load(Ordering::Acquire);
-        if is_interrupted() {
-            return Err(Ended::Interrupted);
-        }
-        let arm = if is_b { &self.job.b } else { &self.job.a };
-        let directory = self.directory.join(round_name(number, is_b));
-        let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupted);
-        let service = service
-            .map_err(|stopped| if is_interrupted() { Ended::Interrupted } else { Ended::Stopped(stopped) })?;
-        let wanted = run::Round {
-            directory: &directory,
-            target: arm.target.as_deref(),
-            length: self.arguments.round,
-            traces: TRACES_OF_ROUND,
-        };
-        let ended = run::round(&self.run_arguments(arm), &wanted);
-        drop(service);
-        let ended = ended.map_err(|stopped| {
-            if stopped.exit == Exit::Interrupted { Ended::Interrupted } else { Ended::Stopped(stopped) }
-        })?;
-        let failed = |text: String| Err(Ended::Stopped(Stopped::new(Exit::Failed, format!("error: {text}"))));
-        match ended.results.run.status {
-            RunStatus::Finished => Ok(ended),
-            RunStatus::Interrupted => Err(Ended::Interrupted),
-            RunStatus::TimedOut => failed("a round took longer than the scenario's `timeout`".to_owned()),
-            RunStatus::Aborted => failed("a threshold of the scenario ended a round".to_owned()),
-            RunStatus::Failed | RunStatus::Recovered => {
-                failed(ended.results.run.error.unwrap_or_else(|| "a round did not end".to_owned()))
-            }
-        }
-    }
-
-    fn run_arguments(&self, arm: &Arm) -> RunArguments {
-        RunArguments {
-            scenario: self.arguments.scenario.clone(),
-            deployment: arm.deployment.clone(),
-            out: self.directory.clone(),
-            load: self.arguments.load.clone(),
-            publish: false,
-            gate: super::gate::GateArguments::default(),
-            traces: super::pages::TracesArgument::default(),
-            quiet: true,
-            watch: metrics::WatchArguments::default(),
-        }
-    }
-
     fn report(self, decision: Option<Decision>) -> Result<Exit, Stopped> {
         let Some(scenario) = self.scenario else {
             return Err(Stopped::new(
@@ -336,18 +261,21 @@ impl Comparison<'_> {
             notes: self.notes,
         };
         write(&paired, &self.directory)?;
+        let (title, criteria) = (format!("ab {}", paired.scenario.title), pairs::criteria(&paired));
+        let junit = self.arguments.junit.as_deref();
+        let junit = junit.map_or(Ok(()), |path| gate::junit_of_criteria(path, &title, &criteria));
         let markdown = pairs::markdown(&paired);
         finish::to_step_summary(&|output| output.write_all(markdown.as_bytes()));
         if self.arguments.quiet {
             let shown = pairs::terminal(&paired);
-            super::print(shown.lines().next().unwrap_or_default())?;
-            super::print(&self.directory.display().to_string())?;
+            output::print(shown.lines().next().unwrap_or_default());
+            output::print(&self.directory.display().to_string());
         } else {
-            super::print(&format!("\n{}", pairs::terminal(&paired)))?;
-            super::print(&format!("\nresults  {}", self.directory.join("ab.json").display()))?;
+            output::print(&format!("\n{}", pairs::terminal(&paired)));
+            output::print(&format!("\nresults  {}", self.directory.join("ab.json").display()));
         }
-        let title = format!("ab {}", paired.scenario.title);
-        gate::tell_criteria(self.arguments.junit.as_deref(), &title, &pairs::criteria(&paired))?;
+        gate::annotate_criteria(&criteria);
+        junit?;
         Ok(exit(&paired, self.arguments.strict))
     }
 }
@@ -371,35 +299,6 @@ fn write(paired: &Paired, directory: &Path) -> Result<(), Stopped> {
         .map_err(failed)?;
     write_at_once(&directory.join("ab.md"), |output| output.write_all(pairs::markdown(paired).as_bytes()))
         .map_err(failed)
-}
-
-fn round_name(number: usize, is_b: bool) -> String {
-    format!("{number:04}-{}", if is_b { "b" } else { "a" })
-}
-
-fn info(round: &RoundEnded, directory: &str) -> RoundInfo {
-    let counts = || round.results.workloads.iter().map(|workload| workload.iterations);
-    RoundInfo {
-        directory: directory.to_owned(),
-        started_at: round.results.run.started_at.clone(),
-        iterations: counts().map(|counts| counts.total).sum(),
-        failed: counts().map(|counts| counts.failed).sum(),
-        duration_s: round.results.run.duration_s,
-    }
-}
-
-/// The points of typical and of slow iterations' traces.
-fn points(round: &RoundEnded) -> [Points; 2] {
-    let mut both = [Points::default(), Points::default()];
-    for (side, trace) in &round.traces {
-        let tree = TraceTree::build(&trace.records);
-        match side {
-            Side::Typical if tree.incomplete() == 0 => both[0].add(&tree),
-            Side::Slow if tree.incomplete() == 0 => both[1].add(&tree),
-            _ => {}
-        }
-    }
-    both
 }
 
 /// The names of a plan's workloads.

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
+use super::super::RunArguments;
 use super::super::exit::{Exit, Stopped};
-use super::super::finish;
+use super::super::finish::{self, Told};
 use super::super::progress::Shown;
+use super::record::Ended;
 use super::{RoundEnded, Run};
 use crate::base::secret::Secret;
 use crate::collect::publish::{self, Published};
@@ -89,23 +91,29 @@ impl Run<'_> {
     }
 
     /// Results, traces, causes, verdict, report.
-    pub(super) fn finish(&self, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
-        let (aggregate, mut results, traces, chosen) = self.explained(stop, shown)?;
+    pub(super) fn finish(&self, ended: Ended, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
+        let (aggregate, mut results, traces, chosen) = self.explained(ended, stop, shown)?;
         if self.arguments.publish {
             let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
             let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
             self.publish(&aggregate, &mut results, &chosen, &found, stop);
         }
-        let mode = self.arguments.traces.mode();
-        let exit =
-            finish::write(&self.directory, &aggregate, &results, &traces, &mode, self.arguments.quiet)?;
-        self.arguments.gate.publish(&self.directory, &results, exit)
+        let RunArguments { quiet, gate, traces: shown_traces, .. } = self.arguments;
+        let told = Told { mode: &shown_traces.mode(), gate, quiet: *quiet };
+        finish::write(&self.directory, &aggregate, &results, &traces, &told)
     }
 
     /// Results, traces, causes, verdict; traces are stored.
-    pub(super) fn finish_round(&self, stop: &Stop, shown: &Shown) -> Result<RoundEnded, Stopped> {
-        let (aggregate, results, traces, chosen) = self.explained(stop, shown)?;
-        self.directory.store_traces(&traces)?;
+    pub(super) fn finish_round(
+        &self,
+        ended: Ended,
+        stop: &Stop,
+        shown: &Shown,
+    ) -> Result<RoundEnded, Stopped> {
+        let (aggregate, results, traces, chosen) = self.explained(ended, stop, shown)?;
+        let folder = self.directory.path().join("traces");
+        let stored = self.directory.store_traces(&traces);
+        stored.map_err(Stopped::cannot(format!("write traces to {}", folder.display())))?;
         let sides: HashMap<Uuid, Side> = chosen
             .iter()
             .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
@@ -116,12 +124,14 @@ impl Run<'_> {
     }
 
     /// Results with what traces tell.
-    fn explained(&self, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
-        let (aggregate, mut results) = finish::aggregate(&self.directory)?;
+    fn explained(&self, ended: Ended, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
+        let mut aggregate = finish::read(ended.log, Exit::Failed)?;
+        (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
+        let mut results = finish::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
         if traced && self.plan.traces.slow > 0 {
-            chosen = finish::choose(&self.directory, &aggregate)?;
+            chosen = finish::choose(&aggregate)?;
         }
         if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
@@ -132,7 +142,7 @@ impl Run<'_> {
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        finish::judge(&self.directory, &aggregate, &mut results, &chosen, &fetched)?;
+        finish::judge(&aggregate, &mut results, &chosen, &fetched)?;
         Ok((aggregate, results, traces, chosen))
     }
 }

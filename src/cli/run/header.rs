@@ -1,6 +1,7 @@
 //! What the log says of a run before its first iteration.
 
 use super::Run;
+use crate::base::masking::masked;
 use crate::base::secret::redacted_url;
 use crate::results::header::{Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, ScenarioInfo};
@@ -12,6 +13,7 @@ impl Run<'_> {
             name: workload.name.clone(),
             runner: workload.runner.to_json(),
             sla: workload.sla.clone(),
+            planned: workload.runner.planned(),
             actions: workload
                 .actions()
                 .map(|action| (action.name.to_string(), action.label.clone()))
@@ -53,7 +55,7 @@ impl Run<'_> {
             },
             control: plan.control,
             traces_wanted: (plan.traces.slow, plan.traces.others),
-            notes: plan.warnings.clone(),
+            notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
         }
     }

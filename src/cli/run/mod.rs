@@ -2,6 +2,7 @@
 
 mod after;
 mod header;
+mod record;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 
 use crate::base::clock::RunClock;
 use crate::base::ids::IdSpace;
+use crate::base::masking;
 use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
@@ -41,14 +43,17 @@ use crate::results::header::End;
 use crate::results::model::{Results, RunStatus};
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
-use crate::runner::{self, Load, Observer};
+use crate::runner::{self, Issued, Load, Observer};
 use crate::verdict::live::LiveGate;
 
+use self::record::Ended;
 use super::exit::{Exit, Stopped};
 use super::housekeeping::{Housekeeping, Signals};
 use super::progress::Shown;
 use super::{RunArguments, files};
 
+/// How the error of a run begins whose setup failed.
+pub(super) const SETUP_FAILED: &str = "setup failed";
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
@@ -64,6 +69,8 @@ pub(super) struct Round<'a> {
     pub(super) target: Option<&'a str>,
     /// How long it lasts, instead of what the scenario says.
     pub(super) length: Option<Duration>,
+    /// How many times as long as that, or as the scenario says.
+    pub(super) factor: f64,
     /// How many slow iterations' traces are fetched at most.
     pub(super) traces: u32,
 }
@@ -91,7 +98,7 @@ fn assemble<'a>(
     let (mut document, mut deployment) =
         files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref(), &options)?;
     if let Some(round) = round {
-        vary(&mut document, &mut deployment, round.length, round.target)?;
+        vary(&mut document, &mut deployment, round)?;
     }
     // Every fault of the files is known before anything is made or started.
     let mut checked = deployment.clone();
@@ -112,9 +119,13 @@ fn assemble<'a>(
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
     let directory = match round {
         None => make_directory(arguments, &plan.title, run_id, &clock)?,
-        Some(round) => RunDirectory::make(round.directory)?,
+        Some(round) => RunDirectory::make(round.directory)
+            .map_err(Stopped::cannot(format!("make {}", round.directory.display())))?,
     };
-    let demo = super::demo::start_if_wanted(&mut deployment, directory.path())?;
+    let demo = super::demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
+        // Nothing ran, and the directory was made just now.
+        let _ = std::fs::remove_dir_all(directory.path());
+    })?;
     let mut plan = match &demo {
         Some(_) => {
             let mut plan = files::plan(&arguments.scenario, &document, deployment, &options)?;
@@ -127,7 +138,7 @@ fn assemble<'a>(
         None => files::warn(&plan.warnings),
         Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = super::housekeeping::runtime()?;
     let run = Run {
         arguments,
         plan: Arc::new(plan),
@@ -151,11 +162,10 @@ fn usage(error: String) -> Stopped {
 pub(super) fn vary(
     document: &mut Document<Scenario>,
     deployment: &mut Deployment,
-    length: Option<Duration>,
-    target: Option<&str>,
+    round: &Round<'_>,
 ) -> Result<(), Stopped> {
-    as_round(&mut document.value, length).map_err(usage)?;
-    choose_target(deployment, target)
+    as_round(&mut document.value, round.length, round.factor).map_err(usage)?;
+    choose_target(deployment, round.target)
 }
 
 /// Makes a target the one that actions use which name none.
@@ -227,10 +237,11 @@ impl Run<'_> {
     fn go<T>(
         self,
         listener: Option<std::net::TcpListener>,
-        finish: impl FnOnce(&Self, &Stop, &Shown) -> Result<T, Stopped>,
+        finish: impl FnOnce(&Self, Ended, &Stop, &Shown) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
         // From here on, a signal is never lost and never ends the process on its own.
-        let mut signals = self.runtime.block_on(async { Signals::listen() })?;
+        let signals = self.runtime.block_on(async { Signals::listen() });
+        let mut signals = signals.map_err(Stopped::cannot("listen to signals"))?;
         let prepared = self.runtime.block_on(async {
             tokio::select! {
                 prepared = self.prepare() => prepared,
@@ -272,17 +283,13 @@ impl Run<'_> {
         let mut end = self.load(prepared.context, &stop, &mut log, &mut gate);
         end.aborted_by = gate.broken();
         end.notes.extend(gate.note(&self.plan));
-        if log.lost() > 0 {
-            end.notes.push(format!("{} iterations ran that the run log had no room for", log.lost()));
-        }
-        let ended = serde_json::to_vec(&end).map_err(std::io::Error::other).and_then(|json| log.end(&json));
-        drop(log);
+        let ended = record::close(log, end, &self.directory);
         self.runtime.block_on(watched.finish());
-        let finished = finish(&self, &stop, &shown);
+        let unsaved = ended.unsaved.clone();
+        let finished = finish(&self, ended, &stop, &shown);
         housekeeping.abort();
-        // What the log holds is reported all the same, but such a run did not go well.
-        ended.map_err(|error| self.log_failed(&error))?;
-        finished
+        // What was recorded is reported all the same, but such a run did not go well.
+        unsaved.map_or(finished, |why| Err(Stopped::new(Exit::Failed, format!("error: {why}"))))
     }
 
     /// What metrics say of this run.
@@ -319,8 +326,10 @@ impl Run<'_> {
             }
         }
         let login_over_tls = matches!(&deployment.auth, Auth::Keystone(login) if login.auth_url.origin.tls);
-        let wants_tls =
-            login_over_tls || self.arguments.watch.wants_tls() || origins.iter().any(|origin| origin.tls);
+        let wants_tls = login_over_tls
+            || self.arguments.watch.wants_tls()
+            || origins.iter().any(|origin| origin.tls)
+            || self.plan.http.guard.allows_others();
         let tls = tls::config(&deployment.tls, wants_tls)
             .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
         let http = Settings::new(&tls, self.plan.http.clone());
@@ -373,22 +382,22 @@ impl Run<'_> {
         observer: &mut dyn Observer,
     ) -> End {
         let (mut notes, mut generator) = (Vec::new(), None);
+        let planned = self.plan.workloads.iter().map(|workload| workload.runner.planned());
+        let mut issued: Vec<Issued> = planned.map(Issued::none_of).collect();
         if let Err(failure) = self.setup(&mut context, stop) {
-            stop.stop(StopReason::Failed(format!("setup failed: {}", describe(&failure))));
+            stop.stop(StopReason::Failed(format!("{SETUP_FAILED}: {}", describe(&failure))));
         }
         let context = Arc::new(context);
         if !stop.is_stopping() {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
             let (workers, users_max) = (self.workers, self.users_max);
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
-            match runner::run(&load, log, observer) {
-                Ok(seen) => {
-                    notes.extend(seen.notes);
-                    generator = Some(seen.generator);
-                }
-                Err(error) => {
-                    stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")))
-                }
+            let seen = runner::run(&load, log, observer);
+            notes.extend(seen.notes);
+            generator = Some(seen.generator);
+            issued = seen.issued;
+            if let Some(error) = seen.failed {
+                stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
             }
         }
         // Whatever happened, what was set up is taken down; a stop does not stop this.
@@ -401,7 +410,7 @@ impl Run<'_> {
             Some(StopReason::TimedOut) => (RunStatus::TimedOut, None),
             Some(StopReason::Failed(error)) => (RunStatus::Failed, Some(error)),
         };
-        End { status, error, notes, aborted_by: None, generator }
+        End { status, error, notes, aborted_by: None, generator, rows: None, issued }
     }
 
     /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted
@@ -417,6 +426,9 @@ impl Run<'_> {
             }
         });
         let mut shared = (*context.variables).clone();
+        for secret in variables.secrets() {
+            masking::hide_learned(&secret);
+        }
         for (name, value) in variables.own().iter().filter(|(name, _)| !BUILT_IN.contains(&&**name)) {
             match shared.iter_mut().find(|(other, _)| other == name) {
                 Some((_, declared)) => declared.clone_from(value),

@@ -13,7 +13,7 @@ use crate::plan::deployment::Deployment;
 
 use super::HeaderFormat;
 use crate::cli::exit::{Exit, Stopped};
-use crate::cli::{files, print, say};
+use crate::cli::{files, output, say};
 
 const STDIN_BYTES_MAX: u64 = 1 << 20;
 
@@ -44,14 +44,16 @@ pub(super) fn headers(
         ),
     };
     say(&format!("trace id {base_id}"));
-    print(&text)?;
+    output::deliver(&text)?;
     Ok(Exit::Ok)
 }
 
 pub(super) fn verify(path: &Path) -> Result<Exit, Stopped> {
     let deployment = deployment_with_key(path)?;
     let mut text = String::new();
-    std::io::stdin().take(STDIN_BYTES_MAX).read_to_string(&mut text)?;
+    std::io::stdin().take(STDIN_BYTES_MAX).read_to_string(&mut text).map_err(|error| {
+        Stopped::new(Exit::Input, format!("error: standard input cannot be read: {error}"))
+    })?;
     let headers: BTreeMap<String, String> = serde_json::from_str(&text).map_err(|error| {
         let example = r#"{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}"#;
         Stopped::new(
@@ -69,11 +71,11 @@ pub(super) fn verify(path: &Path) -> Result<Exit, Stopped> {
     let keys = ServerKeys::parse(&keys.join(","));
     match keys.verify(find(X_TRACE_INFO).as_bytes(), find(X_TRACE_HMAC).as_bytes()) {
         Ok(context) => {
-            print(&format!("accepted: trace {}, below point {}", context.base_id, context.parent_id))?;
+            output::print(&format!("accepted: trace {}, below point {}", context.base_id, context.parent_id));
             Ok(Exit::Ok)
         }
         Err(rejection) => {
-            print(&format!("rejected: failed to {rejection}"))?;
+            output::print(&format!("rejected: failed to {rejection}"));
             Ok(Exit::Failed)
         }
     }

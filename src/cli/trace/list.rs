@@ -9,8 +9,8 @@ use crate::osprofiler::driver::{TraceQuery, TraceSummary};
 use crate::osprofiler::report::TraceTree;
 use crate::report::terminal::clean;
 
-use super::output;
 use super::sources::{SourceArguments, failed};
+use super::words;
 
 /// List the traces of a collector, of run directories or of files, newest first.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Exit, Stopped> {
     };
     let more = traces.len() > arguments.limit;
     traces.truncate(arguments.limit);
-    output(None, |out| {
+    words(None, |out| {
         if arguments.json {
             return traces.iter().try_for_each(|trace| writeln!(out, "{}", object(trace)));
         }

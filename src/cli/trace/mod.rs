@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::{Subcommand, ValueEnum};
 use uuid::Uuid;
 
+use crate::base::files::write_output;
 use crate::cli::exit::{Exit, Stopped};
-use crate::results::directory::write_at_once;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
@@ -82,17 +82,24 @@ pub(super) fn trace(command: &TraceCommand) -> Result<Exit, Stopped> {
     }
 }
 
+/// Writes words for people to a file, or to standard output without anything that a terminal would obey.
+fn words(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Stopped> {
+    if path.is_some() {
+        return output(path, write);
+    }
+    let mut text = Vec::new();
+    write(&mut text).map_err(Stopped::cannot("write the text"))?;
+    crate::cli::output::show(&String::from_utf8_lossy(&text))
+}
+
 /// Writes to a file, whole or not at all, or to standard output.
 fn output(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Stopped> {
     let Some(path) = path else {
-        let mut stdout = io::BufWriter::new(io::stdout().lock());
-        return match write(&mut stdout).and_then(|()| stdout.flush()) {
-            // Whoever reads has seen enough.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(()),
-        };
+        let mut product = crate::cli::output::product();
+        let written = write(&mut product);
+        return product.finish(written);
     };
-    write_at_once(path, |out| write(out)).map_err(|error| {
+    write_output(path, |out| write(out)).map_err(|error| {
         Stopped::new(Exit::Failed, format!("error: cannot write {}: {error}", path.display()))
     })
 }

@@ -13,7 +13,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::report::trace::ranking;
 
 use super::sources::{self, SourceArguments};
-use super::{Grouping, output};
+use super::{Grouping, words};
 
 /// Rank trace points by the time that they took, as Mistral's script does.
 ///
@@ -54,7 +54,7 @@ pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, Stopped> {
         let traces = arguments.source.load()?;
         traces.iter().for_each(|trace| add(&mut ranking, trace, arguments.by));
     }
-    output(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
+    words(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
     tell(&ranking);
     Ok(Exit::Ok)
 }

@@ -1,17 +1,17 @@
 //! `bench trace show`: one trace as a tree, a page, JSON or a graph.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use crate::cli::exit::{Exit, Stopped};
+use crate::cli::output::{Stream, colours, is_terminal};
 use crate::osprofiler::compat::{compat_report_as, write_as_python};
 use crate::osprofiler::report::TraceTree;
 use crate::report::html;
 use crate::report::trace::text::Look;
 use crate::report::trace::{dot, json, text};
 
-use super::output;
 use super::sources::{SourceArguments, ids_of};
+use super::{output, words};
 
 /// The width of text that goes to a file or a pipe.
 const COLUMNS: usize = 140;
@@ -62,27 +62,27 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, Stopped> {
         output(path, |out| write_as_python(&report, out))?;
         return Ok(Exit::Ok);
     }
-    let tree = TraceTree::build(&trace.records);
+    let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+    if !(arguments.json || arguments.html || arguments.dot) {
+        words(path, |out| text::write(base_id, &tree, look(path.is_none()), out))?;
+        return Ok(Exit::Ok);
+    }
     output(path, |out| {
         if arguments.json {
             json::write(base_id, &tree, out)
         } else if arguments.html {
             html::trace::write(base_id, &tree, out)
-        } else if arguments.dot {
-            dot::write(base_id, &tree, out)
         } else {
-            text::write(base_id, &tree, look(path.is_none()), out)?;
-            out.flush()
+            dot::write(base_id, &tree, out)
         }
     })?;
     Ok(Exit::Ok)
 }
 
 fn look(to_stdout: bool) -> Look {
-    let stdout = std::io::stdout();
-    if !to_stdout || !stdout.is_terminal() {
+    if !to_stdout || !is_terminal(Stream::Output) {
         return Look { columns: COLUMNS, colour: false };
     }
     let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| usize::from(width.0));
-    Look { columns, colour: crate::cli::colours(&stdout) }
+    Look { columns, colour: colours(Stream::Output) }
 }

@@ -65,7 +65,7 @@ impl CollectorArguments {
             return Err(Stopped::new(Exit::Usage, format!("error: no collector is named; {help}")));
         };
         must_exist(connection.expose())?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime = crate::cli::housekeeping::runtime()?;
         let collector = runtime.block_on(Collector::connect(&connection)).map_err(|error| failed(&error))?;
         Ok((runtime, collector))
     }
@@ -181,7 +181,7 @@ impl SourceArguments {
                 }
                 say(&format!("warning: {complaint}"));
             }
-            let records = stored.records;
+            let (records, unreadable) = (stored.records, stored.rejected);
             if records.is_empty() {
                 let reasons = "check the id, that the request was signed with a key of the services, and that \
                                they report to this collector";
@@ -189,7 +189,7 @@ impl SourceArguments {
                 return Err(Stopped::new(Exit::Failed, text));
             }
             let style = collector.report_style();
-            traces.push(TraceRecords { base_id: id.clone(), records, style });
+            traces.push(TraceRecords { base_id: id.clone(), records, unreadable, style });
         }
         Ok(traces)
     }

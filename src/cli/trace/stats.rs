@@ -6,14 +6,14 @@ use clap::ValueEnum;
 
 use crate::analysis::call_stats::{CallStats, Function, SortKey};
 use crate::analysis::statement;
+use crate::base::files::write_output;
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::say;
 use crate::osprofiler::report::TraceTree;
 use crate::report::trace::{pstats, stats};
-use crate::results::directory::write_at_once;
 
 use super::sources::SourceArguments;
-use super::{Grouping, output};
+use super::{Grouping, words};
 
 /// Count calls of trace points as Python's pstats does, and write its profiles.
 ///
@@ -76,7 +76,7 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, Stopped> {
             Sort::Ncalls => SortKey::Calls,
             Sort::Name => SortKey::Name,
         };
-        output(None, |out| stats::write(&all, by, arguments.limit, out))?;
+        words(None, |out| stats::write(&all, by, arguments.limit, out))?;
     }
     Ok(Exit::Ok)
 }
@@ -96,7 +96,7 @@ fn write_profile(path: &Path, stats: &CallStats) -> Result<(), Stopped> {
     let written = path
         .parent()
         .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| write_at_once(path, |out| pstats::write(stats, out)));
+        .and_then(|()| write_output(path, |out| pstats::write(stats, out)));
     written.map_err(|error| {
         Stopped::new(Exit::Failed, format!("error: cannot write {}: {error}", path.display()))
     })

@@ -30,10 +30,15 @@ pub(super) struct FileCollector {
 }
 
 impl FileCollector {
+    /// Whether `path` can be one.
+    pub(super) fn check(path: &str) -> Result<(), &'static str> {
+        let form = "write it as file://PATH, for instance file:///var/log/profile.log";
+        if path.is_empty() { Err(form) } else { Ok(()) }
+    }
+
     /// Opens the log at `path`; one that is not there is made.
     pub(super) async fn connect(path: &str, target: String) -> Result<Self, DriverError> {
-        if path.is_empty() {
-            let reason = "write it as file://PATH, for instance file:///var/log/profile.log";
+        if let Err(reason) = Self::check(path) {
             return Err(DriverError::Invalid { target, reason });
         }
         let path = Arc::new(PathBuf::from(path));

@@ -34,9 +34,14 @@ pub(super) struct JaegerCollector {
 }
 
 impl JaegerCollector {
-    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+    /// Reads the connection string; nothing is sent.
+    pub(super) fn http(url: &str, target: String) -> Result<Http, DriverError> {
         let scheme = if url.starts_with("jaeger+https://") { "https" } else { "http" };
-        let collector = Self { http: Http::new(url, target, scheme, DEFAULT_PORT)? };
+        Http::new(url, target, scheme, DEFAULT_PORT)
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        let collector = Self { http: Self::http(url, target)? };
         collector.services().await?;
         Ok(collector)
     }

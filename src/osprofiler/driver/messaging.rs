@@ -100,13 +100,18 @@ struct Message {
     inner: Option<String>,
 }
 
+const FORM: &str = "write it as messaging://user:password@host[:port][/vhost][?exchange=NAME][&topic=NAME], \
+    special characters as %XX";
+
 impl MessagingCollector {
+    /// Whether a connection string can be read.
+    pub(super) fn check(url: &str) -> Result<(), &'static str> {
+        uri(url).map(drop).ok_or(FORM)
+    }
+
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
-        let (uri, options) = uri(url).ok_or_else(|| DriverError::Invalid {
-            target: target.clone(),
-            reason: "write it as messaging://user:password@host[:port][/vhost][?exchange=NAME][&topic=NAME], \
-                special characters as %XX",
-        })?;
+        let (uri, options) =
+            uri(url).ok_or_else(|| DriverError::Invalid { target: target.clone(), reason: FORM })?;
         let option = |key: &str, default: &str| options.get(key).map_or(default, String::as_str).to_owned();
         let collector = Self {
             uri,

@@ -41,7 +41,9 @@ pub use self::stored::Stored;
 use self::tempo::TempoCollector;
 use super::compat::ReportStyle;
 use super::record::{Record, RecordError, START_SUFFIX, STOP_SUFFIX};
+use crate::base::masking::masked;
 use crate::base::secret::{Secret, redacted_url};
+use crate::base::visible::on_one_line;
 
 /// How long connecting to a collector may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,6 +55,31 @@ pub const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 pub const TRACE_RECORDS_MAX: usize = 100_000;
 /// Larger traces (bytes of JSON) are refused.
 pub const TRACE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The schemes of connection strings; those of SQL databases may name a Python library after a `+`.
+pub const SCHEMES: [&str; 21] = [
+    "elasticsearch",
+    "elasticsearch+http",
+    "elasticsearch+https",
+    "file",
+    "jaeger",
+    "jaeger+https",
+    "mariadb",
+    "messaging",
+    "messaging+amqps",
+    "mongodb",
+    "mysql",
+    "otlp",
+    "otlps",
+    "postgres",
+    "postgresql",
+    "redis",
+    "rediss",
+    "redissentinel",
+    "sqlite",
+    "tempo",
+    "tempo+https",
+];
 
 type Cause = Box<dyn Error + Send + Sync>;
 
@@ -308,6 +335,39 @@ impl Collector {
         Self { driver }
     }
 
+    /// Whether a connection string can be read, without connecting.
+    ///
+    /// # Errors
+    /// Its scheme is unknown or left out of this build, or what follows is not as the scheme has it.
+    pub fn check(connection: &str) -> Result<(), DriverError> {
+        let target = || redacted_url(connection);
+        let invalid = |reason| DriverError::Invalid { target: target(), reason };
+        let Some((scheme, rest)) = connection.split_once("://") else { return Err(unsupported(connection)) };
+        if !matches!(scheme, "file") && !scheme.starts_with("sqlite") && !ports_are_numbers(rest) {
+            return Err(invalid("the port of a host is a number from 0 to 65535, as in redis://host:6379"));
+        }
+        match scheme {
+            "file" => FileCollector::check(rest).map_err(invalid),
+            "jaeger" | "jaeger+https" => JaegerCollector::http(connection, target()).map(drop),
+            "otlp" | "otlps" => OtlpCollector::http(connection, target()).map(drop),
+            "tempo" | "tempo+https" => TempoCollector::http(connection, target()).map(drop),
+            #[cfg(feature = "messaging")]
+            "messaging" | "messaging+amqps" => MessagingCollector::check(connection).map_err(invalid),
+            #[cfg(feature = "mongodb")]
+            "mongodb" | "mongodb+srv" => MongoCollector::check(connection).map_err(invalid),
+            #[cfg(not(feature = "messaging"))]
+            "messaging" | "messaging+amqps" => Err(not_built(scheme, "messaging")),
+            #[cfg(not(feature = "mongodb"))]
+            "mongodb" | "mongodb+srv" => Err(not_built(scheme, "mongodb")),
+            _ if ElasticsearchCollector::handles(scheme) => {
+                ElasticsearchCollector::settings(connection, target()).map(drop)
+            }
+            _ if RedisCollector::handles(scheme) => RedisCollector::check(connection).map_err(invalid),
+            _ if SqlCollector::handles(scheme) => SqlCollector::check(connection).map_err(invalid),
+            _ => Err(unsupported(connection)),
+        }
+    }
+
     /// Whether this build can read traces from the kind of collector that a connection string names.
     ///
     /// # Errors
@@ -452,7 +512,7 @@ impl DriverError {
         self.refuses_content() || matches!(self, Self::Request { .. } | Self::Status { status: 500, .. })
     }
 
-    /// The error and its causes on one line, each once.
+    /// The error and its causes on one line, each once, without secrets.
     #[must_use]
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
@@ -465,8 +525,19 @@ impl DriverError {
             }
             cause = error.source();
         }
-        text
+        on_one_line(&masked(&text))
     }
+}
+
+/// Whether what follows the host's colon is a port, for each of several hosts.
+fn ports_are_numbers(rest: &str) -> bool {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let hosts = authority.rsplit('@').next().unwrap_or_default();
+    hosts.split(',').all(|host| {
+        // The colons of an IPv6 address stand in brackets.
+        let after = host.rsplit(']').next().unwrap_or_default();
+        after.split_once(':').is_none_or(|(_, port)| port.is_empty() || port.parse::<u16>().is_ok())
+    })
 }
 
 /// Names the scheme, if what stands there can be one: it may be a misplaced password.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 use mongodb::error::{Error, ErrorKind};
-use mongodb::options::ClientOptions;
+use mongodb::options::{ClientOptions, ConnectionString};
 use mongodb::{Client, Collection, Database};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -36,15 +36,24 @@ pub(super) struct MongoCollector {
     target: String,
 }
 
+const FORM: &str =
+    "write it as mongodb://[user:password@]host[:port][/?option=value], special characters as %XX";
+
 impl MongoCollector {
-    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+    /// Whether a connection string can be read.
+    pub(super) fn check(url: &str) -> Result<(), &'static str> {
         if url.starts_with("mongodb+srv://") {
-            let reason = "mongodb+srv:// is not supported; name the hosts: mongodb://host1,host2/?tls=true";
-            return Err(DriverError::Invalid { target, reason });
+            return Err("mongodb+srv:// is not supported; name the hosts: mongodb://host1,host2/?tls=true");
         }
         // The cause may quote the string, password and all.
-        let reason = "write it as mongodb://[user:password@]host[:port][/?option=value], special characters \
-            as %XX";
+        ConnectionString::parse(url).map(drop).map_err(|_| FORM)
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        if let Err(reason) = Self::check(url) {
+            return Err(DriverError::Invalid { target, reason });
+        }
+        let reason = FORM;
         let parsed = timeout(CONNECT_TIMEOUT, ClientOptions::parse(url)).await;
         let Ok(Ok(mut options)) = parsed else { return Err(DriverError::Invalid { target, reason }) };
         options.app_name = Some("bench".to_owned());

@@ -50,9 +50,14 @@ struct Open {
 }
 
 impl OtlpCollector {
-    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+    /// Reads the connection string; nothing is sent.
+    pub(super) fn http(url: &str, target: String) -> Result<Http, DriverError> {
         let scheme = if url.starts_with("otlps://") { "https" } else { "http" };
-        let collector = Self { http: Http::new(url, target, scheme, DEFAULT_PORT)?, open: Mutex::default() };
+        Http::new(url, target, scheme, DEFAULT_PORT)
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        let collector = Self { http: Self::http(url, target)?, open: Mutex::default() };
         collector.send(encode(&[])).await?;
         Ok(collector)
     }

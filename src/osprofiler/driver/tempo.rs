@@ -27,9 +27,14 @@ pub(super) struct TempoCollector {
 }
 
 impl TempoCollector {
-    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+    /// Reads the connection string; nothing is sent.
+    pub(super) fn http(url: &str, target: String) -> Result<Http, DriverError> {
         let scheme = if url.starts_with("tempo+https://") { "https" } else { "http" };
-        let collector = Self { http: Http::new(url, target, scheme, DEFAULT_PORT)? };
+        Http::new(url, target, scheme, DEFAULT_PORT)
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        let collector = Self { http: Self::http(url, target)? };
         collector.probe().await?;
         Ok(collector)
     }

@@ -70,7 +70,7 @@ pub enum Metric {
 /// One number of many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
-    /// The value that so many percent do not exceed; between 0 and 100.
+    /// The value that this share of samples, in percent, does not exceed; between 0 and 100.
     Percentile(f64),
     /// The arithmetic mean.
     Mean,
@@ -114,6 +114,14 @@ pub enum Event {
     Aborted,
     /// It came to its end, well or not.
     Completed,
+}
+
+impl Event {
+    /// True when only what came to its end can be one.
+    #[must_use]
+    pub fn is_of_ended(self) -> bool {
+        self == Self::Errors
+    }
 }
 
 /// How a value is compared with the limit.
@@ -185,6 +193,18 @@ impl Metric {
     #[must_use]
     pub fn needs_control(&self) -> bool {
         matches!(self, Self::Overhead(_)) || matches!(self, Self::Time(_, times) if times.unprofiled)
+    }
+
+    /// True of the largest time.
+    #[must_use]
+    pub fn is_max(&self) -> bool {
+        matches!(self, Self::Time(Statistic::Max, _))
+    }
+
+    /// True of what counts iterations that were done.
+    #[must_use]
+    pub fn counts_done(&self) -> bool {
+        matches!(self, Self::Throughput | Self::Count(Event::Completed, _))
     }
 
     /// The unit of its limit.

@@ -1,7 +1,8 @@
 //! Comparisons of stored runs for people: at a terminal, and in Markdown.
 
 use super::{AgainstHistory, RunRef, TracePoints, TwoRuns};
-use crate::report::grid::{Grid, escaped, ratio};
+use crate::report::grid::{Grid, ratio};
+use crate::report::markdown::text as markdown_text;
 use crate::report::terminal::clean;
 use crate::report::words::duration;
 use crate::results::model::{Counts, Outcome};
@@ -22,7 +23,7 @@ pub fn terminal(compared: &TwoRuns) -> String {
 /// Two runs, for a step summary or a comment.
 #[must_use]
 pub fn markdown(compared: &TwoRuns) -> String {
-    parts(compared, "### ", Grid::markdown, escaped).join("\n\n") + "\n"
+    parts(compared, "### ", Grid::markdown, markdown_text).join("\n\n") + "\n"
 }
 
 fn parts(compared: &TwoRuns, head: &str, grid: fn(&Grid) -> String, text: fn(&str) -> String) -> Vec<String> {
@@ -121,7 +122,7 @@ pub fn history_terminal(judged: &AgainstHistory) -> String {
 /// The same in Markdown.
 #[must_use]
 pub fn history_markdown(judged: &AgainstHistory) -> String {
-    history_parts(judged, "### ", Grid::markdown, escaped).join("\n\n") + "\n"
+    history_parts(judged, "### ", Grid::markdown, markdown_text).join("\n\n") + "\n"
 }
 
 fn history_parts(

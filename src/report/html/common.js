@@ -4,16 +4,21 @@ const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 document.documentElement.classList.add("js");
 
+// What a browser lays out at once: a name of a mebibyte takes it most of a minute. Data itself stays whole.
+const TEXT_MAX = 4000;
+function shorten(text, most = TEXT_MAX) {
+  return text.length > most ? text.slice(0, most).replace(/[\ud800-\udbff]$/, "") + "…" : text;
+}
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
+  node.append(...children.map((child) => (typeof child === "string" ? shorten(child) : child)));
   return node;
 }
 function shape(tag, attributes = {}, text) {
   const node = document.createElementNS(NS, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
+  if (text !== undefined) node.textContent = typeof text === "string" ? shorten(text) : text;
   return node;
 }
 function time(ms) {
@@ -56,7 +61,7 @@ async function copy(text, button) {
     field.remove();
     focused?.focus();
   }
-  toast(done ? `Copied ${text}` : `Could not copy ${text}`);
+  toast(`${done ? "Copied" : "Could not copy"} ${shorten(text, 80)}`);
   if (!button || !done) return;
   button.classList.add("copied");
   setTimeout(() => button.classList.remove("copied"), 1500);

@@ -22,10 +22,10 @@ use crate::results::IterationColumns;
 use crate::results::model::{Bucket, ComparedNode, Distribution, Percentile, Results, Series, TraceState};
 use crate::results::trace::StoredPoint;
 
-/// So many points of one trace are embedded in a run's report; a page with more rows is slow and nobody
+/// How many points of one trace are embedded in a run's report; a page with more rows is slow and nobody
 /// reads it.
 pub(super) const POINTS_MAX: usize = 2_000;
-/// So many points the page of one trace has.
+/// How many points the page of one trace has.
 pub(super) const PAGE_POINTS_MAX: usize = 10_000;
 /// Info of a point that is longer than this (as JSON) is cut.
 const INFO_BYTES_MAX: usize = 16 * 1024;
@@ -295,7 +295,7 @@ fn parents(points: &[StoredPoint]) -> Vec<Option<usize>> {
 }
 
 fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Harmless)).map_err(io::Error::other)
+    value.serialize(&mut Serializer::with_formatter(out, Harmless)).map_err(io::Error::from)
 }
 
 /// JSON that can stand inside `<script>`, with deceptive characters written out.

@@ -74,20 +74,34 @@ pub fn render(
     fill(PAGE, values, out)
 }
 
-/// Fills a template; what is not marked safe is escaped, and deceptive characters are written out.
+/// How much of a text from outside a page shows: a browser takes most of a minute to lay out a name of a mebibyte.
+const TEXT_CHARS_MAX: usize = 1_000;
+
+/// Fills a template; what is not marked safe is shortened and escaped, and deceptive characters are written out.
 fn fill(template: &str, values: Value, out: &mut dyn Write) -> io::Result<()> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_formatter(|out, state, value| match value.as_str() {
         Some(text) if !value.is_safe() => {
-            minijinja::escape_formatter(out, state, &Value::from(text::visible(text).as_ref()))
+            let shown = text::shortened(text, TEXT_CHARS_MAX);
+            minijinja::escape_formatter(out, state, &Value::from(text::visible(&shown).as_ref()))
         }
         _ => minijinja::escape_formatter(out, state, value),
     });
     environment.add_template("page.html", template).map_err(io::Error::other)?;
     let page = environment.get_template("page.html").map_err(io::Error::other)?;
-    page.render_captured_to(values, out).map(drop).map_err(io::Error::other)
+    page.render_captured_to(values, out).map(drop).map_err(cause)
+}
+
+/// What the disk or the reader said, which the template engine hides.
+fn cause(error: minijinja::Error) -> io::Error {
+    let said = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+    match said.map(|said| (said.raw_os_error(), said.kind(), said.to_string())) {
+        Some((Some(number), ..)) => io::Error::from_raw_os_error(number),
+        Some((None, kind, words)) => io::Error::new(kind, words),
+        None => io::Error::other(error),
+    }
 }
 
 /// A page's script, with what both pages use.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::base::ids::{IdSpace, mix};
+use crate::base::statistics::order::rank;
 use crate::osprofiler::record::Record;
 use crate::results::IterationColumns;
 use crate::results::model::*;
@@ -36,7 +37,7 @@ impl Random {
 
 const NAMES: [&str; 2] = ["list-users", "create-server"];
 
-/// A run of two workloads with so many iterations in all.
+/// A run of two workloads with this number of iterations in all.
 pub(in crate::report) fn sample(iterations: usize) -> Sample {
     let mut random = Random(7);
     let ids = IdSpace::from_seed(Uuid::from_u128(42));
@@ -76,7 +77,7 @@ fn distribution(mut rows: Vec<(f64, Uuid)>) -> Distribution {
             None => buckets.push(Bucket { from_ms, to_ms, count: 1, trace_id: *trace_id }),
         }
     }
-    let at = |percentile: f64| rows[((count - 1) as f64 * percentile / 100.0) as usize].0;
+    let at = |percentile: f64| rows[rank(rows.len() as u64, percentile).unwrap_or(1) as usize - 1].0;
     let percentiles = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99]
         .map(|percentile| Percentile { percentile, value_ms: at(percentile) });
     Distribution {
@@ -380,6 +381,7 @@ pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
         trace_id: slow.iteration.trace_id,
         state: slow.trace,
         records: points.iter().flat_map(records).collect(),
+        unreadable: 0,
         points,
     }
 }
@@ -468,6 +470,7 @@ fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
         profiling: profiling(),
         environment: environment(),
         generator: None,
+        record: None,
         findings: vec![Finding {
             name: "db".to_owned(),
             detail: "SELECT role.id FROM assignment".to_owned(),

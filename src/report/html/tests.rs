@@ -87,7 +87,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let sample = sample(2_000);
     let mut text = Vec::new();
     let directory = std::path::Path::new("runs/x");
-    crate::report::terminal::summary(&sample.results, directory, false, &mut text).unwrap();
+    crate::report::terminal::summary(&sample.results, Some(directory), false, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains(", 7 dropped: never started, 40 of the warm-up aside (1 failed); "), "{text}");
     let times = |name: &str| {
@@ -110,7 +110,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let mut on_time = sample.results;
     on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
     let mut text = Vec::new();
-    crate::report::terminal::summary(&on_time, directory, false, &mut text).unwrap();
+    crate::report::terminal::summary(&on_time, Some(directory), false, &mut text).unwrap();
     assert!(
         !String::from_utf8(text).unwrap().contains("\n  late by"),
         "one row where both times are the same"

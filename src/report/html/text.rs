@@ -2,9 +2,18 @@
 //!
 //! Escaping for HTML is the template's business, for JSON the island's: no markup is made here.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(super) use crate::report::words::{code_point, duration, is_deceptive, visible};
+
+/// The first `chars_max` characters of a text, with `…` where more would follow.
+pub(super) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
 
 /// A count with its thousands apart: `1,234,567`.
 pub(super) fn count(number: u64) -> String {
@@ -95,6 +104,15 @@ mod tests {
         }
         assert_eq!(counted(1, "call"), "1 call");
         assert_eq!(rate(1234.4), "1,234");
+    }
+
+    #[test]
+    fn long_text_is_shortened_between_characters() {
+        for (text, chars_max, expected) in
+            [("", 0, ""), ("äöü", 3, "äöü"), ("äöü", 2, "äö…"), ("äöü", 0, "…")]
+        {
+            assert_eq!(shortened(text, chars_max), expected);
+        }
     }
 
     #[test]

@@ -18,6 +18,10 @@ use crate::results::trace::{StoredPoint, state};
 
 pub(super) const PAGE: &str = include_str!("trace.html");
 pub(super) const SCRIPT: &str = include_str!("trace.js");
+/// How much of the first point's statement or path is the page's title.
+const TITLE_CHARS_MAX: usize = 200;
+/// How much of a point's name the table of calls shows.
+const NAME_CHARS_MAX: usize = 300;
 /// Rows of the table of calls.
 const CALLS_MAX: usize = 40;
 
@@ -74,6 +78,10 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
         let points = text::counted(tree.incomplete() as u64, "point");
         notes.push(format!("{points} without a start or a stop: how long they took is not known."));
     }
+    if tree.unreadable > 0 {
+        let records = text::counted(tree.unreadable, "record");
+        notes.push(format!("{records} of this trace cannot be read: points may be missing."));
+    }
     let broken = match failed {
         0 => String::new(),
         failed => format!(", {failed} with an error"),
@@ -81,7 +89,11 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
     let points = text::counted(tree.points.len() as u64, "point");
     let (calls, calls_left) = calls(tree);
     Page {
-        title: if title.is_empty() { "Trace".to_owned() } else { title },
+        title: if title.is_empty() {
+            "Trace".to_owned()
+        } else {
+            text::shortened(&title, TITLE_CHARS_MAX).into_owned()
+        },
         summary: format!("{} in {points}{broken}", duration_us(tree.length_us())),
         base_id: base_id.to_owned(),
         started_at: rfc3339(tree.first_unix_us.max(0).unsigned_abs().saturating_mul(1_000)),
@@ -123,8 +135,8 @@ fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
     let left = rows.len().saturating_sub(CALLS_MAX);
     let whole_us = stats.own_us().max(1);
     let call = |(function, row): &(&Function, &crate::analysis::call_stats::FunctionStats)| Call {
-        name: function.name.clone(),
-        place: function.place.clone(),
+        name: text::shortened(&function.name, NAME_CHARS_MAX).into_owned(),
+        place: text::shortened(&function.place, NAME_CHARS_MAX).into_owned(),
         calls: text::count(row.calls.total),
         own: duration_us(row.calls.own_us),
         #[expect(clippy::cast_precision_loss, reason = "a share is shown")]

@@ -131,7 +131,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
             .map(|one| causes::pieces(words::finding_pieces(one)))
             .collect(),
         tiles: tiles(results),
-        notes: results.notes.clone(),
+        notes: results.notes.iter().cloned().chain(crate::report::record::lines(results)).collect(),
         criteria: results.verdict.criteria.iter().map(|one| criteria::view(one, &refs)).collect(),
         slowest: results.slowest.iter().map(|slow| slow_view(results, slow, &refs)).collect(),
         several_workloads: results.workloads.len() > 1,

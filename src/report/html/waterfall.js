@@ -2,9 +2,16 @@
 
 // keystone/public: a service's own name says little without its project's.
 const reporter = ({ project, service }) => [...new Set([project, service])].filter(Boolean).join("/");
+// The way to a text of which only the beginning is shown.
+function rest(text) {
+  if (text.length <= TEXT_MAX) return [];
+  const button = make("button", { type: "button" }, `Copy all ${count(text.length)} characters`);
+  button.onclick = () => copy(text, button);
+  return [button];
+}
 function pointMore(point) {
   const list = make("dl");
-  const add = (name, value) => value !== "" && value !== null && list.append(make("dt", {}, name), make("dd", {}, value));
+  const add = (name, value) => value !== "" && value !== null && list.append(make("dt", {}, name), make("dd", {}, value, ...rest(value)));
   add("Point", `${point.name} ${point.detail}`);
   add("Error", point.error);
   add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
@@ -14,8 +21,9 @@ function pointMore(point) {
   add("Id", point.id);
   const more = make("div", { class: "more" }, list);
   const told = (info) => info !== null && (typeof info !== "object" || Object.keys(info).length);
-  if (told(point.info)) more.append(make("pre", {}, JSON.stringify(point.info, null, 2)));
-  if (told(point.stop_info)) more.append(make("h4", {}, "At its end"), make("pre", {}, JSON.stringify(point.stop_info, null, 2)));
+  const pretty = (info) => { const text = JSON.stringify(info, null, 2); return [make("pre", {}, text), ...rest(text)]; };
+  if (told(point.info)) more.append(...pretty(point.info));
+  if (told(point.stop_info)) more.append(make("h4", {}, "At its end"), ...pretty(point.stop_info));
   return more;
 }
 // The parts of a point that no child covers, as a path in units of 1/1000 of the trace.
@@ -74,15 +82,18 @@ function waterfall(trace) {
   box.append(about, list);
   return box;
 }
+// A row is one line, of which no screen shows more.
+const ROW_TEXT_MAX = 300;
 function pointRow({ point, children, level }, index, from, scale, length, cut) {
   const item = make("li", { "data-n": index });
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
   const label = make("div", { class: "label" });
   label.style.paddingLeft = `min(${level * 12}px, 45%)`;
-  label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${point.name}` }) : make("span", { class: "leaf" }));
-  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, make("b", {}, point.name), make("span", { class: "svc" }, ` ${reporter(point)}`), make("span", { class: "dtl" }, point.detail));
-  name.title = point.detail;
+  label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${shorten(point.name, ROW_TEXT_MAX)}` }) : make("span", { class: "leaf" }));
+  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, ...[["b", {}, point.name], ["span", { class: "svc" }, ` ${reporter(point)}`], ["span", { class: "dtl" }, point.detail]]
+    .map(([tag, attributes, text]) => make(tag, attributes, shorten(text, ROW_TEXT_MAX))));
+  name.title = shorten(point.detail);
   label.append(name);
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));

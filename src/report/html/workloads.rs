@@ -115,11 +115,7 @@ struct ErrorView {
 
 /// The value at a percentile in words; a dash when the results do not hold it.
 pub(super) fn value_at(distribution: &Distribution, percentile: f64) -> String {
-    let found = distribution.percentiles.iter().find(|known| (known.percentile - percentile).abs() < 1e-6);
-    match found {
-        Some(known) if distribution.count > 0 => text::duration(known.value_ms),
-        _ => "–".to_owned(),
-    }
+    distribution.at(percentile).map_or_else(|| "–".to_owned(), text::duration)
 }
 
 /// A runner's settings in one line: `constant: times 100, concurrency 4`.

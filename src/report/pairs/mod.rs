@@ -93,6 +93,17 @@ pub struct Pair {
     pub a: RoundInfo,
     /// B's.
     pub b: RoundInfo,
+    /// Further rounds of the pair, which are longer: those before had too few iterations.
+    pub further: Vec<Further>,
+}
+
+/// Further rounds of a pair.
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+pub struct Further {
+    /// A's.
+    pub a: RoundInfo,
+    /// B's.
+    pub b: RoundInfo,
 }
 
 /// One round.
@@ -108,4 +119,6 @@ pub struct RoundInfo {
     pub failed: u64,
     /// In seconds.
     pub duration_s: f64,
+    /// How many times as long as at first it was to last.
+    pub length: f64,
 }

@@ -3,6 +3,7 @@
 use super::{Paired, Side};
 use crate::analysis::points::PointRow;
 use crate::report::grid::{Grid, percent, ratio};
+use crate::report::markdown::text;
 use crate::report::terminal::clean;
 use crate::report::words::duration;
 use crate::results::model::{Criterion, Outcome, Severity};
@@ -16,7 +17,7 @@ const ROWS_SHOWN: usize = 60;
 /// For a terminal.
 #[must_use]
 pub fn terminal(paired: &Paired) -> String {
-    let mut parts = vec![headline(paired), explanation(paired)];
+    let mut parts = vec![headline(paired), explanation(paired).join("\n")];
     parts.extend(grids(paired).iter().map(|(title, grid)| format!("{title}\n{}", grid.plain())));
     parts.extend(paired.notes.iter().map(|note| format!("note: {}", clean(note))));
     parts.join("\n\n")
@@ -25,9 +26,10 @@ pub fn terminal(paired: &Paired) -> String {
 /// For a step summary or a comment.
 #[must_use]
 pub fn markdown(paired: &Paired) -> String {
-    let mut parts = vec![format!("### {}", headline(paired)), explanation(paired)];
+    let sentences: Vec<String> = explanation(paired).iter().map(|sentence| text(sentence)).collect();
+    let mut parts = vec![format!("### {}", text(&headline(paired))), sentences.join("\n")];
     parts.extend(grids(paired).iter().map(|(title, grid)| format!("{title}\n\n{}", grid.markdown())));
-    parts.extend(paired.notes.iter().map(|note| format!("Note: {}", clean(note))));
+    parts.extend(paired.notes.iter().map(|note| format!("Note: {}", text(note))));
     parts.join("\n\n") + "\n"
 }
 
@@ -83,7 +85,7 @@ fn counted(pairs: usize) -> String {
     format!("{pairs} pair{}", if pairs == 1 { "" } else { "s" })
 }
 
-fn explanation(paired: &Paired) -> String {
+fn explanation(paired: &Paired) -> Vec<String> {
     let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
     let left_out = match paired.pairs.len() - counting {
         0 => String::new(),
@@ -106,7 +108,7 @@ fn explanation(paired: &Paired) -> String {
         paired.looks[1],
         significant(paired.alpha * 100.0)
     ));
-    sentences.join("\n")
+    sentences
 }
 
 fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
@@ -126,6 +128,12 @@ fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
         Outcome::Fail => format!("B takes longer by more than the margin of {margin} %"),
         Outcome::Pass => format!("B does not take {margin} % longer"),
         _ => format!("whether B takes {margin} % longer cannot be told"),
+    };
+    let told = match row.series.samples_min() {
+        needed if row.samples < needed => {
+            format!("{told} (a round had {} samples, and a PASS needs {needed})", row.samples)
+        }
+        _ => told,
     };
     let found = row.detectable.map_or_else(String::new, |least| {
         format!("; {} would be found four times in five", percent(least - 1.0))
@@ -270,4 +278,73 @@ fn points(rows: &[&PointRow]) -> Grid {
         ]);
     }
     grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::model::ScenarioInfo;
+    use crate::verdict::paired::Decision;
+
+    const HOSTILE: &str = "</td><script>alert(1)</script> | [x](javascript:1) `c` **b** @all https://e.example \u{1b}[2J\u{202e}\n# h";
+
+    /// Every name in it is hostile, those of trace points among them.
+    fn hostile() -> Paired {
+        let side = || Side { name: HOSTILE.into(), deployment: HOSTILE.into(), target: None, command: None };
+        let point = |slow| PointRow {
+            slow,
+            service: HOSTILE.into(),
+            name: HOSTILE.into(),
+            a_self_ms: 1.0,
+            b_self_ms: 2.0,
+            a_calls: 1.0,
+            b_calls: 1.0,
+            difference_ms: 1.0,
+            low_ms: 0.5,
+            high_ms: 1.5,
+        };
+        let scenario = ScenarioInfo {
+            title: HOSTILE.into(),
+            file: String::new(),
+            sha256: String::new(),
+            set: std::collections::BTreeMap::new(),
+        };
+        Paired {
+            format: "",
+            version: 1,
+            bench_version: "",
+            decision: Decision { outcome: Outcome::Fail, reasons: vec![HOSTILE.into()] },
+            finished: true,
+            scenario,
+            a: side(),
+            b: side(),
+            margin_percent: 5.0,
+            looks: [8, 16],
+            alpha: 0.01,
+            order_seed: 0,
+            pairs: Vec::new(),
+            workloads: vec![Names { workload: HOSTILE.into(), actions: vec![HOSTILE.into()] }],
+            rows: Vec::new(),
+            failures: Vec::new(),
+            points: vec![point(false), point(true)],
+            notes: vec![HOSTILE.into()],
+        }
+    }
+
+    #[test]
+    fn names_are_only_text_in_markdown() {
+        let markdown = markdown(&hostile());
+        assert!(markdown.starts_with("### FAIL · &lt;/td&gt;&lt;script&gt;"), "{markdown}");
+        for obeyed in
+            ["<", " [x]", " | [", " `c`", " **b", " @all", "https://", "\u{1b}", "\u{202e}", "\n# h"]
+        {
+            assert!(!markdown.contains(obeyed), "{obeyed:?}: {markdown}");
+        }
+        let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| &lt;")).collect();
+        assert_eq!(rows.len(), 2, "{markdown}");
+        for row in rows {
+            let borders = row.replace("\\|", "").matches('|').count();
+            assert_eq!(borders, 9, "{row}");
+        }
+    }
 }

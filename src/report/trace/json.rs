@@ -2,10 +2,11 @@
 //!
 //! ```json
 //! {"base_id": "…", "state": "partial", "first_unix_us": 1763679121123456, "length_us": 812345,
-//!  "points": 74, "incomplete": 1, "stats": {"db": {"count": 73, "duration_us": 40112}},
+//!  "points": 74, "incomplete": 1, "unreadable": 0, "stats": {"db": {"count": 73, "duration_us": 40112}},
 //!  "children": [{"trace_id": "…", "parent_id": "…", "info": {"name": "wsgi", "detail": "GET /v3/users",
 //!    "start_us": 0, "duration_us": 43120, "self_us": 3008, "start": {…}, "stop": {…}}, "children": […]}]}
 //! ```
+//! `unreadable` counts records that are stored and cannot be read: such a trace is not complete.
 //! A point without a stop (or start) has `"missing": "stop"` and a `duration_us` of null. Points nested
 //! deeper than [`NESTING_MAX`] stand beside the roots with their `parent_id`, for readers have limits.
 //! OSProfiler's own form, its milliseconds and all, is [`crate::osprofiler::compat`]'s.
@@ -33,6 +34,7 @@ pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result
         "length_us": tree.length_us(),
         "points": tree.points.len(),
         "incomplete": tree.incomplete(),
+        "unreadable": tree.unreadable,
         "stats": stats(tree),
     });
     let head = head.to_string();

@@ -71,7 +71,19 @@ fn paint(text: &str, code: &str, look: Look) -> String {
 fn summary(base_id: &str, tree: &TraceTree) -> String {
     let state = match state(tree) {
         TraceState::Complete => "complete".to_owned(),
-        TraceState::Partial => format!("{} of them incomplete", tree.incomplete()),
+        TraceState::Partial => {
+            let incomplete = match tree.incomplete() {
+                0 => String::new(),
+                points => format!("{points} of them incomplete"),
+            };
+            let unreadable = match tree.unreadable {
+                0 => String::new(),
+                1 => "not complete: 1 record cannot be read".to_owned(),
+                records => format!("not complete: {records} records cannot be read"),
+            };
+            let both = [incomplete, unreadable].into_iter().filter(|text| !text.is_empty());
+            both.collect::<Vec<_>>().join(", ")
+        }
         TraceState::Absent | TraceState::NotFetched => "no points".to_owned(),
     };
     let failed = tree.points.iter().filter(|point| point.error.is_some()).count();

@@ -16,12 +16,13 @@ use uuid::Uuid;
 
 use crate::base::ids::IdSpace;
 use crate::measure::errors::Failure;
-use crate::measure::log::{Frame, LogReader};
+use crate::measure::log::{Frame, LogFile};
 use crate::measure::rows::Row;
 use crate::measure::sample::Ended;
 
-use super::aggregate::AggregateError;
-use super::header::Header;
+use super::aggregate::{self, AggregateError};
+use super::header::{End, Header};
+use super::record;
 
 /// A format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,12 +140,12 @@ trait RowWriter {
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Rows.
     pub rows: u64,
-    /// True when the log ends in a damaged frame: everything before it is here.
-    pub damaged: bool,
+    /// What the log does not give, one sentence each; nothing when it is whole.
+    pub missing: Vec<String>,
 }
 
 /// Why nothing or not all was written.
@@ -168,12 +169,9 @@ pub fn export(
     format: Format,
     output: &mut (dyn Write + Send),
 ) -> Result<Exported, ExportError> {
-    let mut reader = LogReader::open(log).map_err(AggregateError::from)?;
-    let header = match reader.next() {
-        Some(Frame::Header(json)) => serde_json::from_slice::<Header>(&json).ok(),
-        _ => None,
-    };
-    let header = header.ok_or_else(|| AggregateError::NoHeader(log.display().to_string()))?;
+    let log = LogFile::at(log);
+    let mut reader = log.open().map_err(AggregateError::from)?;
+    let header = aggregate::header(&mut reader, &log)?;
     let mut writer: Box<dyn RowWriter + '_> = match format {
         Format::Csv => Box::new(csv::CsvWriter::new(table.columns(), output)?),
         Format::Jsonl => Box::new(jsonl::JsonlWriter::new(table.columns(), output)),
@@ -186,9 +184,11 @@ pub fn export(
         failures: HashMap::new(),
         rows: 0,
     };
+    let (mut iterations, mut end) = (0, None);
     for frame in &mut reader {
-        match frame {
+        match frame.map_err(AggregateError::from)? {
             Frame::Samples(rows) => {
+                iterations += rows.len() as u64;
                 for row in rows.iter() {
                     source.add(table, row, &mut *writer)?;
                 }
@@ -196,11 +196,16 @@ pub fn export(
             Frame::Failures(failures) => {
                 source.failures.extend(failures.into_iter().map(|entry| (entry.number, entry.failure)));
             }
-            Frame::Header(_) | Frame::End(_) => {}
+            Frame::End(json) => end = serde_json::from_slice::<End>(&json).ok(),
+            Frame::Header(_) => {}
         }
     }
     writer.finish()?;
-    Ok(Exported { rows: source.rows, damaged: reader.is_damaged() })
+    let mut missing = record::damage(reader.flaws(), iterations, end.as_ref().and_then(|end| end.rows));
+    if end.is_none() {
+        missing.push("the run log has no end: what ran after its last whole frame is unknown".to_owned());
+    }
+    Ok(Exported { rows: source.rows, missing })
 }
 
 /// What rows are made from.

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::base::statistics::order::same_percentile;
+
 /// The trace point that took the most time by itself in one iteration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Culprit {
@@ -186,6 +188,14 @@ pub struct ObserverEffect {
     pub control: u64,
     /// One entry a percentile for which there are enough of both.
     pub percentiles: Vec<EffectAt>,
+}
+
+impl ObserverEffect {
+    /// The cost at a percentile, where there are enough of both.
+    #[must_use]
+    pub fn at(&self, percentile: f64) -> Option<&EffectAt> {
+        self.percentiles.iter().find(|known| same_percentile(known.percentile, percentile))
+    }
 }
 
 /// The cost of profiling at one percentile of service time.

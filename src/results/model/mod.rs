@@ -9,6 +9,7 @@
 
 mod causes;
 mod gate;
+mod record;
 
 use std::collections::BTreeMap;
 
@@ -17,12 +18,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::base::statistics::order::same_percentile;
 use crate::runner::generator::Generator;
 
 pub use causes::{
     ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
 };
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
+pub use record::{Record, RecordState, Tally};
 
 /// The value of the key `format` in every results file.
 pub const FORMAT: &str = "bench-results";
@@ -51,6 +54,9 @@ pub struct Results {
     /// How the load generator itself did; absent when no load was made or the harness was killed.
     #[serde(default)]
     pub generator: Option<Generator>,
+    /// Whether the run log holds all that ran; absent in results of earlier builds.
+    #[serde(default)]
+    pub record: Option<Record>,
     /// What the slowest iterations have in common, most frequent first.
     pub findings: Vec<Finding>,
     /// What a reader must know to trust the numbers: warnings, each one sentence.
@@ -84,7 +90,7 @@ pub struct Run {
 pub enum RunStatus {
     /// All workloads ran to their end.
     Finished,
-    /// Stopped by SIGINT or SIGTERM; what had run is here.
+    /// Stopped by SIGINT, SIGTERM or SIGHUP; what had run is here.
     Interrupted,
     /// Stopped by the scenario's own time limit.
     TimedOut,
@@ -329,6 +335,15 @@ pub struct Distribution {
     pub buckets: Vec<Bucket>,
 }
 
+impl Distribution {
+    /// The value at a percentile; `None` without samples, or where it is not among those that results hold.
+    #[must_use]
+    pub fn at(&self, percentile: f64) -> Option<f64> {
+        let known = self.percentiles.iter().find(|known| same_percentile(known.percentile, percentile));
+        known.filter(|_| self.count > 0).map(|known| known.value_ms)
+    }
+}
+
 /// One percentile of a distribution.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Percentile {
@@ -433,7 +448,7 @@ pub struct ActionTiming {
 pub enum TraceState {
     /// Every point has its start and its stop.
     Complete,
-    /// Some point lacks its stop or its start.
+    /// Some point lacks its stop or its start, or a record could not be read.
     Partial,
     /// The collector has no point of it.
     Absent,

@@ -11,7 +11,7 @@ use crate::verdict::{FAILS_ALIKE, FAILS_MORE};
 
 /// With a chance between this and [`ALPHA`], more failures in B are neither noise nor a finding.
 const SUSPICIOUS: f64 = 0.05;
-/// In so many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
+/// In how many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
 const AFFECTED_MIN: usize = 2;
 
 /// Failures of a workload on both sides.
@@ -19,7 +19,7 @@ const AFFECTED_MIN: usize = 2;
 pub struct Failures {
     /// The workload's index.
     pub workload: usize,
-    /// A's failed and dropped iterations.
+    /// A's iterations that failed, never started or were cut off.
     pub a: u64,
     /// As a share of all, 0 to 1.
     pub a_share: f64,
@@ -27,7 +27,7 @@ pub struct Failures {
     pub b: u64,
     /// See `a_share`.
     pub b_share: f64,
-    /// How likely B's shares exceed A's by so much if neither build fails more: Wilcoxon's test, one-sided.
+    /// How likely B's shares exceed A's by this much if neither build fails more: Wilcoxon's test, one-sided.
     pub p_greater: Option<f64>,
     /// FAIL when B fails more beyond doubt, PASS only when it is shown not to matter.
     pub outcome: Outcome,

@@ -3,12 +3,16 @@
 //! A pair is one round of each; its difference is ln(B/A) of a percentile, so what slows the machine for both falls
 //! out. The mean of the differences has Student's bounds: FAIL when even the lower one is above the margin, PASS when
 //! even the upper one is below it, else INCONCLUSIVE. There are two looks, each with its own share of error, which is
-//! divided over the gated percentiles. What failed took longer than all that went well. Requests are never pooled over rounds: rounds are what varies. Nothing here
-//! runs, prints or reads a file.
+//! divided over the gated percentiles. What failed, never started or was cut off took longer than all that went well.
+//! Requests are never pooled over pairs: pairs are what varies. Rounds that are too short are lengthened, on both sides
+//! (`length`). Nothing here runs, prints or reads a file.
 
 mod failures;
+mod length;
 mod metric;
 mod series;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +23,9 @@ use crate::base::statistics::paired::{Estimate, signed_rank};
 use crate::results::model::Outcome;
 
 pub use failures::Failures;
+pub use length::{LENGTHEN_MAX, Offered, Span};
 pub use metric::Metric;
-pub use series::{Names, Round, Series, series};
+pub use series::{Names, Round, Series, is_known, series};
 
 /// How likely a look may be wrong, one-sided, over all gated percentiles.
 pub const ALPHA: f64 = 0.005;
@@ -30,7 +35,7 @@ pub const METRICS_MAX: usize = 3;
 const RESOLUTION: f64 = 0.001;
 /// How likely the smallest detectable change is found.
 const POWER: f64 = 0.8;
-/// After so many pairs without a single iteration that went well, B is broken, and not slow.
+/// After how many pairs without a single successful iteration B counts as broken, and not as slow.
 const BROKEN_PAIRS: usize = 3;
 
 /// How pairs are judged.
@@ -68,7 +73,7 @@ pub struct Row {
     pub wilcoxon_p: Option<f64>,
     /// How it is judged; `NONE` where the verdict does not look at it.
     pub outcome: Outcome,
-    /// The fewest samples that it had in a round.
+    /// The fewest samples that it had in a pair's rounds of one side.
     pub samples: u64,
     /// A and B of each pair in milliseconds; absent where it falls among what failed or never started.
     pub pairs: Vec<(Option<f64>, Option<f64>)>,
@@ -90,36 +95,20 @@ pub struct Trial {
     series: Vec<Series>,
     pairs: Vec<(Round, Round)>,
     discarded: usize,
+    /// Why no pair can be judged.
+    given_up: Option<Decision>,
 }
 
 impl Trial {
     /// Nothing has run yet.
     #[must_use]
     pub fn new(rules: Rules, series: Vec<Series>) -> Self {
-        Self { rules, series, pairs: Vec::new(), discarded: 0 }
+        Self { rules, series, pairs: Vec::new(), discarded: 0, given_up: None }
     }
 
-    /// Adds a round of each; gives why it is left out instead, if so.
-    pub fn push(&mut self, a: Round, b: Round) -> Option<String> {
-        // Once rounds are known to be long enough, one that is short met a bad moment; but never is a round left out
-        // for what may be B's own doing.
-        let short = self.short(&a).filter(|_| !self.pairs.is_empty() && !a.broken() && !b.broken());
-        let left_out = short
-            .map(|(series, samples)| format!("p{} of A has {samples} samples, too few", series.percentile));
-        if left_out.is_some() {
-            self.discard();
-            return left_out;
-        }
+    /// Adds a round of each.
+    pub fn push(&mut self, a: Round, b: Round) {
         self.pairs.push((a, b));
-        None
-    }
-
-    /// A gated series of which a round has too few samples, and how many.
-    fn short(&self, round: &Round) -> Option<(&Series, u64)> {
-        let gated = self.series.iter().enumerate().filter(|(_, series)| series.gated);
-        gated
-            .filter_map(|(index, series)| Some((series, round.values.get(index)?.1)))
-            .find(|(series, samples)| *samples < series.samples_min())
     }
 
     /// Leaves out a pair in which the load generator itself was the limit, or A's round was short; it is run again.
@@ -155,14 +144,17 @@ impl Trial {
         let pairs: Vec<_> = both.iter().map(|((a, _), (b, _))| (*a, *b)).collect();
         let enough = samples >= series.samples_min();
         let differences: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
-        let estimate = Estimate::of(&differences, RESOLUTION).filter(|_| enough);
+        let estimate = Estimate::of(&differences, RESOLUTION);
         let (alpha, limit) = (self.alpha(), (1.0 + self.rules.margin).ln());
         let bound = |sign: f64| estimate.map(|seen| (seen.mean + sign * seen.reach(alpha)).exp());
         let (low, high) = (bound(-1.0), bound(1.0));
         let outcome = match (series.gated, estimate) {
             (false, _) => Outcome::None,
-            (true, None) if !enough => Outcome::Invalid,
-            (true, _) => judge(low, high, 1.0 + self.rules.margin),
+            // What is long and rare may be missing among few samples of B.
+            (true, _) => match judge(low, high, 1.0 + self.rules.margin) {
+                Outcome::Pass if !enough => Outcome::Inconclusive,
+                outcome => outcome,
+            },
         };
         let beyond: Vec<f64> = differences.iter().map(|difference| difference - limit).collect();
         let above = estimate.is_some_and(|seen| seen.mean > limit);
@@ -220,10 +212,13 @@ impl Trial {
     /// Why more rounds would be of no use, if so.
     fn no_use(&self) -> Option<Decision> {
         let invalid = |reason: String| Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason] });
+        if self.given_up.is_some() {
+            return self.given_up.clone();
+        }
         if self.discarded > 1 + self.rules.looks[1] / 5 {
             return invalid(format!(
-                "{} pairs had to be left out, as the load generator itself was the limit or A's round was short: use a \
-                 machine with more cores, less load, or longer rounds (--round)",
+                "{} pairs had to be left out, as the load generator itself was the limit or A's rounds were too short: \
+                 use a machine with more cores, less load, or longer rounds (--round)",
                 self.discarded
             ));
         }
@@ -236,16 +231,7 @@ impl Trial {
             let reason = format!("no iteration went well in B, in {} pairs", self.pairs.len());
             return Some(Decision { outcome: Outcome::Fail, reasons: vec![reason] });
         }
-        // What fails at once has no percentiles to speak of; that is seen above.
-        let mut working = self.pairs.iter().flat_map(|(a, b)| [a, b]).filter(|round| !round.broken());
-        working.find_map(|round| self.short(round)).and_then(|(series, least)| {
-            invalid(format!(
-                "p{} needs {} samples in every round, and one has {least}: make rounds longer (--round), or gate a \
-                 lower percentile (--metric)",
-                series.percentile,
-                series.samples_min()
-            ))
-        })
+        None
     }
 }
 

@@ -4,10 +4,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::metric::Metric;
+use crate::base::statistics::order::{same_percentile, samples_for};
+use crate::config::check::did_you_mean;
+use crate::measure::latency::Latency;
 use crate::results::aggregate::Aggregate;
 
-/// So many samples must lie beyond a percentile in every round.
-const BEYOND_MIN: f64 = 10.0;
+/// How many samples must lie beyond a percentile in every round.
+const BEYOND_MIN: u64 = 10;
 /// Percentiles of iterations that are shown, gated or not.
 const ITERATION_PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 /// Percentiles of actions.
@@ -30,24 +33,30 @@ impl Series {
     /// How many samples a round needs.
     #[must_use]
     pub fn samples_min(&self) -> u64 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 10")]
-        let least = (BEYOND_MIN * 100.0 / (100.0 - self.percentile) - 1e-6).ceil() as u64;
-        least
+        samples_for(BEYOND_MIN, self.percentile)
     }
 
-    /// The percentile in milliseconds, where what failed or never started took longer than all else: infinite when
-    /// it falls among that. With the number of samples.
+    /// The percentile in milliseconds of all rounds of a side, where what failed, never started or was cut off took
+    /// longer than all else: infinite when it falls among that, or when there is nothing else. With the number of
+    /// samples.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
-    fn value(&self, aggregate: &Aggregate) -> Option<(f64, u64)> {
-        let workload = aggregate.workloads.get(self.workload)?;
-        let (all, failed, never) = match self.action {
-            None => (&workload.response, &workload.failed_response, workload.iterations.dropped),
-            Some(action) => {
-                let action = workload.actions.get(action)?;
-                (&action.response, &action.failed_response, 0)
-            }
-        };
-        let value_ns = all.percentile_failures_last_ns(failed, never, self.percentile);
+    fn value(&self, rounds: &[&Aggregate]) -> Option<(f64, u64)> {
+        let (mut all, mut failed, mut never) = (Latency::new(), Latency::new(), 0);
+        for aggregate in rounds {
+            let workload = aggregate.workloads.get(self.workload)?;
+            let (of_all, of_failed, cut_off) = match self.action {
+                None => (&workload.response, &workload.failed_response, workload.iterations.aborted),
+                Some(action) => {
+                    let action = workload.actions.get(action)?;
+                    (&action.response, &action.failed_response, action.requests.aborted)
+                }
+            };
+            all.add(of_all);
+            failed.add(of_failed);
+            never += workload.iterations.dropped + cut_off;
+        }
+        let value_ns = all.percentile_failures_last_ns(&failed, never, self.percentile);
+        let value_ns = value_ns.filter(|_| all.count() > 0);
         Some((value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6), all.count()))
     }
 }
@@ -61,17 +70,29 @@ pub struct Names {
     pub actions: Vec<String>,
 }
 
+/// Refuses the name of an action that there is not, with those that there are.
+///
+/// # Errors
+/// What is said of it.
+pub fn is_known(action: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&action) {
+        return Ok(());
+    }
+    let meant = did_you_mean(action, known.iter().copied());
+    let meant = meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"));
+    let mut names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    names.dedup();
+    Err(format!("no action is called `{action}`; there are {}{meant}", names.join(", ")))
+}
+
 /// All that is compared of these workloads: the gated metrics, and what is shown beside them.
 ///
 /// # Errors
 /// A metric of an action that no workload has, with the names that there are.
 pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, String> {
-    for action in metrics.iter().filter_map(|metric| metric.action.as_ref()) {
-        let mut known = workloads.iter().flat_map(|workload| &workload.actions);
-        if !known.clone().any(|name| name == action) {
-            let known: Vec<String> = known.by_ref().map(|name| format!("`{name}`")).collect();
-            return Err(format!("no action is called `{action}`; there are {}", known.join(", ")));
-        }
+    for action in metrics.iter().filter_map(|metric| metric.action.as_deref()) {
+        let known = workloads.iter().flat_map(|workload| &workload.actions).map(String::as_str);
+        is_known(action, &known.collect::<Vec<_>>())?;
     }
     let mut all = Vec::new();
     for (workload, names) in workloads.iter().enumerate() {
@@ -83,7 +104,7 @@ pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, St
             let shown: &[f64] = if action.is_some() { &ACTION_PERCENTILES } else { &ITERATION_PERCENTILES };
             let mut percentiles: Vec<f64> = shown.iter().chain(&gated).copied().collect();
             percentiles.sort_by(f64::total_cmp);
-            percentiles.dedup();
+            percentiles.dedup_by(|one, other| same_percentile(*one, *other));
             all.extend(percentiles.into_iter().map(|percentile| Series {
                 workload,
                 action,
@@ -95,10 +116,10 @@ pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, St
     Ok(all)
 }
 
-/// What one round of one side came to.
+/// What the rounds of one side of a pair came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round {
-    /// For each workload: iterations that went well, and those that failed or were dropped.
+    /// For each workload: iterations that went well, and those that failed, never started or were cut off.
     pub ended: Vec<(u64, u64)>,
     /// For each series: the percentile in milliseconds, infinite where what failed is within it, and of how many
     /// samples.
@@ -106,15 +127,25 @@ pub struct Round {
 }
 
 impl Round {
-    /// The figures of a run.
+    /// The figures of these runs together.
     #[must_use]
-    pub fn of(aggregate: &Aggregate, series: &[Series]) -> Self {
-        let ended = aggregate.workloads.iter().map(|workload| {
-            let counts = workload.iterations;
-            (counts.ok, counts.failed + counts.dropped)
+    pub fn of(rounds: &[&Aggregate], series: &[Series]) -> Self {
+        let workloads = rounds.first().map_or(0, |aggregate| aggregate.workloads.len());
+        let ended = (0..workloads).map(|workload| {
+            let counts = rounds.iter().filter_map(|aggregate| aggregate.workloads.get(workload));
+            counts.fold((0, 0), |(ok, others), stats| {
+                let counts = stats.iterations;
+                (ok + counts.ok, others + counts.failed + counts.dropped + counts.aborted)
+            })
         });
-        let values = series.iter().map(|series| series.value(aggregate).unwrap_or_default());
+        let values = series.iter().map(|series| series.value(rounds).unwrap_or((f64::INFINITY, 0)));
         Self { ended: ended.collect(), values: values.collect() }
+    }
+
+    /// Of a build that did not run at all.
+    #[must_use]
+    pub fn nothing_ran(workloads: usize, series: &[Series]) -> Self {
+        Self { ended: vec![(0, 1); workloads], values: vec![(f64::INFINITY, 0); series.len()] }
     }
 
     pub(super) fn broken(&self) -> bool {

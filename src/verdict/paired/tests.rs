@@ -1,5 +1,6 @@
 //! What verdicts the pairs come to.
 
+use super::simulation::{Build, compare};
 use super::*;
 use proptest::prelude::*;
 
@@ -75,44 +76,79 @@ fn failures_in_few_rounds_do_not_pass() {
     }
 }
 
-#[test]
-fn a_round_without_enough_samples_is_told_at_once() {
-    let mut trial = Trial::new(
-        Rules { margin: 0.1, looks: [10, 20] },
-        vec![Series { percentile: 99.0, ..series()[0].clone() }],
-    );
-    trial.push(round(1.0, 0), round(1.0, 0));
-    assert_eq!(trial.decide(), None, "1,000 are enough for p99");
-    trial.push(round(1.0, 0), Round { values: vec![(1.0, 999)], ..round(1.0, 0) });
-    let decision = trial.decide().unwrap();
-    assert_eq!(decision.outcome, Outcome::Invalid);
-    assert!(decision.reasons[0].contains("p99 needs 1000 samples"), "{decision:?}");
-    assert_eq!(trial.rows()[0].ratio, None);
+/// A side of a pair: its p50, which needs 20 samples, and how many went well.
+fn side((ms, samples): (f64, u64)) -> Round {
+    Round { ended: vec![(samples, 0)], values: vec![(ms, samples)] }
 }
 
 #[test]
-fn a_later_pair_is_left_out_when_a_is_short() {
-    let short = |failed| Round { values: vec![(10.0, 19)], ..round(10.0, failed) };
-    let outcome = |trial: &Trial| trial.decide().map(|decision| decision.outcome);
-    let mut first = trial(0, 1.0, 0.01, (0, 0));
-    assert_eq!(first.push(short(0), round(10.0, 0)), None);
-    assert_eq!(outcome(&first), Some(Outcome::Invalid), "rounds are too short altogether");
-    for (a, b, left_out, expected) in [
-        (short(0), round(10.0, 0), true, None),
-        (short(0), short(0), true, None),
-        (round(10.0, 0), short(0), false, Some(Outcome::Invalid)),
-        (short(0), round(10.0, 1000), false, Some(Outcome::Invalid)),
-        (short(1000), round(10.0, 0), false, Some(Outcome::Invalid)),
+fn both_sides_get_longer_rounds_when_either_is_short() {
+    let (enough, half, hardly) = ((10.0, 20), (10.0, 10), (10.0, 1));
+    for (pairs, a, b, round, may_lengthen, expected) in [
+        (0, enough, enough, 1.0, true, "taken"),
+        (0, half, enough, 1.0, true, "2.5"),
+        (0, enough, half, 1.0, true, "2.5"),
+        (5, half, enough, 1.0, true, "2.5"),
+        (5, enough, half, 1.0, true, "2.5"),
+        (5, enough, half, 2.5, true, "6.3"),
+        (5, half, half, 8.0, true, "10"),
+        (0, enough, hardly, 1.0, true, "10"),
+        (5, enough, hardly, 1.0, true, "10"),
+        (5, hardly, enough, 1.0, true, "10"),
+        // Even the longest would not do for A.
+        (0, hardly, enough, 1.0, true, "given up"),
+        (0, hardly, hardly, 1.0, true, "given up"),
+        // At the longest, A's is a bad moment, and B's may be its own doing.
+        (5, half, enough, 10.0, true, "left out"),
+        (5, enough, half, 10.0, true, "taken"),
+        (5, enough, hardly, 10.0, true, "taken"),
+        // Further samples would show nothing new.
+        (0, (10.0, 100), (100.0, 10), 1.0, true, "taken"),
+        (0, (10.0, 100), (f64::INFINITY, 10), 1.0, true, "taken"),
+        (0, enough, (f64::INFINITY, 0), 1.0, true, "taken"),
+        // Something ended the round early.
+        (0, enough, half, 1.0, false, "taken"),
+        (0, half, enough, 1.0, false, "left out"),
     ] {
-        let mut trial = trial(5, 1.0, 0.01, (0, 0));
-        assert_eq!(trial.push(a.clone(), b.clone()).is_some(), left_out, "{a:?} {b:?}");
-        assert_eq!((trial.pairs(), outcome(&trial)), (6 - usize::from(left_out), expected), "{a:?} {b:?}");
+        let mut trial = trial(pairs, 1.0, 0.01, (0, 0));
+        let offered = trial.offer(&side(a), &side(b), Span { pair: round, round, may_lengthen });
+        let seen = match (&offered, trial.decide()) {
+            (Offered::LeftOut(_), Some(_)) => "given up".to_owned(),
+            (Offered::LeftOut(_), None) => "left out".to_owned(),
+            (Offered::Taken, _) => "taken".to_owned(),
+            (Offered::Longer { factor, .. }, _) => factor.to_string(),
+        };
+        assert_eq!(seen, expected, "{pairs} pairs, {a:?} {b:?}, {round}, {may_lengthen}: {offered:?}");
+        assert_eq!(trial.pairs(), pairs + usize::from(seen == "taken"));
     }
+}
+
+/// What is too short to show that B is quick enough can show that it is not.
+#[test]
+fn few_samples_of_b_never_pass() {
+    for (ratio, expected) in [
+        (1.0, Outcome::Inconclusive),
+        (0.1, Outcome::Inconclusive),
+        (1.5, Outcome::Fail),
+        (20.0, Outcome::Fail),
+    ] {
+        let mut trial = trial(0, 1.0, 0.01, (0, 0));
+        for pair in 0..20 {
+            let own = if pair % 2 == 0 { 1.01 } else { 0.99 };
+            trial.push(side((10.0, 200)), side((10.0 * ratio * own, 9)));
+        }
+        assert_eq!(trial.decide().unwrap().outcome, expected, "{ratio}");
+    }
+}
+
+#[test]
+fn a_that_is_short_again_and_again_ends_it() {
     let mut often = trial(5, 1.0, 0.01, (0, 0));
     for _ in 0..6 {
-        assert!(often.push(short(0), round(10.0, 0)).is_some());
+        let span = Span { pair: 10.0, round: 10.0, may_lengthen: true };
+        assert!(matches!(often.offer(&side((10.0, 19)), &side((10.0, 20)), span), Offered::LeftOut(_)));
     }
-    assert_eq!(outcome(&often), Some(Outcome::Invalid));
+    assert_eq!(often.decide().unwrap().outcome, Outcome::Invalid);
 }
 
 #[test]
@@ -149,5 +185,50 @@ proptest! {
             trial.push(round((shared + noise(0.05)).exp(), 0), round((shared + noise(0.05)).exp(), 0));
         }
         prop_assert!(trial.decide().unwrap().outcome != Outcome::Fail);
+    }
+}
+
+/// How many of these runs come out how: PASS, FAIL, INCONCLUSIVE, INVALID.
+fn outcomes(a: &Build, b: &Build, runs: u64) -> [u64; 4] {
+    let mut found = [0; 4];
+    for seed in 0..runs {
+        found[match compare(a, b, seed) {
+            Outcome::Pass => 0,
+            Outcome::Fail => 1,
+            Outcome::Inconclusive => 2,
+            Outcome::Invalid | Outcome::None => 3,
+        }] += 1;
+    }
+    found
+}
+
+/// Rounds that are too short for p95 are lengthened in most of these. `BENCH_SLOW_TESTS=1` has ten times as many runs.
+#[test]
+fn a_slower_build_fails_and_an_equal_one_does_not() {
+    let runs = if std::env::var_os("BENCH_SLOW_TESTS").is_some() { 300 } else { 30 };
+    for round_ms in [250.0, 330.0, 500.0] {
+        let a = Build { median_ms: 10.0, round_ms, ..Build::default() };
+        let [_, fail, _, invalid] = outcomes(&a, &a, runs);
+        assert!(
+            fail <= runs / 100 && invalid == 0,
+            "equal, {round_ms} ms: {fail} of {runs} FAIL, {invalid} INVALID"
+        );
+        for (b, least) in [
+            (Build { median_ms: 13.5, ..a.clone() }, runs * 9 / 10),
+            (Build { median_ms: 100.0, ..a.clone() }, runs),
+            (Build { median_ms: 2_000.0, ..a.clone() }, runs),
+            (Build { hangs: 0.05, ..a.clone() }, runs),
+            (Build { hangs: 1.0, ..a.clone() }, runs),
+            (Build { fails: 0.2, ..a.clone() }, runs),
+            (Build { fails: 1.0, ..a.clone() }, runs),
+        ] {
+            let [pass, fail, _, invalid] = outcomes(&a, &b, runs.min(60));
+            assert!(
+                fail >= least.min(60) * 9 / 10 && pass + invalid == 0,
+                "{b:?}: {pass} PASS, {fail} FAIL, {invalid} INVALID"
+            );
+            let [pass, fail, ..] = outcomes(&b, &a, 3);
+            assert!(fail == 0, "{b:?} as A: {pass} PASS, {fail} FAIL");
+        }
     }
 }

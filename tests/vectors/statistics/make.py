@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes paired.json: what SciPy says of Student's t, Wilcoxon's signed ranks, binomials and order statistics.
+"""Makes paired.json: what SciPy says of Student's t, Wilcoxon's signed ranks, binomials and order statistics. Ranks
+of percentiles are counted out in whole numbers.
 
 pip install scipy==1.17.1 && tests/vectors/statistics/make.py
 """
 
+import fractions
 import itertools
 import json
 import pathlib
@@ -75,13 +77,19 @@ def order(n, q, alpha):
 
 orders = [
     order(n, q, alpha)
-    for n in [1, 2, 5, 6, 10, 20, 58, 59, 60, 100, 298, 299, 400, 1000, 3000, 20_000]
+    for n in [1, 2, 5, 6, 10, 20, 58, 59, 60, 100, 298, 299, 400, 1000, 2000, 2994, 2995, 3000, 20_000, 1_000_000]
     for q in [0.1, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999]
     for alpha in [0.005, 0.025, 0.05]
 ]
 
+ranks = [
+    [n, float(percent), max(1, -(-fractions.Fraction(percent) * n // 100))]
+    for n in [1, 2, 3, 7, 10, 59, 100, 299, 1000, 2000, 2995, 3000, 10_000, 999_999, 10**6, 10**9 + 7, 2**53]
+    for percent in ["0.001", "0.1", "1", "5", "10", "25", "33.3", "50", "75", "90", "95", "97.5", "99", "99.5", "99.9", "99.95", "99.99", "99.999", "99.9999", "100"]
+]
+
 path = pathlib.Path(__file__).with_name("paired.json")
-rows = {"student": student, "signed_rank": signed_rank, "binomial": binomial, "order": orders}
-lines = [f'"{name}":[\n' + ",\n".join(json.dumps(row, separators=(",", ":")) for row in table) + "\n]" for name, table in rows.items()]
+rows = {"student": student, "signed_rank": signed_rank, "binomial": binomial, "order": orders, "ranks": ranks}
+lines = [f'"{name}":[\n' + ",\n".join(json.dumps(row, separators=(",", ":"), default=int) for row in table) + "\n]" for name, table in rows.items()]
 path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 print({name: len(table) for name, table in rows.items()})

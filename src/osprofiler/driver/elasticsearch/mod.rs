@@ -59,7 +59,8 @@ impl ElasticsearchCollector {
         matches!(scheme, "elasticsearch" | "elasticsearch+http" | "elasticsearch+https")
     }
 
-    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+    /// Reads the connection string; nothing is sent.
+    pub(super) fn settings(url: &str, target: String) -> Result<(Self, String), DriverError> {
         let scheme = if url.starts_with("elasticsearch+https://") { "https" } else { "http" };
         let http = Http::new(url, target.clone(), scheme, PORT)?;
         let invalid = |reason| DriverError::Invalid { target: target.clone(), reason };
@@ -77,7 +78,11 @@ impl ElasticsearchCollector {
         if !(is_name(&index) && is_name(&doc_type)) {
             return Err(invalid(NAMES));
         }
-        let mut collector = Self { http, index, doc_type: None, filter_error_trace };
+        Ok((Self { http, index, doc_type: None, filter_error_trace }, doc_type))
+    }
+
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        let (mut collector, doc_type) = Self::settings(url, target)?;
         if collector.has_types().await? {
             collector.doc_type = Some(doc_type);
         }

@@ -78,6 +78,11 @@ impl RedisCollector {
         matches!(scheme, "redis" | "rediss" | "redissentinel")
     }
 
+    /// Whether a connection string can be read.
+    pub(super) fn check(url: &str) -> Result<(), &'static str> {
+        url::parse(url).map(drop)
+    }
+
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
         // The cause may quote the string, password and all.
         let parsed = match url::parse(url) {

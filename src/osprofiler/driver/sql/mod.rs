@@ -95,6 +95,11 @@ impl SqlCollector {
         kind(scheme).is_some()
     }
 
+    /// Whether a connection string can be read.
+    pub(super) fn check(url: &str) -> Result<(), &'static str> {
+        read(url).map(drop)
+    }
+
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
         let (opening, dialect) = match read(url) {
             Ok(read) => read,

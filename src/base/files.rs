@@ -1,0 +1,212 @@
+//! Files: written whole or not at all, and never through what somebody else put in their way.
+//!
+//! A run directory may come from elsewhere. Temporary files have random names and are created exclusively, for their
+//! owner only; what bears the final name, a link or a pipe for example, is replaced and not followed. Only a path that
+//! the user names for a command's output may lead through the user's own link, or to a device such as /dev/stdout.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// More names than this are never tried; two equal ones of 64 random bits are not to be expected.
+const NAMES_MAX: usize = 8;
+/// Links to links that are followed.
+const LINKS_MAX: usize = 8;
+
+/// Writes a file so that it is there whole or not at all: temporary name, fsync, rename.
+///
+/// # Errors
+/// What the system says, or what `write` says; the temporary file is gone then.
+pub fn write_at_once(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "a directory has this name"));
+    }
+    let (temporary, file) = create_beside(path)?;
+    let written = (|| {
+        let mut output = BufWriter::new(file);
+        write(&mut output)?;
+        output.flush()?;
+        output.get_ref().sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // The first error is the one that matters.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Writes the file that the user named for a command's output: at once, as [`write_at_once`], also where the user's own
+/// link leads; straight into a device, a pipe or an open descriptor.
+///
+/// # Errors
+/// As [`write_at_once`].
+pub fn write_output(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        if is_stream(&path) {
+            let mut output = BufWriter::new(File::options().append(true).open(&path)?);
+            write(&mut output)?;
+            return output.flush();
+        }
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return write_at_once(&path, write),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it leads through too many symbolic links"))
+}
+
+/// True for what takes bytes as they come: devices, pipes, sockets, and descriptors by their number.
+fn is_stream(path: &Path) -> bool {
+    let of_process = |path: &Path| path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+    let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    special || of_process(path) || fs::read_link(path).is_ok_and(|target| of_process(&target))
+}
+
+/// Makes a directory of its owner's unless it is there; one behind a link counts as something in the way.
+///
+/// # Errors
+/// What the system says, or what is in the way.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(found) => {
+            let what = if found.is_symlink() { "a symbolic link" } else { "something else" };
+            let words = format!("{what} stands where a directory must be; remove it");
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, words))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut builder = fs::DirBuilder::new();
+            owner_only(&mut builder);
+            builder.create(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file to be read; a pipe, which could block for ever, or a device is refused.
+///
+/// # Errors
+/// What the system says, or that it is not a file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    File::open(path)
+}
+
+/// A file with a name that was not there, in the same directory as `path`.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut options = File::options();
+    // Creating exclusively follows no link.
+    options.write(true).create_new(true);
+    private(&mut options);
+    let mut ended = io::ErrorKind::AlreadyExists.into();
+    for _ in 0..NAMES_MAX {
+        let temporary = path.with_file_name(format!(".bench-{:016x}.part", fastrand::u64(..)));
+        match options.open(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => ended = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ended)
+}
+
+/// Directories for their owner only.
+#[cfg(unix)]
+pub fn owner_only(builder: &mut fs::DirBuilder) {
+    std::os::unix::fs::DirBuilderExt::mode(builder, 0o700);
+}
+
+#[cfg(unix)]
+fn private(options: &mut fs::OpenOptions) {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+}
+
+/// Directories for their owner only.
+#[cfg(not(unix))]
+pub fn owner_only(_: &mut fs::DirBuilder) {}
+
+#[cfg(not(unix))]
+fn private(_: &mut fs::OpenOptions) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_write_leaves_no_file_and_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        write_at_once(&path, |output| output.write_all(b"old")).unwrap();
+        let failed = write_at_once(&path, |output| {
+            output.write_all(b"new, but")?;
+            Err(io::Error::other("disk full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_stands_in_the_way_is_replaced_and_never_followed() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (outside, path) = (folder.path().join("outside"), folder.path().join("results.json"));
+        fs::write(&outside, "precious").unwrap();
+        symlink(&outside, &path).unwrap();
+        symlink(&outside, folder.path().join("results.json.part")).unwrap();
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+        write_at_once(&path, |output| {
+            let temporary = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+            let temporary = temporary.filter(|path| path.to_string_lossy().contains("/.bench-"));
+            assert!(temporary.map(|path| mode(&path)).eq([0o600]));
+            output.write_all(b"new")
+        })
+        .unwrap();
+        assert_eq!(
+            (fs::read(&outside).unwrap(), fs::read(&path).unwrap()),
+            (b"precious".into(), b"new".into())
+        );
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
+
+        let directory = folder.path().join("directory");
+        fs::create_dir(&directory).unwrap();
+        let error = write_at_once(&directory, |_| panic!("nothing is to be written")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        let link = folder.path().join("traces");
+        symlink(&directory, &link).unwrap();
+        assert!(make_directory(&link).unwrap_err().to_string().contains("a symbolic link"));
+        assert!(make_directory(&outside).is_err());
+        assert_eq!((mode(&directory) != 0o700, make_directory(&directory).is_ok()), (true, true));
+        assert!(open_regular(&directory).is_err() && open_regular(Path::new("/dev/null")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_users_own_link_is_followed_and_a_device_is_written_to() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.xml"), folder.path().join("latest.xml"));
+        symlink("real.xml", &link).unwrap();
+        for text in ["one", "two"] {
+            write_output(&link, |output| output.write_all(text.as_bytes())).unwrap();
+            assert_eq!(fs::read_to_string(&real).unwrap(), text);
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        }
+        write_output(Path::new("/dev/null"), |output| output.write_all(b"x")).unwrap();
+        let circle = folder.path().join("circle");
+        symlink("circle", &circle).unwrap();
+        assert!(write_output(&circle, |_| Ok(())).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+}

@@ -1,0 +1,263 @@
+//! Rewrites a parsed template so that no operator goes through a value that was not measured.
+//!
+//! minijinja takes one step for `[1] * 10000000000 == x` as for `1 + 1`, and folds constants while it
+//! compiles. So the operands of what may be long work go through the filters of [`super::builtins`],
+//! which are no constants. What works on numbers alone stays as it is.
+
+use minijinja::Value;
+use minijinja::machinery::Span;
+use minijinja::machinery::ast::{
+    AutoEscape, BinOp, BinOpKind, Call, CallArg, CallBlock, Compare, CompareOp, Const, Do, EmitExpr, EmitRaw,
+    Expr, Filter, FilterBlock, ForLoop, GetAttr, GetItem, IfCond, IfExpr, List, Macro, Map, Set, SetBlock,
+    Slice, Spanned, Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
+};
+
+use super::builtins::{COUNTED, MADE, READ, TIMES};
+
+/// Text this short may be repeated by a loop without being charged: the steps bound it.
+const RAW_BYTES_FREE: usize = 32;
+/// Functions that make values of their arguments.
+const MAKERS: [&str; 2] = ["dict", "namespace"];
+
+/// Rewrites templates, and notices what makes their steps more than their length.
+#[derive(Default)]
+pub(super) struct Rewriter {
+    /// True once there is a loop or a macro.
+    pub(super) repeats: bool,
+    /// A statement that needs other templates, which there are none of.
+    pub(super) refused: Option<&'static str>,
+}
+
+impl Rewriter {
+    pub(super) fn statement<'a>(&mut self, statement: &Stmt<'a>) -> Stmt<'a> {
+        match statement {
+            Stmt::Template(s) => {
+                self.repeats |= repeats(&s.children);
+                Stmt::Template(at(s, Template { children: self.all(&s.children) }))
+            }
+            Stmt::EmitExpr(s) => Stmt::EmitExpr(at(s, EmitExpr { expr: self.expression(&s.expr) })),
+            Stmt::EmitRaw(s) if self.repeats && s.raw.len() > RAW_BYTES_FREE => {
+                let value = Value::from(s.raw);
+                Stmt::EmitExpr(at(s, EmitExpr { expr: Expr::Const(at(s, Const { value })) }))
+            }
+            Stmt::EmitRaw(s) => Stmt::EmitRaw(at(s, EmitRaw { raw: s.raw })),
+            Stmt::ForLoop(s) => Stmt::ForLoop(at(s, self.for_loop(s))),
+            Stmt::IfCond(s) => Stmt::IfCond(at(
+                s,
+                IfCond {
+                    expr: self.expression(&s.expr),
+                    true_body: self.all(&s.true_body),
+                    false_body: self.all(&s.false_body),
+                },
+            )),
+            Stmt::WithBlock(s) => {
+                let pair = |(to, expr): &(Expr<'a>, Expr<'a>)| (target(to), self.expression(expr));
+                let assignments = s.assignments.iter().map(pair).collect();
+                Stmt::WithBlock(at(s, WithBlock { assignments, body: self.all(&s.body) }))
+            }
+            Stmt::Set(s) => {
+                Stmt::Set(at(s, Set { target: target(&s.target), expr: self.expression(&s.expr) }))
+            }
+            Stmt::SetBlock(s) => Stmt::SetBlock(at(
+                s,
+                SetBlock {
+                    target: target(&s.target),
+                    filter: s.filter.as_ref().map(|filter| self.expression(filter)),
+                    body: self.all(&s.body),
+                },
+            )),
+            Stmt::AutoEscape(s) => {
+                let enabled = self.expression(&s.enabled);
+                Stmt::AutoEscape(at(s, AutoEscape { enabled, body: self.all(&s.body) }))
+            }
+            Stmt::FilterBlock(s) => {
+                let filter = self.expression(&s.filter);
+                Stmt::FilterBlock(at(s, FilterBlock { filter, body: self.all(&s.body) }))
+            }
+            Stmt::Macro(s) => Stmt::Macro(self.defined(s)),
+            Stmt::CallBlock(s) => {
+                let (call, macro_decl) = (self.call(&s.call), self.defined(&s.macro_decl));
+                Stmt::CallBlock(at(s, CallBlock { call, macro_decl }))
+            }
+            Stmt::Do(s) => Stmt::Do(at(s, Do { call: self.call(&s.call) })),
+            Stmt::Block(s) => self.refuse("block", s.span()),
+            Stmt::Import(s) => self.refuse("import", s.span()),
+            Stmt::FromImport(s) => self.refuse("from", s.span()),
+            Stmt::Extends(s) => self.refuse("extends", s.span()),
+            Stmt::Include(s) => self.refuse("include", s.span()),
+        }
+    }
+
+    fn refuse<'a>(&mut self, statement: &'static str, span: Span) -> Stmt<'a> {
+        self.refused.get_or_insert(statement);
+        Stmt::EmitRaw(Spanned::new(EmitRaw { raw: "" }, span))
+    }
+
+    fn all<'a>(&mut self, statements: &[Stmt<'a>]) -> Vec<Stmt<'a>> {
+        statements.iter().map(|statement| self.statement(statement)).collect()
+    }
+
+    fn for_loop<'a>(&mut self, s: &ForLoop<'a>) -> ForLoop<'a> {
+        ForLoop {
+            target: target(&s.target),
+            iter: self.expression(&s.iter),
+            filter_expr: s.filter_expr.as_ref().map(|filter| self.expression(filter)),
+            recursive: s.recursive,
+            body: self.all(&s.body),
+            else_body: self.all(&s.else_body),
+        }
+    }
+
+    fn defined<'a>(&mut self, s: &Spanned<Macro<'a>>) -> Spanned<Macro<'a>> {
+        let defaults = s.defaults.iter().map(|default| self.expression(default)).collect();
+        let args = s.args.iter().map(target).collect();
+        at(s, Macro { name: s.name, args, defaults, body: self.all(&s.body) })
+    }
+
+    /// An expression in which every operator is guarded.
+    pub(super) fn expression<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
+        match expr {
+            Expr::Var(_) | Expr::Const(_) => target(expr),
+            Expr::Slice(s) => {
+                let mut part = |part: &Option<Expr<'a>>| part.as_ref().map(|part| self.expression(part));
+                let (start, stop, step) = (part(&s.start), part(&s.stop), part(&s.step));
+                Expr::Slice(at(s, Slice { expr: self.read(&s.expr), start, stop, step }))
+            }
+            Expr::UnaryOp(s) => {
+                let op = if matches!(s.op, UnaryOpKind::Not) { UnaryOpKind::Not } else { UnaryOpKind::Neg };
+                Expr::UnaryOp(at(s, UnaryOp { op, expr: self.expression(&s.expr) }))
+            }
+            Expr::BinOp(s) => self.operator(s),
+            Expr::Compare(s) => Expr::Compare(at(s, self.compare(s))),
+            Expr::IfExpr(s) => Expr::IfExpr(at(
+                s,
+                IfExpr {
+                    test_expr: self.expression(&s.test_expr),
+                    true_expr: self.expression(&s.true_expr),
+                    false_expr: s.false_expr.as_ref().map(|other| self.expression(other)),
+                },
+            )),
+            Expr::Filter(s) => {
+                let expr = s.expr.as_ref().map(|expr| self.expression(expr));
+                Expr::Filter(at(s, Filter { name: s.name, expr, args: self.arguments(&s.args) }))
+            }
+            Expr::Test(s) => {
+                let (expr, args) = (self.expression(&s.expr), self.arguments(&s.args));
+                Expr::Test(at(s, Test { name: s.name, expr, args }))
+            }
+            Expr::GetAttr(s) => {
+                Expr::GetAttr(at(s, GetAttr { expr: self.expression(&s.expr), name: s.name }))
+            }
+            Expr::GetItem(s) => {
+                let subscript_expr = self.read(&s.subscript_expr);
+                let expr = through(COUNTED, self.expression(&s.expr), Vec::new());
+                Expr::GetItem(at(s, GetItem { expr, subscript_expr }))
+            }
+            Expr::Call(s) => {
+                let makes = matches!(&s.expr, Expr::Var(var) if MAKERS.contains(&var.id));
+                let call = Expr::Call(self.call(s));
+                if makes { through(READ, call, Vec::new()) } else { call }
+            }
+            Expr::List(s) => {
+                let items = s.items.iter().map(|item| self.expression(item)).collect();
+                through(READ, Expr::List(at(s, List { items })), Vec::new())
+            }
+            Expr::Map(s) => {
+                let keys = s.keys.iter().map(|key| self.read(key)).collect();
+                let values = s.values.iter().map(|value| self.expression(value)).collect();
+                through(READ, Expr::Map(at(s, Map { keys, values })), Vec::new())
+            }
+        }
+    }
+
+    fn operator<'a>(&mut self, s: &Spanned<BinOp<'a>>) -> Expr<'a> {
+        use BinOpKind::{
+            Add, Concat, Div, Eq, FloorDiv, Gt, Gte, In, Lt, Lte, Mul, Ne, Pow, Rem, ScAnd, ScOr, Sub,
+        };
+        let simple = is_number(&s.left) || is_number(&s.right);
+        let plain = match s.op {
+            Sub | Div | FloorDiv | Rem | Pow | ScAnd | ScOr => true,
+            Add | Eq | Ne | Lt | Lte | Gt | Gte => simple,
+            Mul | Concat | In => false,
+        };
+        let (op, mut operand) =
+            (s.op, |expr: &Expr<'a>| if plain { self.expression(expr) } else { self.read(expr) });
+        let (left, right) = (operand(&s.left), operand(&s.right));
+        match op {
+            Mul => through(TIMES, left, vec![CallArg::Pos(right)]),
+            Add | Concat if !plain => {
+                through(MADE, Expr::BinOp(at(s, BinOp { op, left, right })), Vec::new())
+            }
+            _ => Expr::BinOp(at(s, BinOp { op, left, right })),
+        }
+    }
+
+    fn compare<'a>(&mut self, s: &Compare<'a>) -> Compare<'a> {
+        let op = |other: &CompareOp<'a>| CompareOp { op: other.op, expr: self.read(&other.expr) };
+        let ops = s.ops.iter().map(op).collect();
+        Compare { expr: self.read(&s.expr), ops }
+    }
+
+    fn call<'a>(&mut self, s: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {
+        // A method's or a function's name must stay one.
+        at(s, Call { expr: self.expression(&s.expr), args: self.arguments(&s.args) })
+    }
+
+    fn arguments<'a>(&mut self, arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
+        let argument = |argument: &CallArg<'a>| match argument {
+            CallArg::Pos(expr) => CallArg::Pos(self.expression(expr)),
+            CallArg::Kwarg(name, expr) => CallArg::Kwarg(name, self.expression(expr)),
+            CallArg::PosSplat(expr) => CallArg::PosSplat(self.read(expr)),
+            CallArg::KwargSplat(expr) => CallArg::KwargSplat(self.read(expr)),
+        };
+        arguments.iter().map(argument).collect()
+    }
+
+    /// An expression whose value is measured.
+    fn read<'a>(&mut self, expr: &Expr<'a>) -> Expr<'a> {
+        match expr {
+            Expr::Const(_) => target(expr),
+            _ => through(READ, self.expression(expr), Vec::new()),
+        }
+    }
+}
+
+/// True when a loop or a macro stands among statements, at any depth.
+fn repeats(statements: &[Stmt<'_>]) -> bool {
+    statements.iter().any(|statement| match statement {
+        Stmt::ForLoop(_) | Stmt::Macro(_) | Stmt::CallBlock(_) => true,
+        Stmt::Template(s) => repeats(&s.children),
+        Stmt::IfCond(s) => repeats(&s.true_body) || repeats(&s.false_body),
+        Stmt::WithBlock(s) => repeats(&s.body),
+        Stmt::SetBlock(s) => repeats(&s.body),
+        Stmt::AutoEscape(s) => repeats(&s.body),
+        Stmt::FilterBlock(s) => repeats(&s.body),
+        _ => false,
+    })
+}
+
+fn is_number(expr: &Expr<'_>) -> bool {
+    matches!(expr, Expr::Const(constant) if constant.value.is_number())
+}
+
+/// What is assigned to, or a value of its own: the same.
+fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
+    match expr {
+        Expr::Var(s) => Expr::Var(at(s, Var { id: s.id })),
+        Expr::Const(s) => Expr::Const(at(s, Const { value: s.value.clone() })),
+        Expr::List(s) => Expr::List(at(s, List { items: s.items.iter().map(target).collect() })),
+        Expr::GetAttr(s) => Expr::GetAttr(at(s, GetAttr { expr: target(&s.expr), name: s.name })),
+        // Nothing else can be assigned to: the parser refuses it.
+        other => Rewriter::default().expression(other),
+    }
+}
+
+fn through<'a>(name: &'a str, expr: Expr<'a>, args: Vec<CallArg<'a>>) -> Expr<'a> {
+    let span: Span = expr.span();
+    Expr::Filter(Spanned::new(Filter { name, expr: Some(expr), args }, span))
+}
+
+/// The new node at the old one's place.
+fn at<O, N>(old: &Spanned<O>, new: N) -> Spanned<N> {
+    Spanned::new(new, old.span())
+}

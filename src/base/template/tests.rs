@@ -1,0 +1,182 @@
+//! What templates may use up, and that the guards change nothing else.
+
+use std::sync::Arc;
+
+use minijinja::{Environment, UndefinedBehavior};
+
+use super::{Engine, TemplateError, Text, Value, Variables, allowance};
+
+fn variables() -> Variables {
+    let list: Vec<i64> = (0..50).collect();
+    let shared = vec![
+        (Arc::from("n"), Value::from(3)),
+        (Arc::from("big"), Value::from(10_000_000_000_i64)),
+        (Arc::from("f"), Value::from(1.5)),
+        (Arc::from("s"), Value::from("a<b'\n c")),
+        (Arc::from("list"), Value::from(list)),
+        (Arc::from("map"), Value::from_serialize(serde_json::json!({"b": [1, {"c": "x"}], "a": null}))),
+    ];
+    Variables::new(Arc::new(shared))
+}
+
+fn rendered(text: &str) -> Result<String, TemplateError> {
+    let mut output = String::new();
+    Engine::new().compile(text)?.render(&variables(), &mut output)?;
+    Ok(output)
+}
+
+/// Texts that took all memory, or ran for as long as one would wait.
+const ENDLESS: &[&str] = &[
+    "{{ [1] * 10000000000 }}",
+    "{{ [1] * big }}",
+    "{{ big * [1] }}",
+    "{{ [1] * 10**10 }}",
+    "{{ [[1] * 1000] * 1000 * 1000 }}",
+    "{{ 'a' * 10**9 }}",
+    "{{ 'a' * big }}",
+    "{{ ('a' * 90000000) ~ 'b' }}",
+    "{{ ([1] * 10000000000) ~ '' }}",
+    "{{ [1] * 10000000000 == [1] * 10000000000 }}",
+    "{{ 2 in [1] * 10000000000 }}",
+    "{{ 1 < 2 in [1] * 10000000000 }}",
+    "{{ ([1] * 10000000000)|join }}",
+    "{{ ([1] * 10000000000)|list|length }}",
+    "{{ ([1] * 10000000000)[-1] }}",
+    "{{ ([1] * 10000000000)[::-1] }}",
+    "{{ range(100000)|map('string')|join('x' * 1000) }}",
+    "{{ ('a,' * 100000)|replace(',', 'b' * 1000) }}",
+    "{{ ('a' * 100000)|replace('', 'b' * 1000) }}",
+    "{{ 'a\nb'|indent(1000000000) }}",
+    "{{ 'a\nb'|indent(width=1000000000) }}",
+    "{{ [1]|batch(1000000000, 'x') }}",
+    "{{ [1]|slice(1000000000, 'x') }}",
+    "{{ [[[1]]]|tojson(100000000) }}",
+    "{{ [[[1]]]|tojson(indent=100000000) }}",
+    "{{ '%1000000000d'|format(1) }}",
+    "{{ '%.1000000000f'|format(1.5) }}",
+    "{{ '%*d'|format(1000000000, 1) }}",
+    "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+    "{% for a in [1] * 10000000000 %}{% endfor %}",
+    "{% for a in range(100000) %}{{ 'xxxxxxxxxx' * 1000 }}{% endfor %}",
+    "{% for a in range(100000) %}{% set b %}{{ 'xxxxxxxxxx' * 1000 }}{% endset %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for a in range(100) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for a in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{% set ns = namespace(s=[1]) %}{% for a in range(100000) %}{% set ns.s = [ns.s] %}{% endfor %}",
+    "{% set ns = namespace(s=[1]) %}{% for a in range(100000) %}{% set ns.s = dict(a=ns.s) %}{% endfor %}",
+    "{% set ns = namespace() %}{% set ns.s = ns %}{{ ns }}",
+    "{% macro f(n) %}{% if n < 40 %}{{ f(n + 1) }}{{ f(n + 1) }}{% endif %}{% endmacro %}{{ f(0) }}",
+    "{{ ('a' * 10000000)|upper ~ ('a' * 10000000)|lower }}",
+];
+
+/// The same, which take a second or more until they fail in a build that is not optimised.
+const ENDLESS_AND_SLOW: &[&str] = &[
+    "{% set ns = namespace(s=[1]) %}{% for a in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{{ range(100000)|select('in', [0] * 100000)|list }}",
+    "{% set ns = namespace(s=[1]) %}{% for a in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
+    "{% set a = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1] %}{% set a = [a, a, a, a, a, a, a, a, a, a] %}\
+     {% set a = [a, a, a, a, a, a, a, a, a, a] %}{% set a = [a, a, a, a, a, a, a, a, a, a] %}\
+     {% set a = [a, a, a, a, a, a, a, a, a, a] %}{% set a = [a, a, a, a, a, a, a, a, a, a] %}\
+     {% set a = [a, a, a, a, a, a, a, a, a, a] %}{% set a = [a, a, a, a, a, a, a, a, a, a] %}{{ a }}",
+];
+
+/// What depends on no variable is refused when it is compiled, the rest when it is rendered.
+#[test]
+fn what_does_not_end_fails_with_its_limit() {
+    let long = std::env::var("BENCH_SLOW_TESTS").is_ok();
+    for text in ENDLESS.iter().chain(ENDLESS_AND_SLOW.iter().filter(|_| long)) {
+        let compiled = Engine::new().compile(text);
+        assert_eq!(compiled.is_ok(), text.contains("big"), "{text}");
+        let error = compiled.and_then(|text| text.render(&variables(), &mut String::new())).unwrap_err();
+        assert!(error.0.contains("goes beyond a limit: "), "{text}: {error}");
+        assert!(["make", "shorten", "flatten"].iter().any(|remedy| error.0.contains(remedy)), "{error}");
+    }
+}
+
+#[test]
+fn raw_text_in_a_loop_counts_too() {
+    let text = format!("{{% for a in range(100000) %}}{}{{% endfor %}}", "x".repeat(1000));
+    assert!(rendered(&text).is_err_and(|error| error.0.contains("limit")));
+    let captured = format!("{{% set b %}}{text}{{% endset %}}");
+    assert!(rendered(&captured).is_err_and(|error| error.0.contains("limit")));
+}
+
+#[test]
+fn usual_payloads_are_well_within_the_limits() {
+    for (text, bytes) in [
+        ("{{ 'x' * 1048576 }}", 1 << 20),
+        ("{{ 'x' * 16777216 }}", 16 << 20),
+        ("{{ 'x' * 1024 * 1024 }}", 1 << 20),
+        ("[{% for i in range(10000) %}{\"id\": {{ i }}, \"n\": \"{{ 'a' * 20 }}\"},{% endfor %}]", 400_000),
+        ("{{ range(10000)|join(', ') }}", 58_888),
+        ("{% for i in range(100000) %}{{ i }}{% endfor %}", 488_890),
+    ] {
+        let length = rendered(text).unwrap_or_else(|error| panic!("{text}: {error}")).len();
+        assert!(length >= bytes && length < bytes * 2, "{text}: {length}");
+    }
+}
+
+#[test]
+fn an_allowance_is_for_one_action() {
+    let text = Engine::new().compile("{{ 'x' * n * 1048576 }}").unwrap();
+    allowance::renew();
+    let render = |text: &Text| text.render(&variables(), &mut String::new());
+    let first = (0..1000).find(|_| render(&text).is_err());
+    assert!(first.is_some_and(|count| count >= 1), "{first:?}");
+    allowance::renew();
+    render(&text).unwrap();
+}
+
+/// Guards are no part of the language: the same text and the same failures come out without them.
+#[test]
+fn guarded_templates_give_what_unguarded_ones_do() {
+    let mut plain = Environment::new();
+    plain.set_undefined_behavior(UndefinedBehavior::Strict);
+    for text in [
+        "{{ n * 2 }} {{ 2 * n }} {{ n * f }} {{ f * 2 }} {{ n * n }} {{ 10**18 * 10 }} {{ 10**30 * 10 }}",
+        "{{ 'ab' * n }} {{ n * 'ab' }} {{ [1, 'a'] * n }} {{ n * [] }} {{ s * 0 }} {{ true * 2 }}",
+        "{{ n + n }} {{ s + s }} {{ list[:2] + list[-2:] }} {{ s ~ n ~ list[1:3] ~ map.b }} {{ 1 ~ 2 }}",
+        "{{ n - 1 }} {{ n / 2 }} {{ n // 2 }} {{ n % 2 }} {{ n ** 2 }} {{ -n }} {{ not n }}",
+        "{{ n == 3 }} {{ n != f }} {{ s < 'b' }} {{ list >= list }} {{ 1 < n <= 3 < 4 }} {{ n in list not in [] }}",
+        "{{ 'a' in s }} {{ n not in list }} {{ 'b' in map }} {{ n if n > 2 else s }} {{ s if n > 5 }}",
+        "{{ list[1] }} {{ list[-1] }} {{ map['b'][1].c }} {{ s[1:3] }} {{ list[::-7] }} {{ range(5)[2] }}",
+        "{{ [n, [s], {'k': n}] }} {{ {'a': n, s: list[:1]} }} {{ (n, s) }} {{ dict(a=n, **{'b': 2}) }}",
+        "{{ list|length }} {{ list|sum }} {{ list|join('-') }} {{ list|batch(7, 'x')|list }} {{ list|slice(3) }}",
+        "{{ s|upper|replace('B', 'x')|indent(2) }} {{ map|tojson }} {{ map|tojson(2) }} {{ s|e }} {{ map|items }}",
+        "{{ list|select('gt', 47)|list }} {{ list|map('string')|first }} {{ [map]|map(attribute='b')|list }}",
+        "{{ '%5d|%-5s|%.2f'|format(n, 'x', f) }} {{ map|dictsort }} {{ list|groupby('x')|list if false }} {{ map|pprint }}",
+        "{{ nothing|default('x') }} {{ n is odd }} {{ nothing is defined }} {{ n is eq 3 }} {{ s is startingwith 'a' }}",
+        "{% set a, b = [n, s] %}{{ a }}{{ b }}{% with x = n, y = x %}{{ y }}{% endwith %}{% set c %}x{{ n }}{% endset %}{{ c|upper }}",
+        "{% for k, v in map|items if v %}{{ loop.index }}{{ k }}{{ v }}{% else %}none{% endfor %}{% for x in [] %}{% else %}empty{% endfor %}",
+        "{% for x in [[1], [2, [3]]] recursive %}{% if x is sequence %}<{{ loop(x) }}>{% else %}{{ x }}{% endif %}{% endfor %}",
+        "{% macro f(a, b=n * 2) %}{{ a }}{{ b }}{{ caller() if caller }}{% endmacro %}{{ f(1) }}{{ f(b=1, a=2) }}{% call f(*[4, 5]) %}c{% endcall %}",
+        "{% filter upper|replace('X', 'y') %}x{{ s }}{% endfilter %}{% autoescape 'html' %}{{ s }}{{ s|safe }}{% endautoescape %}",
+        "{% set ns = namespace(a=1) %}{% for x in list %}{% set ns.a = ns.a + x %}{% endfor %}{{ ns.a }}{% if n == 3 %}y{% elif n %}z{% endif %}",
+        "{% raw %}{{ x }}{% endraw %}{# c #} {%- if true %} t {%- endif -%} {{ s|trim }}\n",
+        "{{ nobody }}",
+        "{{ nobody * 2 }}",
+        "{{ nobody ~ s }}",
+        "{{ 2 in nobody }}",
+        "{{ nobody == 1 }}",
+        "{{ [nobody] }}",
+        "{{ list|nofilter }}",
+        "{{ list is notest }}",
+        "{{ nofunction() }}",
+        "{{ 'a' * 'b' }}",
+        "{{ {} * 2 }}",
+        "{{ 'a' * -1 }}",
+        "{{ 'a' + 1 }}",
+        "{{ n.x.y }}",
+        "{{ list|join(1, 2, 3) }}",
+        "{% include 'x' %}",
+        "{{ 10**30 * 10**30 }}",
+        "{{ 1 / 'a' }}",
+    ] {
+        let expected =
+            plain.template_from_str(text).and_then(|template| template.render(variables().context()));
+        match (rendered(text), expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected),
+            (Err(_), Err(_)) => {}
+            (found, expected) => panic!("{text}: {found:?}, unguarded {expected:?}"),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The filters and tests that a template names: `{{ x | lower }}`, `{% if x is defined %}`.
+//!
+//! The engine looks them up only when it gets to them, which may be hours into a load, or never in a rehearsal. So they
+//! are looked for in the text, and the engine is asked for each whether it has it.
+
+/// What stands behind `|` or `is`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Behind `|`.
+    Filter,
+    /// Behind `is`.
+    Test,
+}
+
+impl Kind {
+    /// `filter` or `test`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Test => "test",
+        }
+    }
+
+    /// The names that the engine has.
+    #[must_use]
+    pub fn known(self) -> &'static [&'static str] {
+        match self {
+            Self::Filter => &FILTERS,
+            Self::Test => &TESTS,
+        }
+    }
+}
+
+const FILTERS: [&str; 48] = [
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "capitalize",
+    "chain",
+    "count",
+    "d",
+    "default",
+    "dictsort",
+    "e",
+    "escape",
+    "first",
+    "float",
+    "format",
+    "groupby",
+    "indent",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "pprint",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "title",
+    "tojson",
+    "trim",
+    "unique",
+    "upper",
+    "zip",
+];
+
+const TESTS: [&str; 33] = [
+    "boolean",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "equalto",
+    "escaped",
+    "even",
+    "false",
+    "filter",
+    "float",
+    "ge",
+    "greaterthan",
+    "gt",
+    "in",
+    "int",
+    "integer",
+    "iterable",
+    "le",
+    "lessthan",
+    "lower",
+    "lt",
+    "mapping",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "safe",
+    "sameas",
+    "sequence",
+    "startingwith",
+    "string",
+    "true",
+];
+
+/// The filters and tests that a text names, as far as they are written out.
+#[must_use]
+pub fn named(text: &str) -> Vec<(Kind, &str)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(open) = ["{{", "{%", "{#"].iter().filter_map(|mark| rest.find(mark)).min() {
+        let tag = &rest[open..];
+        let close = match tag.as_bytes()[1] {
+            b'{' => "}}",
+            b'%' => "%}",
+            _ => {
+                rest = tag.split_once("#}").map_or("", |(_, after)| after);
+                continue;
+            }
+        };
+        let (tokens, length) = tokens(&tag[2..], close);
+        names_of(&tokens, &mut found);
+        let raw = close == "%}" && tokens.first() == Some(&Token::Word("raw"));
+        rest = &tag[2 + length..];
+        if raw {
+            rest = rest.find("endraw").map_or("", |at| &rest[at..]);
+        }
+    }
+    found
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Token<'t> {
+    Word(&'t str),
+    /// Without its quotes.
+    Text(&'t str),
+    Sign(char),
+}
+
+/// The tokens up to `close`, and the length of all that.
+fn tokens<'t>(text: &'t str, close: &str) -> (Vec<Token<'t>>, usize) {
+    let (mut tokens, mut at) = (Vec::new(), 0);
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let end_of = |ends: &dyn Fn(char) -> bool| rest.find(ends).unwrap_or(rest.len());
+        if rest.starts_with(close) {
+            return (tokens, at + close.len());
+        }
+        let length = if c.is_alphabetic() || c == '_' {
+            let length = end_of(&|c: char| !(c.is_alphanumeric() || c == '_'));
+            tokens.push(Token::Word(&rest[..length]));
+            length
+        } else if matches!(c, '"' | '\'') {
+            let length = text_len(&rest[1..], c);
+            tokens.push(Token::Text(&rest[1..=length]));
+            (length + 2).min(rest.len())
+        } else if c.is_ascii_digit() {
+            end_of(&|c: char| !(c.is_alphanumeric() || c == '_'))
+        } else {
+            if !(c.is_whitespace() || tokens.is_empty() && matches!(c, '-' | '+')) {
+                tokens.push(Token::Sign(c));
+            }
+            c.len_utf8()
+        };
+        at += length;
+    }
+    (tokens, text.len())
+}
+
+/// The bytes before the closing quote.
+fn text_len(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn names_of<'t>(tokens: &[Token<'t>], found: &mut Vec<(Kind, &'t str)>) {
+    for (at, token) in tokens.iter().enumerate() {
+        let after = &tokens[at + 1..];
+        match (token, after) {
+            (Token::Sign('|'), [Token::Word(name), arguments @ ..]) => {
+                found.push((Kind::Filter, name));
+                found.extend(named_by_text(name, arguments));
+            }
+            (Token::Word("filter"), [Token::Word(name), ..]) if at == 0 => found.push((Kind::Filter, name)),
+            (Token::Word("is"), [Token::Word("not"), Token::Word(name), ..] | [Token::Word(name), ..])
+                if at > 0 && tokens[at - 1] != Token::Sign('.') =>
+            {
+                found.push((Kind::Test, name));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `select("odd")`, `map("lower")`, `rejectattr("name", "eq", 1)`.
+fn named_by_text<'t>(filter: &str, arguments: &[Token<'t>]) -> Option<(Kind, &'t str)> {
+    match (filter, arguments) {
+        ("select" | "reject", [Token::Sign('('), Token::Text(name), ..]) => Some((Kind::Test, name)),
+        ("map", [Token::Sign('('), Token::Text(name), ..]) => Some((Kind::Filter, name)),
+        (
+            "selectattr" | "rejectattr",
+            [Token::Sign('('), Token::Text(_), Token::Sign(','), Token::Text(name), ..],
+        ) => Some((Kind::Test, name)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::template::Engine;
+    use proptest::prelude::*;
+
+    #[test]
+    fn filters_and_tests_are_found_where_they_are_named() {
+        use Kind::{Filter, Test};
+        for (text, expected) in [
+            ("plain | text is nothing", vec![]),
+            ("{{ x | lower }}", vec![(Filter, "lower")]),
+            ("{{- x|a|b(1 | c) -}} y {{ z }}", vec![(Filter, "a"), (Filter, "b"), (Filter, "c")]),
+            ("{% if x is defined and y is not odd %}{% endif %}", vec![(Test, "defined"), (Test, "odd")]),
+            ("{% filter upper %}a | b{% endfilter %}", vec![(Filter, "upper")]),
+            ("{{ '| a is b' }}{{ \"\\\"| c\" | d }}", vec![(Filter, "d")]),
+            ("{# {{ x | a }} #}{% raw %}{{ x | b }}{% endraw %}{{ x | c }}", vec![(Filter, "c")]),
+            ("{{ this.is.fine }}{{ is_x }}", vec![]),
+            (
+                "{{ x | select('odd') | map(\"lower\") | rejectattr('n', 'eq', 1) }}",
+                vec![
+                    (Filter, "select"),
+                    (Test, "odd"),
+                    (Filter, "map"),
+                    (Filter, "lower"),
+                    (Filter, "rejectattr"),
+                    (Test, "eq"),
+                ],
+            ),
+            ("{{ x | map(attribute='is') }}", vec![(Filter, "map")]),
+            ("{{ x | ", vec![]),
+            ("{{ 'ä", vec![]),
+        ] {
+            assert_eq!(named(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_engine_has_what_the_lists_say() {
+        let engine = Engine::new();
+        for kind in [Kind::Filter, Kind::Test] {
+            for name in kind.known() {
+                assert!(engine.has(kind, name), "{} {name}", kind.word());
+            }
+            assert!(!engine.has(kind, "nosuch"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(\\{\\{|\\}\\}|\\{%|%\\}|\\{#|#\\}|raw|endraw|is|not|filter|\\||'|\"|\\\\| |\\PC){0,30}") {
+            let _ = named(&text);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Characters that deceive, and text made safe to print.
+//!
+//! The one list of such characters. A report writes them out ([`visible`]); what a terminal or a CI log gets is cleaned
+//! in one place more ([`for_terminal`]), however it came about.
+
+use std::borrow::Cow;
+
+/// True for characters that change how the text around them looks, or that cannot be seen at all.
+#[must_use]
+pub fn is_deceptive(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => c.is_control(),
+    }
+}
+
+/// Writes such a character so that it can be seen: `‹U+202E›`.
+#[must_use]
+pub fn code_point(c: char) -> String {
+    format!("‹U+{:04X}›", u32::from(c))
+}
+
+/// The text with every deceptive character replaced by its code point.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_deceptive(c) {
+            shown.push_str(&code_point(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same on one line: line breaks and tabs become spaces.
+#[must_use]
+pub fn on_one_line(text: &str) -> String {
+    visible(text).replace(['\n', '\t'], " ")
+}
+
+/// Text as a terminal or a CI log may get it: no character that it would obey, and no line that a CI system reads as a
+/// command. With `colours`, bench's own colours stay.
+#[must_use]
+pub fn for_terminal(text: &str, colours: bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        // A line of a file may end in CR LF.
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        push_line(line, colours, &mut shown);
+        shown.push_str(end);
+    }
+    shown
+}
+
+fn push_line(line: &str, colours: bool, shown: &mut String) {
+    let begin = shown.len();
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let colour = if colours && c == '\u{1b}' { colour_len(rest) } else { None };
+        let length = colour.unwrap_or(c.len_utf8());
+        if colour.is_some() || !is_deceptive(c) {
+            shown.push_str(&rest[..length]);
+        } else {
+            shown.push_str(&code_point(c));
+        }
+        rest = &rest[length..];
+    }
+    defuse(begin, shown);
+}
+
+/// Breaks up what GitHub (`::error::`, `##[error]`) and Azure (`##vso[…]`) would read as a command in the line that
+/// begins at `begin`.
+fn defuse(begin: usize, shown: &mut String) {
+    let line = &shown[begin..];
+    let words = line.trim_start();
+    if words.starts_with("::") {
+        let colon = begin + (line.len() - words.len()) + 1;
+        shown.insert(colon, ' ');
+    }
+    while let Some(at) = command_at(&shown[begin..]) {
+        shown.insert(begin + at + 2, ' ');
+    }
+}
+
+fn command_at(line: &str) -> Option<usize> {
+    ["##[", "##vso["].iter().filter_map(|command| line.find(command)).min()
+}
+
+/// The length of a colour sequence at the beginning of `text`, if it is one that bench itself uses: nothing hidden,
+/// nothing inverted, no background.
+fn colour_len(text: &str) -> Option<usize> {
+    let after = text.strip_prefix("\u{1b}[")?;
+    let end = after.find('m').filter(|end| *end <= 12)?;
+    let harmless = |number: &str| {
+        matches!(number, "" | "0" | "1" | "2" | "3" | "4" | "22" | "39")
+            || number.len() == 2 && number.starts_with(['3', '9']) && number.ends_with(|c: char| c < '8')
+    };
+    let parameters = &after[..end];
+    let indexed = parameters.strip_prefix("38;5;").is_some_and(|colour| colour.parse::<u8>().is_ok());
+    (indexed || parameters.split(';').all(harmless)).then_some("\u{1b}[".len() + end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        for (text, expected) in [
+            ("plain ä\ttab\nline", "plain ä\ttab\nline"),
+            ("a\u{1b}[2Jb", "a‹U+001B›[2Jb"),
+            ("\u{1b}]52;c;eA==\u{7}", "‹U+001B›]52;c;eA==‹U+0007›"),
+            ("\u{9b}31m \u{202e}x \0", "‹U+009B›31m ‹U+202E›x ‹U+0000›"),
+            ("a\rb\r\n", "a‹U+000D›b\n"),
+            ("::error::x", ": :error::x"),
+            ("  \t::set-output name=a::b", "  \t: :set-output name=a::b"),
+            ("a ::error::x", "a ::error::x"),
+            ("x\n::stop-commands::y", "x\n: :stop-commands::y"),
+            ("a ##[error]x ##vso[task.x]y ###[z]", "a ## [error]x ## vso[task.x]y ### [z]"),
+            ("\u{1b}[31mred\u{1b}[0m", "‹U+001B›[31mred‹U+001B›[0m"),
+        ] {
+            assert_eq!(for_terminal(text, false), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_colours_that_bench_uses_stay() {
+        for (text, stays) in [
+            ("\u{1b}[1m\u{1b}[91mx\u{1b}[0m", true),
+            ("\u{1b}[38;5;9mx\u{1b}[39m", true),
+            ("\u{1b}[1;32mx\u{1b}[m", true),
+            ("\u{1b}[8mhidden", false),
+            ("\u{1b}[7minverse", false),
+            ("\u{1b}[41mground", false),
+            ("\u{1b}[2Jclear", false),
+            ("\u{1b}[999999999999999999999m", false),
+            ("\u{1b}", false),
+        ] {
+            assert_eq!(for_terminal(text, true) == text, stays, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_terminal_or_ci_obeys_gets_through(text in "(::|##|\\[|vso|\r|\n|\u{1b}|\u{9b}|\u{202e}| |[a-z]|\\PC){0,40}", colours: bool) {
+            let shown = for_terminal(&text, colours);
+            let obeyed = |c: char| matches!(c, '\r' | '\u{9b}' | '\u{202e}') || c == '\u{1b}' && !colours;
+            let commands = shown.contains("##[") || shown.contains("##vso[");
+            let first = shown.lines().any(|line| line.trim_start().starts_with("::"));
+            prop_assert!(!shown.contains(obeyed) && !commands && !first, "{:?}", shown);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The rounds of a comparison: how one is run, and when a pair of them is whole.
+
+use std::sync::atomic::Ordering;
+
+use crate::analysis::points::{PairTraces, Points};
+use crate::report::pairs::{Further, Pair, RoundInfo};
+use crate::results::aggregate::Aggregate;
+use crate::results::choice::Side;
+use crate::results::model::RunStatus;
+use crate::verdict::paired::{Offered, Round, Span};
+
+use super::arms::Arm;
+use super::{Comparison, Ended, TRACES_OF_ROUND};
+use crate::cli::exit::{Exit, Stopped};
+use crate::cli::run::{self, RoundEnded};
+use crate::cli::{RunArguments, gate, metrics, pages, say};
+
+/// What was run of a pair.
+#[derive(Default)]
+struct UnderWay {
+    a: Vec<RoundEnded>,
+    b: Vec<RoundEnded>,
+    /// The lengths of its rounds.
+    lengths: Vec<f64>,
+    /// Why B did not run.
+    b_missing: Option<String>,
+}
+
+impl UnderWay {
+    /// Why nothing was learnt of the service, if so.
+    fn invalid(&self) -> Option<String> {
+        self.a.iter().chain(&self.b).flat_map(|round| &round.results.verdict.invalid).next().cloned()
+    }
+
+    fn span(&self) -> Span {
+        let finished = |round: &RoundEnded| round.results.run.status == RunStatus::Finished;
+        Span {
+            pair: self.lengths.iter().sum(),
+            round: self.lengths.last().copied().unwrap_or(1.0),
+            may_lengthen: self.a.iter().chain(&self.b).all(finished),
+        }
+    }
+}
+
+impl Comparison<'_> {
+    /// Runs a pair, with further and longer rounds of both sides while one has too few iterations.
+    pub(super) fn pair(&mut self, b_first: bool) -> Result<(), Ended> {
+        let number = self.pairs.len() + 1;
+        let mut pair = UnderWay::default();
+        let left_out = loop {
+            self.rounds(number, b_first != (pair.lengths.len() % 2 == 1), &mut pair)?;
+            if let Some(reason) = pair.invalid() {
+                self.trial.discard();
+                break Some(reason);
+            }
+            let aggregates = |rounds: &[RoundEnded]| {
+                let aggregates: Vec<&Aggregate> = rounds.iter().map(|round| &round.aggregate).collect();
+                Round::of(&aggregates, &self.series)
+            };
+            let a = aggregates(&pair.a);
+            let b = match &pair.b_missing {
+                None => aggregates(&pair.b),
+                Some(reason) => {
+                    self.notes.push(format!("B did not run in pair {number}: {reason}"));
+                    Round::nothing_ran(self.job.names.len(), &self.series)
+                }
+            };
+            match self.trial.offer(&a, &b, pair.span()) {
+                Offered::Taken => break None,
+                Offered::LeftOut(reason) => break Some(reason),
+                Offered::Longer { factor, why } => {
+                    let note = format!("pair {number}: {why}");
+                    if !self.arguments.quiet {
+                        say(&note);
+                    }
+                    self.notes.push(note);
+                    self.factor = factor;
+                }
+            }
+        };
+        self.keep(number, b_first, &pair, left_out);
+        Ok(())
+    }
+
+    /// A round of each side.
+    fn rounds(&self, number: usize, b_first: bool, pair: &mut UnderWay) -> Result<(), Ended> {
+        let part = pair.lengths.len();
+        for is_b in [b_first, !b_first] {
+            match self.round(number, part, is_b) {
+                Ok(ended) if is_b => pair.b.push(ended),
+                Ok(ended) => pair.a.push(ended),
+                // It ran before, and A does: that is a finding.
+                Err(Ended::Stopped(stopped))
+                    if is_b && self.trial.pairs() > 0 && stopped.exit == Exit::Unreachable =>
+                {
+                    pair.b_missing = Some(stopped.text.trim_start_matches("error: ").to_owned());
+                }
+                Err(ended) => return Err(ended),
+            }
+        }
+        pair.lengths.push(self.factor);
+        Ok(())
+    }
+
+    /// Keeps what reports show of a pair.
+    fn keep(&mut self, number: usize, b_first: bool, pair: &UnderWay, left_out: Option<String>) {
+        let info = |round: &RoundEnded, part: usize, is_b| {
+            info(round, &round_name(number, part, is_b), pair.lengths.get(part).copied().unwrap_or(1.0))
+        };
+        let of = |part: usize| Further {
+            a: pair.a.get(part).map(|round| info(round, part, false)).unwrap_or_default(),
+            b: pair.b.get(part).map(|round| info(round, part, true)).unwrap_or_default(),
+        };
+        let Further { a, b } = of(0);
+        let further = (1..pair.lengths.len()).map(of).collect();
+        if let (None, Some(first)) = (&self.scenario, pair.a.first()) {
+            self.scenario = Some(first.results.scenario.clone());
+        }
+        self.pairs.push(Pair { b_first, left_out: left_out.clone(), a, b, further });
+        if let Some(reason) = left_out {
+            self.notes.push(format!("pair {number} is left out: {reason}"));
+            return;
+        }
+        for (a, b) in pair.a.iter().zip(&pair.b) {
+            self.traces.push(PairTraces { a: points(a), b: points(b) });
+            let notes = a.results.notes.iter().chain(&b.results.notes);
+            for note in notes.chain(a.results.profiling.reason.iter()) {
+                if !self.notes.contains(note) && self.notes.len() < 20 {
+                    self.notes.push(note.clone());
+                }
+            }
+        }
+    }
+
+    fn round(&self, number: usize, part: usize, is_b: bool) -> Result<RoundEnded, Ended> {
+        let is_interrupted = || self.interrupted.load(Ordering::Acquire);
+        if is_interrupted() {
+            return Err(Ended::Interrupted);
+        }
+        let arm = if is_b { &self.job.b } else { &self.job.a };
+        let directory = self.directory.join(round_name(number, part, is_b));
+        let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupted);
+        let service = service
+            .map_err(|stopped| if is_interrupted() { Ended::Interrupted } else { Ended::Stopped(stopped) })?;
+        let wanted = run::Round {
+            directory: &directory,
+            target: arm.target.as_deref(),
+            length: self.arguments.round,
+            factor: self.factor,
+            traces: TRACES_OF_ROUND,
+        };
+        let ended = run::round(&self.run_arguments(arm), &wanted);
+        drop(service);
+        let ended = ended.map_err(|stopped| {
+            if stopped.exit == Exit::Interrupted { Ended::Interrupted } else { Ended::Stopped(stopped) }
+        })?;
+        let run = &ended.results.run;
+        let failed = |exit, text: &str| Err(Ended::Stopped(Stopped::new(exit, format!("error: {text}"))));
+        match run.status {
+            // What ended early is judged by what it came to; what was cut off counts as slower than all else.
+            RunStatus::Finished | RunStatus::TimedOut | RunStatus::Aborted => Ok(ended),
+            RunStatus::Interrupted => Err(Ended::Interrupted),
+            RunStatus::Failed | RunStatus::Recovered => {
+                let error = run.error.as_deref().unwrap_or("a round did not end");
+                let exit =
+                    if error.starts_with(run::SETUP_FAILED) { Exit::Unreachable } else { Exit::Failed };
+                failed(exit, error)
+            }
+        }
+    }
+
+    fn run_arguments(&self, arm: &Arm) -> RunArguments {
+        RunArguments {
+            scenario: self.arguments.scenario.clone(),
+            deployment: arm.deployment.clone(),
+            out: self.directory.clone(),
+            load: self.arguments.load.clone(),
+            publish: false,
+            gate: gate::GateArguments::default(),
+            traces: pages::TracesArgument::default(),
+            quiet: true,
+            watch: metrics::WatchArguments::default(),
+        }
+    }
+}
+
+/// `0003-b`, and of further rounds of the pair `0003-b-2`.
+fn round_name(number: usize, part: usize, is_b: bool) -> String {
+    let name = format!("{number:04}-{}", if is_b { "b" } else { "a" });
+    if part == 0 { name } else { format!("{name}-{}", part + 1) }
+}
+
+fn info(round: &RoundEnded, directory: &str, length: f64) -> RoundInfo {
+    let counts = || round.results.workloads.iter().map(|workload| workload.iterations);
+    RoundInfo {
+        directory: directory.to_owned(),
+        started_at: round.results.run.started_at.clone(),
+        iterations: counts().map(|counts| counts.total).sum(),
+        failed: counts().map(|counts| counts.failed).sum(),
+        duration_s: round.results.run.duration_s,
+        length,
+    }
+}
+
+/// The points of typical and of slow iterations' traces.
+fn points(round: &RoundEnded) -> [Points; 2] {
+    let mut both = [Points::default(), Points::default()];
+    for (side, trace) in &round.traces {
+        let tree = trace.tree();
+        match side {
+            Side::Typical if tree.is_whole() => both[0].add(&tree),
+            Side::Slow if tree.is_whole() => both[1].add(&tree),
+            _ => {}
+        }
+    }
+    both
+}

@@ -1,0 +1,73 @@
+//! Lines that move at the bottom of a terminal.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A line that moves.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Bar {
+    /// Tells it from the others.
+    pub(in crate::cli) key: usize,
+    /// How far it is.
+    pub(in crate::cli) position: u64,
+    /// How far it goes.
+    pub(in crate::cli) length: u64,
+    /// What stands beside it.
+    pub(in crate::cli) text: String,
+}
+
+/// What is on the terminal.
+#[derive(Default)]
+pub(super) struct Drawn {
+    /// There only while lines move: bars that outlive a load are drawn again over what follows.
+    all: Option<MultiProgress>,
+    bars: Vec<(usize, ProgressBar)>,
+}
+
+impl Drawn {
+    /// Draws these lines in the place of those before.
+    pub(super) fn show(&mut self, bars: Vec<Bar>) {
+        self.bars.retain(|(key, bar)| {
+            let stays = bars.iter().any(|wanted| wanted.key == *key);
+            if !stays {
+                bar.finish_and_clear();
+            }
+            stays
+        });
+        for Bar { key, position, length, text } in bars {
+            let bar = match self.bars.iter().find(|(known, _)| *known == key) {
+                Some((_, bar)) => bar,
+                None => {
+                    let bar = self.add(length);
+                    self.bars.push((key, bar));
+                    &self.bars[self.bars.len() - 1].1
+                }
+            };
+            bar.set_position(position.min(length));
+            bar.set_message(text);
+        }
+        if self.bars.is_empty()
+            && let Some(all) = self.all.take()
+        {
+            // A terminal that has gone needs no cleaning.
+            let _ = all.clear();
+        }
+    }
+
+    fn add(&mut self, length: u64) -> ProgressBar {
+        let target = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        let bar = self.all.get_or_insert_with(target).add(ProgressBar::new(length));
+        // The message is cut at the terminal's edge, so that each bar stays on its line.
+        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3}%  {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
+    /// Writes something else, above the lines.
+    pub(super) fn aside(&self, write: impl FnOnce()) {
+        match &self.all {
+            Some(all) => all.suspend(write),
+            None => write(),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! One stream and the thread that writes to it, so that nothing else ever waits for a reader.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::bars::{Bar, Drawn};
+
+/// What may wait for a reader, in bytes; one text more is taken, whatever its length.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+/// A pipe takes this much at once, so that a reader's progress is seen.
+const CHUNK_BYTES: usize = 4096;
+/// How long to wait before a stream that another process has made non-blocking is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// Which stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// A queue of texts for a stream, and what became of them.
+pub(super) struct Lane {
+    stream: Stream,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    started: bool,
+    texts: VecDeque<String>,
+    bytes: usize,
+    /// The newest picture of moving lines, if it is not yet drawn.
+    bars: Option<Vec<Bar>>,
+    writing: bool,
+    /// Moves whenever the stream takes something.
+    progress: u64,
+    /// The progress at which somebody gave up to wait for more.
+    given_up_at: Option<u64>,
+    /// Texts that found the queue full.
+    left_out: u64,
+    /// Nobody reads any more.
+    broken: bool,
+    /// The first other fault.
+    error: Option<io::Error>,
+}
+
+enum Work {
+    Text(String),
+    Bars(Vec<Bar>),
+}
+
+impl Lane {
+    pub(super) const fn new(stream: Stream) -> Self {
+        let state = State {
+            started: false,
+            texts: VecDeque::new(),
+            bytes: 0,
+            bars: None,
+            writing: false,
+            progress: 0,
+            given_up_at: None,
+            left_out: 0,
+            broken: false,
+            error: None,
+        };
+        Self { stream, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True while there is room for another text.
+    pub(super) fn has_room(&self) -> bool {
+        self.state().bytes < WAITING_BYTES_MAX
+    }
+
+    /// True when all was written or given up.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.texts.is_empty() && state.bars.is_none() && !state.writing
+    }
+
+    /// Moves whenever the stream takes something.
+    pub(super) fn progress(&self) -> u64 {
+        self.state().progress
+    }
+
+    /// It is not worth waiting for more until the stream takes something again.
+    pub(super) fn give_up(&self) {
+        let mut state = self.state();
+        state.given_up_at = Some(state.progress);
+    }
+
+    /// True when nothing was taken since somebody gave up.
+    pub(super) fn is_given_up(&self) -> bool {
+        let state = self.state();
+        state.given_up_at == Some(state.progress)
+    }
+
+    /// The first fault other than a reader that has gone; once.
+    pub(super) fn take_error(&self) -> Option<io::Error> {
+        self.state().error.take()
+    }
+
+    /// Waits for a change, but not for long.
+    pub(super) fn wait(&self, at_most: Duration) {
+        let state = self.state();
+        drop(self.changed.wait_timeout(state, at_most));
+    }
+
+    /// Takes a text to be written; counts it when there is no room. Never waits.
+    pub(super) fn push(&'static self, text: String) {
+        let mut state = self.state();
+        if state.bytes >= WAITING_BYTES_MAX {
+            state.left_out += 1;
+            return;
+        }
+        state.bytes += text.len();
+        state.texts.push_back(text);
+        self.wake(state);
+    }
+
+    /// Shows these moving lines instead of those before. Never waits.
+    pub(super) fn draw(&'static self, bars: Vec<Bar>) {
+        let mut state = self.state();
+        state.bars = Some(bars);
+        self.wake(state);
+    }
+
+    /// The thread is there from the first text on.
+    fn wake(&'static self, mut state: MutexGuard<'_, State>) {
+        if state.started {
+            self.changed.notify_all();
+            return;
+        }
+        state.started = true;
+        drop(state);
+        let thread = std::thread::Builder::new().name("output".to_owned()).spawn(|| self.run());
+        if thread.is_err() {
+            // Without a thread, this one does it.
+            let mut drawn = Drawn::default();
+            while let Some(work) = self.take() {
+                self.work(work, &mut drawn);
+            }
+            self.state().started = false;
+        }
+    }
+
+    fn run(&self) {
+        let mut drawn = Drawn::default();
+        loop {
+            if let Some(work) = self.take() {
+                self.work(work, &mut drawn);
+            } else {
+                let state = self.state();
+                let idle = |state: &mut State| state.texts.is_empty() && state.bars.is_none();
+                drop(self.changed.wait_while(state, idle));
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Work> {
+        let mut state = self.state();
+        let work = match (state.texts.pop_front(), state.left_out) {
+            (Some(text), _) => {
+                state.bytes -= text.len();
+                Some(Work::Text(text))
+            }
+            (None, 1..) => {
+                let left_out = std::mem::take(&mut state.left_out);
+                Some(Work::Text(format!("({left_out} further messages found no reader and were left out)\n")))
+            }
+            (None, 0) => state.bars.take().map(Work::Bars),
+        };
+        state.writing = work.is_some();
+        work
+    }
+
+    fn work(&self, work: Work, drawn: &mut Drawn) {
+        match work {
+            Work::Text(text) => drawn.aside(|| self.write(&text)),
+            Work::Bars(bars) => drawn.show(bars),
+        }
+        let mut state = self.state();
+        state.writing = false;
+        state.progress += 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn write(&self, text: &str) {
+        if self.state().broken {
+            return;
+        }
+        for chunk in text.as_bytes().chunks(CHUNK_BYTES) {
+            let written = match self.stream {
+                Stream::Output => write_all(&mut io::stdout().lock(), chunk),
+                Stream::Error => write_all(&mut io::stderr().lock(), chunk),
+            };
+            let mut state = self.state();
+            match written {
+                Ok(()) => state.progress += 1,
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                    state.broken = true;
+                    return;
+                }
+                Err(error) => {
+                    state.error.get_or_insert(error);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn write_all(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let mut patient = Patient(stream);
+    patient.write_all(bytes)?;
+    patient.flush()
+}
+
+/// Tries again where a stream that is non-blocking has no room.
+pub(super) struct Patient<W>(pub(super) W);
+
+impl<W: Write> Patient<W> {
+    fn patiently<T>(&mut self, mut step: impl FnMut(&mut W) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match step(&mut self.0) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(AGAIN_AFTER),
+                done => return done,
+            }
+        }
+    }
+}
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.patiently(|stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.patiently(Write::flush)
+    }
+}

@@ -1,0 +1,228 @@
+//! The only place that writes to standard output and standard error.
+//!
+//! Messages ([`say`]) and verdicts ([`print()`]) are queued, and a thread for each stream writes them: a stopped terminal
+//! or a pipe that nobody reads holds up neither a load nor its log, and a reader that has gone changes no exit code. The
+//! bytes that a command was called for, such as a schema or a table, are written by the caller ([`product`]) and wait
+//! for their reader, as those of other programs do.
+
+mod bars;
+mod lane;
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub(super) use bars::Bar;
+pub(super) use lane::Stream;
+use lane::{Lane, Patient};
+
+use super::exit::{Exit, Stopped};
+use super::housekeeping::Signals;
+use crate::base::masking::masked;
+use crate::base::visible::{for_terminal, visible};
+
+static OUTPUT: Lane = Lane::new(Stream::Output);
+static ERROR: Lane = Lane::new(Stream::Error);
+/// Set by a signal that came while somebody waited for a reader.
+static HURRY: AtomicBool = AtomicBool::new(false);
+
+/// How long a stream may take nothing before what is left for it is given up.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the last words of a process that is ended by force may take.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Most texts are written within this time, without any further ado.
+const QUICKLY: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const PRODUCT_BUFFER_BYTES: usize = 64 << 10;
+
+/// A message on standard error. Never waits: where too much waits for the reader, it is counted and left out.
+pub(super) fn say(text: &str) {
+    if let Some(line) = line(text, Stream::Error) {
+        ERROR.push(line);
+    }
+}
+
+/// A message on standard error after all that was printed before; waits for room, but not for ever.
+pub(super) fn complain(text: &str) {
+    wait_until(&OUTPUT, Lane::is_idle);
+    wait_until(&ERROR, Lane::has_room);
+    say(text);
+}
+
+/// Words on standard output, such as a verdict, after all that was said before. What a reader does not take, or a full
+/// disk, is seen by [`close`].
+pub(super) fn print(text: &str) {
+    wait_until(&ERROR, Lane::is_idle);
+    wait_until(&OUTPUT, Lane::has_room);
+    if let Some(line) = line(text, Stream::Output) {
+        OUTPUT.push(line);
+    }
+}
+
+/// Commands of bench's own to a CI system, on standard output; what they quote is escaped where they are made.
+pub(super) fn command(text: &str) {
+    if !text.is_empty() {
+        wait_until(&OUTPUT, Lane::has_room);
+        OUTPUT.push(format!("{}\n", masked(text.trim_end())));
+    }
+}
+
+/// Lines that move on a terminal, in the place of those before; none takes them away.
+pub(super) fn draw(bars: Vec<Bar>) {
+    let clean = |bar: Bar| Bar { text: visible(&bar.text).into_owned(), ..bar };
+    ERROR.draw(bars.into_iter().map(clean).collect());
+}
+
+/// The text as its reader may get it: every message passes here, wherever its words come from.
+fn line(text: &str, stream: Stream) -> Option<String> {
+    (!text.is_empty()).then(|| format!("{}\n", clean(text.trim_end(), stream)))
+}
+
+/// Without secrets, and without anything that a terminal or a CI system would obey.
+fn clean(text: &str, stream: Stream) -> String {
+    for_terminal(&masked(text), colours(stream))
+}
+
+/// Whether a stream is a terminal.
+pub(super) fn is_terminal(stream: Stream) -> bool {
+    match stream {
+        Stream::Output => io::stdout().is_terminal(),
+        Stream::Error => io::stderr().is_terminal(),
+    }
+}
+
+/// Whether colours may be used on a stream.
+pub(super) fn colours(stream: Stream) -> bool {
+    is_terminal(stream) && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Standard output for the bytes that a command was called for.
+pub(super) struct Product(BufWriter<Patient<Stdout>>);
+
+/// Begins to write what a command was called for.
+pub(super) fn product() -> Product {
+    wait_until(&ERROR, Lane::is_idle);
+    wait_until(&OUTPUT, Lane::is_idle);
+    Product(BufWriter::with_capacity(PRODUCT_BUFFER_BYTES, Patient(io::stdout())))
+}
+
+impl Write for Product {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Product {
+    /// Writes the rest, if all went well until now. A reader that has gone has seen enough; anything else is an error.
+    pub(super) fn finish(mut self, written: io::Result<()>) -> Result<(), Stopped> {
+        let written = written.and_then(|()| self.0.flush());
+        // What could not be written is not tried again.
+        let _ = self.0.into_parts();
+        match written {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Stopped::new(Exit::Failed, unwritable(&error)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes words that a command was called for, such as a table for people, as a line.
+pub(super) fn show(text: &str) -> Result<(), Stopped> {
+    deliver(&clean(text, Stream::Output))
+}
+
+/// Writes a text that a command was called for, as a line and as it is: JSON, a script for a shell, Markdown.
+pub(super) fn deliver(text: &str) -> Result<(), Stopped> {
+    let mut product = product();
+    let written = writeln!(product, "{}", text.trim_end());
+    product.finish(written)
+}
+
+fn unwritable(error: &io::Error) -> String {
+    format!("error: standard output cannot be written: {error}")
+}
+
+/// Waits until all is written, within bounds, and gives the exit code: words that a full disk did not take make a
+/// success a failure.
+pub(super) fn close(code: u8) -> u8 {
+    wait_until(&OUTPUT, Lane::is_idle);
+    let mut code = code;
+    if let Some(error) = OUTPUT.take_error() {
+        say(&unwritable(&error));
+        code = if code == Exit::Ok as u8 { Exit::Failed as u8 } else { code };
+    }
+    wait_until(&ERROR, Lane::is_idle);
+    code
+}
+
+/// The last words before the process is ended by force.
+pub(super) fn last_words(text: &str) {
+    say(text);
+    let said = Instant::now();
+    while !ERROR.is_idle() && said.elapsed() < LAST_WORDS {
+        ERROR.wait(LOOK_EVERY);
+    }
+}
+
+/// Waits for a lane; a signal ends it at once, and so does a stream that takes nothing for a while.
+fn wait_until(lane: &Lane, done: fn(&Lane) -> bool) {
+    let asked = Instant::now();
+    while !done(lane) && !lane.is_given_up() && !HURRY.load(Ordering::Acquire) {
+        if asked.elapsed() > QUICKLY {
+            return wait_for_reader(lane, done);
+        }
+        lane.wait(LOOK_EVERY);
+    }
+}
+
+/// Where signals have been listened to, they no longer end the process on their own.
+fn wait_for_reader(lane: &Lane, done: fn(&Lane) -> bool) {
+    let (mut progress, mut since) = (lane.progress(), Instant::now());
+    let mut over = move || {
+        let now = lane.progress();
+        if now != progress {
+            (progress, since) = (now, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            lane.give_up();
+        }
+        done(lane) || lane.is_given_up()
+    };
+    let own_runtime = Signals::are_listened_to() && tokio::runtime::Handle::try_current().is_err();
+    let runtime = own_runtime.then(|| tokio::runtime::Builder::new_current_thread().enable_all().build());
+    if let Some(Ok(runtime)) = runtime {
+        return runtime.block_on(async {
+            let Ok(mut signals) = Signals::listen() else { return };
+            while !over() {
+                tokio::select! {
+                    () = signals.next() => return HURRY.store(true, Ordering::Release),
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+            }
+        });
+    }
+    while !over() {
+        lane.wait(LOOK_EVERY);
+    }
+}
+
+/// A fault of bench itself is said as everything else is.
+pub(super) fn say_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("?");
+        let trace = std::backtrace::Backtrace::capture();
+        let trace = match trace.status() {
+            std::backtrace::BacktraceStatus::Captured => format!("\n{trace}"),
+            _ => String::new(),
+        };
+        last_words(&format!(
+            "thread {name} {panic}; this is a fault of bench itself, please report it{trace}"
+        ));
+    }));
+}

@@ -1,0 +1,55 @@
+//! The end of the run log: everything that waits, how the run went, and whether all of it could be kept.
+
+use std::io;
+
+use crate::measure::log::{LogFile, LogWriter};
+use crate::results::directory::RunDirectory;
+use crate::results::header::End;
+
+/// The record of a run that has ended.
+pub(super) struct Ended {
+    /// The log, which can be read although its name may be gone.
+    pub(super) log: LogFile,
+    /// How the run ended, whether or not the log says so.
+    pub(super) end: End,
+    /// Why the log could not be kept.
+    pub(super) unsaved: Option<String>,
+}
+
+/// Writes what waits and then how the run ended: only then it is known how many iterations are in the log. What cannot be
+/// written makes a run one that failed.
+pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) -> Ended {
+    let sealed = log.seal();
+    for (number, issued) in end.issued.iter_mut().enumerate() {
+        issued.unrecorded += log.lost(number);
+    }
+    let path = directory.log();
+    let cannot = |error: &io::Error| format!("{} cannot be written: {error}", path.display());
+    if let Err(error) = &sealed {
+        end.fail(cannot(error));
+    }
+    let written = write_end(&mut log, &end);
+    if let Err(error) = &written {
+        end.fail(cannot(error));
+        // If anything can still be written, it says that the run failed.
+        let _ = write_end(&mut log, &end);
+    }
+    end.rows = Some(log.rows());
+    let file = log.file().unwrap_or_else(|| LogFile::at(&path));
+    drop(log);
+    let unsaved = if file.is_in_place() {
+        sealed.and(written).err().as_ref().map(cannot)
+    } else if directory.path().is_dir() {
+        Some(format!("{} was deleted or replaced during the run", path.display()))
+    } else {
+        Some(format!("the run's directory {} was deleted during the run", directory.path().display()))
+    };
+    if let Some(why) = &unsaved {
+        end.fail(why.clone());
+    }
+    Ended { log: file, end, unsaved }
+}
+
+fn write_end(log: &mut LogWriter, end: &End) -> io::Result<()> {
+    log.end(&serde_json::to_vec(end)?)
+}

@@ -1,0 +1,166 @@
+//! What the iterations that a `results.json` lists come to. Such a file can be edited: the figures that it states are
+//! held against these, and nothing is judged by figures that cannot be.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use hdrhistogram::Histogram;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+
+use super::model::{Counts, Distribution, IterationOutcome, IterationRow, Results};
+use super::stored::histogram;
+use crate::base::statistics::order::rank;
+use crate::measure::latency::{Latency, SampleId, value_at_rank};
+
+/// A file of more workloads was not written by a run.
+const WORKLOADS_MAX: usize = 1000;
+/// A histogram's reading is off by a thousandth; two of them, by twice that.
+const RELATIVE: f64 = 0.003;
+const ABSOLUTE_MS: f64 = 0.002;
+/// Where two histograms are held against each other.
+const HELD_AT: [f64; 8] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
+
+/// The listed iterations of a workload, those of the warm-up aside.
+#[derive(Default)]
+pub struct Listed {
+    /// From when they were due, of those that came to their end.
+    pub response: Latency,
+    /// Of these, those that failed.
+    pub failed_response: Latency,
+    service: Latency,
+    counts: Counts,
+}
+
+/// By workload; `None` when no iterations are listed.
+///
+/// # Errors
+/// It is no such list.
+pub fn read(file: impl Read) -> Result<Option<BTreeMap<u16, Listed>>, String> {
+    #[derive(Deserialize)]
+    struct Document {
+        iterations: Option<Rows>,
+    }
+    let document: Document = serde_json::from_reader(file).map_err(|error| error.to_string())?;
+    Ok(document.iterations.map(|Rows(listed)| listed))
+}
+
+/// The list, of which no more than its sums is kept.
+struct Rows(BTreeMap<u16, Listed>);
+
+impl<'de> Deserialize<'de> for Rows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Rows;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a list of iterations")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Rows, A::Error> {
+                let mut listed = BTreeMap::<u16, Listed>::new();
+                while let Some(row) = rows.next_element::<IterationRow>()? {
+                    if !row.warm_up {
+                        listed.entry(row.workload).or_default().add(&row).map_err(A::Error::custom)?;
+                    }
+                    if listed.len() > WORKLOADS_MAX {
+                        return Err(A::Error::custom(format!("more than {WORKLOADS_MAX} workloads")));
+                    }
+                }
+                Ok(Rows(listed))
+            }
+        }
+        deserializer.deserialize_seq(Each)
+    }
+}
+
+impl Listed {
+    fn add(&mut self, row: &IterationRow) -> Result<(), String> {
+        let (service_ms, lag_ms) = (row.duration_ms, ((row.start_s - row.due_s) * 1e3).max(0.0));
+        if !(service_ms >= 0.0 && (service_ms + lag_ms).is_finite()) {
+            return Err(format!("iteration {} took {service_ms} ms", row.number));
+        }
+        self.counts.total += 1;
+        match row.outcome {
+            IterationOutcome::Ok => self.counts.ok += 1,
+            IterationOutcome::Failed => self.counts.failed += 1,
+            IterationOutcome::Aborted => self.counts.aborted += 1,
+            IterationOutcome::Dropped => self.counts.dropped += 1,
+        }
+        if matches!(row.outcome, IterationOutcome::Ok | IterationOutcome::Failed) {
+            let id = SampleId { workload: row.workload, number: row.number };
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+            let ns = |ms: f64| (ms * 1e6).round() as u64;
+            self.service.record(ns(service_ms), id);
+            self.response.record(ns(service_ms + lag_ms), id);
+            if row.outcome == IterationOutcome::Failed {
+                self.failed_response.record(ns(service_ms + lag_ms), id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Holds what a file states of its workloads against its iterations.
+///
+/// # Errors
+/// What does not fit.
+pub fn hold(results: &Results, listed: &BTreeMap<u16, Listed>) -> Result<(), String> {
+    if let Some(number) = listed.keys().find(|number| usize::from(**number) >= results.workloads.len()) {
+        return Err(format!("it lists iterations of workload {number}, and states nothing of it"));
+    }
+    let none = Listed::default();
+    for (number, workload) in (0..).zip(&results.workloads) {
+        let listed = listed.get(&number).unwrap_or(&none);
+        let of = |error: String| format!("`{}`: {error}", workload.name);
+        if workload.iterations != listed.counts {
+            let words = |counts: Counts| {
+                let Counts { total, ok, failed, aborted, dropped } = counts;
+                format!("{total} iterations ({ok} ok, {failed} failed, {aborted} cut off, {dropped} dropped)")
+            };
+            let (stated, found) = (words(workload.iterations), words(listed.counts));
+            return Err(of(format!("it states {stated}, and lists {found}")));
+        }
+        fits(&workload.response_time, &listed.response)
+            .map_err(|error| of(format!("response times: {error}")))?;
+        fits(&workload.service_time, &listed.service)
+            .map_err(|error| of(format!("service times: {error}")))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+fn fits(stated: &Distribution, found: &Latency) -> Result<(), String> {
+    if stated.count != found.count() {
+        return Err(format!("it states {} of them, and lists {}", stated.count, found.count()));
+    }
+    if stated.count == 0 {
+        return Ok(());
+    }
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let held = |what: &str, stated: f64, low: f64, high: f64| {
+        let slack = |ms: f64| ms * RELATIVE + ABSOLUTE_MS;
+        if stated >= low - slack(low) && stated <= high + slack(high) {
+            return Ok(());
+        }
+        Err(format!("it states {what} of {stated:.3} ms, and its iterations give {high:.3} ms"))
+    };
+    held("a mean", stated.mean_ms, found.mean_ns() / 1e6, found.mean_ns() / 1e6)?;
+    held("a longest", stated.max_ms, ms(found.max_ns()), ms(found.max_ns()))?;
+    // A rank more or less is a matter of definition.
+    let step = 100.0 / stated.count as f64;
+    for known in &stated.percentiles {
+        let at = |percentile: f64| ms(found.percentile_ns(percentile.clamp(0.0, 100.0)));
+        let (low, high) = (at(known.percentile - step), at(known.percentile + step));
+        held(&format!("a p{}", known.percentile), known.value_ms, low, high)?;
+    }
+    let histogram: Histogram<u64> = histogram(stated)?;
+    let value_at = |percentile| {
+        let rank = rank(histogram.len(), percentile);
+        rank.and_then(|rank| value_at_rank(&histogram, rank)).unwrap_or(0)
+    };
+    for percentile in HELD_AT {
+        let (stated, found) = (ms(value_at(percentile)), ms(found.percentile_ns(percentile)));
+        held(&format!("a histogram with a p{percentile}"), stated, found, found)?;
+    }
+    Ok(())
+}

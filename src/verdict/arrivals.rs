@@ -1,0 +1,315 @@
+//! What arrivals count as that failed, never started (dropped) or were cut off at the end of the run.
+//!
+//! One rule: such an arrival never makes a figure look better. One that failed or never started took no time that
+//! could be good, so it breaks every limit on a time, whichever way the limit points, however quickly it failed. Of one
+//! that was cut off it is known how long it had taken until then: it is over the limits that it had passed; for the
+//! others it counts against a PASS, and not towards a FAIL.
+//!
+//! | metric | failed | never started | cut off |
+//! |---|---|---|---|
+//! | percentiles of a time | break the limit | break it; left out by the service's clock | over what they passed, else unknown |
+//! | `max`, `avg` below, `min` above a limit | one breaks it | as above | over what they passed, else INCONCLUSIVE |
+//! | `max` above, `min` below a limit | do not help | do not help | `max`: as above |
+//! | times of `lag` | late or not like any other | break the limit | late or not like any other, once started |
+//! | `throughput`, `count(iterations)` above a limit | do not count | do not count | do not count |
+//! | the same below a limit | count | do not count | do not count |
+//! | `rate(errors)`, `count(errors)` | what is counted | left out | left out |
+//! | `rate`, `count` of `dropped` and of `aborted` | among all | among all | among all |
+//! | `avg(trace …)` and the like, `overhead` | left out | left out | left out |
+//! | Rally's `failure_rate` | what is counted | left out | left out |
+//! | Rally's `max_seconds_per_iteration` | by their time, as in Rally | left out | over what they passed |
+//! | Rally's other limits on times | left out, as in Rally | left out | left out |
+//! | `bench ab`, `bench compare` | longer than all that went well | the same | the same |
+//!
+//! With nothing that could be judged a criterion is INVALID: Rally's limits on times when nothing went well, counts of
+//! errors when nothing came to its end, everything when nothing was due. A test holds every metric to every kind of run.
+
+use super::threshold::Judge;
+use crate::plan::threshold::{Metric, Operator, Statistic};
+use crate::results::counting::{Series, Slice};
+use crate::results::model::Outcome;
+
+impl Judge<'_> {
+    /// True when something failed, or never started, where a single such arrival breaks the limit.
+    pub(super) fn is_broken_by_faults(&self, all: &Slice) -> bool {
+        self.asks_of_every_one() && self.series.faulty(all) > 0
+    }
+
+    /// True of what a single arrival can break: means, and the largest and the smallest where these must not be beyond
+    /// a limit.
+    fn asks_of_every_one(&self) -> bool {
+        let condition = &self.threshold.condition;
+        match &condition.metric {
+            Metric::Time(Statistic::Mean, _) => true,
+            Metric::Time(Statistic::Max, _) => condition.operator.bounds_above(),
+            Metric::Time(Statistic::Min, _) => !condition.operator.bounds_above(),
+            _ => false,
+        }
+    }
+
+    /// The smallest or largest time.
+    pub(super) fn extreme(&self, all: &Slice) -> Outcome {
+        let condition = &self.threshold.condition;
+        let is_max = condition.metric.is_max();
+        let holds = |ns: u64| condition.operator.holds(ns as f64, condition.limit);
+        let ok = if is_max { all.ok_max_ns } else { all.min_ns };
+        let cut = all.cut_ns.map(|(first, last)| if is_max { last } else { first });
+        if self.asks_of_every_one() {
+            // The time of what was cut off only grows: it can break `max < …`, and has kept `min > …` once it has.
+            let cut_holds = cut.map(holds);
+            match (ok.map(holds), cut_holds) {
+                _ if self.series.faulty(all) > 0 => Outcome::Fail,
+                (Some(false), _) => Outcome::Fail,
+                (_, Some(false)) if is_max => Outcome::Fail,
+                (_, Some(kept)) if is_max || !kept => Outcome::Inconclusive,
+                _ => Outcome::Pass,
+            }
+        } else {
+            match (ok.is_some_and(holds), cut.map(holds)) {
+                (true, _) => Outcome::Pass,
+                (_, Some(true)) if is_max => Outcome::Pass,
+                (_, Some(possible)) if is_max || possible => Outcome::Inconclusive,
+                _ => Outcome::Fail,
+            }
+        }
+    }
+
+    /// What came of a slice that counts as done: with a limit from above, all that came to its end; else what went
+    /// well.
+    pub(super) fn done(&self, slice: &Slice) -> u64 {
+        match self.threshold.condition.operator {
+            Operator::Below | Operator::AtMost => slice.completed(),
+            Operator::Above | Operator::AtLeast | Operator::Equal => slice.ok,
+        }
+    }
+
+    /// How many of a stretch a verdict can be based on.
+    pub(super) fn decided(&self, all: &Slice) -> u64 {
+        let faulty = self.series.faulty(all);
+        match &self.threshold.condition.metric {
+            Metric::Time(Statistic::Mean, _) => all.ok + faulty,
+            Metric::Time(..) => {
+                let breaks = all.ok + faulty == 0 && self.extreme(all) == Outcome::Fail;
+                all.ok + faulty + if breaks { all.aborted } else { 0 }
+            }
+            Metric::Rate(event, _) | Metric::Count(event, _) if event.is_of_ended() => all.completed(),
+            metric if metric.counts_done() && self.bounds_above() => all.completed(),
+            metric if metric.counts_done() => all.completed() + all.dropped,
+            _ => all.total(),
+        }
+    }
+
+    pub(super) fn bounds_above(&self) -> bool {
+        self.threshold.condition.operator.bounds_above()
+    }
+
+    /// What a reader must know of the others beside a figure; empty without any.
+    pub(super) fn others(&self, all: &Slice) -> String {
+        let counts = self.bounds_above();
+        match &self.threshold.condition.metric {
+            Metric::Time(statistic, _) => {
+                let breaks = self.asks_of_every_one() || matches!(statistic, Statistic::Percentile(_));
+                let what = match (breaks, counts) {
+                    (false, _) => "which does not count",
+                    (_, true) => "which counts as over",
+                    (_, false) => "which counts as under",
+                };
+                let unknown = if all.aborted > 0 { "may have taken longer" } else { "" };
+                words(self.series, all, what, unknown)
+            }
+            metric if metric.counts_done() => {
+                let failed = if counts { 0 } else { all.failed };
+                words(
+                    self.series,
+                    &Slice { failed, dropped: 0, aborted: 0, ..*all },
+                    "which does not count",
+                    "",
+                )
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// ` (3 failed, 2 never started, which counts as over; 1 cut off, may have taken longer)`.
+fn words(series: &Series, all: &Slice, what: &str, unknown: &str) -> String {
+    let dropped = if series.counts_dropped() { all.dropped } else { 0 };
+    let counted = [(all.failed, "failed"), (dropped, "never started")];
+    let counted: Vec<String> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let mut parts = Vec::new();
+    if !counted.is_empty() {
+        parts.push(format!("{}, {what}", counted.join(", ")));
+    }
+    if all.aborted > 0 && !unknown.is_empty() {
+        parts.push(format!("{} cut off, {unknown}", all.aborted));
+    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{judged, judged_run, threshold};
+    use super::*;
+    use crate::measure::sample::{ActionSample, Ended, IterationSample};
+
+    const MS: u64 = 1_000_000;
+    /// The iterations of a run: enough for p99 and for a mean.
+    const COUNT: u64 = 600;
+
+    /// The kinds of run, in the order of the columns below.
+    const KINDS: [(&str, Other); 14] = [
+        ("all well", None),
+        ("one failed at once", Some((Share::One, Ended::Failed, 0))),
+        ("half failed at once", Some((Share::Half, Ended::Failed, 0))),
+        ("all failed at once", Some((Share::All, Ended::Failed, 0))),
+        ("all failed by a timeout", Some((Share::All, Ended::Failed, 30_000 * MS))),
+        ("one never started", Some((Share::One, Ended::Dropped, 0))),
+        ("half never started", Some((Share::Half, Ended::Dropped, 0))),
+        ("none started", Some((Share::All, Ended::Dropped, 0))),
+        ("one cut off early", Some((Share::One, Ended::Aborted, MS / 2))),
+        ("one cut off late", Some((Share::One, Ended::Aborted, 30_000 * MS))),
+        ("half cut off early", Some((Share::Half, Ended::Aborted, MS / 2))),
+        ("all cut off early", Some((Share::All, Ended::Aborted, MS / 2))),
+        ("all cut off late", Some((Share::All, Ended::Aborted, 30_000 * MS))),
+        ("nothing was due", Some((Share::None, Ended::Ok, 0))),
+    ];
+
+    /// How many end in another way, how, and after how long.
+    type Other = Option<(Share, Ended, u64)>;
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Share {
+        None,
+        One,
+        Half,
+        All,
+    }
+
+    /// Iterations of 10 ms with one request each, 20 ms apart, some of which end in another way.
+    fn run(kind: Other) -> Vec<IterationSample> {
+        let (share, ended, ns) = kind.unwrap_or((Share::One, Ended::Ok, 10 * MS));
+        if share == Share::None {
+            return Vec::new();
+        }
+        let of = |number: u64| {
+            let other = match share {
+                Share::None => false,
+                Share::One => number == 77,
+                Share::Half => number % 2 == 1,
+                Share::All => true,
+            };
+            let (ended, duration_ns) = if other { (ended, ns) } else { (Ended::Ok, 10 * MS) };
+            let due_ns = number * 20 * MS;
+            let request = ActionSample { duration_ns, ended, ..ActionSample::default() };
+            let actions = if ended == Ended::Dropped { Vec::new() } else { vec![request] };
+            IterationSample {
+                number,
+                due_ns,
+                start_ns: due_ns,
+                duration_ns,
+                ended,
+                actions,
+                ..Default::default()
+            }
+        };
+        (0..COUNT).map(of).collect()
+    }
+
+    fn letter(outcome: Outcome) -> char {
+        match outcome {
+            Outcome::Pass => 'P',
+            Outcome::Fail => 'F',
+            Outcome::Inconclusive => 'i',
+            Outcome::Invalid => '-',
+            Outcome::None => '?',
+        }
+    }
+
+    /// What was found of a metric in every kind of run: letters, and a line each of what is shown.
+    fn found(name: &str, judge: impl Fn(&[IterationSample]) -> (Outcome, String)) -> (String, String) {
+        let (mut letters, mut lines) = (String::new(), format!("{name}\n"));
+        for (place, (kind, which)) in KINDS.iter().enumerate() {
+            let (outcome, observed) = judge(&run(*which));
+            if [5, 8, 13].contains(&place) {
+                letters.push(' ');
+            }
+            letters.push(letter(outcome));
+            lines.extend(["  ", kind, ": ", &format!("{outcome:?}"), ": ", &observed, "\n"]);
+        }
+        (letters, lines)
+    }
+
+    /// PASS, FAIL, inconclusive (i) or invalid (-) for each kind of run, and what is shown of it.
+    #[test]
+    fn every_metric_is_held_to_every_kind_of_run() {
+        let mut shown = String::new();
+        // Well; failed: one, half, all, all slowly. Never started: one, half, all. Cut off: one early, one late, half
+        // early, all early, all late. Nothing.
+        for (text, expected) in [
+            ("p95 < 1s", "PPFFF PFF PPi-F -"),
+            ("p99 <= 1s", "PPFFF PFF PPi-F -"),
+            ("p95 > 1ms", "PPPFF PPF PPP-P -"),
+            ("p95(service) < 1s", "PPFFF PP- PPi-F -"),
+            ("p95(lag) < 1s", "PPPPP PFF PPPPP -"),
+            ("p95(action \"first\") < 1s", "PPFFF PP- PPi-F -"),
+            ("p95(response action \"first\") < 1s", "PPFFF PFF PPi-F -"),
+            ("p95(service) > 1ms", "PPPFF PP- PPP-P -"),
+            ("avg < 1s", "PFFFF FFF iii-- -"),
+            ("avg > 1ms", "PFFFF FFF iii-- -"),
+            ("avg(service) < 1s", "PFFFF Pi- iii-- -"),
+            ("max < 1s", "PFFFF FFF iFi-F -"),
+            ("max(service) < 1s", "PFFFF PP- iFi-F -"),
+            ("max > 1ms", "PPPFF PPF PPP-- -"),
+            ("min > 1ms", "PFFFF FFF iPi-- -"),
+            ("min < 1s", "PPPFF PPF PPP-F -"),
+            ("max(lag) < 1s", "PPPPP FFF PPPPP -"),
+            ("avg(lag) < 1s", "PPPPP FFF PPPPP -"),
+            ("max(action \"first\") < 1s", "PFFFF PP- iFi-F -"),
+            ("throughput >= 10/s", "PPPFF PPF PiP-- -"),
+            ("throughput <= 100/s", "PPPPP PP- PPP-- -"),
+            ("count(iterations) >= 300", "PPPFF PPF PPP-- -"),
+            ("count(iterations) <= 600", "PPPPP PP- PPP-- -"),
+            ("count(iterations) == 600", "PFFFF FFF FFF-- -"),
+            ("rate(errors) < 1%", "PPFFF PP- PPP-- -"),
+            ("rate(errors) <= 0%", "PFFFF PP- PPP-- -"),
+            ("rate(errors) == 0%", "PFFFF PP- PPP-- -"),
+            ("count(errors) == 0", "PFFFF PP- PPP-- -"),
+            ("rate(errors action \"first\") < 1%", "PPFFF PP- PPP-- -"),
+            ("rate(dropped) < 1%", "PPPPP PFF PPPPP -"),
+            ("count(dropped) == 0", "PPPPP FFF PPPPP -"),
+            ("rate(aborted) < 1%", "PPPPP PPP PPFFF -"),
+            ("count(aborted) == 0", "PPPPP PPP FFFFF -"),
+        ] {
+            let (letters, lines) = found(text, |samples| {
+                let judged = judged(&threshold(text), samples);
+                (judged.outcome, judged.observed)
+            });
+            assert_eq!(letters, expected, "{text}\n{lines}");
+            shown += &lines;
+        }
+        for (sla, expected) in [
+            (json!({ "failure_rate_max": 1.0 }), "PPFFF PP- PPP-- -"),
+            (json!({ "failure_rate_min": 1.0 }), "FFPPP FF- FFF-- -"),
+            (json!({ "max_seconds_per_iteration": 1.0 }), "PPP-F PP- PFP-F -"),
+            (json!({ "max_avg_duration": 1.0 }), "PPP-- PP- PPP-- -"),
+            (json!({ "max_avg_duration_per_atomic": { "first": 1.0 } }), "PPP-- PP- PPP-- -"),
+            (json!({ "outliers": { "max": 0, "min_iterations": 10, "sigmas": 4.0 } }), "PPP-- PP- PPP-- -"),
+            (json!({ "max_degradation": 10.0 }), "PPP-- PP- PPP-- -"),
+        ] {
+            let (letters, lines) = found(&sla.to_string(), |samples| {
+                let verdict = judged_run(&sla, samples);
+                (verdict.criteria[0].outcome, verdict.criteria[0].observed.clone())
+            });
+            assert_eq!(letters, expected, "{sla}\n{lines}");
+            shown += &lines;
+        }
+        let known = include_str!("../../tests/vectors/gate/arrivals.txt");
+        assert!(shown == known, "what is shown differs from tests/vectors/gate/arrivals.txt:\n{shown}");
+    }
+}

@@ -1,0 +1,132 @@
+//! How long the rounds of a pair must be: both alike, and longer when either side had too few samples.
+//!
+//! What was measured in rounds that were too short is not thrown away, since what is left out because B was slow would
+//! make B look quicker: further rounds of both, which are longer, are put into the same pair. Rounds keep that length
+//! from then on. Where B stays short at the longest length, or is so slow that more of it would show nothing new, the
+//! pair counts as it is: it can say FAIL, and never PASS.
+
+use super::series::{Round, Series};
+use super::{Decision, Trial};
+use crate::results::model::Outcome;
+
+/// Rounds last at most this many times as long as at first.
+pub const LENGTHEN_MAX: f64 = 10.0;
+/// More than would do by the rate that was seen, so that the next round is not short again.
+const SPARE: f64 = 1.25;
+/// A B that takes this many times as long as the margin allows, and does less than one of this many of what A does in the
+/// same time, needs no further samples to be called slower.
+const MUCH_SLOWER: f64 = 2.0;
+
+/// How long a pair's rounds were, in lengths of a first round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// All rounds of one side of the pair together.
+    pub pair: f64,
+    /// The last of them.
+    pub round: f64,
+    /// False when something ended a round early: longer ones would end as early.
+    pub may_lengthen: bool,
+}
+
+/// What becomes of a pair.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Offered {
+    /// It counts.
+    Taken,
+    /// It is left out, and why.
+    LeftOut(String),
+    /// Both sides need further rounds, and rounds are longer from now on.
+    Longer {
+        /// How many times as long as at first.
+        factor: f64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a side of a pair lacks.
+struct Lack<'a> {
+    is_b: bool,
+    series: &'a Series,
+    samples: u64,
+}
+
+impl Lack<'_> {
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    fn share(&self) -> f64 {
+        self.samples as f64 / self.series.samples_min() as f64
+    }
+
+    fn words(&self) -> String {
+        let side = if self.is_b { "B" } else { "A" };
+        let (percentile, needed) = (self.series.percentile, self.series.samples_min());
+        format!("p{percentile} needs {needed} samples in every round, and {side} had {}", self.samples)
+    }
+}
+
+impl Trial {
+    /// Adds the rounds of a pair, or says what they need. `a` and `b` are all rounds of each side so far.
+    pub fn offer(&mut self, a: &Round, b: &Round, span: Span) -> Offered {
+        // What fails at once has no percentiles to speak of; that is seen elsewhere.
+        let worst = if a.broken() || b.broken() { None } else { self.worst_lack(a, b) };
+        let Some(lack) = worst else {
+            self.push(a.clone(), b.clone());
+            return Offered::Taken;
+        };
+        let wanted = span.pair / lack.share().max(1e-9);
+        if !lack.is_b && self.pairs.is_empty() && span.round <= 1.0 && wanted > LENGTHEN_MAX {
+            let reason = format!(
+                "{}, too few even for rounds {LENGTHEN_MAX} times as long: make rounds longer (--round), or gate a lower \
+                 percentile (--metric)",
+                lack.words()
+            );
+            self.given_up = Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason.clone()] });
+            return Offered::LeftOut(reason);
+        }
+        if span.may_lengthen && span.round < LENGTHEN_MAX {
+            let factor = (wanted * SPARE).max(span.round * SPARE).min(LENGTHEN_MAX);
+            let factor = (factor * 10.0).ceil() / 10.0;
+            let why = format!("{}: rounds of both are {factor} times as long from here on", lack.words());
+            return Offered::Longer { factor, why };
+        }
+        if lack.is_b {
+            self.push(a.clone(), b.clone());
+            Offered::Taken
+        } else {
+            let words = lack.words();
+            self.discard();
+            Offered::LeftOut(words)
+        }
+    }
+
+    /// The gated percentile that lacks most: first of A, as B's may be its own doing.
+    fn worst_lack(&self, a: &Round, b: &Round) -> Option<Lack<'_>> {
+        let of = |is_b: bool| {
+            let gated = self.series.iter().enumerate().filter(|(_, series)| series.gated);
+            let lacks = gated.filter_map(move |(index, series)| {
+                let round = if is_b { b } else { a };
+                let samples = round.values.get(index)?.1;
+                let short =
+                    samples < series.samples_min() && !(is_b && is_much_slower(index, a, b, self.margin()));
+                short.then_some(Lack { is_b, series, samples })
+            });
+            lacks.min_by(|one, other| one.share().total_cmp(&other.share()))
+        };
+        of(false).or_else(|| of(true))
+    }
+
+    fn margin(&self) -> f64 {
+        self.rules.margin
+    }
+}
+
+fn is_much_slower(index: usize, a: &Round, b: &Round, margin: f64) -> bool {
+    match (a.values.get(index), b.values.get(index)) {
+        #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+        (Some((a_ms, a_samples)), Some((b_ms, b_samples))) => {
+            *b_ms >= a_ms * (1.0 + margin) * MUCH_SLOWER
+                && *b_samples as f64 * MUCH_SLOWER < *a_samples as f64
+        }
+        _ => false,
+    }
+}

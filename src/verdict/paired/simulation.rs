@@ -1,0 +1,102 @@
+//! Builds that exist only as numbers, compared as `bench ab` compares: rounds of a length, six users, noise.
+
+use super::*;
+use crate::results::model::Outcome;
+
+const USERS: usize = 6;
+
+/// A build and the load on it.
+#[derive(Clone, Debug)]
+pub(super) struct Build {
+    /// The median of an iteration's times, which are lognormal.
+    pub(super) median_ms: f64,
+    /// How long a first round lasts.
+    pub(super) round_ms: f64,
+    /// The share of iterations that never end; they are cut off.
+    pub(super) hangs: f64,
+    /// The share that fails at once.
+    pub(super) fails: f64,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Self { median_ms: 10.0, round_ms: 500.0, hangs: 0.0, fails: 0.0 }
+    }
+}
+
+/// What one side of a pair measured so far.
+#[derive(Default)]
+struct Side {
+    ok_ms: Vec<f64>,
+    failed: u64,
+    cut_off: u64,
+}
+
+impl Side {
+    fn round(&self, series: &[Series]) -> Round {
+        let mut sorted = self.ok_ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (ok, others) = (sorted.len() as u64, self.failed + self.cut_off);
+        let value = |series: &Series| {
+            let rank = (series.percentile / 100.0 * (ok + others) as f64).ceil().max(1.0) as usize;
+            (sorted.get(rank - 1).copied().unwrap_or(f64::INFINITY), ok + self.failed)
+        };
+        Round { ended: vec![(ok, others)], values: series.iter().map(value).collect() }
+    }
+}
+
+struct Noise(fastrand::Rng);
+
+impl Noise {
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.0.f64() - 0.5).sum()
+    }
+}
+
+fn measure(build: &Build, factor: f64, slow: f64, noise: &mut Noise, side: &mut Side) {
+    for _ in 0..USERS {
+        let mut at_ms = 0.0;
+        while at_ms < build.round_ms * factor {
+            if noise.0.f64() < build.hangs {
+                side.cut_off += 1;
+                break;
+            }
+            if noise.0.f64() < build.fails {
+                side.failed += 1;
+                at_ms += 1.0;
+                continue;
+            }
+            let ms = build.median_ms * slow * (0.3 * noise.normal()).exp();
+            side.ok_ms.push(ms);
+            at_ms += ms;
+        }
+    }
+}
+
+/// The verdict on B, by p50 and p95, with 20 pairs at most.
+pub(super) fn compare(a: &Build, b: &Build, seed: u64) -> Outcome {
+    let series: Vec<Series> =
+        [50.0, 95.0].map(|percentile| Series { workload: 0, action: None, percentile, gated: true }).to_vec();
+    let mut noise = Noise(fastrand::Rng::with_seed(seed));
+    let mut trial = Trial::new(Rules { margin: 0.1, looks: [10, 20] }, series.clone());
+    let mut factor = 1.0;
+    loop {
+        let shared = 0.1 * noise.normal();
+        let (slow_a, slow_b) =
+            ((shared + 0.03 * noise.normal()).exp(), (shared + 0.03 * noise.normal()).exp());
+        let (mut of_a, mut of_b, mut length) = (Side::default(), Side::default(), 0.0);
+        loop {
+            measure(a, factor, slow_a, &mut noise, &mut of_a);
+            measure(b, factor, slow_b, &mut noise, &mut of_b);
+            length += factor;
+            let span = Span { pair: length, round: factor, may_lengthen: true };
+            match trial.offer(&of_a.round(&series), &of_b.round(&series), span) {
+                Offered::Longer { factor: longer, .. } => factor = longer,
+                Offered::Taken | Offered::LeftOut(_) => break,
+            }
+        }
+        if let Some(decision) = trial.decide() {
+            return decision.outcome;
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Figures beside verdicts: the value, its bounds, and that every output has the same ones.
+
+use super::*;
+use crate::results::build;
+use crate::results::stored::StoredRun;
+use crate::verdict::compare::{self, Weighed};
+use crate::verdict::history;
+use crate::verdict::paired::{Metric as Compared, Names, Round, series};
+
+/// Values so far apart that no two ranks have the same one: 1 ms, and each 0.4 % more than the one before.
+fn ladder(n: u64) -> Vec<u64> {
+    (0..n).map(|number| (1e6 * 1.004_f64.powf(number as f64)) as u64).collect()
+}
+
+/// The same in an order in which neighbours are not alike.
+fn mixed(values: &[u64]) -> Vec<u64> {
+    let n = values.len() as u64;
+    // A prime that no n here is a multiple of: each value once.
+    (0..n).map(|number| values[(number * 7_919 % n) as usize]).collect()
+}
+
+fn near(found_ms: f64, expected_ns: u64) -> bool {
+    (found_ms * 1e6 / expected_ns as f64 - 1.0).abs() <= 0.0011
+}
+
+/// What is shown as bounds is what SciPy's binomial says they are; where there are too few samples for one, none is
+/// shown; and no verdict contradicts them.
+#[test]
+fn bounds_are_shown_where_they_exist_and_agree_with_the_verdict() {
+    // n, percentile, ranks of value and bounds at 5 % each: scipy.stats.binom, as in tests/vectors/statistics/make.py.
+    for (n, percent, at, low, high) in [
+        (1, "50", 1, None, None),
+        (2, "95", 2, Some(1), None),
+        (10, "50", 5, Some(2), Some(9)),
+        (10, "99", 10, Some(9), None),
+        (59, "95", 57, Some(53), Some(59)),
+        (100, "95", 95, Some(91), Some(99)),
+        (100, "99", 99, Some(97), None),
+        (299, "99", 297, Some(293), Some(299)),
+        (1000, "99.9", 999, Some(997), None),
+        (2000, "99.9", 1998, Some(1995), None),
+        (2995, "99.9", 2993, Some(2989), Some(2995)),
+    ] {
+        let values = ladder(n);
+        let run = samples(mixed(&values).into_iter(), |_| false);
+        // Where the limit is so high that all keep it, samples count in full.
+        let judged = judged(&threshold(&format!("p({percent}) < 20h")), &run);
+        let measured = judged.measured.clone().unwrap();
+        let value = |rank: u64| values[rank as usize - 1];
+        let what = format!("p{percent} of {n}: {judged:?}");
+        assert!(near(measured.value, value(at)), "{what}");
+        assert_eq!(measured.low.is_some(), low.is_some(), "{what}");
+        assert_eq!(measured.high.is_some(), high.is_some(), "{what}");
+        assert!(low.is_none_or(|rank| near(measured.low.unwrap(), value(rank))), "{what}");
+        assert!(high.is_none_or(|rank| near(measured.high.unwrap(), value(rank))), "{what}");
+        let (open, between) = (judged.observed.contains(" (at least "), judged.observed.contains(" to "));
+        assert_eq!((open, between), (low.is_some() && high.is_none(), high.is_some()), "{what}");
+        assert_eq!(judged.outcome == Outcome::Pass, high.is_some(), "{what}");
+    }
+}
+
+/// With limits all over the values, and dependence: PASS exactly where the upper bound keeps the limit, FAIL exactly
+/// where the lower one does not.
+#[test]
+fn verdicts_are_what_their_bounds_say() {
+    let values = ladder(700);
+    for (name, run) in [("mixed", mixed(&values)), ("ascending", values.clone())] {
+        let run = samples(run.into_iter(), |number| number % 97 == 0);
+        for (percent, operator) in [("50", "<"), ("90", "<="), ("95", ">"), ("99", ">="), ("99", "<")] {
+            for at in (0..700).step_by(13) {
+                let limit_ns = values[at];
+                let text = format!("p({percent}) {operator} {limit_ns}ns");
+                let judged = judged(&threshold(&text), &run);
+                let Some(measured) = judged.measured else { continue };
+                let operator = threshold(&text).condition.operator;
+                let holds =
+                    |ms: Option<f64>| ms.map(|ms| operator.holds((ms * 1e6).round(), limit_ns as f64));
+                let (inner, outer) = match operator.bounds_above() {
+                    true => (holds(measured.low), holds(measured.high)),
+                    false => (holds(measured.high), holds(measured.low)),
+                };
+                let expected = match (inner, outer) {
+                    (_, Some(true)) => Outcome::Pass,
+                    (Some(false), _) => Outcome::Fail,
+                    // A bound among the failures has no time, and a limit from below is kept there.
+                    (None, _) if !operator.bounds_above() => continue,
+                    _ => Outcome::Inconclusive,
+                };
+                assert_eq!(judged.outcome, expected, "{name}: {text}: {}", judged.observed);
+            }
+        }
+    }
+}
+
+/// Arrivals that never started have no service time, and are no part of its percentiles, of none of their bounds, nor
+/// of how many may be over; of response time they come last.
+#[test]
+fn dropped_arrivals_have_no_service_time() {
+    let values = ladder(1_000);
+    let mut run = samples(mixed(&values).into_iter(), |_| false);
+    let ran = run.len() as u64;
+    for number in 0..500 {
+        let due_ns = 5_000_000_000 + number * 2_000_000;
+        run.push(IterationSample {
+            number: ran + number,
+            due_ns,
+            start_ns: due_ns,
+            ended: Ended::Dropped,
+            ..IterationSample::default()
+        });
+    }
+    // Of 1,000 the 500th, and of 1,500 the 750th.
+    for (text, n, rank) in [
+        ("p50(service) < 1h", 1_000, 500),
+        ("p95(service) < 1h", 1_000, 950),
+        ("p50 < 1h", 1_500, 750),
+        ("p60(response) < 1h", 1_500, 900),
+    ] {
+        let judged = judged(&threshold(text), &run);
+        let measured = judged.measured.clone().unwrap();
+        assert!(near(measured.value, values[rank - 1]), "{text}: {judged:?}");
+        assert_eq!(judged.samples, n, "{text}: {judged:?}");
+        assert_eq!(judged.observed.contains("never started"), n == 1_500, "{text}: {judged:?}");
+        let (low, high) = (measured.low.unwrap(), measured.high.unwrap());
+        assert!(low < measured.value && measured.value < high, "{text}: {judged:?}");
+    }
+    // A third has no response time, so neither has the 67th percentile, nor the 70th with its bounds.
+    for (text, outcome, observed) in [
+        ("p67 < 1h", Outcome::Inconclusive, "among what has no time (at least "),
+        ("p70 < 1h", Outcome::Fail, "among what has no time; 500 of 1500 over "),
+    ] {
+        let judged = judged(&threshold(text), &run);
+        assert_eq!((judged.outcome, judged.measured), (outcome, None), "{}", judged.observed);
+        assert!(judged.observed.starts_with(observed), "{}", judged.observed);
+    }
+}
+
+/// One percentile is one sample in every output: results, thresholds, comparisons, pairs and history.
+#[test]
+fn a_percentile_is_the_same_in_every_output() {
+    for n in [299_u64, 1_000, 2_000, 2_995, 3_000] {
+        let values = ladder(n);
+        let run = samples(mixed(&values).into_iter(), |_| false);
+        let folder = tempfile::tempdir().unwrap();
+        let aggregate = log_of(&json!({}), &run, &folder.path().join("run.log"));
+        let results = build::build(&aggregate);
+        let stored = StoredRun::open(folder.path()).unwrap();
+        let weighed = Weighed::new(&stored).unwrap();
+        let ratios = compare::ratios(&weighed, &weighed).unwrap();
+        for (percent, parts) in [(50.0, 500), (90.0, 900), (95.0, 950), (99.0, 990), (99.9, 999)] {
+            let expected = values[(n * parts).div_ceil(1_000) as usize - 1];
+            let metric: Compared = format!("p{percent}").parse().unwrap();
+            let names = [Names { workload: "w".to_owned(), actions: Vec::new() }];
+            let compared = series(&names, std::slice::from_ref(&metric)).unwrap();
+            let round = Round::of(&[&aggregate], &compared);
+            let place = compared.iter().position(|one| one.gated).unwrap();
+            let of_threshold = judged(&threshold(&format!("p({percent}) < 20h")), &run);
+            let past = history::judge(&[], &stored, None, &[metric], 0.1).unwrap();
+            let ratio = ratios.iter().find(|row| row.percentile == percent && row.action.is_none()).unwrap();
+            for (output, found_ms) in [
+                ("results", results.workloads[0].response_time.at(percent).unwrap()),
+                ("service time", results.workloads[0].service_time.at(percent).unwrap()),
+                ("a threshold", of_threshold.measured.unwrap().value),
+                ("compare", ratio.new_ms),
+                ("pairs", round.values[place].0),
+                ("history", past[0].new_ms),
+            ] {
+                assert!(
+                    near(found_ms, expected),
+                    "p{percent} of {n} by {output}: {found_ms} ms, not {expected} ns"
+                );
+            }
+        }
+    }
+}
+
+/// Lognormal and exponential times at the limit itself: with as many samples as a mean needs to pass, PASS and FAIL are
+/// each said in at most one run of twenty, allowing for the chance of that number of runs.
+#[test]
+fn a_mean_at_its_limit_is_judged_wrongly_as_seldom_as_stated() {
+    let normal = |random: &mut fastrand::Rng| {
+        (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
+    };
+    let runs = if std::env::var_os("BENCH_SLOW_TESTS").is_some() { 10_000 } else { 300 };
+    let wrong_max = f64::from(runs) * 0.05 + 3.0 * (f64::from(runs) * 0.05 * 0.95).sqrt();
+    for (name, n, sigma) in [("exponential", 400, 0.0), ("lognormal", 400, 1.0), ("lognormal", 1_000, 1.0)] {
+        let mut random = fastrand::Rng::with_seed(n + 9);
+        let (mut pass, mut fail) = (0, 0);
+        for _ in 0..runs {
+            let durations: Vec<u64> = (0..n)
+                .map(|_| {
+                    let drawn = match sigma > 0.0 {
+                        true => (sigma * normal(&mut random) - sigma * sigma / 2.0).exp(),
+                        false => -(1.0 - random.f64()).ln(),
+                    };
+                    (drawn * 100e6) as u64
+                })
+                .collect();
+            let mut run = samples(durations.into_iter(), |_| false);
+            for sample in &mut run {
+                (sample.due_ns, sample.start_ns) =
+                    (sample.number * 60_000_000_000, sample.number * 60_000_000_000);
+            }
+            match judged(&threshold("avg <= 100ms"), &run).outcome {
+                Outcome::Pass => pass += 1,
+                Outcome::Fail => fail += 1,
+                _ => {}
+            }
+        }
+        println!("{name}, n {n}: {pass} PASS, {fail} FAIL of {runs} at the limit");
+        assert!(f64::from(pass) <= wrong_max, "{name}, {n}: {pass} PASS of {runs}");
+        assert!(f64::from(fail) <= wrong_max, "{name}, {n}: {fail} FAIL of {runs}");
+    }
+}

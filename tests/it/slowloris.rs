@@ -1,0 +1,222 @@
+//! Servers that never finish: every request ends by its own deadline, or by a limit before.
+//!
+//! One round of each; `BENCH_SLOW_TESTS=1` makes fifty.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::http_faults::{Sockets, errors_of, read_head};
+
+const DEADLINE_MS: u64 = 400;
+/// How long a busy machine may take beyond the deadline.
+const SLACK: Duration = Duration::from_secs(20);
+
+fn rounds() -> u64 {
+    if std::env::var("BENCH_SLOW_TESTS").is_ok() { 50 } else { 1 }
+}
+
+type Act = fn(&mut TcpStream);
+
+/// Sends a beginning, and then a piece again and again with pauses, until the client is gone.
+fn drip(stream: &mut TcpStream, beginning: &[u8], piece: &[u8], pause: Duration) {
+    let mut sent = stream.write_all(beginning);
+    while sent.is_ok() {
+        std::thread::sleep(pause);
+        sent = stream.write_all(piece);
+    }
+}
+
+/// Says nothing until the client is gone.
+fn silent(stream: &mut TcpStream) {
+    let mut buffer = [0; 4096];
+    while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+}
+
+const MS: Duration = Duration::from_millis(1);
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
+/// Each with the classes that its failure may have.
+const HTTP1: &[(&str, Act, &[&str])] = &[
+    ("never answers", |stream| silent(stream), &["timeout"]),
+    ("a head byte by byte", |stream| drip(stream, b"HTTP/1.1 200 OK\r\nA: ", b"b", 20 * MS), &["timeout"]),
+    ("a status line byte by byte", |stream| drip(stream, b"HTTP/1.1 200 ", b"O", 20 * MS), &["timeout"]),
+    (
+        "endless headers",
+        |stream| drip(stream, HEAD, &b"A: b\r\n".repeat(1000), Duration::ZERO),
+        &["protocol"],
+    ),
+    (
+        "an endless header",
+        |stream| drip(stream, b"HTTP/1.1 200 OK\r\nA: ", &[b'b'; 9000], Duration::ZERO),
+        &["protocol"],
+    ),
+    (
+        "endless interim answers",
+        |stream| drip(stream, b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", MS),
+        &["protocol"],
+    ),
+    (
+        "a body byte by byte",
+        |stream| drip(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"b", 100 * MS),
+        &["timeout"],
+    ),
+    (
+        "an endless body",
+        |stream| drip(stream, b"HTTP/1.1 200 OK\r\n\r\n", &[b'b'; 60_000], Duration::ZERO),
+        &["timeout", "body_limit"],
+    ),
+    (
+        "a body that stops",
+        |stream| {
+            drop(stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"));
+            silent(stream);
+        },
+        &["timeout"],
+    ),
+    (
+        "chunks without end",
+        |stream| {
+            drip(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nb\r\n", 5 * MS)
+        },
+        &["timeout"],
+    ),
+    (
+        "a chunk extension without end",
+        |stream| drip(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", &[b'x'; 1000], MS),
+        &["protocol"],
+    ),
+    (
+        "a chunk extension byte by byte",
+        |stream| drip(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x", 20 * MS),
+        &["timeout"],
+    ),
+    (
+        "trailers without end",
+        |stream| {
+            drip(
+                stream,
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+                &b"a: b\r\n".repeat(100),
+                MS,
+            )
+        },
+        &["protocol"],
+    ),
+    (
+        "redirects without end",
+        |stream| {
+            drop(stream.write_all(b"HTTP/1.1 302 Go\r\nLocation: /x/?n\r\nContent-Length: 100\r\n\r\n"));
+            silent(stream);
+        },
+        &["timeout"],
+    ),
+];
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// The server's settings, and `:status: 200`.
+fn answered(end_of_headers: u8) -> Vec<u8> {
+    [frame(SETTINGS, 0, 0, &[]), frame(HEADERS, end_of_headers, 1, &[0x88])].concat()
+}
+
+const HTTP2: &[(&str, Act, &[&str])] = &[
+    ("never answers", |stream| silent(stream), &["timeout"]),
+    (
+        "settings and nothing more",
+        |stream| {
+            drop(stream.write_all(&frame(SETTINGS, 0, 0, &[])));
+            silent(stream);
+        },
+        &["timeout"],
+    ),
+    (
+        "endless CONTINUATION",
+        |stream| drip(stream, &answered(0), &frame(CONTINUATION, 0, 1, &b"\0\x01a\x01b".repeat(100)), MS),
+        &["timeout", "protocol", "closed"],
+    ),
+    (
+        "empty CONTINUATION without end",
+        |stream| drip(stream, &answered(0), &frame(CONTINUATION, 0, 1, b""), MS),
+        &["timeout", "protocol", "closed"],
+    ),
+    (
+        "a stream that never ends",
+        |stream| drip(stream, &answered(END_HEADERS), &frame(DATA, 0, 1, b"b"), 10 * MS),
+        &["timeout"],
+    ),
+    (
+        "empty DATA without end",
+        |stream| drip(stream, &answered(END_HEADERS), &frame(DATA, 0, 1, b""), MS),
+        &["timeout", "protocol", "closed"],
+    ),
+    (
+        "a flood of PING",
+        |stream| drip(stream, &frame(SETTINGS, 0, 0, &[]), &frame(PING, 0, 0, &[0; 8]).repeat(50), MS),
+        &["timeout", "protocol", "closed"],
+    ),
+    (
+        "a flood of SETTINGS",
+        |stream| drip(stream, &[], &frame(SETTINGS, 0, 0, &[]).repeat(50), MS),
+        &["timeout", "protocol", "closed"],
+    ),
+    // INITIAL_WINDOW_SIZE 0: no byte of a body may be sent.
+    (
+        "no window",
+        |stream| {
+            drop(stream.write_all(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])));
+            silent(stream);
+        },
+        &["timeout"],
+    ),
+];
+
+fn check(cases: &[(&str, Act, &[&str])], deployment: &str, speaks: fn(&mut TcpStream)) {
+    let rounds = rounds();
+    for (name, act, classes) in cases {
+        let act = *act;
+        let server = Sockets::start(move |mut stream| {
+            // A client that is gone must not keep the next one waiting.
+            let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+            speaks(&mut stream);
+            act(&mut stream);
+        });
+        let scenario = format!(
+            "http: {{ redirects: 20 }}\nrunner: {{ serial: {{ times: {rounds} }} }}\niteration: [ {{ action: a, post: /x, body: hello, timeout: {DEADLINE_MS}ms }} ]"
+        );
+        let started = Instant::now();
+        let errors = errors_of(&format!("http://{}", server.address), deployment, &scenario);
+        let elapsed = started.elapsed();
+        let count: u64 = errors.iter().map(|error| error["count"].as_u64().unwrap()).sum();
+        assert_eq!(count, rounds, "{name}: {errors:?}");
+        let class = |error: &serde_json::Value| classes.contains(&error["class"].as_str().unwrap());
+        assert!(errors.iter().all(class), "{name}: {errors:?}");
+        let most = Duration::from_millis(rounds * (DEADLINE_MS + 1000)) + SLACK;
+        assert!(elapsed < most, "{name}: {elapsed:?}");
+    }
+}
+
+#[test]
+fn every_request_of_http1_ends_by_its_deadline() {
+    check(HTTP1, "", read_head);
+}
+
+#[test]
+fn every_request_of_http2_ends_by_its_deadline() {
+    check(HTTP2, "http: { version: 2 }", |stream| {
+        // The client's preface and its settings; what comes later is left to the script.
+        let mut preface = [0; 24];
+        let _ = stream.read_exact(&mut preface);
+    });
+}
