@@ -167,6 +167,19 @@ impl Latency {
         value_at_rank(&well, rank).map(|value_ns| value_ns.min(self.max_ns))
     }
 
+    /// The duration beyond which the upper part of the samples lies: the percentile itself, or a little less where
+    /// most of that part took the same time as the percentile, within the histogram's precision (a query that waits
+    /// for a timeout, for example). Otherwise nothing would be beyond it. 0 without samples.
+    #[must_use]
+    pub fn upper_part_from_ns(&self, percentile: f64) -> Nanos {
+        let Some(rank) = rank(self.count(), percentile) else { return 0 };
+        let Some(value_ns) = value_at_rank(&self.histogram, rank) else { return 0 };
+        let wanted = self.count() - rank;
+        let above = self.histogram.count_between(value_ns.saturating_add(1), Nanos::MAX);
+        let at_ns = if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
+        at_ns.min(self.max_ns)
+    }
+
     /// The occupied buckets, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let occupied = self.buckets.iter().enumerate().filter(|(_, (count, ..))| *count > 0);

@@ -70,8 +70,8 @@ pub fn choose(aggregate: &Aggregate) -> Result<Vec<Chosen>, AggregateError> {
             let response = without_fault.as_ref().unwrap_or(&workload.response);
             let at = |percentile| response.percentile_ns(percentile);
             Group {
-                slow_ns: at(95.0),
-                top_ns: at(99.0),
+                slow_ns: slow_from_ns(response, 95.0),
+                top_ns: slow_from_ns(response, 99.0),
                 total: 0,
                 typical_ns: (at(10.0), at(50.0)),
                 first_ns: workload.first_start_ns,
@@ -130,6 +130,11 @@ fn without_fault(aggregate: &Aggregate) -> Result<Vec<Option<Latency>>, Aggregat
         }
     })?;
     Ok(responses)
+}
+
+/// Beyond this an iteration counts as one of the slowest; never at what half of the iterations take.
+fn slow_from_ns(response: &Latency, percentile: f64) -> u64 {
+    response.upper_part_from_ns(percentile).max(response.percentile_ns(50.0))
 }
 
 struct Group {
@@ -284,6 +289,16 @@ mod tests {
         log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
         drop(log);
         choose(&Aggregate::read(&path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn slow_iterations_that_all_took_the_same_time_are_slow() {
+        // Every how many iterations one is slow, the time that it takes, and how many of 1,000 are chosen.
+        for (every, slow_ms, expected) in [(12, 5_000, 84), (20, 5_000, 50), (25, 5_000, 40), (2, 100, 0)] {
+            let ms = (0..1000).map(|number| Some(if number % every == 0 { slow_ms } else { 100 }));
+            let slow = chosen_of(ms).iter().filter(|one| one.side == Side::Slow).count();
+            assert_eq!(slow, expected, "one of {every} takes {slow_ms} ms");
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Browser {
     #[track_caller]
     pub(crate) fn open(&self, path: &Path) {
         self.call("POST", "/url", &json!({"url": format!("file://{}", path.display())}));
-        for _ in 0..200 {
+        for _ in 0..1200 {
             if self.run("return document.documentElement.dataset.drawn === 'yes'") == json!(true) {
                 return;
             }
@@ -108,10 +108,10 @@ impl Browser {
         self.call("POST", "/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Runs a script until it gives something that is neither `null` nor `false`.
+    /// Runs a script until it gives something that is neither `null` nor `false`; a minute at least.
     #[track_caller]
     pub(crate) fn wait(&self, script: &str) -> Value {
-        for _ in 0..200 {
+        for _ in 0..2400 {
             let value = self.run(script);
             if !value.is_null() && value != json!(false) {
                 return value;

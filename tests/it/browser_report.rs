@@ -68,13 +68,14 @@ fn the_first_screen_leads_to_the_worst_trace_in_one_click() {
 #[test]
 fn a_point_shows_its_id_and_opens_its_waterfall() {
     let Some(browser) = opened() else { return };
-    // Where the pointer finds a point whose trace is in the file.
+    // Where the pointer finds a point whose trace is in the file; in whole pixels of the window, as a pointer moves.
     let place = browser.run(
         "document.querySelector('#scatter').scrollIntoView({ block: 'center' }); \
          const canvas = document.querySelectorAll('#scatter canvas')[1], box = canvas.getBoundingClientRect(), tip = document.querySelector('#scatter .tip'); \
-         for (let y = 4; y < box.height; y += 4) for (let x = 72; x < box.width; x += 4) { \
-           canvas.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + x, clientY: box.top + y })); \
-           if (!tip.hidden && tip.textContent.includes('opens its trace')) return [box.left + x, box.top + y]; } return null",
+         const top = Math.ceil(box.top), left = Math.ceil(box.left); \
+         for (let y = top + 4; y < box.bottom; y += 4) for (let x = left + 72; x < box.right; x += 4) { \
+           canvas.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: x, clientY: y })); \
+           if (!tip.hidden && tip.textContent.includes('opens its trace')) return [x, y]; } return null",
     );
     let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
     browser.point(x, y, false);

@@ -62,7 +62,8 @@ fn slow_iterations_are_compared_with_typical_ones() {
     let results = bench.results();
     let comparison = &results["workloads"][0]["comparison"];
     assert_eq!(comparison["slow_percent"], 5);
-    assert!((20..=25).contains(&comparison["slow"].as_u64().unwrap()), "{comparison}");
+    // The slow ones take about the same time: more than 5 % may be as slow as the 95th percentile, or fewer beyond it.
+    assert!((12..=40).contains(&comparison["slow"].as_u64().unwrap()), "{comparison}");
     assert_eq!(
         (&comparison["left_out"], &comparison["no_finding"]),
         (&0.into(), &Value::Null),
