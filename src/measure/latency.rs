@@ -176,7 +176,8 @@ impl Latency {
         let Some(value_ns) = value_at_rank(&self.histogram, rank) else { return 0 };
         let wanted = self.count() - rank;
         let above = self.histogram.count_between(value_ns.saturating_add(1), Nanos::MAX);
-        let at_ns = if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
+        let at_ns =
+            if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
         at_ns.min(self.max_ns)
     }
 
