@@ -47,7 +47,7 @@ Examples:
 /// records each trace id beside the latency; afterwards it fetches the traces of the slowest
 /// iterations and says which trace point took the time.
 #[derive(Debug, Parser)]
-#[command(name = "bench", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "bench", version = env!("BENCH_VERSION"), after_help = exit::HELP, max_term_width = 100)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
 pub struct Arguments {
     #[command(subcommand)]

@@ -1,6 +1,7 @@
 //! The commands around a run: trace headers by hand, help, completions, manual pages.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -160,11 +161,23 @@ fn help_describes_every_command_and_argument() {
             assert!(beside || below || choice, "{arguments:?}: `{line}` has no description");
         }
         let version = bench.run(&["--version"]).expect_code(0).stdout;
-        assert_eq!(version, concat!("bench ", env!("CARGO_PKG_VERSION"), "\n"));
+        assert_eq!(version, concat!("bench ", env!("BENCH_VERSION"), "\n"));
     }
     let help = bench.run(&["--help"]).expect_code(0).stdout;
     for part in ["bench run scenarios/demo.yaml", "65   a bad input file", "105  interrupted"] {
         assert!(help.contains(part), "{help}");
+    }
+}
+
+/// A version says what the program was built from, where that is known.
+#[test]
+fn the_version_names_the_commit() {
+    let version = env!("BENCH_VERSION").strip_prefix(env!("CARGO_PKG_VERSION")).unwrap();
+    if Path::new(env!("CARGO_MANIFEST_DIR")).join(".git").exists() {
+        let commit = version.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')')).unwrap();
+        assert!(commit.len() >= 10 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{version}");
+    } else {
+        assert_eq!(version, "");
     }
 }
 
