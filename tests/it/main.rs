@@ -49,6 +49,7 @@ mod real_spans;
 mod real_stores;
 mod real_stores_down;
 mod recording;
+mod reference_pages;
 mod run_directories;
 mod schema;
 mod server;
