@@ -50,8 +50,12 @@ fn tables(schema: &Value, examples: &Value) -> String {
     let sections = examples["sections"].as_object().unwrap();
     let mut page = String::new();
     for (name, section) in sections {
-        writeln!(page, "\n### {}\n\n| key | value | meaning | example |\n|---|---|---|---|", text(&section["title"]))
-            .unwrap();
+        writeln!(
+            page,
+            "\n### {}\n\n| key | value | meaning | example |\n|---|---|---|---|",
+            text(&section["title"])
+        )
+        .unwrap();
         for (key, value) in keys(described(schema, name)) {
             let meaning = text(&value["description"]);
             let (example, _) = example(&section["keys"][key]);
@@ -164,7 +168,8 @@ fn document(examples: &Value, section: &Value, entry: &Value) -> Value {
     if let Some(base) = with.or(section.get("base")) {
         *place = base.clone();
     }
-    let added: Map<String, Value> = serde_yaml::from_str(example).unwrap_or_else(|error| panic!("{example}: {error}"));
+    let added: Map<String, Value> =
+        serde_yaml::from_str(example).unwrap_or_else(|error| panic!("{example}: {error}"));
     place.as_object_mut().unwrap().extend(added);
     document
 }
@@ -200,7 +205,8 @@ fn is_accepted(kind: &str) {
     let sections = examples["sections"].as_object().unwrap();
     let mut files = Vec::new();
     for (name, section) in sections {
-        let known: BTreeSet<&String> = keys(described(&schema, name)).into_iter().map(|(key, _)| key).collect();
+        let known: BTreeSet<&String> =
+            keys(described(&schema, name)).into_iter().map(|(key, _)| key).collect();
         let shown: BTreeSet<&String> = section["keys"].as_object().unwrap().keys().collect();
         assert_eq!(known, shown, "{kind}: each key of {name} has an example");
         for (key, entry) in section["keys"].as_object().unwrap() {
@@ -209,9 +215,12 @@ fn is_accepted(kind: &str) {
             files.push(file);
         }
     }
-    let with_keys = schema["definitions"].as_object().unwrap().iter().filter(|(_, object)| !keys(object).is_empty());
-    let missing: Vec<&String> =
-        with_keys.map(|(name, _)| name).filter(|name| scalar(name).is_none() && !sections.contains_key(*name)).collect();
+    let with_keys =
+        schema["definitions"].as_object().unwrap().iter().filter(|(_, object)| !keys(object).is_empty());
+    let missing: Vec<&String> = with_keys
+        .map(|(name, _)| name)
+        .filter(|name| scalar(name).is_none() && !sections.contains_key(*name))
+        .collect();
     assert!(missing.is_empty(), "{kind}: {missing:?} have no section in tests/vectors/reference/{kind}.yaml");
     let mut arguments = vec!["validate"];
     if kind == "scenario" {
@@ -219,12 +228,12 @@ fn is_accepted(kind: &str) {
     }
     arguments.extend(files.iter().map(String::as_str));
     let mut command = bench.command(&arguments);
-    for variable in
-        ["SHOP_PASSWORD", "STAGING_TOKEN", "OS_PASSWORD", "NEW_KEY", "OSPROFILER_HMAC_KEY"]
-    {
+    for variable in ["SHOP_PASSWORD", "STAGING_TOKEN", "OS_PASSWORD", "NEW_KEY", "OSPROFILER_HMAC_KEY"] {
         command.env(variable, "value-of-the-environment");
     }
-    command.env("OS_AUTH_URL", "http://keystone:5000/v3").env("OSPROFILER_CONNECTION_STRING", "redis://collector");
+    command
+        .env("OS_AUTH_URL", "http://keystone:5000/v3")
+        .env("OSPROFILER_CONNECTION_STRING", "redis://collector");
     Bench::end(&mut command).expect_code(0);
 }
 
