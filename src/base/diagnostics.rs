@@ -17,6 +17,25 @@ pub struct Source {
     pub name: String,
     /// The text, UTF-8, without a byte order mark.
     pub text: String,
+    /// What of it may be shown.
+    pub shown: Shown,
+}
+
+impl Source {
+    /// A text of which nothing is known to be public yet.
+    #[must_use]
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into(), shown: Shown::default() }
+    }
+}
+
+/// The bytes of a source that faults may show beside keys and punctuation, and those that they must not.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// What the document's types call public.
+    pub public: Vec<Range<usize>>,
+    /// What they call secret; it is hidden where both say something.
+    pub secret: Vec<Range<usize>>,
 }
 
 /// How grave a fault is.
@@ -86,7 +105,7 @@ const SHOWN_MAX: usize = 200;
 /// Renders all faults of one source, in the order of their place.
 #[must_use]
 pub fn render(source: &Source, faults: &[Fault], colour: bool) -> String {
-    let shown = masked(&source.text);
+    let shown = masked(source);
     let name = printable(&source.name);
     let mut ordered: Vec<&Fault> = faults.iter().collect();
     ordered.sort_by_key(|fault| fault.span.as_ref().map_or(0, |span| span.start));
@@ -152,283 +171,78 @@ fn floor_char(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// Key names whose values are secrets, in our files and in Rally's, in lower case. Headers such as
-/// `X-Auth-Token` are found by their last word.
-const SECRET_KEYS: [&str; 15] = [
-    "hmac_key",
-    "hmac_keys",
-    "password",
-    "token",
-    "secret",
-    "authorization",
-    "cookie",
-    "connection_string",
-    "profiler_hmac_key",
-    "profiler_conn_str",
-    "api_key",
-    "api-key",
-    "passwd",
-    "passphrase",
-    "client_secret",
-];
-
-/// Keys that hold secrets one level below; what is written at once beside them is one out of place.
-const SECRET_PARENTS: [&str; 5] = ["auth", "basic", "bearer", "keystone", "profiler"];
-
-/// Keys below a secret one whose values only say where a value stands.
-const PLACES: [&str; 6] = ["env", "file", "header", "json", "pointer", "regex"];
-
-/// True for a key whose value must not be shown, be the key misspelt.
-#[must_use]
-pub fn is_secret_key(key: &str) -> bool {
-    holds_secret(key) || SECRET_PARENTS.contains(&key.to_lowercase().as_str())
-}
-
-/// True for the name of a variable, a header or an option that holds a secret: its last word, or all of it, says so.
-#[must_use]
-pub fn names_secret(name: &str) -> bool {
-    holds_secret(name) || name.rsplit(['_', '-', '.']).next().is_some_and(holds_secret)
-}
-
-/// True for a key that holds a secret itself, be the key misspelt.
-#[must_use]
-pub fn holds_secret(key: &str) -> bool {
-    const LENGTH_MAX: usize = 80;
-    if key.len() > LENGTH_MAX {
-        return false;
-    }
-    let key = key.to_lowercase();
-    let like = |secret: &str| {
-        let header = key.strip_suffix(secret).is_some_and(|before| before.ends_with('-'));
-        let slips = secret.len() / 4;
-        header
-            || key.len().abs_diff(secret.len()) <= slips && strsim::damerau_levenshtein(&key, secret) <= slips
-    };
-    SECRET_KEYS.iter().any(|secret| like(secret))
-}
-
-/// What the lines below a secret key are.
-#[derive(Clone, Copy)]
-struct Below {
-    /// The indentation of the key.
-    indent: usize,
-    /// Text that goes on: all of it is secret. Otherwise lines may be `key: value`.
-    text: bool,
-    /// Nothing of the value was seen yet, so the next line is part of it, however it is indented.
-    first: bool,
-}
-
-/// `text` with the inline values of secret keys and the credentials in URLs replaced by asterisks of
-/// the same byte length, and with characters that a terminal would obey replaced as well.
+/// `text` with everything replaced by asterisks of the same byte length that is not known to be public, with the
+/// credentials in URLs, and with characters that a terminal would obey replaced as well.
 ///
-/// It goes by lines, not by values, because files that are no YAML are shown, too. In doubt it hides.
-fn masked(text: &str) -> String {
+/// What is public is said by those who know the document's types ([`Source::shown`]). Of the rest, also of files that
+/// are not YAML at all, only the skeleton is shown: blanks, punctuation between values, and words before a colon.
+fn masked(source: &Source) -> String {
+    let text = &source.text;
+    let mut visible = skeleton(text);
+    let mut set = |spans: &[Range<usize>], to: bool| {
+        for span in spans {
+            let end = span.end.min(text.len());
+            visible[span.start.min(end)..end].fill(to);
+        }
+    };
+    set(&source.shown.public, true);
+    set(&source.shown.secret, false);
+    set(&masking::secret_spans(text, &[]), false);
+    for line in line_spans(text) {
+        hide_credentials(&text[line.clone()], &mut visible[line]);
+    }
     let mut output = String::with_capacity(text.len());
-    let mut below: Option<Below> = None;
-    let secrets = masking::secret_spans(text, &[]);
-    let mut secrets = secrets.iter().peekable();
-    let mut line_at = 0;
-    for line in text.split_inclusive('\n') {
-        let blank = line.trim().is_empty();
-        let indent = line.len() - line.trim_start().len();
-        let inside = below.filter(|b| {
-            blank
-                || b.first
-                || indent > b.indent
-                || (indent == b.indent && line.trim_start().starts_with('-'))
-        });
-        let mut hidden = vec![false; line.len()];
-        if let Some(inside) = inside {
-            hide_below(line, inside, &mut hidden);
-            below = Some(Below { first: inside.first && blank, ..inside });
+    for (at, c) in text.char_indices() {
+        if visible[at] || c.is_whitespace() {
+            output.push(harmless(c));
         } else {
-            below = None;
+            output.extend(std::iter::repeat_n('*', c.len_utf8()));
         }
-        if let Some(found) = hide_values(line, indent, &mut hidden)
-            && inside.is_none()
-        {
-            below = Some(found);
-        }
-        hide_assignment(line, &mut hidden);
-        hide_credentials(line, &mut hidden);
-        let line_end = line_at + line.len();
-        while let Some(secret) = secrets.peek().filter(|secret| secret.start < line_end) {
-            let within = secret.start.max(line_at)..secret.end.min(line_end);
-            hidden[within.start - line_at..within.end - line_at].fill(true);
-            if secret.end > line_end {
-                break;
-            }
-            secrets.next();
-        }
-        line_at = line_end;
-        push_shown(&mut output, line, &hidden);
     }
     output
 }
 
-/// Hides the value of every secret key on a line; says what follows when a value may go on below.
-fn hide_values(line: &str, indent: usize, hidden: &mut [bool]) -> Option<Below> {
-    let mut goes_on = None;
-    for (key, value_at) in keys(line) {
-        if !is_secret_key(key) {
-            continue;
-        }
-        if line.len() > LONG_LINE {
-            hidden[value_at..].fill(true);
-            return Some(Below { indent, text: false, first: false });
-        }
-        let parent = SECRET_PARENTS.contains(&key.to_lowercase().as_str());
-        let value = line[value_at..].trim_start();
-        let start = line.len() - value.len();
-        // Anchors and tags stand before the value.
-        let plain = value.trim_end();
-        if plain.is_empty() || plain.starts_with('#') {
-            if !parent {
-                goes_on = Some(Below { indent, text: false, first: true });
-            }
-        } else if value.starts_with('{') && !value.starts_with("{{") {
-            if !parent {
-                hide_flow(line, start, hidden);
-                goes_on = Some(Below { indent, text: false, first: false });
-            }
-        } else if !(is_template(plain) || parent && is_switch(plain)) {
-            let end = end_of_value(line, start);
-            hidden[start..end].fill(true);
-            goes_on = Some(Below { indent, text: end == line.len(), first: false });
-        }
-    }
-    goes_on
-}
-
-/// Hides what is secret on a line below a secret key.
-fn hide_below(line: &str, below: Below, hidden: &mut [bool]) {
-    let start = line.len() - line.trim_start().len();
-    match keys(line).next() {
-        Some((_, value_at)) if !below.text => {
-            let value = line[value_at..].trim_start();
-            if value.starts_with('{') && !value.starts_with("{{") {
-                hide_flow(line, value_at, hidden);
-            } else {
-                hide_flow(line, start, hidden);
-            }
-        }
-        _ if !below.text && is_template(line.trim().trim_start_matches("- ")) => {}
-        _ => hidden[start..].fill(true),
-    }
-}
-
-/// Hides every value from `start` to the bracket that closes, but for those that only name a place.
-fn hide_flow(line: &str, start: usize, hidden: &mut [bool]) {
-    let end = end_of_flow(line, start);
-    let mut any = false;
-    for (key, value_at) in keys(line).filter(|(_, at)| (start..end).contains(at)) {
-        any = true;
-        let value = line[value_at..].trim_start();
-        let from = line.len() - value.len();
-        let nested = value.starts_with(['{', '[']) && !value.starts_with("{{");
-        if !PLACES.contains(&key) && !nested && !is_template(value.trim_end()) {
-            hidden[from..end_of_flow_value(line, from)].fill(true);
-        }
-    }
-    if !any {
-        hidden[start..end].fill(true);
-    }
-}
-
-/// Where the bracket that opens at `start` closes; the end of the line if it does not, or is none.
-fn end_of_flow(line: &str, start: usize) -> usize {
-    let mut depth = 0_usize;
-    let mut at = start + line[start..].len() - line[start..].trim_start().len();
-    if !line[at..].starts_with(['{', '[']) {
-        return line.len();
-    }
-    while let Some(c) = line[at..].chars().next() {
-        match c {
-            '{' | '[' => depth += 1,
-            '}' | ']' => depth = depth.saturating_sub(1),
-            '"' | '\'' => {
-                at = end_of_value(line, at);
-                continue;
-            }
-            _ => {}
-        }
-        at += c.len_utf8();
-        if depth == 0 {
-            return at;
-        }
-    }
-    line.len()
-}
-
-/// The keys on a line, each with the place after its colon.
-fn keys(line: &str) -> impl Iterator<Item = (&str, usize)> {
-    line.match_indices(':').filter_map(|(colon, _)| {
-        let before = line[..colon].trim_end().trim_end_matches(['"', '\'']);
-        let name_at = before
-            .char_indices()
-            .rev()
-            .take_while(|(_, c)| c.is_alphanumeric() || matches!(c, '_' | '-'))
-            .last()
-            .map_or(before.len(), |(at, _)| at);
-        let name = before[name_at..].trim_start_matches('-');
-        let after = line[colon + 1..].chars().next();
-        let quoted = before.len() < line[..colon].trim_end().len();
-        let is_key = quoted || after.is_none_or(char::is_whitespace);
-        (is_key && !name.is_empty()).then_some((name, colon + 1))
+fn line_spans(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    text.split_inclusive('\n').map(move |line| {
+        at += line.len();
+        at - line.len()..at
     })
 }
 
-/// `true` or a word like it: `auth: false` switches something off.
-#[must_use]
-pub fn is_switch(value: &str) -> bool {
-    let word = value.split([',', '}', ' ']).next().unwrap_or_default();
-    matches!(word, "true" | "false" | "yes" | "no" | "on" | "off")
-}
-
-/// `{{ … }}` alone, perhaps in quotes: it only refers to a value.
-fn is_template(value: &str) -> bool {
-    let value = value.trim_end_matches([',', '}', ']', ' ', '\t', '"', '\'']);
-    value.trim_start_matches(['"', '\'']).starts_with("{{") && !value.contains("}}")
-}
-
-/// Where a value ends: a quoted one at its closing quote, any other with the line.
-fn end_of_value(line: &str, start: usize) -> usize {
-    let quote = match line.as_bytes().get(start) {
-        Some(quote @ (b'"' | b'\'')) => *quote,
-        _ => return line.len(),
-    };
-    let mut escaped = false;
-    for (at, byte) in line.bytes().enumerate().skip(start + 1) {
-        if escaped {
-            escaped = false;
-        } else if byte == b'\\' && quote == b'"' {
-            escaped = true;
-        } else if byte == quote {
-            return at + 1;
+/// Which bytes of a text are shown whatever it holds: YAML's punctuation where it stands between values rather than in
+/// one, and words that a colon makes keys.
+fn skeleton(text: &str) -> Vec<bool> {
+    let bytes = text.as_bytes();
+    let punctuation = |at: usize| b"{}[],:\"'#-|>&*!?<".contains(&bytes[at]);
+    let mut visible = vec![false; bytes.len()];
+    let mut open = true;
+    for at in 0..bytes.len() {
+        open = bytes[at].is_ascii_whitespace() || open && punctuation(at);
+        visible[at] = open;
+    }
+    open = true;
+    for at in (0..bytes.len()).rev() {
+        open = bytes[at].is_ascii_whitespace() || open && punctuation(at);
+        visible[at] |= open;
+    }
+    for (colon, _) in text.match_indices(':') {
+        let key = bytes[..colon].iter().rposition(|byte| !matches!(byte, b'"' | b'\''));
+        let quoted = colon.checked_sub(1).is_some_and(|before| matches!(bytes[before], b'"' | b'\''));
+        let ends = quoted || bytes.get(colon + 1).is_none_or(u8::is_ascii_whitespace);
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'@');
+        let Some(last) = key.filter(|_| ends) else { continue };
+        let start = bytes[..=last].iter().rposition(|byte| !is_name(byte)).map_or(0, |before| before + 1);
+        let alone = start == 0 || visible[start - 1];
+        if alone {
+            visible[start..=colon].fill(true);
         }
     }
-    line.len()
-}
-
-/// Where a value between brackets ends.
-fn end_of_flow_value(line: &str, start: usize) -> usize {
-    if line[start..].starts_with(['"', '\'']) {
-        return end_of_value(line, start);
-    }
-    line[start..].find([',', '}', ']']).map_or(line.len(), |length| start + length)
-}
-
-/// Hides the value of `export OS_PASSWORD=…`: files of settings are given by mistake.
-fn hide_assignment(line: &str, hidden: &mut [bool]) {
-    let Some((name, value)) = line.split_once('=') else { return };
-    let name = name.trim_end().to_lowercase();
-    if SECRET_KEYS.iter().any(|secret| name.ends_with(secret)) {
-        hidden[line.len() - value.len()..].fill(true);
-    }
+    visible
 }
 
 /// Hides `user:password` of `scheme://user:password@host`.
-fn hide_credentials(line: &str, hidden: &mut [bool]) {
+fn hide_credentials(line: &str, visible: &mut [bool]) {
     let mut seen = 0;
     for (at, mark) in line.match_indices("://") {
         let start = at + mark.len();
@@ -439,17 +253,7 @@ fn hide_credentials(line: &str, hidden: &mut [bool]) {
         let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(rest.len());
         seen = start + end;
         if let Some(length) = rest[..end].rfind('@') {
-            hidden[start..start + length].fill(true);
-        }
-    }
-}
-
-fn push_shown(output: &mut String, line: &str, hidden: &[bool]) {
-    for (at, c) in line.char_indices() {
-        if hidden[at] && !c.is_whitespace() {
-            output.extend(std::iter::repeat_n('*', c.len_utf8()));
-        } else {
-            output.push(harmless(c));
+            visible[start..start + length].fill(false);
         }
     }
 }
@@ -471,9 +275,15 @@ fn harmless(c: char) -> char {
 mod tests {
     use super::*;
 
+    fn public(name: &str, text: &str) -> Source {
+        let mut source = Source::new(name, text);
+        source.shown.public.push(0..text.len());
+        source
+    }
+
     #[test]
     fn a_fault_shows_file_line_column_underline_and_remedy() {
-        let source = Source { name: "a.yaml".into(), text: "title: x\nrunnr: {}\n".into() };
+        let source = public("a.yaml", "title: x\nrunnr: {}\n");
         let faults = [Fault::error(9..14, "unknown key `runnr`").help("did you mean `runner`?")];
         insta::assert_snapshot!(render(&source, &faults, false), @r"
         error: unknown key `runnr`
@@ -487,40 +297,35 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_in_shown_lines() {
+    fn of_a_text_of_unknown_meaning_only_the_skeleton_is_shown() {
         for (line, expected) in [
             ("hmac_key: hunter2", "hmac_key: *******"),
-            ("  \"password\": \"ä b\" # c", "  \"password\": *** ** # c"),
-            ("pasword: hunter2", "pasword: *******"),
-            ("{hmac_key: {env: X}, enabled: yes}", "{hmac_key: {env: X}, enabled: yes}"),
-            ("{user: x, password: pw, y: z}", "{user: x, password: *** ** **"),
-            ("{\"password\": \"p\\\"w\", \"y\": 1}", "{\"password\": ******, \"y\": 1}"),
-            ("hmac_key: { env: KEY }", "hmac_key: { env: KEY }"),
-            ("hmac_key: { env: KEY, default: pw }", "hmac_key: { env: KEY, default: ** }"),
-            ("hmac_key: { value: pw }", "hmac_key: { value: ** }"),
-            ("hmac_key: {pw}", "hmac_key: ****"),
-            ("hmac_key:\n- a\nx: y", "hmac_key:\n* *\nx: y"),
-            ("\"hmac_key\":\n\"pw\"\n", "\"hmac_key\":\n****\n"),
-            ("password: \"a\n  b: c\"\nx: y", "password: **\n  ** **\nx: y"),
-            ("password: |\n  a: b\n\n  c\nx: y", "password: *\n  ** *\n\n  *\nx: y"),
-            ("X-Auth-Token: abc", "X-Auth-Token: ***"),
-            ("Authorization: Bearer abc", "Authorization: ****** ***"),
-            ("bearer: abc", "bearer: ***"),
-            ("bearer:\n  token: abc\n", "bearer:\n  token: ***\n"),
-            ("token: { header: X-Subject-Token }", "token: { header: X-Subject-Token }"),
-            ("password:\n  user:\n    name: \"{{ nam }}\"", "password:\n  user:\n    name: \"{{ nam }}\""),
-            (
-                "password: { user: { name: x, password: pw } }",
-                "password: { user: { name: *, password: ** * *",
-            ),
-            ("default: http://me:pw@host/", "default: http://*****@host/"),
-            ("export OS_PASSWORD=pw", "export OS_PASSWORD=**"),
-            ("url: redis://:p@w@host/?db=1", "url: redis://****@host/?db=1"),
-            ("password: \"{{ auth.password }}\"", "password: \"{{ auth.password }}\""),
-            ("user_password_hint: x", "user_password_hint: x"),
-            ("hmac_keys:\n  - a\n  - b\nx: y", "hmac_keys:\n  * *\n  * *\nx: y"),
+            ("  \"anything\": \"ä b\" # c", "  \"anything\": \"** *\" # *"),
+            ("{\"X-Api-Key\":\"p\\\"w\",\"y\":1}", "{\"X-Api-Key\":\"****\",\"y\":*}"),
+            ("{user: x, p: {q: pw}}", "{user: *, p: {q: **}}"),
+            ("client_secret:\n- a\nx: y", "client_secret:\n- *\nx: *"),
+            ("a: b: hunter2 c: d", "a: b: ******* c: *"),
+            ("a: |\n  b-c\n", "a: |\n  ***\n"),
+            ("export OS_PASSWORD=pw", "****** **************"),
+            ("\tb: 1", " b: *"),
+            ("p:w x:y: z", "*** ***: *"),
+            (": x", ": *"),
         ] {
-            assert_eq!(masked(line), expected);
+            assert_eq!(masked(&Source::new("a", line)), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_public_is_shown_without_what_is_secret_and_the_credentials_in_urls() {
+        for (line, secret, expected) in [
+            ("user: admin # a note", 0..0, "user: admin # a note"),
+            ("user: admin", 8..11, "user: ad***"),
+            ("default: http://me:pw@host/", 0..0, "default: http://*****@host/"),
+            ("url: redis://:p@w@host/?db=1", 0..0, "url: redis://****@host/?db=1"),
+        ] {
+            let mut source = public("a", line);
+            source.shown.secret.push(secret);
+            assert_eq!(masked(&source), expected);
         }
     }
 
@@ -528,13 +333,13 @@ mod tests {
     fn what_a_terminal_would_obey_is_not_shown() {
         let text = "a: \u{9b}31m \u{202e}x\u{7}\r\n";
         let fault = Fault::error(3..4, "x\u{202e}\u{9b}y").help("\u{1b}]0;z");
-        let shown = render(&Source { name: "a\u{1b}.yaml".into(), text: text.into() }, &[fault], false);
+        let shown = render(&public("a\u{1b}.yaml", text), &[fault], false);
         assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{7}', '\u{1b}', '\r']), "{shown:?}");
     }
 
     #[test]
     fn the_number_of_faults_that_are_shown_is_bounded() {
-        let source = Source { name: "a".into(), text: "x: 1".into() };
+        let source = public("a", "x: 1");
         let shown = render(&source, &vec![Fault::error(0..1, "no"); 1000], false);
         assert_eq!(shown.matches("error: no").count(), 200);
         assert!(shown.contains("and 800 more"));
@@ -542,7 +347,7 @@ mod tests {
 
     #[test]
     fn spans_outside_the_text_or_inside_a_character_do_no_harm() {
-        let source = Source { name: "a".into(), text: "ä\n\u{1b}[31m".into() };
+        let source = public("a", "ä\n\u{1b}[31m");
         for span in [0..1, 1..1, 1..99, 50..60, 0..0] {
             let text = render(&source, &[Fault::error(span, "x\u{1b}")], false);
             assert!(!text.contains('\u{1b}'));

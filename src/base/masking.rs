@@ -70,10 +70,32 @@ pub fn hide_url(url: &str) {
         hide_as_written(before.split_once(':').map_or(before, |(_, password)| password));
     }
     for (name, value) in query.split(['&', '#']).filter_map(|pair| pair.split_once('=')) {
-        if super::diagnostics::names_secret(name) {
+        if names_secret(name) {
             hide_as_written(value);
         }
     }
+}
+
+/// A guess for texts that no type describes, such as the variables of a scenario, the members of a JSON body or the
+/// options of a URL: true when the last word of the name, or all of it, says that its value is a secret.
+#[must_use]
+pub fn names_secret(name: &str) -> bool {
+    const LAST_WORDS: [&str; 9] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "token",
+        "secret",
+        "authorization",
+        "cookie",
+        "credential",
+        "credentials",
+    ];
+    const LAST_TWO: [&str; 7] =
+        ["api key", "hmac key", "hmac keys", "private key", "access key", "connection string", "conn str"];
+    let lower = name.to_lowercase().replace(['_', '-', '.'], " ");
+    let ends = |end: &str| lower.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with(' '));
+    LAST_WORDS.into_iter().chain(LAST_TWO).any(ends)
 }
 
 /// The value of a header, and the credentials in it: `Bearer abc`, `session=abc; Path=/`.
@@ -290,6 +312,18 @@ fn add_credentials(text: &str, spans: &mut Vec<Range<usize>>) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn names_of_secrets_are_guessed_by_their_last_words() {
+        for name in
+            ["password", "user_password", "X-Auth-Token", "refresh_token", "client_secret", "X-Api-Key"]
+        {
+            assert!(names_secret(name), "{name}");
+        }
+        for name in ["user", "password_hint", "tokens", "key", "monkey", "cookies_per_jar"] {
+            assert!(!names_secret(name), "{name}");
+        }
+    }
 
     fn shown(secret: &str, text: &str) -> String {
         masked_with(text, &forms(secret)).into_owned()

@@ -120,7 +120,7 @@ impl Node {
 /// # Errors
 /// Too large, or not UTF-8 (with the place).
 pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> {
-    let empty = Source { name: name.to_owned(), text: String::new() };
+    let empty = Source::new(name, "");
     if bytes.len() > BYTES_MAX {
         let fault = Fault::file("the file is larger than 1 MiB, the limit for YAML")
             .help("is it the right file? a scenario has a few kilobytes; move data out of it");
@@ -481,7 +481,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<serde_yaml::Value, String> {
-        let source = Source { name: "t".into(), text: text.into() };
+        let source = Source::new("t", text);
         parse(&source).map(|node| node.to_value()).map_err(|faults| {
             faults
                 .iter()

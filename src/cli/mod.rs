@@ -29,6 +29,7 @@ use exit::{Exit, Stopped};
 use output::{Stream, say};
 
 use crate::base::masking;
+use crate::plan::given::Given;
 use crate::plan::scenario::Options;
 
 const EXAMPLES: &str = "\
@@ -171,8 +172,12 @@ struct RunArguments {
 #[derive(Clone, Debug, clap::Args)]
 struct LoadArguments {
     /// Give a variable that the scenario declares another value, as text (may be repeated).
+    ///
+    /// Other users of the machine can read a command line. For a secret, write NAME=@FILE (the first line of a file)
+    /// or NAME=env:VARIABLE: neither is in any output, nor is the value of a variable that the scenario declares as a
+    /// reference. NAME==VALUE takes the rest as it is, also if it begins with `@`, `env:` or `=`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<(String, String)>,
+    set: Vec<(String, Given)>,
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
@@ -203,11 +208,8 @@ enum SchemaKind {
     History,
 }
 
-fn name_and_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE, such as user=admin".to_owned()),
-    }
+fn name_and_value(text: &str) -> Result<(String, Given), String> {
+    Given::parse(text, &files::env)
 }
 
 /// What Rust gives a program that ended by a fault of its own.

@@ -9,24 +9,25 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-use crate::base::diagnostics::{Fault, holds_secret, is_secret_key, is_switch};
+use crate::base::diagnostics::{Fault, Shown};
 use crate::base::units::parse_duration;
 use crate::base::yaml::{Key, Kind, Node};
 
 use super::deployment::Slowdown;
 use super::reference::ShareText;
+use super::shown::{is_public, is_switch};
 
-/// Every fault of shape.
+/// Every fault of shape. Messages quote only what is public by `shown`.
 #[must_use]
-pub fn check(root: &Node, schema: &Value) -> Vec<Fault> {
-    checked(root, schema).faults
+pub fn check(root: &Node, schema: &Value, shown: &Shown) -> Vec<Fault> {
+    checked(root, schema, shown).faults
 }
 
 /// The document without the parts that have faults of shape, so that the rest can be judged;
 /// `None` when nothing is left of it.
 #[must_use]
 pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
-    let unusable = checked(&root, schema).unusable;
+    let unusable = checked(&root, schema, &Shown::default()).unusable;
     if unusable.contains(&root.span) {
         return None;
     }
@@ -34,8 +35,8 @@ pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
     Some(root)
 }
 
-fn checked<'s>(root: &Node, schema: &'s Value) -> Checker<'s> {
-    let mut checker = Checker { schema, faults: Vec::new(), unusable: HashSet::new() };
+fn checked<'s>(root: &Node, schema: &'s Value, shown: &'s Shown) -> Checker<'s> {
+    let mut checker = Checker { schema, shown, faults: Vec::new(), unusable: HashSet::new() };
     checker.node(root, schema, ROOT);
     checker
 }
@@ -97,24 +98,29 @@ const ROOT: &str = "the document";
 /// The `format` of a duration with its unit.
 const DURATION_FORMAT: &str = "bench-duration";
 
+/// What a reference in a schema leads to.
+pub(super) fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
+    // Definitions never refer to themselves in a circle without a level of data between.
+    while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        match reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) {
+            Some(target) => schema = target,
+            None => break,
+        }
+    }
+    schema
+}
+
 struct Checker<'s> {
     schema: &'s Value,
+    shown: &'s Shown,
     faults: Vec<Fault>,
     /// What cannot be read on account of its faults.
     unusable: HashSet<Range<usize>>,
 }
 
 impl<'s> Checker<'s> {
-    fn resolve(&self, mut schema: &'s Value) -> &'s Value {
-        // Definitions never refer to themselves in a circle without a level of data between.
-        while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-            let target = reference.strip_prefix('#').and_then(|pointer| self.schema.pointer(pointer));
-            match target {
-                Some(target) => schema = target,
-                None => break,
-            }
-        }
-        schema
+    fn resolve(&self, schema: &'s Value) -> &'s Value {
+        resolve(self.schema, schema)
     }
 
     fn node(&mut self, node: &Node, schema: &'s Value, name: &str) {
@@ -200,7 +206,7 @@ impl<'s> Checker<'s> {
             .collect();
         let format = schema.get("format").and_then(Value::as_str);
         let expected = expected_words(types);
-        let secret = is_secret_key(bare(name)) || name == ROOT;
+        let secret = !is_public(self.shown, &node.span);
         let found = if secret { described_as_secret(node) } else { node.describe() };
         self.unusable.insert(node.span.clone());
         let fault = Fault::error(node.span.clone(), format!("{name} must be {expected}, but is {found}"));
@@ -237,7 +243,7 @@ impl<'s> Checker<'s> {
         self.unusable.insert(key.span.clone());
         let candidate = did_you_mean(&key.name, known.clone());
         // `hmac_key: { THE KEY }` is a map to YAML.
-        let message = if candidate.is_none() && holds_secret(bare(name)) {
+        let message = if candidate.is_none() && !is_public(self.shown, &key.span) {
             format!("an unknown key in {name}")
         } else {
             format!("unknown key `{}` in {name}", key.name)
@@ -420,21 +426,17 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
     }
 }
 
-/// The key that a message's name was made of.
-fn bare(name: &str) -> &str {
-    name.trim_start_matches("an item of ").trim_matches('`')
-}
-
 /// What stands at a key whose value must not be shown.
 fn described_as_secret(node: &Node) -> String {
     match node.kind {
         Kind::Int(_) | Kind::Float(_) => "a number".to_owned(),
-        Kind::Text { ref text, .. } if !is_switch(text) => "a text".to_owned(),
+        Kind::Text { .. } if !is_switch(node) => "a text".to_owned(),
         _ => node.describe(),
     }
 }
 
-fn fits(node: &Node, expected: &str) -> bool {
+/// True for a node of a type that a schema names.
+pub(super) fn fits(node: &Node, expected: &str) -> bool {
     match expected {
         "null" => matches!(node.kind, Kind::Null),
         "boolean" => matches!(node.kind, Kind::Bool(_)),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::base::units::parse_percent;
 
-use super::reference::{DurationText, Reference};
+use super::reference::{DurationText, Reference, SecretReference};
 
 /// A deployment: its targets, its credentials, its profiler.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub struct Deployment {
     /// Who resolves the targets' names.
     pub dns: Option<Dns>,
     /// Headers of every request.
-    pub headers: Option<BTreeMap<String, Reference>>,
+    pub headers: Option<BTreeMap<String, SecretReference>>,
     /// Who makes the requests.
     pub auth: Option<Auth>,
     /// The deployment's OSProfiler.
@@ -140,7 +140,7 @@ pub struct Basic {
     /// The user.
     pub username: Reference,
     /// The password.
-    pub password: Reference,
+    pub password: SecretReference,
 }
 
 /// A bearer token.
@@ -148,7 +148,7 @@ pub struct Basic {
 #[serde(deny_unknown_fields)]
 pub struct Bearer {
     /// The token, without the word `Bearer`.
-    pub token: Reference,
+    pub token: SecretReference,
 }
 
 /// Keystone v3 with a password.
@@ -160,7 +160,7 @@ pub struct Keystone {
     /// The user.
     pub username: Reference,
     /// The password.
-    pub password: Reference,
+    pub password: SecretReference,
     /// The project to scope the token to.
     pub project_name: Reference,
     /// The user's domain (default `Default`).
@@ -176,11 +176,11 @@ pub struct Profiler {
     /// Profile every iteration (default true; without a key nothing is attempted).
     pub enabled: Option<bool>,
     /// The HMAC key that the services accept.
-    pub hmac_key: Option<Reference>,
+    pub hmac_key: Option<SecretReference>,
     /// The HMAC keys that the services accept; the first one signs.
-    pub hmac_keys: Option<Vec<Reference>>,
+    pub hmac_keys: Option<Vec<SecretReference>>,
     /// OSProfiler's connection string of the collector, such as redis://127.0.0.1:6379.
-    pub connection_string: Option<Reference>,
+    pub connection_string: Option<SecretReference>,
 }
 
 /// The embedded demo service.

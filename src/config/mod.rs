@@ -12,6 +12,7 @@ pub mod rounds;
 pub mod runner;
 pub mod scenario;
 pub mod schema;
+pub mod shown;
 pub mod sla;
 
 use std::collections::{BTreeSet, HashSet};
@@ -60,12 +61,13 @@ pub fn read<T: DeserializeOwned>(
 /// # Errors
 /// Those, and every fault of shape at once.
 pub fn from_node<T: DeserializeOwned>(
-    source: Source,
+    mut source: Source,
     root: Node,
     mut faults: Vec<Fault>,
     schema: &serde_json::Value,
 ) -> Result<Document<T>, Rejected> {
-    add_independent(&mut faults, check::check(&root, schema));
+    source.shown = shown::shown(&source.text, &root, schema);
+    add_independent(&mut faults, check::check(&root, schema, &source.shown));
     if !faults.is_empty() {
         return Err(Rejected { source, faults });
     }

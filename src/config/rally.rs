@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reference::Reference;
+use super::reference::{Reference, SecretReference};
 
 /// The top-level keys that make a document one of Rally's.
 pub const KEYS: [&str; 2] = ["openstack", "existing@openstack"];
@@ -51,9 +51,9 @@ pub struct OpenStack {
     /// A file with the client's PEM key.
     pub https_key: Option<String>,
     /// OSProfiler's HMAC key.
-    pub profiler_hmac_key: Option<Reference>,
+    pub profiler_hmac_key: Option<SecretReference>,
     /// OSProfiler's connection string of the collector.
-    pub profiler_conn_str: Option<Reference>,
+    pub profiler_conn_str: Option<SecretReference>,
 }
 
 /// A user's credentials.
@@ -63,7 +63,7 @@ pub struct User {
     /// The user.
     pub username: Reference,
     /// The password.
-    pub password: Reference,
+    pub password: SecretReference,
     /// The project.
     pub project_name: Option<Reference>,
     /// The project, by its old name.

@@ -78,6 +78,36 @@ impl JsonSchema for Reference {
     }
 }
 
+/// A [`Reference`] to a secret: written in the file itself, or as a default, it is never shown.
+#[derive(Clone, Debug)]
+pub struct SecretReference(pub Reference);
+
+impl<'de> Deserialize<'de> for SecretReference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Reference::deserialize(deserializer).map(Self)
+    }
+}
+
+impl JsonSchema for SecretReference {
+    fn schema_name() -> Cow<'static, str> {
+        "SecretReference".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A secret, or where to find it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
+            "anyOf": [
+                { "type": "string", "writeOnly": true },
+                { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
+                    "env": { "type": "string", "minLength": 1, "description": "An environment variable." },
+                    "default": { "type": "string", "writeOnly": true,
+                        "description": "What counts when it is not set." } } },
+                { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
+                    "file": { "type": "string", "minLength": 1, "description": "A file; its first line counts." } } }
+            ]
+        })
+    }
+}
+
 /// A duration with its unit: `250ms`, `1.5s`, `2m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationText(pub std::time::Duration);

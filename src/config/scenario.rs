@@ -20,6 +20,7 @@ pub struct Scenario {
     /// The deployment file, relative to this file; `-d` overrides it.
     pub deployment: Option<String>,
     /// Variables for `{{ templates }}`; `--set NAME=VALUE` overrides them.
+    #[schemars(extend("writeOnly" = true))]
     pub variables: Option<BTreeMap<String, Variable>>,
     /// False switches profiling off for this scenario; `{control: 10%}` leaves a random share of iterations
     /// unprofiled, and the report says what profiling costs the others.
@@ -225,14 +226,19 @@ pub struct Step {
     /// The deployment's target (default `default`).
     pub target: Option<String>,
     /// Headers; they win over the deployment's.
+    #[schemars(extend("writeOnly" = true))]
     pub headers: Option<BTreeMap<String, String>>,
     /// Query parameters, encoded for you.
+    #[schemars(extend("writeOnly" = true))]
     pub query: Option<BTreeMap<String, Scalar>>,
     /// A JSON body; texts in it may hold templates.
+    #[schemars(extend("writeOnly" = true))]
     pub json: Option<Value>,
     /// A form body, encoded for you.
+    #[schemars(extend("writeOnly" = true))]
     pub form: Option<BTreeMap<String, Scalar>>,
     /// A body as it is.
+    #[schemars(extend("writeOnly" = true))]
     pub body: Option<String>,
     /// False sends the request without the deployment's credentials.
     pub auth: Option<bool>,
@@ -282,6 +288,7 @@ pub struct Expect {
     /// A status such as 201, a class such as `2xx`, or a list of them.
     pub status: Option<Status>,
     /// Headers that must have this value, or match `{matches: REGEX}`.
+    #[schemars(extend("writeOnly" = true))]
     pub headers: Option<BTreeMap<String, TextCondition>>,
     /// What the body must hold.
     pub body: Option<TextCondition>,

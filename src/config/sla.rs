@@ -189,7 +189,7 @@ mod tests {
             // JSON is YAML.
             let text = serde_json::json!({ "sla": row["criteria"] }).to_string();
             let source = yaml::source("rally.yaml", text.as_bytes()).unwrap();
-            let faults = check::check(&yaml::parse(&source).unwrap(), &schema::SLA);
+            let faults = check::check(&yaml::parse(&source).unwrap(), &schema::SLA, &source.shown);
             assert_eq!(faults.is_empty(), row["accepted"] == true, "{text}: {faults:?}");
             refused += faults.len();
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderName, Method};
 
-use crate::base::diagnostics::{Fault, names_secret};
-use crate::base::masking;
+use crate::base::diagnostics::Fault;
+use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Text};
 use crate::base::template_names;
 use crate::base::yaml::Node;
@@ -16,7 +16,9 @@ use crate::config::check::did_you_mean;
 use crate::config::scenario;
 
 use super::condition::{Expect, Extract};
-use super::deployment::{DEFAULT_TARGET, Deployment, at, header, key_span};
+use super::deployment::{
+    DEFAULT_TARGET, Deployment, at, header, holds_secret, is_long_enough_to_hide, key_span,
+};
 use super::json::JsonTemplate;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
@@ -205,7 +207,7 @@ impl Compiler<'_> {
         for (name, value) in step.headers.iter().flatten() {
             let place = at(node, &["headers", name]);
             let literal = if value.contains("{{") { "" } else { value };
-            if names_secret(name) {
+            if holds_secret(name, literal) {
                 masking::header_secrets(literal).for_each(masking::hide);
             }
             match header(name, literal) {
@@ -455,11 +457,9 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a text that stands in the scenario itself is worth hiding: a short one, such as the demo's `demo`, is an
-/// ordinary word that reports have too.
+/// A text without templates that is worth hiding.
 fn is_written_secret(text: &str) -> bool {
-    const BYTES_MIN: usize = 8;
-    text.len() >= BYTES_MIN && !text.contains("{{")
+    is_long_enough_to_hide(text) && !text.contains("{{")
 }
 
 /// Texts in a body that stand under the name of a secret are not shown when a service sends them back.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json_path::JsonPath;
 
-use crate::base::diagnostics::{Fault, names_secret};
+use crate::base::diagnostics::Fault;
+use crate::base::masking::names_secret;
 use crate::base::template::{Text, Value};
 use crate::base::yaml::Node;
 use crate::config::scenario::{self, StatusRange};

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::base::diagnostics::{Fault, Source, is_secret_key, names_secret};
+use crate::base::diagnostics::{Fault, Source};
 use crate::base::masking;
 use crate::base::secret::{Secret, redacted_url};
 use crate::base::yaml::{self, Node};
-use crate::config::reference::Reference;
+use crate::config::reference::{Reference, SecretReference};
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
 use crate::osprofiler::driver::Collector;
 
@@ -389,10 +389,10 @@ impl<'a> Resolver<'a> {
         let mut headers = Vec::new();
         for (name, reference) in value.headers.iter().flatten() {
             let node = at(root, &["headers", name]);
-            self.inline_secret |= is_secret_key(name) && written(reference).is_some();
-            let Some(text) = self.text(reference, node) else { continue };
-            // What is referred to is a secret; what is written is one if its name says so.
-            if names_secret(name) || !matches!(reference, Reference::Inline(_)) {
+            let Some(text) = self.text(&reference.0, node) else { continue };
+            let inline = written(&reference.0).is_some();
+            if !inline || holds_secret(name, &text) {
+                self.inline_secret |= inline;
                 masking::header_secrets(&text).for_each(masking::hide);
             }
             match header(name, &text) {
@@ -497,7 +497,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
+    fn secret(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| !text.is_empty());
         let text = self.text(reference, node)?;
         if text != WELL_KNOWN_KEY {
@@ -507,12 +507,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// An empty secret is none: `{env: NAME, default: ""}` leaves the profiler off.
-    fn optional_secret(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
+    fn optional_secret(&mut self, reference: &SecretReference, node: &Node) -> Option<Secret> {
         self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
     }
 
     /// A collector's URL, which is a secret only when it holds a password.
-    fn connection(&mut self, reference: &Reference, node: &Node) -> Option<Secret> {
+    fn connection(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
         let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
         masking::hide_url(&connection);
@@ -555,6 +555,46 @@ fn written(reference: &Reference) -> Option<&str> {
         Reference::Env { default, .. } => default.as_deref(),
         Reference::File(_) => None,
     }
+}
+
+/// Whether the value that is written for a header may be a secret: any but a short one, or that of a header which only
+/// says how the two sides talk.
+pub(super) fn holds_secret(name: &str, value: &str) -> bool {
+    const PUBLIC: [&str; 24] = [
+        "accept",
+        "accept-charset",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "connection",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "dnt",
+        "expect",
+        "host",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "origin",
+        "pragma",
+        "prefer",
+        "range",
+        "referer",
+        "te",
+        "upgrade-insecure-requests",
+        "user-agent",
+        "x-requested-with",
+    ];
+    let public = || PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public));
+    masking::names_secret(name) || is_long_enough_to_hide(value) && !public()
+}
+
+/// Whether a text that stands in the file itself is worth hiding: a short one, such as the demo's `demo`, is an
+/// ordinary word that reports have too.
+pub(super) fn is_long_enough_to_hide(text: &str) -> bool {
+    const BYTES_MIN: usize = 8;
+    text.len() >= BYTES_MIN
 }
 
 /// A header's name and value.

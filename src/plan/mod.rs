@@ -8,6 +8,7 @@ pub mod action;
 pub mod condition;
 mod connection;
 pub mod deployment;
+pub mod given;
 mod http;
 pub mod json;
 pub mod references;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::base::diagnostics::{Fault, Source, names_secret};
+use crate::base::diagnostics::{Fault, Source};
 use crate::base::ids::ControlShare;
-use crate::base::masking;
+use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::config::scenario::{self as config, Scenario};
@@ -17,6 +17,7 @@ use crate::config::{Document, Rejected, check::did_you_mean, runner as config_ru
 
 use super::action::{self, Compiler, Step};
 use super::deployment::{Auth, Deployment, at, first_key, item, key_span};
+use super::given::Given;
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
@@ -54,7 +55,7 @@ pub fn named_deployment(file: &Path, root: &Node) -> Option<(PathBuf, std::ops::
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Variables given with `--set`.
-    pub set: BTreeMap<String, String>,
+    pub set: BTreeMap<String, Given>,
     /// Profiling switched off with `--no-profile`.
     pub no_profile: bool,
 }
@@ -86,7 +87,7 @@ pub fn build(
         title: value.title.clone(),
         file: file.to_path_buf(),
         sha256: hex_sha256(document.source.text.as_bytes()),
-        set: options.set.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect(),
+        set: shown(value, options),
         control: match (value.profile, &profiling_off) {
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
             _ => ControlShare::NONE,
@@ -204,12 +205,13 @@ fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options
     Some(reason.to_owned())
 }
 
-/// A value of `--set` as results may have it.
-fn shown(name: &str, value: &str) -> String {
-    if names_secret(name) || masking::masked(&format!("`{value}`")) == format!("`{}`", masking::MASK) {
-        return masking::MASK.to_owned();
-    }
-    masking::masked(value).into_owned()
+/// The values of `--set` as results may have them.
+fn shown(scenario: &Scenario, options: &Options) -> BTreeMap<String, String> {
+    let declared = |name: &str| {
+        let variable = scenario.variables.as_ref().and_then(|variables| variables.get(name));
+        variable.and_then(config::variable_reference).is_some()
+    };
+    options.set.iter().map(|(name, given)| (name.clone(), given.shown(name, declared(name)))).collect()
 }
 
 fn hex_sha256(bytes: &[u8]) -> String {
@@ -250,10 +252,15 @@ impl Compiler<'_> {
             self.variable_name(name, key_span(at(root, &["variables"]), name));
             let resolved = match (options.set.get(name), config::variable_reference(variable)) {
                 (Some(set), reference) => {
-                    if reference.is_some() || names_secret(name) {
-                        masking::hide(set);
+                    if set.is_secret(name, reference.is_some()) {
+                        masking::hide(set.expose());
                     }
-                    Ok(Value::from(set.as_str()))
+                    if reference.is_some() && set.stands_on_the_command_line() {
+                        self.warnings.push(format!(
+                            "--set {name}=… gives a secret that other users of this machine can read in the list of processes: write {name}=@FILE or {name}=env:VARIABLE"
+                        ));
+                    }
+                    Ok(Value::from(set.expose()))
                 }
                 (None, Some(reference)) => references::resolve(&reference, folder, env).map(|secret| {
                     masking::hide(secret.expose());

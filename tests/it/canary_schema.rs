@@ -161,12 +161,12 @@ fn further_steps(auth: &str) -> Vec<Vec<Value>> {
 }
 
 /// Two words that no encoding but Base64 changes, around characters that every encoding changes.
-fn canary(number: usize) -> String {
+pub(crate) fn canary(number: usize) -> String {
     format!("c4n4r{number:02}x \"%+/\\ z{number:02}r4n4c")
 }
 
 #[track_caller]
-fn assert_hidden(what: &str, bytes: &[u8]) {
+pub(crate) fn assert_hidden(what: &str, bytes: &[u8]) {
     // What all canaries have in common, so that one search finds any.
     let marks = ["c4n4r".to_owned(), "r4n4c".to_owned()].into_iter();
     let marks = marks.chain(["c4n4r", "r4n4c"].into_iter().flat_map(base64));
@@ -191,7 +191,7 @@ fn base64(text: &str) -> Vec<String> {
 
 /// Searches every file below a folder.
 #[track_caller]
-fn assert_folder_hidden(folder: &Path) -> usize {
+pub(crate) fn assert_folder_hidden(folder: &Path) -> usize {
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -206,7 +206,7 @@ fn assert_folder_hidden(folder: &Path) -> usize {
 }
 
 /// A definition of a schema, with what a reference in it leads to.
-fn resolve<'s>(schema: &'s Value, node: &'s Value) -> (Option<&'s str>, &'s Value) {
+pub(crate) fn resolve<'s>(schema: &'s Value, node: &'s Value) -> (Option<&'s str>, &'s Value) {
     match node["$ref"].as_str() {
         Some(reference) => {
             let name = reference.rsplit('/').next().unwrap();
@@ -224,7 +224,7 @@ fn texts(node: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
     let Some(map) = node.as_object() else { return };
     if let Some(reference) = node["$ref"].as_str() {
-        if reference.ends_with("/Reference") {
+        if reference.ends_with("Reference") {
             found.insert(path.to_owned());
         }
         return;
@@ -272,7 +272,9 @@ fn every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none() {
     let found = all_texts(&schema::DEPLOYMENT, "Deployment");
     let written: Vec<&String> = found.iter().filter(|place| !is_reference(place)).collect();
     let known = ["Deployment.name", "Reference", "Reference.default", "Reference.env", "Reference.file"];
-    let known: Vec<&str> = known.into_iter().chain(["Tls.ca", "Tls.cert", "Tls.key"]).collect();
+    let secret = ["", ".default", ".env", ".file"].map(|key| format!("SecretReference{key}"));
+    let known = known.into_iter().chain(secret.iter().map(String::as_str));
+    let known: Vec<&str> = known.chain(["Tls.ca", "Tls.cert", "Tls.key"]).collect();
     assert_eq!(
         written, known,
         "a new text of the deployment: may a secret stand there? Then make it a Reference"
@@ -288,25 +290,25 @@ fn is_reference(place: &str) -> bool {
         node = if key == "*" { &node["additionalProperties"] } else { &node["properties"][key] };
         node = if list { &node["items"] } else { node };
     }
-    node.to_string().contains("/Reference\"")
+    node.to_string().contains("Reference\"")
 }
 
 /// The addresses of what a deployment leads to.
-struct Peers {
-    service: String,
-    connection: Box<dyn Fn(&str) -> String>,
+pub(crate) struct Peers {
+    pub(crate) service: String,
+    pub(crate) connection: Box<dyn Fn(&str) -> String>,
 }
 
 /// A deployment with a canary at every reference of its schema, and each canary's environment variable.
-struct Made {
-    document: Value,
+pub(crate) struct Made {
+    pub(crate) document: Value,
     environment: Vec<(String, String)>,
     files: Vec<(String, String)>,
 }
 
 impl Made {
     /// `auth` is the one kind that is used.
-    fn new(auth: &str, peers: &Peers) -> Self {
+    pub(crate) fn new(auth: &str, peers: &Peers) -> Self {
         let mut made = Self { document: Value::Null, environment: Vec::new(), files: Vec::new() };
         let root = &*schema::DEPLOYMENT;
         made.document = made.fill(root, "Deployment", auth, peers).unwrap();
@@ -315,7 +317,7 @@ impl Made {
 
     fn fill(&mut self, node: &Value, path: &str, auth: &str, peers: &Peers) -> Option<Value> {
         let (name, node) = resolve(&schema::DEPLOYMENT, node);
-        if name == Some("Reference") {
+        if matches!(name, Some("Reference" | "SecretReference")) {
             return Some(self.reference(path, peers));
         }
         let path = name.unwrap_or(path);
@@ -402,7 +404,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// The kinds of `auth` that hold a reference.
-fn kinds_of_auth() -> Vec<String> {
+pub(crate) fn kinds_of_auth() -> Vec<String> {
     let kinds = schema::DEPLOYMENT["definitions"]["Auth"]["properties"].as_object().unwrap();
     let holds = |node: &Value| {
         let branches = node["anyOf"].as_array().unwrap();

@@ -229,7 +229,7 @@ fn iterations_are_profiled_unless_somebody_switches_it_off() {
 
 #[test]
 fn variables_come_from_the_file_the_environment_and_the_command_line() {
-    let set = [("user".to_owned(), "set".to_owned())].into_iter().collect();
+    let set = [bench::plan::given::Given::parse("user=set", &|_| None).unwrap()].into_iter().collect();
     let options = Options { set, ..Options::default() };
     let variables = "variables: { user: a, n: 3, key: { env: KEY }, map: { env: { x: 1 } } }";
     let plan = plan("", variables, &options);

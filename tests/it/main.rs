@@ -11,6 +11,7 @@ mod browser_hostile;
 mod browser_report;
 mod canary;
 mod canary_schema;
+mod canary_types;
 mod collector_manners;
 mod command_line;
 mod compare;

@@ -1,0 +1,217 @@
+//! What of a document faults may show: what its JSON Schema calls public.
+//!
+//! A schema marks what may be a secret as `writeOnly`: the texts of a secret reference, headers, bodies. Everything
+//! below such a mark is secret. Values of keys that no schema knows are shown only if the key that was probably meant
+//! is public. Nothing here goes by names.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::base::diagnostics::Shown;
+use crate::base::yaml::{Key, Kind, Node};
+
+use super::check::{did_you_mean, fits, resolve};
+
+/// What may be shown of a document, and what must not be.
+#[must_use]
+pub fn shown(text: &str, root: &Node, schema: &Value) -> Shown {
+    let mut walk = Walk { text, schema, shown: Shown::default() };
+    walk.node(root, schema, false);
+    walk.shown
+}
+
+/// True when a fault may quote what stands at `span`.
+#[must_use]
+pub fn is_public(shown: &Shown, span: &Range<usize>) -> bool {
+    let overlaps = |other: &Range<usize>| other.start < span.end && span.start < other.end;
+    shown.public.iter().any(overlaps) && !shown.secret.iter().any(overlaps)
+}
+
+struct Walk<'s> {
+    text: &'s str,
+    schema: &'s Value,
+    shown: Shown,
+}
+
+impl<'s> Walk<'s> {
+    /// `secret`: something above the node is.
+    fn node(&mut self, node: &Node, schema: &'s Value, secret: bool) {
+        let schema = resolve(self.schema, schema);
+        let below = secret || is_marked(schema);
+        if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
+            return parts.iter().for_each(|part| self.node(node, part, below));
+        }
+        let Some(branches) = schema.get("anyOf").and_then(Value::as_array) else {
+            return self.plain(node, schema, below, false);
+        };
+        let branches: Vec<&'s Value> = branches.iter().map(|branch| resolve(self.schema, branch)).collect();
+        let reference = branches.iter().any(|branch| is_marked(branch));
+        let fitting = || branches.iter().copied().filter(|branch| of_type(node, branch));
+        let keyed = fitting().find(|branch| {
+            let known = branch.get("properties").and_then(Value::as_object);
+            node.entries().iter().any(|(key, _)| known.is_some_and(|known| known.contains_key(&key.name)))
+        });
+        match keyed.or_else(|| fitting().next()) {
+            Some(branch) if branch.get("anyOf").is_some() => self.node(node, branch, below),
+            Some(branch) => self.plain(node, branch, below || is_marked(branch), reference),
+            None => self.misfit(node, schema, below),
+        }
+    }
+
+    /// A schema without choices. `reference`: the value itself is a secret, or says where one is.
+    fn plain(&mut self, node: &Node, schema: &'s Value, secret: bool, reference: bool) {
+        if !of_type(node, schema) {
+            return self.misfit(node, schema, secret || reference);
+        }
+        match &node.kind {
+            Kind::Map(entries) => {
+                entries.iter().for_each(|entry| self.entry(entry, schema, secret, reference));
+            }
+            Kind::List(items) => {
+                let schema = schema.get("items").unwrap_or(&Value::Bool(true));
+                items.iter().for_each(|item| self.node(item, schema, secret));
+            }
+            _ if secret && !reference => self.hide_but_templates(node),
+            _ if secret => self.shown.secret.push(node.span.clone()),
+            _ => self.shown.public.push(node.span.clone()),
+        }
+    }
+
+    fn entry(&mut self, (key, value): &(Key, Node), schema: &'s Value, secret: bool, reference: bool) {
+        let known = schema.get("properties").and_then(Value::as_object);
+        let names = || known.into_iter().flat_map(|known| known.keys().map(String::as_str));
+        let meant = match known.and_then(|known| known.get_key_value(&key.name)) {
+            Some((name, _)) => Some(name.as_str()),
+            None => did_you_mean(&key.name, names()),
+        };
+        let property = meant.and_then(|name| known?.get(name));
+        let rest = schema.get("additionalProperties");
+        let further = match rest {
+            None => known.is_none().then_some(&Value::Bool(true)),
+            Some(rest) => Some(rest).filter(|rest| **rest != Value::Bool(false)),
+        };
+        match property.or(further) {
+            Some(property) => {
+                self.shown.public.push(key.span.clone());
+                self.node(value, property, secret);
+            }
+            // `hmac_key: { THE KEY }` is a map to YAML.
+            None if reference => {
+                self.shown.secret.push(key.span.clone());
+                self.shown.secret.push(value.span.clone());
+            }
+            None => {
+                self.shown.public.push(key.span.clone());
+                self.hide_texts(value);
+            }
+        }
+    }
+
+    /// What is not of the type that belongs there may be a secret one level too high.
+    fn misfit(&mut self, node: &Node, schema: &'s Value, secret: bool) {
+        if secret {
+            self.shown.secret.push(node.span.clone());
+        } else if self.holds_reference(schema, &mut HashSet::new()) && !is_switch(node) {
+            self.hide_texts(node);
+        } else {
+            self.show_texts(node);
+        }
+    }
+
+    /// Between texts there may be comments, of which nobody knows what they say.
+    fn show_texts(&mut self, node: &Node) {
+        match &node.kind {
+            Kind::Map(entries) => entries.iter().for_each(|(key, value)| {
+                self.shown.public.push(key.span.clone());
+                self.show_texts(value);
+            }),
+            Kind::List(items) => items.iter().for_each(|item| self.show_texts(item)),
+            _ => self.shown.public.push(node.span.clone()),
+        }
+    }
+
+    fn hide_texts(&mut self, node: &Node) {
+        match &node.kind {
+            Kind::Map(entries) => entries.iter().for_each(|(_, value)| self.hide_texts(value)),
+            Kind::List(items) => items.iter().for_each(|item| self.hide_texts(item)),
+            _ => self.shown.secret.push(node.span.clone()),
+        }
+    }
+
+    /// Templates only refer to values; the texts in quotes within them may be some.
+    fn hide_but_templates(&mut self, node: &Node) {
+        let (text, mut at) = (&self.text[node.span.clone()], node.span.start);
+        let quotes = usize::from(text.len() > 1 && text.starts_with(['"', '\'']));
+        let (mut rest, end) = (&text[quotes..text.len() - quotes], node.span.end - quotes);
+        at += quotes;
+        while let Some(open) = rest.find("{{").into_iter().chain(rest.find("{%")).min() {
+            let length = template_length(&rest[open..]);
+            self.shown.secret.push(at..at + open);
+            self.template(at + open, &rest[open..open + length]);
+            (at, rest) = (at + open + length, &rest[open + length..]);
+        }
+        self.shown.secret.push(at..end);
+    }
+
+    fn template(&mut self, start: usize, template: &str) {
+        let mut quoted_by: Option<char> = None;
+        for (at, c) in template.char_indices() {
+            let span = start + at..start + at + c.len_utf8();
+            match quoted_by {
+                Some(quote) if quote == c => quoted_by = None,
+                Some(_) => self.shown.secret.push(span),
+                None if matches!(c, '"' | '\'') => quoted_by = Some(c),
+                None => self.shown.public.push(span),
+            }
+        }
+    }
+
+    /// True when a reference to a secret may stand somewhere below.
+    fn holds_reference(&self, schema: &'s Value, seen: &mut HashSet<*const Value>) -> bool {
+        let schema = resolve(self.schema, schema);
+        let branches = || schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+        if branches().any(is_marked) {
+            return true;
+        }
+        if !seen.insert(std::ptr::from_ref(schema)) {
+            return false;
+        }
+        let choices = ["allOf", "anyOf"].iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
+        let properties =
+            schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.values());
+        let others = ["additionalProperties", "items"].iter().filter_map(|key| schema.get(*key));
+        let mut below = choices.chain(properties).chain(others);
+        below.any(|below| self.holds_reference(below, seen))
+    }
+}
+
+fn is_marked(schema: &Value) -> bool {
+    schema.get("writeOnly") == Some(&Value::Bool(true))
+}
+
+/// How long the template is that a text begins with: to its end, or to that of the text.
+fn template_length(text: &str) -> usize {
+    let close = if text.starts_with("{{") { "}}" } else { "%}" };
+    text.find(close).map_or(text.len(), |at| at + close.len())
+}
+
+fn of_type(node: &Node, schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => fits(node, one),
+        Some(Value::Array(many)) => {
+            many.iter().filter_map(Value::as_str).any(|expected| fits(node, expected))
+        }
+        _ => true,
+    }
+}
+
+/// True, or a word like it: `auth: false` switches something off.
+pub(super) fn is_switch(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Null | Kind::Bool(_) => true,
+        Kind::Text { text, .. } => matches!(text.as_str(), "true" | "false" | "yes" | "no" | "on" | "off"),
+        _ => false,
+    }
+}
