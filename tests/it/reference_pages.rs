@@ -86,6 +86,7 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "Share" => "share",
         "Slowdown" => "percentage",
         "Reference" => "text or reference",
+        "SecretReference" => "secret or reference",
         "Variable" => "any value",
         "TextCondition" => "condition",
         "Status" => "status",
