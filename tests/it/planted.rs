@@ -32,27 +32,56 @@ fn expected(plant: Plant, service: &'static str, name: &'static str, detail: &'s
     Expected { plant, runner: CLOSED, service, name, detail, more_calls: false, contrast: None }
 }
 
+const IMAGE: &str = "SELECT file FROM image WHERE id = ?";
+
 #[test]
-fn a_planted_cause_is_named() {
-    let image = "SELECT file FROM image WHERE id = ?";
-    let rows = [
-        expected(Plant::SlowStatement, "shop/api", "db", "SELECT price FROM item WHERE cart = ?"),
-        Expected {
-            more_calls: true,
-            ..expected(Plant::ManyStatements, "shop/api", "db", "SELECT stock FROM item WHERE id = ?")
-        },
-        expected(Plant::LockWait, "shop/api", "update_cart", ""),
-        Expected {
-            contrast: Some(("host", "node-2")),
-            ..expected(Plant::BadHost, "shop/api", "db", "SELECT name FROM customer WHERE id = ?")
-        },
-        expected(Plant::SlowUpstream, "shop/images", "wsgi", "GET /images/{id}"),
-        Expected { more_calls: true, ..expected(Plant::Retry, "shop/images", "db", image) },
-        expected(Plant::Network, "bench", "action", "buy"),
-        Expected { runner: BURST, ..expected(Plant::None, "bench", "scheduling delay", "") },
-    ];
-    let found: Vec<_> = rows.iter().filter_map(|row| differs(row).err()).collect();
-    assert!(found.is_empty(), "{}", found.join("\n\n"));
+fn a_slow_statement_is_named() {
+    is_named(&expected(Plant::SlowStatement, "shop/api", "db", "SELECT price FROM item WHERE cart = ?"));
+}
+
+#[test]
+fn a_statement_that_is_run_many_times_is_named() {
+    let statement = "SELECT stock FROM item WHERE id = ?";
+    is_named(&Expected { more_calls: true, ..expected(Plant::ManyStatements, "shop/api", "db", statement) });
+}
+
+#[test]
+fn a_wait_for_a_lock_is_named() {
+    is_named(&expected(Plant::LockWait, "shop/api", "update_cart", ""));
+}
+
+#[test]
+fn a_slow_host_is_named() {
+    let statement = "SELECT name FROM customer WHERE id = ?";
+    let contrast = Some(("host", "node-2"));
+    is_named(&Expected { contrast, ..expected(Plant::BadHost, "shop/api", "db", statement) });
+}
+
+#[test]
+fn a_slow_service_behind_another_is_named() {
+    is_named(&expected(Plant::SlowUpstream, "shop/images", "wsgi", "GET /images/{id}"));
+}
+
+#[test]
+fn a_retry_is_named() {
+    is_named(&Expected { more_calls: true, ..expected(Plant::Retry, "shop/images", "db", IMAGE) });
+}
+
+#[test]
+fn a_slow_network_is_named() {
+    is_named(&expected(Plant::Network, "bench", "action", "buy"));
+}
+
+#[test]
+fn a_queue_before_the_load_is_named() {
+    is_named(&Expected { runner: BURST, ..expected(Plant::None, "bench", "scheduling delay", "") });
+}
+
+#[track_caller]
+fn is_named(row: &Expected) {
+    if let Err(difference) = differs(row) {
+        panic!("{difference}");
+    }
 }
 
 /// Runs a load on the shop; says what is not as expected.
