@@ -42,7 +42,8 @@
 //! | 8 | [`verdict`] | whether a run, or a build against another, counts as good | print or exit |
 //! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics |
 //! | 9 | [`demo`] | the embedded, instrumented service and its collector | be imported by the ranks below |
-//! | 10 | [`cli`] | arguments, environment, terminal, exit codes | hold logic |
+//! | 10 | [`harness`] | the life of a run, of a comparison of two builds, of a run that is over | read arguments, print or exit |
+//! | 11 | [`cli`] | arguments, terminal, exit codes | hold logic |
 //!
 //! # Invariants
 //!
@@ -67,6 +68,7 @@ pub mod client;
 pub mod collect;
 pub mod config;
 pub mod demo;
+pub mod harness;
 pub mod iteration;
 pub mod measure;
 pub mod osprofiler;

@@ -1,20 +1,12 @@
-//! `bench check`: judges a stored run again, by its own criteria or by others.
+//! `bench check`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::base::diagnostics::Fault;
-use crate::base::yaml::{self, Kind, Node};
-use crate::config::check::did_you_mean;
-use crate::config::sla::{self as config, SlaFile};
-use crate::config::{Document, Rejected, schema};
-use crate::plan::sla::Sla;
-use crate::report::terminal;
-use crate::results::aggregate::Aggregate;
+use crate::harness::HarnessError;
+use crate::harness::stored::{CheckOptions, check};
 
-use super::exit::{Exit, Stopped};
+use super::exit::Exit;
 use super::gate::GateArguments;
-use super::output::{self, Stream};
-use super::{files, finish};
 
 /// Judge a run again, by its own criteria or by those of a file.
 ///
@@ -34,132 +26,9 @@ pub(super) struct CheckArguments {
     gate: GateArguments,
 }
 
-pub(super) fn run(arguments: &CheckArguments) -> Result<Exit, Stopped> {
-    let (_, aggregate, results, _) =
-        finish::read_again(&arguments.run_dir, |aggregate| match &arguments.sla {
-            Some(file) => replace(aggregate, file),
-            None => Ok(()),
-        })?;
-    let junit = arguments.gate.junit(&results);
-    let colour = output::colours(Stream::Output);
-    if arguments.quiet {
-        output::print(&terminal::verdict_line(&results, colour));
-    } else {
-        output::print(&finish::words(|text| terminal::gate(&results, colour, text)));
-    }
-    arguments.gate.annotate(&results);
-    junit?;
-    Ok(arguments.gate.exit(&results, finish::exit(&aggregate, &results)))
-}
-
-/// Gives every workload the criteria of a file.
-fn replace(aggregate: &mut Aggregate, file: &Path) -> Result<(), Stopped> {
-    let document = read(file)?;
-    let mut faults = Vec::new();
-    let mut criteria: Vec<Sla> = vec![Sla::default(); aggregate.header.workloads.len()];
-    let root = &document.root;
-    if let Some(sla) = &document.value.sla {
-        let workloads = &aggregate.header.workloads;
-        let all: Vec<&str> =
-            workloads.iter().flat_map(|workload| &workload.actions).map(|(name, _)| name.as_str()).collect();
-        match Sla::resolve(Some(sla), node_at(root, "sla"), Some(&all)) {
-            // What names an action is for the workloads that have it.
-            Ok(sla) => {
-                for (own, workload) in criteria.iter_mut().zip(workloads) {
-                    let names: Vec<&str> = workload.actions.iter().map(|(name, _)| name.as_str()).collect();
-                    *own = sla.of_actions(&names);
-                }
-            }
-            Err(found) => faults.extend(found),
-        }
-    }
-    for (index, written) in document.value.workloads.iter().flatten().enumerate() {
-        let node = node_at(root, "workloads").items().get(index).unwrap_or(root);
-        of_workload(aggregate, written, node, &mut criteria, &mut faults);
-    }
-    if faults.is_empty() && criteria.iter().all(Sla::is_empty) {
-        faults.push(Fault::file("the file asks for nothing").help("write criteria under `sla:`"));
-    }
-    if !faults.is_empty() {
-        return Err(files::rejected(&Rejected { source: document.source, faults }));
-    }
-    for (workload, sla) in aggregate.header.workloads.iter_mut().zip(criteria) {
-        workload.sla = sla;
-    }
-    // Whatever ended the load was another file's threshold.
-    if let Some(end) = &mut aggregate.end {
-        end.aborted_by = None;
-    }
-    Ok(())
-}
-
-fn of_workload(
-    aggregate: &Aggregate,
-    written: &config::SlaOfWorkload,
-    node: &Node,
-    criteria: &mut [Sla],
-    faults: &mut Vec<Fault>,
-) {
-    let workloads = &aggregate.header.workloads;
-    let Some(number) = workloads.iter().position(|workload| workload.name == written.name) else {
-        let names = || workloads.iter().map(|workload| workload.name.as_str());
-        let message = format!("the run has no workload named `{}`", written.name);
-        let fault = Fault::error(node_at(node, "name").span.clone(), message);
-        faults.push(fault.help(match did_you_mean(&written.name, names()) {
-            Some(known) => format!("did you mean `{known}`?"),
-            None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
-        }));
-        return;
-    };
-    let names: Vec<&str> = workloads[number].actions.iter().map(|(name, _)| name.as_str()).collect();
-    match Sla::resolve(written.sla.as_ref(), node_at(node, "sla"), Some(&names)) {
-        Ok(sla) if written.sla.is_some() => criteria[number] = sla,
-        Ok(_) => {}
-        Err(found) => faults.extend(found),
-    }
-}
-
-fn node_at<'n>(node: &'n Node, key: &str) -> &'n Node {
-    node.get(key).unwrap_or(node)
-}
-
-/// The criteria of a file, with their places; of a scenario, nothing else is read.
-fn read(file: &Path) -> Result<Document<SlaFile>, Stopped> {
-    let source = files::source(file)?;
-    let (root, mut faults) = yaml::parse_all(&source);
-    let Some(mut root) = root else { return Err(files::rejected(&Rejected { source, faults })) };
-    let known: Vec<&str> = schema::SCENARIO["properties"]
-        .as_object()
-        .into_iter()
-        .flat_map(|properties| properties.keys().map(String::as_str))
-        .collect();
-    for (key, _) in root.entries().iter().filter(|(key, _)| !known.contains(&key.name.as_str())) {
-        let fault = Fault::error(key.span.clone(), format!("unknown key `{}` in the document", key.name));
-        faults.push(fault.help(match did_you_mean(&key.name, known.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => "give a scenario, or a file with only `sla:`".to_owned(),
-        }));
-    }
-    let keep = |node: &mut Node, keys: &[&str]| {
-        if let Kind::Map(entries) = &mut node.kind {
-            entries.retain(|(key, _)| keys.contains(&key.name.as_str()));
-        }
-    };
-    keep(&mut root, &["sla", "workloads"]);
-    if let Kind::Map(entries) = &mut root.kind {
-        for (_, list) in entries.iter_mut().filter(|(key, _)| key.name == "workloads") {
-            if let Kind::List(items) = &mut list.kind {
-                items.iter_mut().for_each(|item| keep(item, &["name", "sla"]));
-            }
-        }
-    }
-    config_read(source, root, faults)
-}
-
-fn config_read(
-    source: crate::base::diagnostics::Source,
-    root: Node,
-    faults: Vec<Fault>,
-) -> Result<Document<SlaFile>, Stopped> {
-    crate::config::from_node(source, root, faults, &schema::SLA).map_err(|faulty| files::rejected(&faulty))
+pub(super) fn run(arguments: &CheckArguments) -> Result<Exit, HarnessError> {
+    let CheckArguments { run_dir, sla, quiet, gate } = arguments;
+    let sla = sla.as_ref().map(Into::into);
+    let options = CheckOptions { run_dir: run_dir.clone(), sla, junit: gate.junit.clone() };
+    gate.tell_criteria(check(&options)?, *quiet)
 }

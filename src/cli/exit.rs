@@ -1,6 +1,8 @@
-//! Exit codes: the contract with CI jobs.
+//! Exit codes: the contract with CI jobs. The only place that knows which error and which result has which code.
 
-use std::fmt;
+use crate::harness::{Conclusion, HarnessError, Kind};
+
+use super::output;
 
 /// How a command ended; documented in `--help` and the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,33 +45,44 @@ A reader of the output that has gone or stands still changes none of these: file
 anything is printed. What a command only prints, such as a schema or an export, waits for its reader.
 A full disk behind standard output is an error (1).";
 
-/// Why a command cannot go on: what to print, and the exit code.
-#[derive(Debug)]
-pub struct Stopped {
-    /// The exit code.
-    pub exit: Exit,
-    /// What to print on standard error; empty when all is said.
-    pub text: String,
-}
-
-impl Stopped {
-    /// Stops with an exit code and a message.
-    pub fn new(exit: Exit, text: impl fmt::Display) -> Self {
-        Self { exit, text: text.to_string() }
-    }
-
-    /// What helps against a file that cannot be written.
-    pub fn remedy(error: &std::io::Error) -> &'static str {
-        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        match error.kind() {
-            StorageFull | QuotaExceeded => "make room",
-            FileTooLarge => "raise the limit on the size of files (`ulimit -f`)",
-            _ => "check the directory and the disk",
+impl Exit {
+    /// The code of a result; `--strict` makes a code of its own of what is inconclusive.
+    pub(super) fn of(conclusion: Conclusion, strict: bool) -> Self {
+        match conclusion {
+            Conclusion::Good => Self::Ok,
+            Conclusion::Failed => Self::Failed,
+            Conclusion::GateFailed => Self::Gate,
+            Conclusion::NoVerdict => Self::Invalid,
+            Conclusion::Inconclusive if strict => Self::Inconclusive,
+            Conclusion::Inconclusive => Self::Ok,
+            Conclusion::Interrupted => Self::Interrupted,
         }
     }
 
-    /// For what the system does not let bench do: what that was.
-    pub fn cannot<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
-        move |error| Self::new(Exit::Failed, format!("error: cannot {what}: {error}"))
+    /// The code of an error.
+    pub(super) fn of_error(error: &HarnessError) -> Self {
+        match error.kind() {
+            Kind::Usage => Self::Usage,
+            Kind::Input => Self::Input,
+            Kind::Unreachable => Self::Unreachable,
+            Kind::Failed => Self::Failed,
+            Kind::NoVerdict => Self::Invalid,
+            Kind::Interrupted => Self::Interrupted,
+        }
     }
+}
+
+/// An error in words, as it is printed.
+pub(super) fn words(error: &HarnessError) -> String {
+    let colour = output::colours(output::Stream::Error);
+    let interrupted = error.kind() == Kind::Interrupted;
+    let mut text = String::new();
+    for report in error.reports(colour) {
+        if !text.is_empty() {
+            text += if report.is_rendered { "\n\n" } else { "\n" };
+        }
+        text += if report.is_rendered || interrupted { "" } else { "error: " };
+        text += &report.text;
+    }
+    text
 }

@@ -1,14 +1,14 @@
-//! `bench export`: the run log as a table for other programs.
+//! `bench export`.
 
-use std::io;
 use std::path::PathBuf;
 
-use crate::base::files::write_output;
-use crate::results::directory::RunDirectory;
-use crate::results::export::{ExportError, Exported, Format, Table, export};
+use crate::harness::HarnessError;
+use crate::harness::stored::{ExportOptions, export_file, export_to};
+use crate::results::export::{Format, Table};
 
-use super::exit::{Exit, Stopped};
+use super::exit::Exit;
 use super::output;
+use super::progress::Shown;
 
 /// Write every iteration of a run as a table for other programs.
 ///
@@ -49,53 +49,25 @@ impl ExportArguments {
     }
 }
 
-pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, Stopped> {
-    let directory = RunDirectory::open(&arguments.run_dir);
-    let log = directory.log();
-    if !log.is_file() {
-        let shown = arguments.run_dir.display();
-        let text = format!("error: {shown} holds no run.log; give the directory of a run");
-        return Err(Stopped::new(Exit::Input, text));
-    }
-    let table = if arguments.actions { Table::Actions } else { Table::Iterations };
-    let exported = match &arguments.output {
+pub(super) fn run(arguments: &ExportArguments) -> Result<Exit, HarnessError> {
+    let options = ExportOptions {
+        run_dir: arguments.run_dir.clone(),
+        table: if arguments.actions { Table::Actions } else { Table::Iterations },
+        format: arguments.format(),
+    };
+    let missing = match &arguments.output {
+        Some(path) => export_file(&options, path)?,
         None => {
             let mut product = output::product();
-            match export(&log, table, arguments.format(), &mut product) {
-                Err(ExportError::Output(error)) => return product.finish(Err(error)).map(|()| Exit::Ok),
-                exported => product.finish(Ok(())).map(|()| exported)?,
-            }
-        }
-        Some(path) => {
-            let mut result = None;
-            let written =
-                write_output(path, |output| match export(&log, table, arguments.format(), output) {
-                    Err(ExportError::Output(error)) => Err(error),
-                    other => {
-                        let failed = other.is_err();
-                        result = Some(other);
-                        if failed { Err(io::Error::other("the log cannot be read")) } else { Ok(()) }
-                    }
-                });
-            match (written, result) {
-                (_, Some(Err(error))) => Err(error),
-                (Ok(()), Some(exported)) => exported,
-                (Err(error), _) => {
-                    let text = format!("error: cannot write {}: {error}", path.display());
-                    return Err(Stopped::new(Exit::Failed, text));
-                }
-                (Ok(()), None) => Ok(Exported::default()),
+            match export_to(&options, &mut product) {
+                Err(error) => return product.finish(Err(error)).map(|()| Exit::Ok),
+                Ok(exported) => product.finish(Ok(())).and(exported)?,
             }
         }
     };
-    match exported {
-        Ok(exported) => {
-            for sentence in &exported.missing {
-                super::say(&format!("warning: {sentence}; everything that can be read was exported"));
-            }
-            Ok(Exit::Ok)
-        }
-        Err(ExportError::Output(error)) => Err(Stopped::cannot("write the table")(error)),
-        Err(ExportError::Log(error)) => Err(Stopped::new(Exit::Input, format!("error: {error}"))),
+    for sentence in &missing {
+        let text = format!("{sentence}; everything that can be read was exported");
+        Shown::new(false).sink().event(&crate::harness::Event::Warning(&text));
     }
+    Ok(Exit::Ok)
 }

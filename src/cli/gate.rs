@@ -1,65 +1,99 @@
-//! Where CI reads the verdict: exit code, JUnit, annotations, badge.
+//! How the result of a run is told: the terminal, GitHub's annotations, the exit code.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::PathBuf;
 
-use crate::base::files::write_output;
-use crate::report::{annotations, badge, junit};
-use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Criterion, Outcome, Results, RunStatus};
+use crate::harness::options::{ReportOptions, TracesMode};
+use crate::harness::{Finished, HarnessError};
+use crate::report::{annotations, terminal};
+use crate::results::model::{Criterion, Results};
 
-use super::exit::{Exit, Stopped};
-use super::output;
+use super::exit::Exit;
+use super::output::{self, Stream};
+
+/// Where GitHub Actions wants a step's summary.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 /// How a verdict is told.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(super) struct GateArguments {
     /// Write the criteria as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
+    pub(super) junit: Option<PathBuf>,
     /// End with code 4 when the verdict is INCONCLUSIVE, or the run's log has no end (with 0 otherwise).
     #[arg(long)]
-    strict: bool,
+    pub(super) strict: bool,
+}
+
+/// How traces are shown.
+#[derive(Debug, clap::Args)]
+pub(super) struct TracesArgument {
+    /// How report.html shows the traces that were kept: `text` (ids only), `embed` (waterfalls in the report), or a
+    /// directory, in which each gets an HTML page that the report leads to.
+    #[arg(long, value_name = "text|embed|DIR", default_value = "embed", value_parser = clap::builder::OsStringValueParser::new())]
+    traces: std::ffi::OsString,
+}
+
+impl TracesArgument {
+    /// A directory that has the name of a mode is written `./text`.
+    fn mode(&self) -> TracesMode {
+        match self.traces.as_os_str() {
+            mode if mode == OsStr::new("text") => TracesMode::Text,
+            mode if mode == OsStr::new("embed") || mode.is_empty() => TracesMode::Embed,
+            folder => TracesMode::Pages(PathBuf::from(folder)),
+        }
+    }
 }
 
 impl GateArguments {
-    /// Writes the criteria as JUnit XML, if that was asked for.
-    pub(super) fn junit(&self, results: &Results) -> Result<(), Stopped> {
-        let Some(path) = &self.junit else { return Ok(()) };
-        let xml =
-            junit::render(results).map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
-        write_named(path, &xml)
+    /// What is written beside the run's own files.
+    pub(super) fn report(&self, traces: &TracesArgument) -> ReportOptions {
+        ReportOptions { traces: traces.mode(), junit: self.junit.clone(), step_summary: step_summary() }
     }
 
-    /// Prints what GitHub Actions shows beside the code.
-    pub(super) fn annotate(&self, results: &Results) {
-        if on_actions() {
-            output::command(&annotations::render(results));
+    /// Tells of a run that was written: all its files are there, or never will be.
+    pub(super) fn tell(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
+        let (results, path) = (&finished.results, finished.directory.as_deref());
+        let colour = output::colours(Stream::Output);
+        if quiet {
+            let path = path.map(|path| format!("\n{}", path.display())).unwrap_or_default();
+            output::print(&format!("{}{path}", terminal::verdict_line(results, colour)));
+        } else {
+            output::print(&words(|text| terminal::summary(results, path, colour, text)));
         }
+        self.end(finished)
     }
 
-    /// The exit code, which --strict may change.
-    pub(super) fn exit(&self, results: &Results, exit: Exit) -> Exit {
-        // What a run without an end did after its log breaks off, nobody knows.
-        let inconclusive =
-            results.verdict.outcome == Outcome::Inconclusive || results.run.status == RunStatus::Recovered;
-        if self.strict && inconclusive && exit == Exit::Ok { Exit::Inconclusive } else { exit }
+    /// Tells of a run that was judged again: its criteria only.
+    pub(super) fn tell_criteria(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
+        let (results, colour) = (&finished.results, output::colours(Stream::Output));
+        if quiet {
+            output::print(&terminal::verdict_line(results, colour));
+        } else {
+            output::print(&words(|text| terminal::gate(results, colour, text)));
+        }
+        self.end(finished)
+    }
+
+    fn end(&self, finished: Finished) -> Result<Exit, HarnessError> {
+        annotate(&finished.results);
+        finished.outcome().map(|conclusion| Exit::of(conclusion, self.strict))
     }
 }
 
-/// Writes the run's badge.
-pub(super) fn badge(directory: &RunDirectory, results: &Results) -> Result<(), Stopped> {
-    write(&directory.path().join("badge.txt"), &badge::line(results))?;
-    write(&directory.path().join("badge.json"), &badge::endpoint(results))
+/// The file of this step's summary, where GitHub Actions asks for one.
+pub(super) fn step_summary() -> Option<PathBuf> {
+    std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Writes criteria of something else than a run, such as a comparison, as JUnit XML.
-pub(super) fn junit_of_criteria(path: &Path, title: &str, criteria: &[Criterion]) -> Result<(), Stopped> {
-    let xml = junit::of_criteria(title, criteria)
-        .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
-    write_named(path, &xml)
+fn annotate(results: &Results) {
+    if on_actions() {
+        output::command(&annotations::render(results));
+    }
 }
 
-/// Prints them as annotations where GitHub Actions reads them.
+/// Prints criteria as annotations where GitHub Actions reads them.
 pub(super) fn annotate_criteria(criteria: &[Criterion]) {
     if on_actions() {
         output::command(&annotations::of_criteria(criteria).join("\n"));
@@ -70,16 +104,10 @@ fn on_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-fn write_named(path: &Path, text: &str) -> Result<(), Stopped> {
-    let written = write_output(path, |output| output.write_all(text.as_bytes()));
-    written.map_err(|error| cannot_write(path, &error))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Stopped> {
-    let written = write_at_once(path, |output| output.write_all(text.as_bytes()));
-    written.map_err(|error| cannot_write(path, &error))
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Stopped {
-    Stopped::new(Exit::Failed, format!("error: {} cannot be written: {error}", path.display()))
+/// What something writes, as text.
+fn words(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+    let mut text = Vec::new();
+    // Memory takes everything.
+    let _ = write(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 use clap::CommandFactory as _;
 
 use crate::config::schema;
+use crate::harness::HarnessError;
 use crate::report::{compare, pairs};
 use crate::results::directory::write_at_once;
 use crate::results::json::schema as results_schema;
 
-use super::exit::{Exit, Stopped};
+use super::exit::Exit;
 use super::{Arguments, SchemaKind, output};
 
-pub(super) fn schema(kind: SchemaKind) -> Result<Exit, Stopped> {
+pub(super) fn schema(kind: SchemaKind) -> Result<Exit, HarnessError> {
     let schema = match kind {
         SchemaKind::Scenario => schema::SCENARIO.clone(),
         SchemaKind::Deployment => schema::DEPLOYMENT.clone(),
@@ -26,20 +27,20 @@ pub(super) fn schema(kind: SchemaKind) -> Result<Exit, Stopped> {
     Ok(Exit::Ok)
 }
 
-pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, Stopped> {
+pub(super) fn completions(shell: clap_complete::Shell) -> Result<Exit, HarnessError> {
     let mut bytes = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "bench", &mut bytes);
     output::deliver(&String::from_utf8_lossy(&bytes))?;
     Ok(Exit::Ok)
 }
 
-pub(super) fn man(dir: &Path) -> Result<Exit, Stopped> {
+pub(super) fn man(dir: &Path) -> Result<Exit, HarnessError> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     std::fs::create_dir_all(dir).and_then(|()| pages(command, dir)).map_err(|error| {
         let dir = dir.display();
-        let text = format!("error: cannot write manual pages to {dir}: {error}; name another directory");
-        Stopped::new(Exit::Failed, text)
+        HarnessError::failed(format!("cannot write manual pages to {dir}: {error}"))
+            .remedy("name another directory")
     })?;
     output::print(&format!("manual pages written to {}", dir.display()));
     Ok(Exit::Ok)

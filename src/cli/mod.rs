@@ -1,6 +1,6 @@
-//! Rank 10: the only room that reads arguments, environment and terminal, and that prints.
+//! Rank 11: the only room that reads arguments and the terminal, and that prints.
 //!
-//! Each command is a short list of calls into the other rooms; no logic lives here.
+//! Each command makes options of its arguments, calls the harness, and prints what that gives; no logic lives here.
 
 mod ab;
 mod check;
@@ -8,29 +8,27 @@ mod compare;
 mod demo;
 pub mod exit;
 mod export;
-mod files;
-mod finish;
 mod gate;
 mod generate;
-mod housekeeping;
-mod metrics;
 mod output;
-mod pages;
+mod process;
 mod progress;
 mod run;
+mod signals;
 mod trace;
+mod validate;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use exit::{Exit, Stopped};
+use exit::Exit;
 use output::{Stream, say};
+use progress::Shown;
 
 use crate::base::masking;
-use crate::plan::given::Given;
-use crate::plan::scenario::Options;
+use crate::harness::{HarnessError, stored};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +55,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(RunArguments),
+    Run(run::RunArguments),
     Ab(ab::AbArguments),
     Compare(compare::CompareArguments),
     /// Check scenario and deployment files; list every fault with its place.
@@ -96,7 +94,7 @@ enum Command {
         #[command(flatten)]
         gate: gate::GateArguments,
         #[command(flatten)]
-        traces: pages::TracesArgument,
+        traces: gate::TracesArgument,
     },
     Check(check::CheckArguments),
     Export(export::ExportArguments),
@@ -135,63 +133,6 @@ enum Command {
     },
 }
 
-/// Run a scenario and report what it found.
-///
-/// Checks the files, then that targets and collector answer, then makes the load. A run has a
-/// directory of its own with results.json, report.html, the run log and the traces that were
-/// fetched. Ctrl-C stops it gracefully and reports what ran; a second one ends it at once, and
-/// `bench report` recovers what was recorded.
-#[derive(Debug, clap::Args)]
-struct RunArguments {
-    /// The scenario file.
-    scenario: PathBuf,
-    /// The deployment file, instead of the one that the scenario names.
-    #[arg(short, long, value_name = "FILE")]
-    deployment: Option<PathBuf>,
-    /// The directory in which the run's directory is made.
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    out: PathBuf,
-    #[command(flatten)]
-    load: LoadArguments,
-    /// Write the client's own points of the fetched traces to the collector too, after the load: its other readers
-    /// then show iteration, actions and phases above the services' points.
-    #[arg(long)]
-    publish: bool,
-    /// Print no progress and no tables, only the verdict and the run's directory.
-    #[arg(short, long)]
-    quiet: bool,
-    #[command(flatten)]
-    gate: gate::GateArguments,
-    #[command(flatten)]
-    traces: pages::TracesArgument,
-    #[command(flatten)]
-    watch: metrics::WatchArguments,
-}
-
-/// What may be said of a load beside its scenario.
-#[derive(Clone, Debug, clap::Args)]
-struct LoadArguments {
-    /// Give a variable that the scenario declares another value, as text (may be repeated).
-    ///
-    /// Other users of the machine can read a command line. For a secret, write NAME=@FILE (the first line of a file)
-    /// or NAME=env:VARIABLE: neither is in any output, nor is the value of a variable that the scenario declares as a
-    /// reference. NAME==VALUE takes the rest as it is, also if it begins with `@`, `env:` or `=`.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<(String, Given)>,
-    /// Switch profiling off: initialise no profiler and send no trace headers.
-    #[arg(long)]
-    no_profile: bool,
-    /// How many threads make the load (default: as many as there are cores).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    workers: Option<u32>,
-}
-
-impl LoadArguments {
-    fn options(&self) -> Options {
-        Options { set: self.set.iter().cloned().collect(), no_profile: self.no_profile }
-    }
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SchemaKind {
     /// A scenario file.
@@ -208,10 +149,6 @@ enum SchemaKind {
     History,
 }
 
-fn name_and_value(text: &str) -> Result<(String, Given), String> {
-    Given::parse(text, &files::env)
-}
-
 /// What Rust gives a program that ended by a fault of its own.
 const PANICKED: u8 = 101;
 
@@ -221,23 +158,23 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // A URL on the command line may hold a password, and a fault of that argument quotes it.
     arguments.iter().filter_map(|argument| argument.to_str()).for_each(masking::hide_url);
-    housekeeping::survive_file_size_limit();
+    process::survive_file_size_limit();
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| match Arguments::try_parse_from(arguments) {
         Ok(arguments) => run_command(arguments.command),
         Err(error) => help_or_fault(&error),
     }));
     output::close(match ended {
         Ok(Ok(exit)) => exit as u8,
-        Ok(Err(stopped)) => {
-            output::complain(&stopped.text);
-            stopped.exit as u8
+        Ok(Err(error)) => {
+            output::complain(&exit::words(&error));
+            Exit::of_error(&error) as u8
         }
         Err(_) => PANICKED,
     })
 }
 
 /// Help and version go to standard output and are no error.
-fn help_or_fault(error: &clap::Error) -> Result<Exit, Stopped> {
+fn help_or_fault(error: &clap::Error) -> Result<Exit, HarnessError> {
     let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
     let text = match output::colours(stream) {
         true => error.render().ansi().to_string(),
@@ -245,19 +182,23 @@ fn help_or_fault(error: &clap::Error) -> Result<Exit, Stopped> {
     };
     match stream {
         Stream::Output => output::deliver(&text).map(|()| Exit::Ok),
-        Stream::Error => Err(Stopped::new(Exit::Usage, text)),
+        Stream::Error => {
+            output::complain(&text);
+            Ok(Exit::Usage)
+        }
     }
 }
 
-fn run_command(command: Command) -> Result<Exit, Stopped> {
+fn run_command(command: Command) -> Result<Exit, HarnessError> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
-        Command::Validate { files, deployment } => files::validate(&files, deployment.as_deref()),
+        Command::Validate { files, deployment } => Ok(validate::validate(&files, deployment.as_deref())),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet, gate, traces } => {
-            finish::report(&run_dir, quiet, &gate, &traces.mode())
+            let finished = stored::report(&run_dir, &gate.report(&traces), &Shown::new(quiet).sink())?;
+            gate.tell(finished, quiet)
         }
         Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),

@@ -4,16 +4,20 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use crate::base::clock::saturating_nanos;
 use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::statistics::order::rank;
 use crate::base::units::format_ns;
+use crate::harness::{Event, Events, Sink};
 use crate::measure::latency::value_at_rank;
 use crate::plan::Plan;
 use crate::report::terminal::clean;
-use crate::runner::{Observer, Progress};
+use crate::runner::Progress;
 
-use super::output::{self, Bar, Stream};
+use super::output::{self, Bar, Stream, say};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(2);
 /// The rate that is shown is that of this time.
@@ -21,16 +25,76 @@ const RATE_OVER: Duration = Duration::from_secs(2);
 /// Lag below this is a timer's, not a queue's.
 const LAG_SHOWN_NS: u64 = 1_000_000;
 
-/// Shows progress on standard error.
-pub(super) struct Shown {
-    ids: IdSpace,
+/// Shows on standard error what happens.
+#[derive(Clone)]
+pub(super) struct Shown(Arc<Mutex<Lines>>);
+
+struct Lines {
     quiet: bool,
-    /// The share that is not; none of it when nothing is.
-    profiled: Option<ControlShare>,
     /// Lines move on a terminal only.
     moving: bool,
+    /// The run that was started last.
+    run: Option<Run>,
     /// The workloads that are under way.
     lines: Vec<Line>,
+}
+
+struct Run {
+    ids: IdSpace,
+    /// The share that is not; none of it when nothing is.
+    profiled: Option<ControlShare>,
+    directory: PathBuf,
+}
+
+impl Shown {
+    pub(super) fn new(quiet: bool) -> Self {
+        let moving = !quiet && output::is_terminal(Stream::Error);
+        Self(Arc::new(Mutex::new(Lines { quiet, moving, run: None, lines: Vec::new() })))
+    }
+
+    /// Where events go.
+    pub(super) fn sink(&self) -> Sink {
+        Arc::new(self.clone())
+    }
+
+    /// What is said when a second signal ends the process.
+    pub(super) fn last_words(&self) -> String {
+        match &self.lines().run {
+            Some(run) => {
+                format!("ended at once; `bench report {}` shows what was recorded", run.directory.display())
+            }
+            None => "ended at once".to_owned(),
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Events for Shown {
+    fn event(&self, event: &Event<'_>) {
+        let mut lines = self.lines();
+        match event {
+            Event::Started { plan, ids, directory } => {
+                let profiled = plan.profiling_off.is_none().then_some(plan.control);
+                lines.run = Some(Run { ids: *ids, profiled, directory: directory.to_path_buf() });
+            }
+            Event::Warning(text) => say(&format!("warning: {text}")),
+            Event::MetricsServed(url) => say(&format!("metrics at {url}")),
+            Event::NotProfiling(reason) => lines.say(&format!("not profiling: {reason}")),
+            Event::WorkloadBegan { plan, workload } => lines.begin(plan, *workload),
+            Event::WorkloadProgress(progress) => lines.progress(progress),
+            Event::WorkloadEnded(progress) => lines.end(progress),
+            Event::Stopping { grace } => say(&format!(
+                "stopping: iterations under way have {}; press Ctrl-C again to end at once",
+                clock(*grace)
+            )),
+            Event::Fetching { fetched, wanted } => lines.fetching(*fetched, *wanted),
+            Event::FetchingEnded => lines.draw(),
+            Event::Comparing(text) => lines.say(text),
+        }
+    }
 }
 
 /// One workload under way.
@@ -45,31 +109,22 @@ struct Line {
     before: VecDeque<(Duration, u64)>,
 }
 
-impl Shown {
-    pub(super) fn new(ids: IdSpace, quiet: bool, profiled: Option<ControlShare>) -> Self {
-        let moving = !quiet && output::is_terminal(Stream::Error);
-        Self { ids, quiet, profiled, moving, lines: Vec::new() }
-    }
-
-    /// A line between loads.
-    pub(super) fn say(&self, text: &str) {
+impl Lines {
+    fn say(&self, text: &str) {
         if !self.quiet {
-            super::say(text);
+            say(text);
         }
     }
 
-    /// The beginning of fetching: a bar on a terminal, a line elsewhere.
-    pub(super) fn fetching(&self, total: usize) -> Fetching {
-        let what = "traces: slow, failed and typical iterations";
-        let text = format!("fetching {total} {what}");
-        if !self.moving {
+    /// A bar on a terminal, a line elsewhere.
+    fn fetching(&self, fetched: usize, wanted: usize) {
+        let text = format!("fetching {wanted} traces: slow, failed and typical iterations");
+        if self.moving {
+            let (position, length) = (fetched as u64, wanted as u64);
+            output::draw(vec![Bar { key: usize::MAX, position, length, text }]);
+        } else if fetched == 0 {
             self.say(&text);
-            return Fetching { bar: None };
         }
-        let fetching =
-            Fetching { bar: Some(Bar { key: usize::MAX, position: 0, length: total as u64, text }) };
-        fetching.have(0);
-        fetching
     }
 
     fn figures(&self, line: &Line, progress: &Progress<'_>) -> String {
@@ -95,13 +150,14 @@ impl Shown {
                 parts.push(format!("{count} {word}"));
             }
         }
-        parts.push(match self.profiled {
+        let run = self.run.as_ref();
+        parts.push(match run.and_then(|run| run.profiled) {
             None => "not profiled".to_owned(),
             Some(ControlShare::NONE) => "profiled".to_owned(),
             Some(control) => format!("{} % profiled", 100.0 - control.percent()),
         });
-        if let Some((ns, id)) = total.slowest {
-            parts.push(format!("slowest {} {}", format_ns(ns), self.ids.base_id(id.workload, id.number)));
+        if let (Some((ns, id)), Some(run)) = (total.slowest, run) {
+            parts.push(format!("slowest {} {}", format_ns(ns), run.ids.base_id(id.workload, id.number)));
         }
         parts.join(", ")
     }
@@ -115,28 +171,6 @@ impl Shown {
 
     fn line_of(&mut self, workload: usize) -> Option<&mut Line> {
         self.lines.iter_mut().find(|line| line.workload == workload)
-    }
-}
-
-/// Traces on their way; the bar is gone when this is dropped.
-pub(super) struct Fetching {
-    bar: Option<Bar>,
-}
-
-impl Fetching {
-    /// How many are here.
-    pub(super) fn have(&self, count: usize) {
-        if let Some(bar) = &self.bar {
-            output::draw(vec![Bar { position: count as u64, ..bar.clone() }]);
-        }
-    }
-}
-
-impl Drop for Fetching {
-    fn drop(&mut self) {
-        if self.bar.is_some() {
-            output::draw(Vec::new());
-        }
     }
 }
 
@@ -175,7 +209,7 @@ impl Line {
     }
 }
 
-impl Observer for Shown {
+impl Lines {
     fn begin(&mut self, plan: &Plan, workload: usize) {
         let runner = &plan.workloads[workload].runner;
         let mut line = Line {
@@ -210,7 +244,7 @@ impl Observer for Shown {
             self.draw();
         } else if !quiet && line.last_line.elapsed() >= PLAIN_LINE_EVERY {
             line.last_line = Instant::now();
-            super::say(&line.plain(progress, &figures));
+            say(&line.plain(progress, &figures));
         }
     }
 
@@ -222,7 +256,7 @@ impl Observer for Shown {
         if self.moving {
             self.draw();
         } else if !self.quiet {
-            super::say(&line.plain(progress, &self.figures(&line, progress)));
+            say(&line.plain(progress, &self.figures(&line, progress)));
         }
     }
 }

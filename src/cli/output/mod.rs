@@ -16,10 +16,11 @@ pub(super) use bars::Bar;
 pub(super) use lane::Stream;
 use lane::{Lane, Patient};
 
-use super::exit::{Exit, Stopped};
-use super::housekeeping::Signals;
+use super::exit::{self, Exit};
+use super::signals::Signals;
 use crate::base::masking::masked;
 use crate::base::visible::{for_terminal, visible};
+use crate::harness::HarnessError;
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
@@ -118,33 +119,31 @@ impl Write for Product {
 
 impl Product {
     /// Writes the rest, if all went well until now. A reader that has gone has seen enough; anything else is an error.
-    pub(super) fn finish(mut self, written: io::Result<()>) -> Result<(), Stopped> {
+    pub(super) fn finish(mut self, written: io::Result<()>) -> Result<(), HarnessError> {
         let written = written.and_then(|()| self.0.flush());
         // What could not be written is not tried again.
         let _ = self.0.into_parts();
         match written {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(Stopped::new(Exit::Failed, unwritable(&error)))
-            }
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
             _ => Ok(()),
         }
     }
 }
 
 /// Writes words that a command was called for, such as a table for people, as a line.
-pub(super) fn show(text: &str) -> Result<(), Stopped> {
+pub(super) fn show(text: &str) -> Result<(), HarnessError> {
     deliver(&clean(text, Stream::Output))
 }
 
 /// Writes a text that a command was called for, as a line and as it is: JSON, a script for a shell, Markdown.
-pub(super) fn deliver(text: &str) -> Result<(), Stopped> {
+pub(super) fn deliver(text: &str) -> Result<(), HarnessError> {
     let mut product = product();
     let written = writeln!(product, "{}", text.trim_end());
     product.finish(written)
 }
 
-fn unwritable(error: &io::Error) -> String {
-    format!("error: standard output cannot be written: {error}")
+fn unwritable(error: &io::Error) -> HarnessError {
+    HarnessError::failed(format!("standard output cannot be written: {error}"))
 }
 
 /// Waits until all is written, within bounds, and gives the exit code: words that a full disk did not take make a
@@ -153,7 +152,7 @@ pub(super) fn close(code: u8) -> u8 {
     wait_until(&OUTPUT, Lane::is_idle);
     let mut code = code;
     if let Some(error) = OUTPUT.take_error() {
-        say(&unwritable(&error));
+        say(&exit::words(&unwritable(&error)));
         code = if code == Exit::Ok as u8 { Exit::Failed as u8 } else { code };
     }
     wait_until(&ERROR, Lane::is_idle);

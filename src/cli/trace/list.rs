@@ -3,13 +3,12 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::json;
 
-use crate::cli::exit::{Exit, Stopped};
-use crate::collect::files::TraceRecords;
-use crate::osprofiler::driver::{TraceQuery, TraceSummary};
-use crate::osprofiler::report::TraceTree;
+use crate::cli::exit::Exit;
+use crate::harness::HarnessError;
+use crate::osprofiler::driver::TraceSummary;
 use crate::report::terminal::clean;
 
-use super::sources::{SourceArguments, failed};
+use super::sources::SourceArguments;
 use super::words;
 
 /// List the traces of a collector, of run directories or of files, newest first.
@@ -28,21 +27,8 @@ pub(in crate::cli) struct ListArguments {
     json: bool,
 }
 
-pub(super) fn list(arguments: &ListArguments) -> Result<Exit, Stopped> {
-    let named = arguments.source.named()?;
-    // One more tells whether there are more.
-    let query = TraceQuery { errors_only: arguments.error_traces, limit: arguments.limit.saturating_add(1) };
-    let mut traces = if named.runs.is_empty() && named.files.is_empty() && named.ids.is_empty() {
-        let (runtime, collector) = arguments.source.connect()?;
-        runtime.block_on(collector.list(&query)).map_err(|error| failed(&error))?
-    } else {
-        let mut traces: Vec<TraceSummary> = arguments.source.load()?.iter().map(summary).collect();
-        traces.retain(|trace| !query.errors_only || trace.failed == Some(true));
-        traces.sort_by(|one, other| other.timestamp.cmp(&one.timestamp));
-        traces
-    };
-    let more = traces.len() > arguments.limit;
-    traces.truncate(arguments.limit);
+pub(super) fn list(arguments: &ListArguments) -> Result<Exit, HarnessError> {
+    let (traces, more) = arguments.source.source().list(arguments.error_traces, arguments.limit)?;
     words(None, |out| {
         if arguments.json {
             return traces.iter().try_for_each(|trace| writeln!(out, "{}", object(trace)));
@@ -55,20 +41,6 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Exit, Stopped> {
         crate::cli::say(&format!("the newest {}; see more with --limit", traces.len()));
     }
     Ok(Exit::Ok)
-}
-
-fn summary(trace: &TraceRecords) -> TraceSummary {
-    let tree = TraceTree::build(&trace.records);
-    TraceSummary {
-        base_id: trace.base_id.clone(),
-        timestamp: trace.records.iter().map(|record| record.timestamp.clone()).min().unwrap_or_default(),
-        records: Some(trace.records.len() as u64),
-        name: tree
-            .points
-            .first()
-            .map(|point| format!("{} {}", point.name, point.detail()).trim_end().to_owned()),
-        failed: Some(tree.points.iter().any(|point| point.error.is_some())),
-    }
 }
 
 fn object(trace: &TraceSummary) -> serde_json::Value {

@@ -14,7 +14,8 @@ use clap::{Subcommand, ValueEnum};
 use uuid::Uuid;
 
 use crate::base::files::write_output;
-use crate::cli::exit::{Exit, Stopped};
+use crate::cli::exit::Exit;
+use crate::harness::{HarnessError, traces};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
@@ -69,37 +70,51 @@ enum Grouping {
     Detail,
 }
 
-pub(super) fn trace(command: &TraceCommand) -> Result<Exit, Stopped> {
+impl From<Grouping> for traces::Grouping {
+    fn from(by: Grouping) -> Self {
+        match by {
+            Grouping::Name => Self::Name,
+            Grouping::Detail => Self::Detail,
+        }
+    }
+}
+
+pub(super) fn trace(command: &TraceCommand) -> Result<Exit, HarnessError> {
     match command {
         TraceCommand::List(arguments) => list::list(arguments),
         TraceCommand::Show(arguments) => show::show(arguments),
         TraceCommand::Rank(arguments) => rank::rank(arguments),
         TraceCommand::Stats(arguments) => stats::stats(arguments),
         TraceCommand::Headers { deployment, base_id, parent_id, format } => {
-            headers::headers(deployment, *base_id, *parent_id, *format)
+            headers::print_signed(deployment, *base_id, *parent_id, *format)
         }
         TraceCommand::Verify { deployment } => headers::verify(deployment),
     }
 }
 
 /// Writes words for people to a file, or to standard output without anything that a terminal would obey.
-fn words(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Stopped> {
+fn words(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), HarnessError> {
     if path.is_some() {
         return output(path, write);
     }
     let mut text = Vec::new();
-    write(&mut text).map_err(Stopped::cannot("write the text"))?;
+    write(&mut text).map_err(HarnessError::cannot("write the text"))?;
     crate::cli::output::show(&String::from_utf8_lossy(&text))
 }
 
 /// Writes to a file, whole or not at all, or to standard output.
-fn output(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Stopped> {
+fn output(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), HarnessError> {
     let Some(path) = path else {
         let mut product = crate::cli::output::product();
         let written = write(&mut product);
         return product.finish(written);
     };
-    write_output(path, |out| write(out)).map_err(|error| {
-        Stopped::new(Exit::Failed, format!("error: cannot write {}: {error}", path.display()))
-    })
+    write_output(path, |out| write(out))
+        .map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))
 }

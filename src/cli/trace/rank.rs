@@ -1,18 +1,14 @@
 //! `bench trace rank`: Mistral's ranking of trace points.
 
-use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::analysis::ranking::Ranking;
-use crate::analysis::statement;
-use crate::cli::exit::{Exit, Stopped};
+use crate::cli::exit::Exit;
 use crate::cli::say;
-use crate::collect::files::{Kind, TraceRecords};
-use crate::osprofiler::profile_log;
-use crate::osprofiler::report::TraceTree;
+use crate::harness::HarnessError;
 use crate::report::trace::ranking;
 
-use super::sources::{self, SourceArguments};
+use super::sources::SourceArguments;
 use super::{Grouping, words};
 
 /// Rank trace points by the time that they took, as Mistral's script does.
@@ -36,45 +32,11 @@ pub(in crate::cli) struct RankArguments {
     output: Option<PathBuf>,
 }
 
-pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, Stopped> {
-    let named = arguments.source.named()?;
-    let mut ranking = Ranking::default();
-    if named.ids.is_empty() && named.runs.is_empty() && !named.files.is_empty() {
-        for path in &named.files {
-            let opened = sources::open(path)?;
-            match opened.kind {
-                Kind::Log => rank_log(path, opened.reader, arguments.all, &mut ranking)?,
-                Kind::Json => {
-                    let traces = sources::read(path, opened, &[])?.traces;
-                    traces.iter().for_each(|trace| add(&mut ranking, trace, arguments.by));
-                }
-            }
-        }
-    } else {
-        let traces = arguments.source.load()?;
-        traces.iter().for_each(|trace| add(&mut ranking, trace, arguments.by));
-    }
+pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, HarnessError> {
+    let ranking = arguments.source.source().rank(arguments.by.into(), arguments.all)?;
     words(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
     tell(&ranking);
     Ok(Exit::Ok)
-}
-
-fn add(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping) {
-    let tree = TraceTree::build(&trace.records);
-    ranking.add_trace(&tree, |index| {
-        let point = &tree.points[index];
-        match by {
-            Grouping::Name => point.name.clone(),
-            Grouping::Detail => format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned(),
-        }
-    });
-}
-
-/// A log may be of any size: its lines are counted as they are read.
-fn rank_log(path: &Path, log: Box<dyn BufRead>, all: bool, ranking: &mut Ranking) -> Result<(), Stopped> {
-    let counted = profile_log::each_line(log, |number, line| ranking.add_line(number, line, all));
-    counted
-        .map_err(|error| Stopped::new(Exit::Input, format!("error: cannot read {}: {error}", path.display())))
 }
 
 fn tell(ranking: &Ranking) {

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::cli::exit::{Exit, Stopped};
+use crate::cli::exit::Exit;
 use crate::cli::output::{Stream, colours, is_terminal};
+use crate::harness::HarnessError;
 use crate::osprofiler::compat::{compat_report_as, write_as_python};
 use crate::osprofiler::report::TraceTree;
 use crate::report::html;
 use crate::report::trace::text::Look;
 use crate::report::trace::{dot, json, text};
 
-use super::sources::{SourceArguments, ids_of};
+use super::sources::SourceArguments;
 use super::{output, words};
 
 /// The width of text that goes to a file or a pipe.
@@ -46,16 +47,8 @@ pub(in crate::cli) struct ShowArguments {
     output: Option<PathBuf>,
 }
 
-pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, Stopped> {
-    let traces = arguments.source.load()?;
-    let [trace] = &traces[..] else {
-        let text = format!(
-            "error: one trace can be shown, there are {}; name one:\n{}",
-            traces.len(),
-            ids_of(&traces)
-        );
-        return Err(Stopped::new(Exit::Usage, text));
-    };
+pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
+    let trace = arguments.source.source().one()?;
     let (base_id, path) = (trace.base_id.as_str(), arguments.output.as_deref());
     if arguments.compat {
         let report = compat_report_as(&trace.records, trace.style);

@@ -1,16 +1,15 @@
 //! `bench trace stats`: trace points as Python's profiler shows functions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::analysis::call_stats::{CallStats, Function, SortKey};
-use crate::analysis::statement;
-use crate::base::files::write_output;
-use crate::cli::exit::{Exit, Stopped};
+use crate::analysis::call_stats::SortKey;
+use crate::cli::exit::Exit;
 use crate::cli::say;
-use crate::osprofiler::report::TraceTree;
-use crate::report::trace::{pstats, stats};
+use crate::harness::HarnessError;
+use crate::harness::traces::StatsProfiles;
+use crate::report::trace::stats;
 
 use super::sources::SourceArguments;
 use super::{Grouping, words};
@@ -52,23 +51,13 @@ enum Sort {
     Name,
 }
 
-pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, Stopped> {
-    let traces = arguments.source.load()?;
-    let mut all = CallStats::default();
-    for (number, trace) in traces.iter().enumerate() {
-        let tree = TraceTree::build(&trace.records);
-        add(&mut all, &tree, arguments.by);
-        if let Some(directory) = &arguments.prof_dir {
-            let mut one = CallStats::default();
-            add(&mut one, &tree, arguments.by);
-            write_profile(&directory.join(format!("{}.prof", file_name(&trace.base_id, number))), &one)?;
-        }
-    }
+pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
+    let profiles = StatsProfiles { all: arguments.prof.clone(), each: arguments.prof_dir.clone() };
+    let all = arguments.source.source().stats(arguments.by.into(), &profiles)?;
     if let Some(path) = &arguments.prof {
-        write_profile(path, &all)?;
         say(&format!("read it with: python3 -m pstats {}", path.display()));
     } else if let Some(directory) = &arguments.prof_dir {
-        say(&format!("{} profiles in {}", traces.len(), directory.display()));
+        say(&format!("{} profiles in {}", all.traces, directory.display()));
     } else {
         let by = match arguments.sort {
             Sort::Cumtime => SortKey::Cumulative,
@@ -79,32 +68,4 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, Stopped> {
         words(None, |out| stats::write(&all, by, arguments.limit, out))?;
     }
     Ok(Exit::Ok)
-}
-
-fn add(stats: &mut CallStats, tree: &TraceTree, by: Grouping) {
-    stats.add(tree, |index| {
-        let point = &tree.points[index];
-        let name = match by {
-            Grouping::Name => point.name.clone(),
-            Grouping::Detail => statement::name_and_kind(point),
-        };
-        Function { place: point.reporter(), name }
-    });
-}
-
-fn write_profile(path: &Path, stats: &CallStats) -> Result<(), Stopped> {
-    let written = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| write_output(path, |out| pstats::write(stats, out)));
-    written.map_err(|error| {
-        Stopped::new(Exit::Failed, format!("error: cannot write {}: {error}", path.display()))
-    })
-}
-
-/// An id comes from outside: only what is safe in a file's name stays of it.
-fn file_name(base_id: &str, number: usize) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let usable = !base_id.is_empty() && base_id.len() <= 100 && base_id.chars().all(safe);
-    if usable { base_id.to_owned() } else { format!("trace-{number}") }
 }

@@ -1,66 +1,68 @@
-//! Reading the files that the command line names, and showing their faults.
+//! Reading scenarios and deployments, with all their faults.
 
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 
-use crate::base::diagnostics::{Fault, Source, render};
+use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml;
 use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
 use crate::plan::deployment::{self, Deployment};
 use crate::plan::{self, Plan, scenario};
 
-use super::exit::{Exit, Stopped};
-use super::output::{self, Stream};
+use super::demo;
+use super::error::HarnessError;
+use super::event::{Sink, warn};
+use super::options::{Environment, LoadOptions, YamlFile};
 
-/// Reads a file as YAML source.
-pub(super) fn source(path: &Path) -> Result<Source, Stopped> {
-    let name = path.display().to_string();
-    // One byte more than the limit tells that a file is over it without reading all of it.
-    let limit = yaml::BYTES_MAX as u64 + 1;
+/// The text of a file, as YAML source.
+pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
+    let name = file.path().display().to_string();
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes));
-    if let Err(error) = read {
-        return Err(Stopped::new(Exit::Input, format!("error: cannot read {name}: {error}; check the path")));
+    match file.given_text() {
+        Some(text) => bytes.extend_from_slice(text.as_bytes()),
+        None => {
+            // One byte more than the limit tells that a file is over it without reading all of it.
+            let limit = yaml::BYTES_MAX as u64 + 1;
+            let read =
+                std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+            read.map_err(|error| {
+                HarnessError::input(format!("cannot read {name}: {error}")).remedy("check the path")
+            })?;
+        }
     }
     yaml::source(&name, &bytes).map_err(|faulty| {
         let (source, fault) = *faulty;
-        rejected(&Rejected { source, faults: vec![fault] })
+        HarnessError::faults(Rejected { source, faults: vec![fault] })
     })
 }
 
-/// All faults of a file, rendered.
-pub(super) fn rejected(rejected: &Rejected) -> Stopped {
-    let text = render(&rejected.source, &rejected.faults, output::colours(Stream::Error));
-    let count = rejected.faults.len();
-    let noun = if count == 1 { "fault" } else { "faults" };
-    Stopped::new(Exit::Input, format!("{text}{}: {count} {noun}", rejected.source.name))
-}
-
-/// The environment, for references in files.
-pub(super) fn env(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 /// A deployment, resolved.
-pub(super) fn deployment(path: &Path) -> Result<Deployment, Stopped> {
-    deployment::load(path, source(path)?, &env).map_err(|faults| rejected(&faults))
+///
+/// # Errors
+/// All its faults.
+pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployment, HarnessError> {
+    let env = |name: &str| environment.get(name);
+    deployment::load(file.path(), source(file)?, &env).map_err(HarnessError::faults)
 }
 
 /// A scenario with its deployment; all faults of both are shown together. Those that only a
 /// scenario without any other has are found by [`plan()`].
 pub(super) fn scenario_and_deployment(
-    path: &Path,
-    given: Option<&Path>,
-    options: &scenario::Options,
-) -> Result<(Document<Scenario>, Deployment), Stopped> {
-    let scenario = match source(path) {
+    file: &YamlFile,
+    given: Option<&YamlFile>,
+    load: &LoadOptions,
+) -> Result<(Document<Scenario>, Deployment), HarnessError> {
+    let (path, options) = (file.path(), &load.of_plan());
+    let env = |name: &str| load.environment.get(name);
+    let deployment = |file: &YamlFile| deployment(file, &load.environment);
+    let scenario = match source(file) {
         Ok(source) => scenario::read(source),
         Err(stopped) => {
             let deployment = given.and_then(|given| deployment(given).err());
-            return Err(together(Some(stopped), deployment));
+            return Err(deployment.into_iter().fold(stopped, HarnessError::and));
         }
     };
     let root = match &scenario {
@@ -72,7 +74,7 @@ pub(super) fn scenario_and_deployment(
     match (given, named) {
         (Some(given), _) => deployment_read = Some(deployment(given)),
         (None, Some((named, span))) => match readable(&named) {
-            Ok(()) => deployment_read = Some(deployment(&named)),
+            Ok(()) => deployment_read = Some(deployment(&named.into())),
             Err(error) => {
                 let message = format!("cannot read the deployment {}: {error}", named.display());
                 let help = "name a file relative to this one, or give another with -d FILE";
@@ -99,7 +101,7 @@ pub(super) fn scenario_and_deployment(
         }
         (Err(mut faulty), deployment) => {
             let stood_in = deployment.map(|mut deployment| {
-                super::demo::stand_in(&mut deployment);
+                demo::stand_in(&mut deployment);
                 deployment
             });
             scenario::find_further(path, &mut faulty, stood_in.as_ref(), options, &env);
@@ -107,8 +109,12 @@ pub(super) fn scenario_and_deployment(
             faulty
         }
     };
-    let own = (!rejected_scenario.faults.is_empty()).then(|| rejected(&rejected_scenario));
-    Err(together(own, broken))
+    let own = (!rejected_scenario.faults.is_empty()).then(|| HarnessError::faults(rejected_scenario));
+    Err(match (own, broken) {
+        (Some(own), Some(broken)) => own.and(broken),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => HarnessError::input(format!("{} cannot be used", path.display())),
+    })
 }
 
 fn readable(path: &Path) -> std::io::Result<()> {
@@ -118,55 +124,39 @@ fn readable(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The faults of several files.
-fn together(first: Option<Stopped>, second: Option<Stopped>) -> Stopped {
-    let texts: Vec<String> = [first, second].into_iter().flatten().map(|stopped| stopped.text).collect();
-    Stopped::new(Exit::Input, texts.join("\n\n"))
-}
-
 /// The plan of a scenario, or all its faults.
 pub(super) fn plan(
-    path: &Path,
+    file: &YamlFile,
     document: &Document<Scenario>,
     deployment: Deployment,
-    options: &scenario::Options,
-) -> Result<Plan, Stopped> {
-    plan::scenario::build(path, document, deployment, options, &env)
-        .map_err(|faults| rejected(&Rejected { source: document.source.clone(), faults }))
+    load: &LoadOptions,
+) -> Result<Plan, HarnessError> {
+    let env = |name: &str| load.environment.get(name);
+    plan::scenario::build(file.path(), document, deployment, &load.of_plan(), &env)
+        .map_err(|faults| HarnessError::faults(Rejected { source: document.source.clone(), faults }))
 }
 
-/// Checks files one by one; a scenario together with its deployment.
-pub(super) fn validate(files: &[PathBuf], given: Option<&Path>) -> Result<Exit, Stopped> {
-    let mut exit = Exit::Ok;
-    for file in files {
-        match validate_one(file, given) {
-            Ok(what) => output::print(&format!("{}: {what}", file.display())),
-            Err(stopped) => {
-                output::complain(&stopped.text);
-                exit = Exit::Input;
-            }
-        }
-    }
-    Ok(exit)
-}
-
-fn validate_one(file: &Path, given: Option<&Path>) -> Result<String, Stopped> {
+/// Checks a scenario together with its deployment, or a deployment; says what it is.
+///
+/// # Errors
+/// All faults of the file, and those of the deployment that it names.
+pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Result<String, HarnessError> {
     let text = source(file)?;
     let (root, faults) = yaml::parse_all(&text);
-    let Some(root) = root else { return Err(rejected(&Rejected { source: text, faults })) };
+    let Some(root) = root else { return Err(HarnessError::faults(Rejected { source: text, faults })) };
+    let load = LoadOptions::default();
     if !looks_like_a_scenario(&root) {
-        let deployment = deployment(file)?;
-        warn(&deployment.warnings);
+        let deployment = deployment(file, &load.environment)?;
+        warn(events, &deployment.warnings);
         return Ok(match deployment.demo {
             Some(_) => "a valid deployment: the embedded demo".to_owned(),
             None => format!("a valid deployment with {}", counted(deployment.targets.len(), "target")),
         });
     }
-    let options = scenario::Options::default();
-    let (document, mut deployment) = scenario_and_deployment(file, given, &options)?;
-    super::demo::stand_in(&mut deployment);
-    let plan = plan(file, &document, deployment, &options)?;
-    warn(&plan.warnings);
+    let (document, mut deployment) = scenario_and_deployment(file, given, &load)?;
+    demo::stand_in(&mut deployment);
+    let plan = plan(file, &document, deployment, &load)?;
+    warn(events, &plan.warnings);
     let actions = plan.workloads.iter().map(|workload| workload.actions().count()).sum();
     Ok(format!(
         "a valid scenario with {} and {}",
@@ -191,13 +181,6 @@ fn looks_like_a_scenario(root: &yaml::Node) -> bool {
 
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Shows warnings.
-pub(super) fn warn(warnings: &[String]) {
-    for warning in warnings {
-        super::say(&format!("warning: {warning}"));
-    }
 }
 
 /// The harness's own headers and, for its targets, the deployment's.

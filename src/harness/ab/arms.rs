@@ -1,27 +1,29 @@
 //! The two sides of a comparison: which they are, and how one is started.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
 
 use tokio::runtime::Runtime;
 
 use crate::client::plain::PlainClient;
 use crate::client::tls;
 use crate::client::url::{BaseUrl, Origin};
+use crate::harness::error::HarnessError;
+use crate::harness::event::{Sink, warn};
+use crate::harness::interrupt::Interrupt;
+use crate::harness::options::YamlFile;
+use crate::harness::{demo, files, run};
 use crate::plan::Plan;
 use crate::plan::deployment::DEFAULT_TARGET;
 use crate::report::pairs::Side;
 use crate::verdict::paired::Names;
 
-use super::AbArguments;
 use super::service::{Ready, Service, is_taken};
-use crate::cli::exit::{Exit, Stopped};
-use crate::cli::{demo, files};
+use super::{AbOptions, SideOptions};
 
 /// One side.
 pub(super) struct Arm {
     /// Its deployment's file, if one is given.
-    pub(super) deployment: Option<PathBuf>,
+    pub(super) deployment: Option<YamlFile>,
     /// The target that is the default one.
     pub(super) target: Option<String>,
     command: Option<String>,
@@ -41,63 +43,39 @@ pub(super) struct Job {
 }
 
 /// Reads all files of both sides, so that every fault is known before anything starts.
-pub(super) fn prepare(arguments: &AbArguments) -> Result<Job, Stopped> {
-    let usage = |text: &str| Stopped::new(Exit::Usage, format!("error: {text}"));
-    let given = &arguments.deployment;
-    let sides = arguments.target_a.is_some() || arguments.base_cmd.is_some();
-    let (a, b) = match (given.as_slice(), sides) {
-        ([a, b], false) => (Some(a), Some(b)),
-        ([one], true) => (Some(one), Some(one)),
-        ([], true) => (None, None),
-        ([_, _], true) => {
-            return Err(usage(
-                "two deployments, and targets or commands: what is A, what is B? give one deployment",
-            ));
-        }
-        ([_, _, ..], _) => return Err(usage("more than two deployments: give A's and B's")),
-        _ => {
-            return Err(usage(
-                "what is A, what is B? give two deployments (-d A.yaml -d B.yaml), two targets (--target-a, --target-b) or two commands (--base-cmd, --new-cmd)",
-            ));
-        }
-    };
-    let (plan_a, a) = arm(arguments, a, &arguments.target_a, &arguments.base_cmd)?;
-    let (plan_b, b) = arm(arguments, b, &arguments.target_b, &arguments.new_cmd)?;
+pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, HarnessError> {
+    let (plan_a, a) = arm(options, &options.a)?;
+    let (plan_b, b) = arm(options, &options.b)?;
     if plan_a.profiling_off.is_some() != plan_b.profiling_off.is_some() {
-        let text = "one side is profiled and the other is not, which alone makes a difference: give both a key, or add --no-profile";
-        return Err(Stopped::new(Exit::Input, format!("error: {text}")));
+        let text = "one side is profiled and the other is not, which alone makes a difference";
+        return Err(HarnessError::input(text).remedy("give both a key, or add --no-profile"));
     }
-    files::warn(&plan_a.warnings);
-    files::warn(
+    warn(events, &plan_a.warnings);
+    warn(
+        events,
         &plan_b.warnings.iter().filter(|text| !plan_a.warnings.contains(text)).cloned().collect::<Vec<_>>(),
     );
-    let ready = match &arguments.ready {
+    let ready = match &options.ready {
         None => None,
         Some(url) => Some((url.clone(), client(url, &plan_a)?)),
     };
     Ok(Job { title: plan_a.title.clone(), names: super::names(&plan_a), a, b, ready })
 }
 
-fn arm(
-    arguments: &AbArguments,
-    file: Option<&PathBuf>,
-    target: &Option<String>,
-    command: &Option<String>,
-) -> Result<(Plan, Arm), Stopped> {
-    let options = arguments.load.options();
-    let path = &arguments.scenario;
-    let (mut document, mut deployment) =
-        files::scenario_and_deployment(path, file.map(PathBuf::as_path), &options)?;
-    let round = super::run::Round {
-        directory: &arguments.out,
+fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessError> {
+    let (scenario, load) = (&options.scenario, &options.load);
+    let SideOptions { deployment: file, target, command } = side;
+    let (mut document, mut deployment) = files::scenario_and_deployment(scenario, file.as_ref(), load)?;
+    let round = run::Round {
+        directory: &options.out,
         target: target.as_deref(),
-        length: arguments.round,
+        length: options.round,
         factor: 1.0,
         traces: 0,
     };
-    super::run::vary(&mut document, &mut deployment, &round)?;
+    run::vary(&mut document, &mut deployment, &round)?;
     demo::stand_in(&mut deployment);
-    let plan = files::plan(path, &document, deployment, &options)?;
+    let plan = files::plan(scenario, &document, deployment, load)?;
     let deployment = &plan.deployment;
     let target_url = deployment.targets.iter().find(|(name, _)| name == DEFAULT_TARGET);
     let origin = target_url.map(|(_, url)| url.origin.clone());
@@ -107,7 +85,7 @@ fn arm(
         None => name,
     };
     let arm = Arm {
-        deployment: file.cloned(),
+        deployment: file.clone(),
         target: target.clone(),
         command: command.clone(),
         name,
@@ -117,8 +95,8 @@ fn arm(
     Ok((plan, arm))
 }
 
-fn client(url: &str, plan: &Plan) -> Result<PlainClient, Stopped> {
-    let wrong = |error: String| Stopped::new(Exit::Usage, format!("error: --ready {url}: {error}"));
+fn client(url: &str, plan: &Plan) -> Result<PlainClient, HarnessError> {
+    let wrong = |error: String| HarnessError::usage(format!("--ready {url}: {error}"));
     let base = BaseUrl::parse(url).map_err(wrong)?;
     let tls = tls::config(&plan.deployment.tls, base.origin.tls).map_err(|error| wrong(error.to_string()))?;
     PlainClient::new(&tls, &plan.http.dns).map_err(|error| wrong(error.to_string()))
@@ -141,11 +119,10 @@ impl Arm {
         job: &Job,
         directory: &Path,
         runtime: &Runtime,
-        interrupted: &AtomicBool,
-    ) -> Result<Option<Service>, Stopped> {
+        interrupt: &Interrupt,
+    ) -> Result<Option<Service>, HarnessError> {
         let Some(command) = &self.command else { return Ok(None) };
-        let unreachable =
-            |text: String| Stopped::new(Exit::Unreachable, format!("error: {}: {text}", self.name));
+        let unreachable = |text: String| HarnessError::unreachable(format!("{}: {text}", self.name));
         let ready = match (&job.ready, &self.origin) {
             (Some((url, client)), _) => Ready::Url(url.clone(), client.clone()),
             (None, Some(origin)) => Ready::Port(origin.clone()),
@@ -162,7 +139,7 @@ impl Arm {
         let side = if std::ptr::eq(self, &job.b) { "b.log" } else { "a.log" };
         let mut service = Service::start(command, &directory.join(side))
             .map_err(|error| unreachable(format!("it cannot be started: {error}")))?;
-        service.wait(&ready, runtime, interrupted).map_err(unreachable)?;
+        service.wait(&ready, runtime, interrupt).map_err(unreachable)?;
         Ok(Some(service))
     }
 }

@@ -1,8 +1,10 @@
 //! The rounds of a comparison: how one is run, and when a pair of them is whole.
 
-use std::sync::atomic::Ordering;
-
 use crate::analysis::points::{PairTraces, Points};
+use crate::harness::error::{HarnessError, Kind};
+use crate::harness::event::Event;
+use crate::harness::options::RunOptions;
+use crate::harness::run::{self, RoundEnded};
 use crate::report::pairs::{Further, Pair, RoundInfo};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Side;
@@ -10,10 +12,7 @@ use crate::results::model::RunStatus;
 use crate::verdict::paired::{Offered, Round, Span};
 
 use super::arms::Arm;
-use super::{Comparison, Ended, TRACES_OF_ROUND};
-use crate::cli::exit::{Exit, Stopped};
-use crate::cli::run::{self, RoundEnded};
-use crate::cli::{RunArguments, gate, metrics, pages, say};
+use super::{AbOptions, Comparison, Ended, TRACES_OF_ROUND};
 
 /// What was run of a pair.
 #[derive(Default)]
@@ -42,7 +41,7 @@ impl UnderWay {
     }
 }
 
-impl Comparison<'_> {
+impl Comparison {
     /// Runs a pair, with further and longer rounds of both sides while one has too few iterations.
     pub(super) fn pair(&mut self, b_first: bool) -> Result<(), Ended> {
         let number = self.pairs.len() + 1;
@@ -70,9 +69,7 @@ impl Comparison<'_> {
                 Offered::LeftOut(reason) => break Some(reason),
                 Offered::Longer { factor, why } => {
                     let note = format!("pair {number}: {why}");
-                    if !self.arguments.quiet {
-                        say(&note);
-                    }
+                    self.events.event(&Event::Comparing(&note));
                     self.notes.push(note);
                     self.factor = factor;
                 }
@@ -90,10 +87,10 @@ impl Comparison<'_> {
                 Ok(ended) if is_b => pair.b.push(ended),
                 Ok(ended) => pair.a.push(ended),
                 // It ran before, and A does: that is a finding.
-                Err(Ended::Stopped(stopped))
-                    if is_b && self.trial.pairs() > 0 && stopped.exit == Exit::Unreachable =>
+                Err(Ended::Failed(error))
+                    if is_b && self.trial.pairs() > 0 && error.kind() == Kind::Unreachable =>
                 {
-                    pair.b_missing = Some(stopped.text.trim_start_matches("error: ").to_owned());
+                    pair.b_missing = Some(error.to_string());
                 }
                 Err(ended) => return Err(ended),
             }
@@ -133,54 +130,46 @@ impl Comparison<'_> {
     }
 
     fn round(&self, number: usize, part: usize, is_b: bool) -> Result<RoundEnded, Ended> {
-        let is_interrupted = || self.interrupted.load(Ordering::Acquire);
+        let is_interrupted = || self.interrupt.is_interrupted();
         if is_interrupted() {
             return Err(Ended::Interrupted);
         }
         let arm = if is_b { &self.job.b } else { &self.job.a };
         let directory = self.directory.join(round_name(number, part, is_b));
-        let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupted);
+        let service = arm.start(&self.job, &self.directory, &self.runtime, &self.interrupt);
         let service = service
-            .map_err(|stopped| if is_interrupted() { Ended::Interrupted } else { Ended::Stopped(stopped) })?;
+            .map_err(|error| if is_interrupted() { Ended::Interrupted } else { Ended::Failed(error) })?;
         let wanted = run::Round {
             directory: &directory,
             target: arm.target.as_deref(),
-            length: self.arguments.round,
+            length: self.options.round,
             factor: self.factor,
             traces: TRACES_OF_ROUND,
         };
-        let ended = run::round(&self.run_arguments(arm), &wanted);
+        let ended = run::round(self.run_options(arm), &wanted, &self.interrupt, &self.events);
         drop(service);
-        let ended = ended.map_err(|stopped| {
-            if stopped.exit == Exit::Interrupted { Ended::Interrupted } else { Ended::Stopped(stopped) }
+        let ended = ended.map_err(|error| match error.kind() {
+            Kind::Interrupted => Ended::Interrupted,
+            _ => Ended::Failed(error),
         })?;
         let run = &ended.results.run;
-        let failed = |exit, text: &str| Err(Ended::Stopped(Stopped::new(exit, format!("error: {text}"))));
         match run.status {
             // What ended early is judged by what it came to; what was cut off counts as slower than all else.
             RunStatus::Finished | RunStatus::TimedOut | RunStatus::Aborted => Ok(ended),
             RunStatus::Interrupted => Err(Ended::Interrupted),
             RunStatus::Failed | RunStatus::Recovered => {
                 let error = run.error.as_deref().unwrap_or("a round did not end");
-                let exit =
-                    if error.starts_with(run::SETUP_FAILED) { Exit::Unreachable } else { Exit::Failed };
-                failed(exit, error)
+                let setup_failed = error.starts_with(run::SETUP_FAILED);
+                let kind = if setup_failed { Kind::Unreachable } else { Kind::Failed };
+                Err(Ended::Failed(HarnessError::new(kind, error)))
             }
         }
     }
 
-    fn run_arguments(&self, arm: &Arm) -> RunArguments {
-        RunArguments {
-            scenario: self.arguments.scenario.clone(),
-            deployment: arm.deployment.clone(),
-            out: self.directory.clone(),
-            load: self.arguments.load.clone(),
-            publish: false,
-            gate: gate::GateArguments::default(),
-            traces: pages::TracesArgument::default(),
-            quiet: true,
-            watch: metrics::WatchArguments::default(),
-        }
+    fn run_options(&self, arm: &Arm) -> RunOptions {
+        let AbOptions { scenario, load, .. } = &self.options;
+        let (deployment, load) = (arm.deployment.clone(), load.clone());
+        RunOptions { deployment, load, ..RunOptions::new(scenario.clone()) }
     }
 }
 

@@ -8,12 +8,12 @@ use std::io;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::base::secret::redacted_url;
 use crate::client::plain::PlainClient;
 use crate::client::url::Origin;
+use crate::harness::interrupt::Interrupt;
 
 /// How long a build may take until it answers.
 const START_MAX: Duration = Duration::from_secs(120);
@@ -103,11 +103,11 @@ impl Service {
         &mut self,
         ready: &Ready,
         runtime: &tokio::runtime::Runtime,
-        interrupted: &AtomicBool,
+        interrupt: &Interrupt,
     ) -> Result<(), String> {
         let started = Instant::now();
         while !ready.answers(runtime) {
-            if interrupted.load(Ordering::Acquire) {
+            if interrupt.is_interrupted() {
                 return Err("interrupted".to_owned());
             }
             if let Ok(Some(status)) = self.child.try_wait() {

@@ -1,9 +1,10 @@
-//! `bench run`: from the files to the report, in the order in which it happens.
+//! The life of a run: from the files to the report, in the order in which it happens.
 
 mod after;
 mod header;
 mod record;
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,18 +48,55 @@ use crate::runner::{self, Issued, Load, Observer};
 use crate::verdict::live::LiveGate;
 
 use self::record::Ended;
-use super::exit::{Exit, Stopped};
-use super::housekeeping::{Housekeeping, Signals};
-use super::progress::Shown;
-use super::{RunArguments, files};
+use super::error::{HarnessError, Kind};
+use super::event::{AsEvents, Event, Sink, of_round, warn};
+use super::housekeeping::{Housekeeping, runtime};
+use super::interrupt::Interrupt;
+use super::options::RunOptions;
+use super::outcome::Finished;
+use super::{demo, files};
 
 /// How the error of a run begins whose setup failed.
 pub(super) const SETUP_FAILED: &str = "setup failed";
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
-pub(super) fn run(arguments: &RunArguments) -> Result<Exit, Stopped> {
-    let (run, listener) = assemble(arguments, None)?;
-    run.go(listener, Run::finish)
+/// Runs a scenario: setup, load, teardown, traces, verdict, files. Blocks until all of it is done; not to be called
+/// from an asynchronous task.
+///
+/// # Errors
+/// Why nothing ran. Of a run that ran, [`Finished`] says what went wrong.
+pub fn run(options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<Finished, HarnessError> {
+    PreparedRun::new(options, events)?.run(interrupt)
+}
+
+/// A run whose files were read and whose directory was made, and that has sent nothing yet.
+pub struct PreparedRun {
+    run: Run,
+    listener: Option<TcpListener>,
+}
+
+impl PreparedRun {
+    /// Reads the files, makes the directory, starts the demo if it is wanted.
+    ///
+    /// # Errors
+    /// Every fault of the files, or what cannot be made.
+    pub fn new(options: RunOptions, events: &Sink) -> Result<Self, HarnessError> {
+        assemble(options, None, events)
+    }
+
+    /// Runs it, as [`run()`] does.
+    ///
+    /// # Errors
+    /// Why nothing ran.
+    pub fn run(self, interrupt: &Interrupt) -> Result<Finished, HarnessError> {
+        let (finished, unsaved) = self.run.go(self.listener, interrupt, Run::finish)?;
+        match (finished, unsaved) {
+            (finished, None) => finished,
+            // What was recorded is reported all the same, but such a run did not go well.
+            (Ok(finished), Some(why)) => Ok(Finished { fault: Some(HarnessError::failed(why)), ..finished }),
+            (Err(_), Some(why)) => Err(HarnessError::failed(why)),
+        }
+    }
 }
 
 /// What makes a run one round of several.
@@ -84,78 +122,80 @@ pub(super) struct RoundEnded {
 }
 
 /// Runs a round without a word; of a run's files it leaves the log and the traces.
-pub(super) fn round(arguments: &RunArguments, round: &Round<'_>) -> Result<RoundEnded, Stopped> {
-    let (run, listener) = assemble(arguments, Some(round))?;
-    run.go(listener, Run::finish_round)
+pub(super) fn round(
+    options: RunOptions,
+    round: &Round<'_>,
+    interrupt: &Interrupt,
+    events: &Sink,
+) -> Result<RoundEnded, HarnessError> {
+    let PreparedRun { run, listener } = assemble(options, Some(round), &of_round(events))?;
+    let (ended, unsaved) = run.go(listener, interrupt, Run::finish_round)?;
+    unsaved.map_or(ended, |why| Err(HarnessError::failed(why)))
 }
 
-/// Reads the files, makes the directory, starts the demo if it is wanted.
-fn assemble<'a>(
-    arguments: &'a RunArguments,
+fn assemble(
+    options: RunOptions,
     round: Option<&Round<'_>>,
-) -> Result<(Run<'a>, Option<std::net::TcpListener>), Stopped> {
-    let options = arguments.load.options();
-    let (mut document, mut deployment) =
-        files::scenario_and_deployment(&arguments.scenario, arguments.deployment.as_deref(), &options)?;
+    events: &Sink,
+) -> Result<PreparedRun, HarnessError> {
+    let RunOptions { scenario, deployment, load, watch, .. } = &options;
+    let (mut document, mut deployment) = files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
     if let Some(round) = round {
         vary(&mut document, &mut deployment, round)?;
     }
     // Every fault of the files is known before anything is made or started.
     let mut checked = deployment.clone();
-    super::demo::stand_in(&mut checked);
-    let mut plan = files::plan(&arguments.scenario, &document, checked, &options)?;
-    if arguments.publish {
+    demo::stand_in(&mut checked);
+    let mut plan = files::plan(scenario, &document, checked, load)?;
+    if options.publish {
         can_publish(&plan)?;
     }
     let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let workers = arguments.load.workers.unwrap_or_else(cores);
+    let workers = load.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
     let ends = if deployment.demo.is_some() { 2 } else { 1 };
-    let limits = runner::limits::prepare(&plan, ends, workers)
-        .map_err(|error| Stopped::new(Exit::Failed, format!("error: {error}")))?;
+    let limits = runner::limits::prepare(&plan, ends, workers).map_err(HarnessError::failed)?;
     let users_max = limits.users_max;
     plan.warnings.extend(limits.warnings.iter().cloned());
-    let listener = arguments.watch.listen()?;
+    let listener = watch.listen()?;
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
     let directory = match round {
-        None => make_directory(arguments, &plan.title, run_id, &clock)?,
+        None => make_directory(&options, &plan.title, run_id, &clock)?,
         Some(round) => RunDirectory::make(round.directory)
-            .map_err(Stopped::cannot(format!("make {}", round.directory.display())))?,
+            .map_err(HarnessError::cannot(format!("make {}", round.directory.display())))?,
     };
-    let demo = super::demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
+    let demo = demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
         // Nothing ran, and the directory was made just now.
         let _ = std::fs::remove_dir_all(directory.path());
     })?;
     let mut plan = match &demo {
         Some(_) => {
-            let mut plan = files::plan(&arguments.scenario, &document, deployment, &options)?;
+            let mut plan = files::plan(scenario, &document, deployment, load)?;
             plan.warnings.extend(limits.warnings);
             plan
         }
         None => plan,
     };
     match round {
-        None => files::warn(&plan.warnings),
+        None => warn(events, &plan.warnings),
         Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
     }
-    let runtime = super::housekeeping::runtime()?;
+    let ids = IdSpace::random();
+    events.event(&Event::Started { plan: &plan, ids, directory: directory.path() });
     let run = Run {
-        arguments,
         plan: Arc::new(plan),
         clock,
-        ids: IdSpace::random(),
+        ids,
         run_id,
         workers,
         users_max,
         directory,
         demo,
-        runtime,
+        runtime: runtime()?,
+        events: Arc::clone(events),
+        options,
     };
-    Ok((run, listener))
-}
-
-fn usage(error: String) -> Stopped {
-    Stopped::new(Exit::Usage, format!("error: {error}"))
+    Ok(PreparedRun { run, listener })
 }
 
 /// Makes a scenario one of a round, and a target the default one.
@@ -163,19 +203,21 @@ pub(super) fn vary(
     document: &mut Document<Scenario>,
     deployment: &mut Deployment,
     round: &Round<'_>,
-) -> Result<(), Stopped> {
-    as_round(&mut document.value, round.length, round.factor).map_err(usage)?;
+) -> Result<(), HarnessError> {
+    as_round(&mut document.value, round.length, round.factor).map_err(HarnessError::usage)?;
     choose_target(deployment, round.target)
 }
 
 /// Makes a target the one that actions use which name none.
-fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), Stopped> {
+fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), HarnessError> {
     let Some(name) = name else { return Ok(()) };
     let named = deployment.targets.iter().find(|(known, _)| known == name).map(|(_, url)| url.clone());
     let Some(url) = named else {
         let known: Vec<&str> = deployment.targets.iter().map(|(name, _)| name.as_str()).collect();
         let (file, known) = (deployment.file.display(), known.join(", "));
-        return Err(usage(format!("{file} has no target `{name}`; it has {known}")));
+        return Err(
+            HarnessError::usage(format!("{file} has no target `{name}`")).remedy(format!("it has {known}"))
+        );
     };
     deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
     deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
@@ -183,8 +225,8 @@ fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), 
 }
 
 /// Says before the load that nothing could be published after it.
-fn can_publish(plan: &Plan) -> Result<(), Stopped> {
-    let wrong = |why: String| Err(Stopped::new(Exit::Usage, format!("error: cannot --publish: {why}")));
+fn can_publish(plan: &Plan) -> Result<(), HarnessError> {
+    let wrong = |why: String| Err(HarnessError::usage(format!("cannot --publish: {why}")));
     if let Some(reason) = &plan.profiling_off {
         return wrong(format!("nothing is profiled: {reason}"));
     }
@@ -200,21 +242,21 @@ fn can_publish(plan: &Plan) -> Result<(), Stopped> {
 }
 
 fn make_directory(
-    arguments: &RunArguments,
+    options: &RunOptions,
     title: &str,
     run_id: Uuid,
     clock: &RunClock,
-) -> Result<RunDirectory, Stopped> {
-    RunDirectory::create(&arguments.out, title, run_id, clock.wall_anchor_unix_ns()).map_err(|error| {
-        let out = arguments.out.display();
-        let text =
-            format!("error: cannot make the run's directory in {out}: {error}; choose another with --out");
-        Stopped::new(Exit::Failed, text)
+) -> Result<RunDirectory, HarnessError> {
+    RunDirectory::create(&options.out, title, run_id, clock.wall_anchor_unix_ns()).map_err(|error| {
+        let out = options.out.display();
+        HarnessError::failed(format!("cannot make the run's directory in {out}: {error}"))
+            .remedy("choose another with --out")
     })
 }
 
-struct Run<'a> {
-    arguments: &'a RunArguments,
+struct Run {
+    options: RunOptions,
+    events: Sink,
     plan: Arc<Plan>,
     clock: RunClock,
     ids: IdSpace,
@@ -233,20 +275,19 @@ struct Prepared {
     token_valid_for: Option<Duration>,
 }
 
-impl Run<'_> {
+impl Run {
+    /// Gives what `finish` makes of the run, and why its record could not be kept.
     fn go<T>(
         self,
-        listener: Option<std::net::TcpListener>,
-        finish: impl FnOnce(&Self, Ended, &Stop, &Shown) -> Result<T, Stopped>,
-    ) -> Result<T, Stopped> {
-        // From here on, a signal is never lost and never ends the process on its own.
-        let signals = self.runtime.block_on(async { Signals::listen() });
-        let mut signals = signals.map_err(Stopped::cannot("listen to signals"))?;
+        listener: Option<TcpListener>,
+        interrupt: &Interrupt,
+        finish: impl FnOnce(&Self, Ended, &Stop) -> Result<T, HarnessError>,
+    ) -> Result<(Result<T, HarnessError>, Option<String>), HarnessError> {
         let prepared = self.runtime.block_on(async {
             tokio::select! {
                 prepared = self.prepare() => prepared,
-                () = signals.next() => {
-                    Err(Stopped::new(Exit::Interrupted, "interrupted before the load began: nothing ran"))
+                () = interrupt.interrupted() => {
+                    Err(HarnessError::new(Kind::Interrupted, "interrupted before the load began: nothing ran"))
                 }
             }
         });
@@ -260,24 +301,25 @@ impl Run<'_> {
                 return Err(stopped);
             }
         };
-        let watch = &self.arguments.watch;
-        let mut watched = watch.start(listener, &self.plan, self.facts(), &prepared.client, &self.runtime)?;
+        let watch = &self.options.watch;
+        let (client, facts) = (&prepared.client, self.facts());
+        let mut watched = watch.start(listener, &self.plan, facts, client, &self.runtime, &self.events)?;
         let stop = Stop::default();
         let housekeeping = Housekeeping {
             plan: Arc::clone(&self.plan),
             stop: stop.clone(),
+            interrupt: interrupt.clone(),
+            events: Arc::clone(&self.events),
             credentials: Arc::clone(&prepared.context.credentials),
             client: prepared.client,
             token_valid_for: prepared.token_valid_for,
-            directory: self.directory.path().to_path_buf(),
         };
-        let housekeeping = self.runtime.spawn(housekeeping.keep(signals));
+        let housekeeping = self.runtime.spawn(housekeeping.keep());
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
-        let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
-        let mut shown = Shown::new(self.ids, self.arguments.quiet, profiled);
         if let Some(reason) = &self.plan.profiling_off {
-            shown.say(&format!("not profiling: {reason}"));
+            self.events.event(&Event::NotProfiling(reason));
         }
+        let mut shown = AsEvents(&self.events);
         let mut observer = watched.observer(&mut shown);
         let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut observer);
         let mut end = self.load(prepared.context, &stop, &mut log, &mut gate);
@@ -286,10 +328,11 @@ impl Run<'_> {
         let ended = record::close(log, end, &self.directory);
         self.runtime.block_on(watched.finish());
         let unsaved = ended.unsaved.clone();
-        let finished = finish(&self, ended, &stop, &shown);
+        let finished = finish(&self, ended, &stop);
         housekeeping.abort();
-        // What was recorded is reported all the same, but such a run did not go well.
-        unsaved.map_or(finished, |why| Err(Stopped::new(Exit::Failed, format!("error: {why}"))))
+        drop(watched);
+        self.runtime.shutdown_background();
+        Ok((finished, unsaved))
     }
 
     /// What metrics say of this run.
@@ -310,14 +353,12 @@ impl Run<'_> {
         Ok(log)
     }
 
-    fn log_failed(&self, error: &std::io::Error) -> Stopped {
-        let text = format!("error: {} cannot be written: {error}", self.directory.log().display());
-        Stopped::new(Exit::Failed, text)
+    fn log_failed(&self, error: &std::io::Error) -> HarnessError {
+        HarnessError::failed(format!("{} cannot be written: {error}", self.directory.log().display()))
     }
 
     /// Everything that must answer before the load may start.
-    async fn prepare(&self) -> Result<Prepared, Stopped> {
-        let unreachable = |text: String| Stopped::new(Exit::Unreachable, format!("error: {text}"));
+    async fn prepare(&self) -> Result<Prepared, HarnessError> {
         let deployment = &self.plan.deployment;
         let mut origins = Vec::new();
         for action in all_steps(&self.plan).flat_map(actions) {
@@ -327,27 +368,24 @@ impl Run<'_> {
         }
         let login_over_tls = matches!(&deployment.auth, Auth::Keystone(login) if login.auth_url.origin.tls);
         let wants_tls = login_over_tls
-            || self.arguments.watch.wants_tls()
+            || self.options.watch.wants_tls()
             || origins.iter().any(|origin| origin.tls)
             || self.plan.http.guard.allows_others();
-        let tls = tls::config(&deployment.tls, wants_tls)
-            .map_err(|error| Stopped::new(Exit::Input, format!("error: {error}")))?;
+        let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
         let http = Settings::new(&tls, self.plan.http.clone());
         for origin in origins {
-            pool::probe(origin, &http, PROBE_LIMIT).await.map_err(|error| unreachable(error.to_string()))?;
+            pool::probe(origin, &http, PROBE_LIMIT).await.map_err(HarnessError::unreachable)?;
         }
         if let Some(connection) = self.collector() {
             collect::probe(connection).await.map_err(|error| {
-                unreachable(format!(
+                HarnessError::unreachable(format!(
                     "the collector does not answer: {error}\nTraced services fail without it: start it, or run with --no-profile."
                 ))
             })?;
         }
-        let client =
-            PlainClient::new(&tls, &self.plan.http.dns).map_err(|error| unreachable(error.to_string()))?;
-        let (credentials, token_valid_for) = Credentials::establish(&deployment.auth, &client)
-            .await
-            .map_err(|error| unreachable(error.to_string()))?;
+        let client = PlainClient::new(&tls, &self.plan.http.dns).map_err(HarnessError::unreachable)?;
+        let (credentials, token_valid_for) =
+            Credentials::establish(&deployment.auth, &client).await.map_err(HarnessError::unreachable)?;
         let context = self.context(http, Arc::new(credentials));
         Ok(Prepared { context, client, token_valid_for })
     }

@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use super::super::RunArguments;
-use super::super::exit::{Exit, Stopped};
-use super::super::finish::{self, Told};
-use super::super::progress::Shown;
 use super::record::Ended;
 use super::{RoundEnded, Run};
 use crate::base::secret::Secret;
 use crate::collect::publish::{self, Published};
 use crate::collect::{self, Fetched, Wanted};
 use crate::demo::Demo;
+use crate::harness::error::{HarnessError, Kind};
+use crate::harness::event::Event;
+use crate::harness::outcome::{Conclusion, Finished};
+use crate::harness::{judging, writing};
 use crate::osprofiler::driver::Collector;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{Chosen, Side};
@@ -28,7 +28,7 @@ const RECENT_NS: u64 = 2_000_000_000;
 
 type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
 
-impl Run<'_> {
+impl Run {
     /// The collector to ask, if anything is profiled and there is one that can be read.
     pub(super) fn collector(&self) -> Option<&Secret> {
         let connection = self.plan.deployment.connection_string.as_ref();
@@ -43,17 +43,20 @@ impl Run<'_> {
     }
 
     /// The traces of the chosen iterations.
-    fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop, shown: &Shown) -> Fetched {
+    fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop) -> Fetched {
         let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
         let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
             id: self.ids.base_id(sample.workload, sample.number),
             recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
         };
         let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
-        let fetching = shown.fetching(wanted.len());
-        let mut progress = |count| fetching.have(count);
+        let here = |fetched| self.events.event(&Event::Fetching { fetched, wanted: wanted.len() });
+        here(0);
         let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
-        self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut progress, enough))
+        let fetched =
+            self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut { here }, enough));
+        self.events.event(&Event::FetchingEnded);
+        fetched
     }
 
     /// Writes the client's points of the chosen iterations to the collector: of those that have a trace there, or of all
@@ -91,29 +94,25 @@ impl Run<'_> {
     }
 
     /// Results, traces, causes, verdict, report.
-    pub(super) fn finish(&self, ended: Ended, stop: &Stop, shown: &Shown) -> Result<Exit, Stopped> {
-        let (aggregate, mut results, traces, chosen) = self.explained(ended, stop, shown)?;
-        if self.arguments.publish {
+    pub(super) fn finish(&self, ended: Ended, stop: &Stop) -> Result<Finished, HarnessError> {
+        let (aggregate, mut results, traces, chosen) = self.explained(ended, stop)?;
+        if self.options.publish {
             let found = traces.iter().filter(|trace| trace.state != TraceState::Absent);
             let found: Vec<Uuid> = found.map(|trace| trace.trace_id).collect();
             self.publish(&aggregate, &mut results, &chosen, &found, stop);
         }
-        let RunArguments { quiet, gate, traces: shown_traces, .. } = self.arguments;
-        let told = Told { mode: &shown_traces.mode(), gate, quiet: *quiet };
-        finish::write(&self.directory, &aggregate, &results, &traces, &told)
+        let conclusion = Conclusion::of(&results, aggregate.total());
+        let report = &self.options.report;
+        let written = writing::write(&self.directory, &aggregate, results, &traces, report, &self.events);
+        Ok(Finished::new(conclusion, written, traces, self.directory.path()))
     }
 
     /// Results, traces, causes, verdict; traces are stored.
-    pub(super) fn finish_round(
-        &self,
-        ended: Ended,
-        stop: &Stop,
-        shown: &Shown,
-    ) -> Result<RoundEnded, Stopped> {
-        let (aggregate, results, traces, chosen) = self.explained(ended, stop, shown)?;
+    pub(super) fn finish_round(&self, ended: Ended, stop: &Stop) -> Result<RoundEnded, HarnessError> {
+        let (aggregate, results, traces, chosen) = self.explained(ended, stop)?;
         let folder = self.directory.path().join("traces");
         let stored = self.directory.store_traces(&traces);
-        stored.map_err(Stopped::cannot(format!("write traces to {}", folder.display())))?;
+        stored.map_err(HarnessError::cannot(format!("write traces to {}", folder.display())))?;
         let sides: HashMap<Uuid, Side> = chosen
             .iter()
             .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
@@ -124,25 +123,25 @@ impl Run<'_> {
     }
 
     /// Results with what traces tell.
-    fn explained(&self, ended: Ended, stop: &Stop, shown: &Shown) -> Result<Explained, Stopped> {
-        let mut aggregate = finish::read(ended.log, Exit::Failed)?;
+    fn explained(&self, ended: Ended, stop: &Stop) -> Result<Explained, HarnessError> {
+        let mut aggregate = judging::read(ended.log, Kind::Failed)?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
-        let mut results = finish::results(&aggregate);
+        let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
         if traced && self.plan.traces.slow > 0 {
-            chosen = finish::choose(&aggregate)?;
+            chosen = judging::choose(&aggregate)?;
         }
         if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
             let began = Instant::now();
-            fetched = self.fetch(connection, &chosen, stop, shown);
+            fetched = self.fetch(connection, &chosen, stop);
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
-            traces = finish::explain(&mut results, &aggregate, &chosen, &fetched);
+            traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        finish::judge(&aggregate, &mut results, &chosen, &fetched)?;
+        judging::judge(&aggregate, &mut results, &chosen, &fetched)?;
         Ok((aggregate, results, traces, chosen))
     }
 }

@@ -3,7 +3,7 @@
 //! Fed by the coordinator from the batches that it receives anyway; workers know nothing of it, and
 //! no fault here is ever the run's: it is a warning.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,9 @@ use crate::plan::Plan;
 use crate::report::metrics::{RunFacts, openmetrics, otlp};
 use crate::runner::{Observer, Progress};
 
-use super::exit::{Exit, Stopped};
+use super::error::HarnessError;
+use super::event::{Event, Sink};
+use super::options::WatchOptions;
 
 const PUSH_EVERY: Duration = Duration::from_secs(5);
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
@@ -40,22 +42,11 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 const PATH: &str = "/metrics";
 const OTLP_PATH: &str = "v1/metrics";
 
-/// How a load is watched while it runs.
-#[derive(Debug, Default, clap::Args)]
-pub(super) struct WatchArguments {
-    /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, with trace ids as exemplars.
-    ///
-    /// Port 0 takes a free one, which is printed.
-    #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<SocketAddr>,
-    /// Push metrics with OTLP over HTTP, with trace ids as exemplars, every five seconds and at the end.
-    ///
-    /// The receiver's base, such as http://127.0.0.1:4318; `v1/metrics` is added where it is missing.
-    #[arg(long, value_name = "URL", value_parser = otlp_url)]
-    otlp: Option<String>,
-}
-
-fn otlp_url(text: &str) -> Result<String, String> {
+/// The URL to push to of a receiver: its base, to which `v1/metrics` is added where it is missing.
+///
+/// # Errors
+/// Why it is not a URL to push to, and what one looks like.
+pub fn otlp_url(text: &str) -> Result<String, String> {
     let url = url::Url::parse(text).map_err(|error| format!("{error}; write http://127.0.0.1:4318"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err("only http:// and https:// are known; write http://127.0.0.1:4318".to_owned());
@@ -64,18 +55,18 @@ fn otlp_url(text: &str) -> Result<String, String> {
     Ok(if base.ends_with(OTLP_PATH) { base.to_owned() } else { format!("{base}/{OTLP_PATH}") })
 }
 
-impl WatchArguments {
+impl WatchOptions {
     /// True when something has to be sent over TLS.
     pub(super) fn wants_tls(&self) -> bool {
         self.otlp.as_ref().is_some_and(|url| url.starts_with("https:"))
     }
 
     /// Takes the port, before anything else is made.
-    pub(super) fn listen(&self) -> Result<Option<TcpListener>, Stopped> {
+    pub(super) fn listen(&self) -> Result<Option<TcpListener>, HarnessError> {
         let Some(address) = self.metrics else { return Ok(None) };
         let failed = |error| {
-            let text = format!("error: cannot serve metrics at {address}: {error}; choose another port");
-            Stopped::new(Exit::Failed, text)
+            HarnessError::failed(format!("cannot serve metrics at {address}: {error}"))
+                .remedy("choose another port")
         };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -90,7 +81,8 @@ impl WatchArguments {
         facts: RunFacts,
         client: &PlainClient,
         runtime: &Runtime,
-    ) -> Result<Watched, Stopped> {
+        events: &Sink,
+    ) -> Result<Watched, HarnessError> {
         if listener.is_none() && self.otlp.is_none() {
             return Ok(Watched { shared: None, server: None, pusher: None });
         }
@@ -108,9 +100,9 @@ impl WatchArguments {
         let _guard = runtime.enter();
         let server = match listener {
             Some(listener) => {
-                let failed = |error: std::io::Error| Stopped::cannot("serve metrics")(error);
+                let failed = |error: std::io::Error| HarnessError::cannot("serve metrics")(error);
                 let at = listener.local_addr().map_err(failed)?;
-                super::say(&format!("metrics at http://{at}{PATH}"));
+                events.event(&Event::MetricsServed(&format!("http://{at}{PATH}")));
                 let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
                 Some(runtime.spawn(serve(listener, Arc::clone(&shared))))
             }
@@ -118,7 +110,8 @@ impl WatchArguments {
         };
         let pusher = self.otlp.clone().map(|url| {
             let stop = CancellationToken::new();
-            let pusher = Pusher { url, client: client.clone(), shared: Arc::clone(&shared) };
+            let events = Arc::clone(events);
+            let pusher = Pusher { url, client: client.clone(), shared: Arc::clone(&shared), events };
             let task = runtime.spawn(pusher.push_until(stop.clone()));
             (stop, task)
         });
@@ -285,6 +278,7 @@ struct Pusher {
     url: String,
     client: PlainClient,
     shared: Arc<Shared>,
+    events: Sink,
 }
 
 impl Pusher {
@@ -300,7 +294,8 @@ impl Pusher {
                 && !warned
             {
                 warned = true;
-                super::say(&format!("warning: metrics cannot be pushed: {error}; the run goes on without"));
+                let text = format!("metrics cannot be pushed: {error}; the run goes on without");
+                self.events.event(&Event::Warning(&text));
             }
             if last {
                 return;

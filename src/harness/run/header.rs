@@ -6,7 +6,7 @@ use crate::base::secret::redacted_url;
 use crate::results::header::{Header, WorkloadHeader};
 use crate::results::model::{DeploymentInfo, Environment, ScenarioInfo};
 
-impl Run<'_> {
+impl Run {
     pub(super) fn header(&self) -> Header {
         let (plan, deployment) = (&self.plan, &self.plan.deployment);
         let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {

@@ -1,0 +1,303 @@
+//! Two builds by rounds that take turns, until the verdict is clear.
+
+mod arms;
+mod rounds;
+mod service;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::analysis::points::{PairTraces, over_pairs};
+use crate::base::clock::RunClock;
+use crate::report::pairs::{self, FORMAT, Pair, Paired, VERSION};
+use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::model::{Outcome, ScenarioInfo};
+use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Rules, Series, Trial, series};
+
+use self::arms::Job;
+use super::error::{HarnessError, Kind};
+use super::event::{Event, Sink};
+use super::interrupt::Interrupt;
+use super::options::{LoadOptions, YamlFile};
+use super::outcome::Conclusion;
+use super::{housekeeping, writing};
+
+/// Traces of slow iterations that a round fetches, and about twice as many others: what it takes to compare points
+/// without loading the collector between rounds.
+const TRACES_OF_ROUND: u32 = 10;
+
+/// One side of a comparison: a deployment, one of its targets, a command that starts a build, or several of these.
+#[derive(Clone, Debug, Default)]
+pub struct SideOptions {
+    /// Its deployment, instead of the one that the scenario names.
+    pub deployment: Option<YamlFile>,
+    /// The target of the deployment that takes the place of `default`.
+    pub target: Option<String>,
+    /// The command that starts the build for a round, by `sh -c`; it runs until it is ended with SIGTERM.
+    pub command: Option<String>,
+}
+
+/// What to compare, and how.
+#[derive(Clone, Debug)]
+pub struct AbOptions {
+    /// The scenario.
+    pub scenario: YamlFile,
+    /// The build that is compared with.
+    pub a: SideOptions,
+    /// The build that is judged.
+    pub b: SideOptions,
+    /// The URL that answers once a command's build is ready; a connection to the default target if it is absent.
+    pub ready: Option<String>,
+    /// How long a round lasts, instead of what the scenario says.
+    pub round: Option<Duration>,
+    /// The percentiles that B is judged by; p50 and p95 if there are none.
+    pub metrics: Vec<Metric>,
+    /// By how many percent B may be slower.
+    pub margin_percent: f64,
+    /// How many pairs there are at most; there is a look after half of them.
+    pub pairs: u16,
+    /// Changes to the load of both sides.
+    pub load: LoadOptions,
+    /// The directory in which the directory of the comparison is made.
+    pub out: PathBuf,
+    /// Write what B is judged by as JUnit XML to this file.
+    pub junit: Option<PathBuf>,
+    /// Add the report in Markdown to this file: GitHub Actions' summary of a step.
+    pub step_summary: Option<PathBuf>,
+}
+
+impl AbOptions {
+    /// Compares two sides with the defaults of `bench ab`.
+    pub fn new(scenario: impl Into<YamlFile>, a: SideOptions, b: SideOptions) -> Self {
+        Self {
+            scenario: scenario.into(),
+            a,
+            b,
+            ready: None,
+            round: None,
+            metrics: Vec::new(),
+            margin_percent: 10.0,
+            pairs: 20,
+            load: LoadOptions::default(),
+            out: "runs".into(),
+            junit: None,
+            step_summary: None,
+        }
+    }
+}
+
+/// A comparison that has ended.
+#[derive(Debug)]
+pub struct Compared {
+    /// How it ended.
+    pub conclusion: Conclusion,
+    /// Its pairs, ratios and verdict.
+    pub paired: Paired,
+    /// Its directory, with ab.json, ab.md and a directory for each round.
+    pub directory: PathBuf,
+    /// What could not be written beside these.
+    pub fault: Option<HarnessError>,
+}
+
+/// A comparison whose files were read, and that has started nothing yet.
+pub struct PreparedAb {
+    options: AbOptions,
+    job: Job,
+    series: Vec<Series>,
+    runtime: tokio::runtime::Runtime,
+    events: Sink,
+}
+
+impl PreparedAb {
+    /// Reads all files of both sides, so that every fault is known before anything starts.
+    ///
+    /// # Errors
+    /// Every fault of the files, or of the options.
+    pub fn new(options: AbOptions, events: &Sink) -> Result<Self, HarnessError> {
+        let metrics = match options.metrics.as_slice() {
+            [] => ["p50", "p95"].iter().filter_map(|text| text.parse().ok()).collect(),
+            given => given.to_vec(),
+        };
+        if metrics.len() > METRICS_MAX {
+            let text = format!("{} percentiles to judge by", metrics.len());
+            let help = format!("choose at most {METRICS_MAX}: each makes the bounds of the others wider");
+            return Err(HarnessError::usage(text).remedy(help));
+        }
+        let job = arms::prepare(&options, events)?;
+        let series = series(&job.names, &metrics).map_err(HarnessError::usage)?;
+        let runtime = housekeeping::runtime()?;
+        Ok(Self { options, job, series, runtime, events: Arc::clone(events) })
+    }
+
+    /// Runs pairs of rounds until the verdict is clear, and writes it. Blocks until then.
+    ///
+    /// # Errors
+    /// Why there is nothing to report.
+    pub fn run(self, interrupt: &Interrupt) -> Result<Compared, HarnessError> {
+        let Self { options, job, series, runtime, events } = self;
+        let directory = make_directory(&options, &job)?;
+        let pairs = usize::from(options.pairs);
+        let rules = Rules { margin: options.margin_percent / 100.0, looks: [pairs.div_ceil(2), pairs] };
+        let mut comparison = Comparison {
+            options,
+            job,
+            directory,
+            trial: Trial::new(rules.clone(), series.clone()),
+            series,
+            rules,
+            order_seed: fastrand::u64(..),
+            pairs: Vec::new(),
+            traces: Vec::new(),
+            notes: Vec::new(),
+            scenario: None,
+            factor: 1.0,
+            interrupt: interrupt.clone(),
+            events,
+            runtime,
+        };
+        let decision = comparison.pairs_until_decided()?;
+        comparison.report(decision)
+    }
+}
+
+fn make_directory(options: &AbOptions, job: &Job) -> Result<PathBuf, HarnessError> {
+    let title = format!("ab {}", job.title);
+    let started = RunClock::start().wall_anchor_unix_ns();
+    let made = RunDirectory::create(&options.out, &title, uuid::Uuid::new_v4(), started);
+    made.map(|made| made.path().to_path_buf()).map_err(|error| {
+        let out = options.out.display();
+        HarnessError::failed(format!("cannot make a directory in {out}: {error}; choose another with --out"))
+    })
+}
+
+/// A comparison under way.
+struct Comparison {
+    options: AbOptions,
+    job: Job,
+    directory: PathBuf,
+    trial: Trial,
+    series: Vec<Series>,
+    rules: Rules,
+    order_seed: u64,
+    pairs: Vec<Pair>,
+    traces: Vec<PairTraces>,
+    notes: Vec<String>,
+    scenario: Option<ScenarioInfo>,
+    /// How many times as long as at first a round lasts.
+    factor: f64,
+    interrupt: Interrupt,
+    events: Sink,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// Why there is no further round.
+enum Ended {
+    Interrupted,
+    /// What went wrong with a round.
+    Failed(HarnessError),
+}
+
+impl Comparison {
+    /// The verdict; `None` when it was interrupted.
+    fn pairs_until_decided(&mut self) -> Result<Option<Decision>, HarnessError> {
+        let mut random = fastrand::Rng::with_seed(self.order_seed);
+        let mut b_first = random.bool();
+        loop {
+            // Of each two pairs one begins with A and one with B, in random order.
+            b_first = if self.pairs.len().is_multiple_of(2) { random.bool() } else { !b_first };
+            match self.pair(b_first) {
+                Ok(()) => {}
+                Err(Ended::Interrupted) => return Ok(None),
+                Err(Ended::Failed(error)) if self.pairs.is_empty() => {
+                    let _ = std::fs::remove_dir_all(&self.directory);
+                    return Err(error);
+                }
+                Err(Ended::Failed(error)) => {
+                    let reasons = vec![format!("pair {} could not run: {error}", self.pairs.len() + 1)];
+                    return Ok(Some(Decision { outcome: Outcome::Invalid, reasons }));
+                }
+            }
+            let (pairs, rows) = (self.trial.pairs(), self.trial.rows());
+            let text = pairs::progress(pairs, self.rules.looks[1], &rows, &self.job.names);
+            self.events.event(&Event::Comparing(&text));
+            if let Some(decision) = self.trial.decide() {
+                return Ok(Some(decision));
+            }
+        }
+    }
+
+    fn report(self, decision: Option<Decision>) -> Result<Compared, HarnessError> {
+        let Some(scenario) = self.scenario else {
+            return Err(HarnessError::new(
+                Kind::Interrupted,
+                "interrupted before the first pair of rounds had ended",
+            ));
+        };
+        let finished = decision.is_some();
+        let cut_short = || {
+            let reasons = vec![format!("interrupted after {} pairs: no verdict", self.trial.pairs())];
+            Decision { outcome: Outcome::Inconclusive, reasons }
+        };
+        let paired = Paired {
+            format: FORMAT,
+            version: VERSION,
+            bench_version: env!("CARGO_PKG_VERSION"),
+            decision: decision.unwrap_or_else(cut_short),
+            finished,
+            scenario,
+            a: self.job.a.side(),
+            b: self.job.b.side(),
+            margin_percent: self.options.margin_percent,
+            looks: self.rules.looks,
+            alpha: self.trial.alpha(),
+            order_seed: self.order_seed,
+            pairs: self.pairs,
+            workloads: self.job.names,
+            rows: self.trial.rows(),
+            failures: self.trial.failures(),
+            points: over_pairs(&self.traces),
+            notes: self.notes,
+        };
+        write(&paired, &self.directory)?;
+        let (title, criteria) = (format!("ab {}", paired.scenario.title), pairs::criteria(&paired));
+        let junit = self.options.junit.as_deref();
+        let junit = junit.map_or(Ok(()), |path| writing::junit_of_criteria(path, &title, &criteria));
+        if let Some(path) = &self.options.step_summary {
+            let markdown = pairs::markdown(&paired);
+            writing::add_to(path, &|output| output.write_all(markdown.as_bytes()), &self.events);
+        }
+        let conclusion = conclusion(&paired);
+        Ok(Compared { conclusion, paired, directory: self.directory, fault: junit.err() })
+    }
+}
+
+fn conclusion(paired: &Paired) -> Conclusion {
+    match paired.decision.outcome {
+        _ if !paired.finished => Conclusion::Interrupted,
+        Outcome::Fail => Conclusion::GateFailed,
+        Outcome::Invalid => Conclusion::NoVerdict,
+        Outcome::Inconclusive => Conclusion::Inconclusive,
+        Outcome::Pass | Outcome::None => Conclusion::Good,
+    }
+}
+
+fn write(paired: &Paired, directory: &Path) -> Result<(), HarnessError> {
+    let failed = |error: std::io::Error| {
+        let directory = directory.display();
+        HarnessError::failed(format!("cannot write the results to {directory}: {error}"))
+    };
+    write_at_once(&directory.join("ab.json"), |output| Ok(serde_json::to_writer_pretty(output, paired)?))
+        .map_err(failed)?;
+    write_at_once(&directory.join("ab.md"), |output| output.write_all(pairs::markdown(paired).as_bytes()))
+        .map_err(failed)
+}
+
+/// The names of a plan's workloads.
+fn names(plan: &crate::plan::Plan) -> Vec<Names> {
+    let of = |workload: &crate::plan::Workload| Names {
+        workload: workload.name.clone(),
+        actions: workload.actions().map(|action| action.name.to_string()).collect(),
+    };
+    plan.workloads.iter().map(of).collect()
+}

@@ -1,0 +1,153 @@
+//! The one error of the harness: what kind it is, what happened, and what helps.
+
+use std::fmt;
+
+use crate::base::diagnostics;
+use crate::config::Rejected;
+
+/// Which kind of error it is: what a program decides by, such as about its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The options contradict each other, or ask for what cannot be.
+    Usage,
+    /// A file that was given is not there, or has faults.
+    Input,
+    /// A target, the collector or a service that was started does not answer.
+    Unreachable,
+    /// Something that was tried did not work, such as writing a file.
+    Failed,
+    /// What was recorded allows no verdict.
+    NoVerdict,
+    /// It was interrupted before there was anything to report.
+    Interrupted,
+}
+
+/// Why the harness cannot go on. Its text says what happened and what helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", joined(.parts))]
+pub struct HarnessError {
+    kind: Kind,
+    parts: Vec<Part>,
+}
+
+/// One of the things that went wrong.
+enum Part {
+    Message {
+        text: String,
+        remedy: Option<String>,
+    },
+    /// A file with its faults, each at its place.
+    Faults(Box<Rejected>),
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text(false))
+    }
+}
+
+impl Part {
+    fn text(&self, colour: bool) -> String {
+        match self {
+            Self::Message { text, remedy: None } => text.clone(),
+            Self::Message { text, remedy: Some(remedy) } => format!("{text}; {remedy}"),
+            Self::Faults(rejected) => {
+                let text = diagnostics::render(&rejected.source, &rejected.faults, colour);
+                let count = rejected.faults.len();
+                let noun = if count == 1 { "fault" } else { "faults" };
+                format!("{text}{}: {count} {noun}", rejected.source.name)
+            }
+        }
+    }
+}
+
+fn joined(parts: &[Part]) -> String {
+    parts.iter().map(|part| part.text(false)).collect::<Vec<_>>().join("\n")
+}
+
+impl HarnessError {
+    /// An error of this kind.
+    pub fn new(kind: Kind, text: impl fmt::Display) -> Self {
+        Self { kind, parts: vec![Part::Message { text: text.to_string(), remedy: None }] }
+    }
+
+    /// Wrong usage.
+    pub fn usage(text: impl fmt::Display) -> Self {
+        Self::new(Kind::Usage, text)
+    }
+
+    /// A bad input file.
+    pub fn input(text: impl fmt::Display) -> Self {
+        Self::new(Kind::Input, text)
+    }
+
+    /// Something that does not answer.
+    pub fn unreachable(text: impl fmt::Display) -> Self {
+        Self::new(Kind::Unreachable, text)
+    }
+
+    /// Something that did not work.
+    pub fn failed(text: impl fmt::Display) -> Self {
+        Self::new(Kind::Failed, text)
+    }
+
+    /// For what the system does not let bench do: what that was.
+    pub fn cannot<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::failed(format!("cannot {what}: {error}"))
+    }
+
+    /// The faults of a file.
+    #[must_use]
+    pub fn faults(rejected: Rejected) -> Self {
+        Self { kind: Kind::Input, parts: vec![Part::Faults(Box::new(rejected))] }
+    }
+
+    /// Says what helps, of the last thing that went wrong.
+    #[must_use]
+    pub fn remedy(mut self, help: impl fmt::Display) -> Self {
+        if let Some(Part::Message { remedy, .. }) = self.parts.last_mut() {
+            *remedy = Some(help.to_string());
+        }
+        self
+    }
+
+    /// Adds what else went wrong; the kind stays that of the first.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Everything that went wrong, one after another.
+    pub fn reports(&self, colour: bool) -> impl Iterator<Item = Report> {
+        self.parts
+            .iter()
+            .map(move |part| Report { text: part.text(colour), is_rendered: matches!(part, Part::Faults(_)) })
+    }
+}
+
+/// One of the things that went wrong, in words.
+pub struct Report {
+    /// The words.
+    pub text: String,
+    /// True for the faults of a file, which are shown with their lines and say themselves that they are errors.
+    pub is_rendered: bool,
+}
+
+/// What helps against a file that cannot be written.
+#[must_use]
+pub fn remedy_for(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded => "make room",
+        FileTooLarge => "raise the limit on the size of files (`ulimit -f`)",
+        _ => "check the directory and the disk",
+    }
+}

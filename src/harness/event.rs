@@ -1,0 +1,117 @@
+//! What happens while the harness works, for a front end that wants to show it.
+//!
+//! The harness prints nothing: whoever calls it gives it something that takes events.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::ids::IdSpace;
+use crate::measure::recorder::Batch;
+use crate::plan::Plan;
+use crate::runner::{Observer, Progress};
+
+/// Something that happened.
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The files of a run were read and its directory was made.
+    Started {
+        /// What will run.
+        plan: &'a Plan,
+        /// The ids of its iterations.
+        ids: IdSpace,
+        /// Its directory.
+        directory: &'a Path,
+    },
+    /// Something that its reader should know, although the work goes on.
+    Warning(&'a str),
+    /// Live metrics are served at this URL.
+    MetricsServed(&'a str),
+    /// Nothing is profiled, for this reason.
+    NotProfiling(&'a str),
+    /// A workload begins; several may be under way.
+    WorkloadBegan {
+        /// What runs.
+        plan: &'a Plan,
+        /// The workload's index in the plan.
+        workload: usize,
+    },
+    /// How a workload is doing: about ten times a second.
+    WorkloadProgress(&'a Progress<'a>),
+    /// A workload has ended.
+    WorkloadEnded(&'a Progress<'a>),
+    /// An interrupt stops the load; iterations under way have this long to end.
+    Stopping {
+        /// How long.
+        grace: Duration,
+    },
+    /// Traces are being fetched.
+    Fetching {
+        /// How many are here.
+        fetched: usize,
+        /// How many were asked for.
+        wanted: usize,
+    },
+    /// No more traces are coming.
+    FetchingEnded,
+    /// The state of a comparison, in words: after each pair of rounds, or when rounds get longer.
+    Comparing(&'a str),
+}
+
+/// What takes events. It is called from several threads, one at a time or not, and must return at once: the load
+/// waits for it.
+pub trait Events: Send + Sync {
+    /// Something happened.
+    fn event(&self, event: &Event<'_>);
+}
+
+impl<F: Fn(&Event<'_>) + Send + Sync> Events for F {
+    fn event(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// Where events go.
+pub type Sink = Arc<dyn Events>;
+
+/// Drops every event.
+#[must_use]
+pub fn silent() -> Sink {
+    Arc::new(|_: &Event<'_>| {})
+}
+
+/// Passes warnings on.
+pub(super) fn warn(events: &Sink, warnings: &[String]) {
+    for warning in warnings {
+        events.event(&Event::Warning(warning));
+    }
+}
+
+/// The events of one round of many: only that it started, and that it is being stopped.
+pub(super) fn of_round(events: &Sink) -> Sink {
+    let events = Arc::clone(events);
+    Arc::new(move |event: &Event<'_>| {
+        if matches!(event, Event::Started { .. } | Event::Stopping { .. }) {
+            events.event(event);
+        }
+    })
+}
+
+/// Makes events of what the runner tells.
+pub(super) struct AsEvents<'a>(pub(super) &'a Sink);
+
+impl Observer for AsEvents<'_> {
+    fn begin(&mut self, plan: &Plan, workload: usize) {
+        self.0.event(&Event::WorkloadBegan { plan, workload });
+    }
+
+    fn batch(&mut self, _: &Batch) {}
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.0.event(&Event::WorkloadProgress(progress));
+    }
+
+    fn end(&mut self, progress: &Progress<'_>) {
+        self.0.event(&Event::WorkloadEnded(progress));
+    }
+}

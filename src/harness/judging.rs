@@ -1,0 +1,163 @@
+//! After the load: results from the log, what traces tell, the verdict. Nothing here writes a file.
+
+use std::path::Path;
+
+use crate::analysis::causes::{self, Compared};
+use crate::analysis::{culprit, findings, observer};
+use crate::base::ids::IdSpace;
+use crate::collect::Fetched;
+use crate::measure::latency::SampleId;
+use crate::measure::log::LogFile;
+use crate::osprofiler::report::TraceTree;
+use crate::results::aggregate::Aggregate;
+use crate::results::choice::{self, Chosen};
+use crate::results::counting::Counted;
+use crate::results::directory::RunDirectory;
+use crate::results::model::{Results, TraceState};
+use crate::results::trace::StoredTrace;
+use crate::results::{build, client_points};
+use crate::verdict::traces::Sampled;
+use crate::verdict::{self, Evidence};
+
+use super::error::{HarnessError, Kind};
+
+/// A wrong key shows nowhere else: services answer as if nothing had been asked.
+const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
+    accept this HMAC key and report to this collector";
+
+/// Reads the log of a run; `kind` of error for one that cannot be read.
+pub(super) fn read(log: LogFile, kind: Kind) -> Result<Aggregate, HarnessError> {
+    Aggregate::of(log).map_err(|error| HarnessError::new(kind, error))
+}
+
+/// The results of a run, still without traces.
+pub(super) fn results(aggregate: &Aggregate) -> Results {
+    let mut results = build::build(aggregate);
+    // Before the verdict, which may ask for it.
+    for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
+        workload.observer_effect = observer::effect(&stats.sides, aggregate.header.control);
+    }
+    results
+}
+
+/// Judges the run by the criteria of its header; `chosen` and `fetched` hold the random sample of traces.
+pub(super) fn judge(
+    aggregate: &Aggregate,
+    results: &mut Results,
+    chosen: &[Chosen],
+    fetched: &Fetched,
+) -> Result<(), HarnessError> {
+    let counted = Counted::read(aggregate).map_err(HarnessError::input)?;
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let sampled: Vec<Sampled> = chosen
+        .iter()
+        .filter(|chosen| chosen.random)
+        .map(|Chosen { sample, .. }| {
+            let id = ids.base_id(sample.workload, sample.number);
+            let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
+            let records = fetched.records.get(&id).filter(|records| !records.is_empty());
+            Sampled {
+                id: SampleId { workload: sample.workload, number: sample.number },
+                tree: records.map(|records| TraceTree::build(records).with_unreadable(unreadable)),
+            }
+        })
+        .collect();
+    let evidence =
+        Evidence { aggregate, counted: &counted, workloads: &results.workloads, sampled: &sampled };
+    results.verdict = verdict::judge(&evidence);
+    Ok(())
+}
+
+/// The iterations whose traces tell most: slow, failed and typical ones.
+pub(super) fn choose(aggregate: &Aggregate) -> Result<Vec<Chosen>, HarnessError> {
+    choice::choose(aggregate).map_err(HarnessError::input)
+}
+
+/// Puts what was fetched into the results: states, guilty points, slow against typical. Gives the traces with the client's
+/// own points above the services'.
+pub(super) fn explain(
+    results: &mut Results,
+    aggregate: &Aggregate,
+    chosen: &[Chosen],
+    fetched: &Fetched,
+) -> Vec<StoredTrace> {
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let (mut traces, mut compared) = (Vec::new(), Vec::new());
+    for Chosen { sample, side, top, .. } in chosen {
+        let id = ids.base_id(sample.workload, sample.number);
+        let workload = usize::from(sample.workload);
+        let Some(services) = fetched.records.get(&id) else {
+            *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
+            compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
+            continue;
+        };
+        let failure = aggregate.failures.get(&sample.error);
+        let mut records = client_points::records(&aggregate.header, sample, failure);
+        let mut linked = services.clone();
+        client_points::link(&mut linked, &records);
+        records.extend(linked);
+        let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
+        let tree = (!services.is_empty()).then(|| TraceTree::build(&records).with_unreadable(unreadable));
+        compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree });
+        let trace = StoredTrace::new(id, records, unreadable);
+        *results.profiling.fetched.entry(trace.state).or_default() += 1;
+        if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {
+            slow.trace = trace.state;
+            let requests_ms = slow.actions.iter().map(|action| action.duration_ms).sum();
+            let services = StoredTrace::new(id, services.clone(), unreadable);
+            slow.culprit = culprit::find(&services, slow.iteration.duration_ms, requests_ms);
+        }
+        traces.push(trace);
+    }
+    let seed = aggregate.header.id_seed.as_u64_pair().1;
+    for (number, workload) in results.workloads.iter_mut().enumerate() {
+        workload.comparison = causes::of_workload(&compared, number, seed);
+    }
+    results.findings = findings::of_slowest(&results.slowest);
+    results.profiling.collector_error.clone_from(&fetched.error);
+    if !traces.is_empty() && traces.iter().all(|trace| trace.state == TraceState::Absent) {
+        results.notes.push(NO_POINTS.to_owned());
+    }
+    traces
+}
+
+/// A run from its directory, judged again; `change` may give its header other criteria.
+pub(super) fn read_again(
+    run_dir: &Path,
+    change: impl FnOnce(&mut Aggregate) -> Result<(), HarnessError>,
+) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
+    let directory = RunDirectory::open(run_dir);
+    if !directory.log().is_file() {
+        return Err(no_log(run_dir));
+    }
+    let mut aggregate = read(LogFile::at(&directory.log()), Kind::Input)?;
+    let mut results = results(&aggregate);
+    change(&mut aggregate)?;
+    let chosen = choose(&aggregate)?;
+    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let stored = chosen.iter().filter_map(|chosen| {
+        let trace = directory.stored_trace(ids.base_id(chosen.sample.workload, chosen.sample.number))?;
+        Some((trace.trace_id, trace.services(), trace.unreadable))
+    });
+    let mut fetched = Fetched::default();
+    for (id, services, unreadable) in stored {
+        fetched.records.insert(id, services);
+        fetched.unreadable.insert(id, unreadable);
+    }
+    let all = chosen.clone();
+    let chosen: Vec<Chosen> = chosen
+        .into_iter()
+        .filter(|chosen| {
+            fetched.records.contains_key(&ids.base_id(chosen.sample.workload, chosen.sample.number))
+        })
+        .collect();
+    let traces = explain(&mut results, &aggregate, &chosen, &fetched);
+    judge(&aggregate, &mut results, &all, &fetched)?;
+    Ok((directory, aggregate, results, traces))
+}
+
+/// For a directory that is not a run's.
+pub(super) fn no_log(run_dir: &Path) -> HarnessError {
+    HarnessError::input(format!("{} holds no run.log", run_dir.display()))
+        .remedy("give the directory of a run")
+}

@@ -1,0 +1,39 @@
+//! Rank 10: the life of a run, of a comparison of two builds, and of a run that is over.
+//!
+//! A caller fills in options, gives something that takes [events](event::Event), and gets a result or the one
+//! [error](error::HarnessError). Nothing here reads arguments, prints, or ends the process; all files of a run are
+//! written before its result is given back.
+//!
+//! ```no_run
+//! use bench::harness::{Interrupt, RunOptions, event, run};
+//!
+//! let options = RunOptions::new("scenario.yaml");
+//! let finished = run(options, &Interrupt::new(), &event::silent())?;
+//! println!("{:?}: {}", finished.conclusion, finished.results.verdict.outcome);
+//! # Ok::<(), bench::harness::HarnessError>(())
+//! ```
+
+pub mod ab;
+pub mod demo;
+pub mod error;
+pub mod event;
+pub mod files;
+pub mod live;
+pub mod options;
+pub mod outcome;
+pub mod stored;
+pub mod traces;
+
+mod housekeeping;
+mod interrupt;
+mod judging;
+mod pages;
+mod run;
+mod writing;
+
+pub use error::{HarnessError, Kind};
+pub use event::{Event, Events, Sink};
+pub use interrupt::Interrupt;
+pub use options::{LoadOptions, RunOptions, YamlFile};
+pub use outcome::{Conclusion, Finished};
+pub use run::{PreparedRun, run};

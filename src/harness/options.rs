@@ -1,0 +1,154 @@
+//! What a caller can ask for: plain values, without a command line.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::plan::given::Given;
+use crate::plan::scenario;
+
+/// A scenario or deployment: a file, or a text that stands for one.
+#[derive(Clone, Debug)]
+pub struct YamlFile {
+    path: PathBuf,
+    text: Option<String>,
+}
+
+impl YamlFile {
+    /// A text in the place of this file, which need not exist: messages call it by this path, and files that the text
+    /// names are looked up beside it.
+    #[must_use]
+    pub fn text(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: Some(text.into()) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn given_text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for YamlFile {
+    fn from(path: P) -> Self {
+        Self { path: path.into(), text: None }
+    }
+}
+
+/// Looks up the environment variables that files refer to.
+#[derive(Clone)]
+pub struct Environment(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+
+impl Environment {
+    /// Looks them up in another place than this process's environment.
+    pub fn new(look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look_up))
+    }
+
+    /// The value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
+        (self.0)(name)
+    }
+}
+
+impl Default for Environment {
+    /// This process's own.
+    fn default() -> Self {
+        Self::new(|name| std::env::var(name).ok())
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Environment")
+    }
+}
+
+/// What can be changed of a load without changing its scenario.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Other values for variables that the scenario declares.
+    pub set: BTreeMap<String, Given>,
+    /// Switch profiling off: initialise no profiler and send no trace headers.
+    pub no_profile: bool,
+    /// How many threads make the load; as many as there are cores if this is absent.
+    pub workers: Option<u32>,
+    /// Where the variables of the environment are looked up.
+    pub environment: Environment,
+}
+
+impl LoadOptions {
+    pub(super) fn of_plan(&self) -> scenario::Options {
+        scenario::Options { set: self.set.clone(), no_profile: self.no_profile }
+    }
+}
+
+/// How a report shows the traces that were kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TracesMode {
+    /// Their ids only.
+    Text,
+    /// Their waterfalls inside the report.
+    #[default]
+    Embed,
+    /// A page for each of them in this directory, to which the report leads.
+    Pages(PathBuf),
+}
+
+/// What is written of a run that was judged, beside the files in its directory.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// How report.html shows traces.
+    pub traces: TracesMode,
+    /// Write the criteria as JUnit XML to this file.
+    pub junit: Option<PathBuf>,
+    /// Add the report in Markdown to this file: GitHub Actions' summary of a step.
+    pub step_summary: Option<PathBuf>,
+}
+
+/// How a load is watched while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct WatchOptions {
+    /// Serve OpenMetrics at this address; port 0 takes a free one.
+    pub metrics: Option<SocketAddr>,
+    /// Push metrics with OTLP over HTTP to this URL, which ends in `v1/metrics`.
+    pub otlp: Option<String>,
+}
+
+/// What to run, and what to make of it.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The scenario.
+    pub scenario: YamlFile,
+    /// The deployment, instead of the one that the scenario names.
+    pub deployment: Option<YamlFile>,
+    /// Changes to the load.
+    pub load: LoadOptions,
+    /// The directory in which the run's directory is made.
+    pub out: PathBuf,
+    /// Write the client's own points of the fetched traces to the collector too, after the load.
+    pub publish: bool,
+    /// What is written of the result.
+    pub report: ReportOptions,
+    /// How the load is watched.
+    pub watch: WatchOptions,
+}
+
+impl RunOptions {
+    /// Runs this scenario with the defaults of `bench run`, its directory below `runs`.
+    pub fn new(scenario: impl Into<YamlFile>) -> Self {
+        Self {
+            scenario: scenario.into(),
+            deployment: None,
+            load: LoadOptions::default(),
+            out: "runs".into(),
+            publish: false,
+            report: ReportOptions::default(),
+            watch: WatchOptions::default(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Pages of traces beside the report.
+
+use std::path::Path;
+
+use crate::report::html::{self, Shown, relative_url};
+use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::trace::StoredTrace;
+
+use super::error::HarnessError;
+use super::options::TracesMode;
+
+/// Writes the pages, if there are to be any, and says how the report leads to them.
+pub(super) fn write(
+    mode: &TracesMode,
+    directory: &RunDirectory,
+    traces: &[StoredTrace],
+) -> Result<Shown, HarnessError> {
+    let folder = match mode {
+        TracesMode::Text => return Ok(Shown::Text),
+        TracesMode::Embed => return Ok(Shown::Embed),
+        TracesMode::Pages(folder) => folder,
+    };
+    let written = || -> std::io::Result<Shown> {
+        std::fs::create_dir_all(folder)?;
+        for trace in html::shown(traces) {
+            let (tree, id) = (trace.tree(), trace.trace_id.to_string());
+            write_at_once(&folder.join(format!("{id}.html")), |output| {
+                html::trace::write(&id, &tree, output)
+            })?;
+        }
+        let report: &Path = directory.path();
+        Ok(Shown::Pages(relative_url(&report.canonicalize()?, &folder.canonicalize()?)))
+    };
+    written().map_err(|error| {
+        let text = format!(
+            "the traces' pages cannot be written to {}: {error}; nothing recorded is lost",
+            folder.display()
+        );
+        let report = directory.path().display();
+        HarnessError::failed(text)
+            .remedy(format!("name another directory, then `bench report {report} --traces DIR`"))
+    })
+}

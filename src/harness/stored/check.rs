@@ -1,0 +1,153 @@
+//! A stored run judged again, by its own criteria or by others.
+
+use std::path::PathBuf;
+
+use crate::base::diagnostics::Fault;
+use crate::base::yaml::{self, Kind, Node};
+use crate::config::check::did_you_mean;
+use crate::config::sla::{self as config, SlaFile};
+use crate::config::{Document, Rejected, schema};
+use crate::harness::error::HarnessError;
+use crate::harness::options::YamlFile;
+use crate::harness::outcome::{Conclusion, Finished};
+use crate::harness::{files, judging, writing};
+use crate::plan::sla::Sla;
+use crate::results::aggregate::Aggregate;
+
+/// Which run to judge, and by what.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// The run's directory.
+    pub run_dir: PathBuf,
+    /// Take the criteria from this scenario, or from a file with only `sla:`, instead of the run's own.
+    pub sla: Option<YamlFile>,
+    /// Write the criteria as JUnit XML to this file.
+    pub junit: Option<PathBuf>,
+}
+
+/// Judges a run again. Nothing in its directory is changed.
+///
+/// # Errors
+/// What cannot be read.
+pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
+    let (_, aggregate, results, traces) =
+        judging::read_again(&options.run_dir, |aggregate| match &options.sla {
+            Some(file) => replace(aggregate, file),
+            None => Ok(()),
+        })?;
+    let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
+    let conclusion = Conclusion::of(&results, aggregate.total());
+    Ok(Finished { conclusion, results, traces, directory: None, fault: junit.err() })
+}
+
+/// Gives every workload the criteria of a file.
+fn replace(aggregate: &mut Aggregate, file: &YamlFile) -> Result<(), HarnessError> {
+    let document = read(file)?;
+    let mut faults = Vec::new();
+    let mut criteria: Vec<Sla> = vec![Sla::default(); aggregate.header.workloads.len()];
+    let root = &document.root;
+    if let Some(sla) = &document.value.sla {
+        let workloads = &aggregate.header.workloads;
+        let all: Vec<&str> =
+            workloads.iter().flat_map(|workload| &workload.actions).map(|(name, _)| name.as_str()).collect();
+        match Sla::resolve(Some(sla), node_at(root, "sla"), Some(&all)) {
+            // What names an action is for the workloads that have it.
+            Ok(sla) => {
+                for (own, workload) in criteria.iter_mut().zip(workloads) {
+                    let names: Vec<&str> = workload.actions.iter().map(|(name, _)| name.as_str()).collect();
+                    *own = sla.of_actions(&names);
+                }
+            }
+            Err(found) => faults.extend(found),
+        }
+    }
+    for (index, written) in document.value.workloads.iter().flatten().enumerate() {
+        let node = node_at(root, "workloads").items().get(index).unwrap_or(root);
+        of_workload(aggregate, written, node, &mut criteria, &mut faults);
+    }
+    if faults.is_empty() && criteria.iter().all(Sla::is_empty) {
+        faults.push(Fault::file("the file asks for nothing").help("write criteria under `sla:`"));
+    }
+    if !faults.is_empty() {
+        return Err(HarnessError::faults(Rejected { source: document.source, faults }));
+    }
+    for (workload, sla) in aggregate.header.workloads.iter_mut().zip(criteria) {
+        workload.sla = sla;
+    }
+    // Whatever ended the load was another file's threshold.
+    if let Some(end) = &mut aggregate.end {
+        end.aborted_by = None;
+    }
+    Ok(())
+}
+
+fn of_workload(
+    aggregate: &Aggregate,
+    written: &config::SlaOfWorkload,
+    node: &Node,
+    criteria: &mut [Sla],
+    faults: &mut Vec<Fault>,
+) {
+    let workloads = &aggregate.header.workloads;
+    let Some(number) = workloads.iter().position(|workload| workload.name == written.name) else {
+        let names = || workloads.iter().map(|workload| workload.name.as_str());
+        let message = format!("the run has no workload named `{}`", written.name);
+        let fault = Fault::error(node_at(node, "name").span.clone(), message);
+        faults.push(fault.help(match did_you_mean(&written.name, names()) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+        }));
+        return;
+    };
+    let names: Vec<&str> = workloads[number].actions.iter().map(|(name, _)| name.as_str()).collect();
+    match Sla::resolve(written.sla.as_ref(), node_at(node, "sla"), Some(&names)) {
+        Ok(sla) if written.sla.is_some() => criteria[number] = sla,
+        Ok(_) => {}
+        Err(found) => faults.extend(found),
+    }
+}
+
+fn node_at<'n>(node: &'n Node, key: &str) -> &'n Node {
+    node.get(key).unwrap_or(node)
+}
+
+/// The criteria of a file, with their places; of a scenario, nothing else is read.
+fn read(file: &YamlFile) -> Result<Document<SlaFile>, HarnessError> {
+    let source = files::source(file)?;
+    let (root, mut faults) = yaml::parse_all(&source);
+    let Some(mut root) = root else { return Err(HarnessError::faults(Rejected { source, faults })) };
+    let known: Vec<&str> = schema::SCENARIO["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(|properties| properties.keys().map(String::as_str))
+        .collect();
+    for (key, _) in root.entries().iter().filter(|(key, _)| !known.contains(&key.name.as_str())) {
+        let fault = Fault::error(key.span.clone(), format!("unknown key `{}` in the document", key.name));
+        faults.push(fault.help(match did_you_mean(&key.name, known.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => "give a scenario, or a file with only `sla:`".to_owned(),
+        }));
+    }
+    let keep = |node: &mut Node, keys: &[&str]| {
+        if let Kind::Map(entries) = &mut node.kind {
+            entries.retain(|(key, _)| keys.contains(&key.name.as_str()));
+        }
+    };
+    keep(&mut root, &["sla", "workloads"]);
+    if let Kind::Map(entries) = &mut root.kind {
+        for (_, list) in entries.iter_mut().filter(|(key, _)| key.name == "workloads") {
+            if let Kind::List(items) = &mut list.kind {
+                items.iter_mut().for_each(|item| keep(item, &["name", "sla"]));
+            }
+        }
+    }
+    config_read(source, root, faults)
+}
+
+fn config_read(
+    source: crate::base::diagnostics::Source,
+    root: Node,
+    faults: Vec<Fault>,
+) -> Result<Document<SlaFile>, HarnessError> {
+    crate::config::from_node(source, root, faults, &schema::SLA).map_err(HarnessError::faults)
+}

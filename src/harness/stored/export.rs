@@ -1,0 +1,68 @@
+//! The run log as a table for other programs.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::base::files::write_output;
+use crate::harness::error::HarnessError;
+use crate::harness::judging::no_log;
+use crate::results::directory::RunDirectory;
+use crate::results::export::{ExportError, Exported, Format, Table, export};
+
+/// Which table to make of which run.
+#[derive(Clone, Debug)]
+pub struct ExportOptions {
+    /// The run's directory.
+    pub run_dir: PathBuf,
+    /// What a row is.
+    pub table: Table,
+    /// How it is written.
+    pub format: Format,
+}
+
+impl ExportOptions {
+    fn log(&self) -> Result<PathBuf, HarnessError> {
+        let log = RunDirectory::open(&self.run_dir).log();
+        if log.is_file() { Ok(log) } else { Err(no_log(&self.run_dir)) }
+    }
+}
+
+/// Writes the table. The inner result is that of the log, with what of it could not be read.
+///
+/// # Errors
+/// What the output says.
+pub fn export_to(
+    options: &ExportOptions,
+    output: &mut (dyn Write + Send),
+) -> io::Result<Result<Vec<String>, HarnessError>> {
+    let log = match options.log() {
+        Ok(log) => log,
+        Err(error) => return Ok(Err(error)),
+    };
+    match export(&log, options.table, options.format, output) {
+        Ok(Exported { missing, .. }) => Ok(Ok(missing)),
+        Err(ExportError::Output(error)) => Err(error),
+        Err(ExportError::Log(error)) => Ok(Err(HarnessError::input(error))),
+    }
+}
+
+/// Writes the table to a file, whole or not at all; says what of the log could not be read.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn export_file(options: &ExportOptions, path: &Path) -> Result<Vec<String>, HarnessError> {
+    options.log()?;
+    let mut read = None;
+    let written = write_output(path, |output| {
+        let exported = export_to(options, output)?;
+        let failed = exported.is_err();
+        read = Some(exported);
+        if failed { Err(io::Error::other("the log cannot be read")) } else { Ok(()) }
+    });
+    match (written, read) {
+        (Ok(()), Some(missing)) => missing,
+        (_, Some(Err(error))) => Err(error),
+        (Err(error), _) => Err(HarnessError::failed(format!("cannot write {}: {error}", path.display()))),
+        (Ok(()), None) => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,28 @@
+//! Runs that are over: reported and judged again, compared, exported.
+
+mod check;
+mod compare;
+mod export;
+
+use std::path::Path;
+
+pub use check::{CheckOptions, check};
+pub use compare::{CompareOptions, Comparison, compare};
+pub use export::{ExportOptions, export_file, export_to};
+
+use super::error::HarnessError;
+use super::event::Sink;
+use super::options::ReportOptions;
+use super::outcome::{Conclusion, Finished};
+use super::{judging, writing};
+
+/// Makes the files of a run again from its log and its stored traces, also after a crash.
+///
+/// # Errors
+/// What cannot be read.
+pub fn report(run_dir: &Path, options: &ReportOptions, events: &Sink) -> Result<Finished, HarnessError> {
+    let (directory, aggregate, results, traces) = judging::read_again(run_dir, |_| Ok(()))?;
+    let conclusion = Conclusion::of(&results, aggregate.total());
+    let written = writing::write(&directory, &aggregate, results, &traces, options, events);
+    Ok(Finished::new(conclusion, written, traces, directory.path()))
+}

@@ -1,0 +1,280 @@
+//! Traces of a collector, of run directories or of files: listed, ranked, counted, signed by hand.
+
+pub mod headers;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use tokio::runtime::Runtime;
+
+use crate::base::secret::Secret;
+use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
+use crate::osprofiler::driver::{Collector, DriverError};
+use crate::results::directory::RunDirectory;
+
+use super::error::{self, HarnessError};
+use super::event::{Event, Sink, warn};
+use super::options::{Environment, YamlFile};
+use super::{files, housekeeping};
+
+pub use tables::{Grouping, StatsProfiles};
+
+/// The variable that OSProfiler's own command reads.
+const VARIABLE: &str = "OSPROFILER_CONNECTION_STRING";
+
+/// The traces that are wanted.
+#[derive(Clone)]
+pub struct TraceSource {
+    /// Ids of traces in the collector; run directories; files. Ids beside directories or files, or the beginnings of
+    /// ids, choose among the traces in them.
+    pub given: Vec<String>,
+    /// The deployment whose collector has the traces.
+    pub deployment: Option<YamlFile>,
+    /// The collector; that of the variable OSPROFILER_CONNECTION_STRING if neither is given.
+    pub connection: Option<Secret>,
+    /// Where that variable is looked up.
+    pub environment: Environment,
+    /// Where warnings go.
+    pub events: Sink,
+}
+
+impl TraceSource {
+    /// The collector's connection string, if one is given.
+    fn connection(&self) -> Result<Option<Secret>, HarnessError> {
+        if let Some(given) = &self.connection {
+            return Ok(Some(given.clone()));
+        }
+        if let Some(file) = &self.deployment {
+            let deployment = files::deployment(file, &self.environment)?;
+            return match deployment.connection_string {
+                Some(connection) => Ok(Some(connection)),
+                None => {
+                    let text = format!("{} names no collector", file.path().display());
+                    Err(HarnessError::input(text).remedy("add it under `profiler.connection_string`"))
+                }
+            };
+        }
+        Ok(self.environment.get(VARIABLE).filter(|url| !url.is_empty()).map(Secret::new))
+    }
+
+    /// Connects; to have no collector is an error.
+    fn connect(&self) -> Result<(Runtime, Collector), HarnessError> {
+        let Some(connection) = self.connection()? else {
+            let help = format!("give -d DEPLOYMENT, --connection-string URL, or set {VARIABLE}");
+            return Err(HarnessError::usage("no collector is named").remedy(help));
+        };
+        must_exist(connection.expose())?;
+        let runtime = housekeeping::runtime()?;
+        let collector = runtime.block_on(Collector::connect(&connection)).map_err(|error| failed(&error))?;
+        Ok((runtime, collector))
+    }
+}
+
+/// Who writes makes a file that is not there; who reads has mistaken its path.
+fn must_exist(connection: &str) -> Result<(), HarnessError> {
+    let Some(("file" | "sqlite", path)) = connection.split_once("://") else { return Ok(()) };
+    let path = path.split('?').next().unwrap_or_default();
+    if path.is_empty() || Path::new(path).exists() {
+        return Ok(());
+    }
+    Err(HarnessError::input(format!("there is no file {path}; check the connection string")))
+}
+
+/// What a driver's error means for the caller.
+fn failed(error: &DriverError) -> HarnessError {
+    let kind = match error {
+        DriverError::Connect { .. } | DriverError::Timeout { .. } => error::Kind::Unreachable,
+        DriverError::Unsupported { .. } | DriverError::Invalid { .. } => error::Kind::Usage,
+        _ => error::Kind::Failed,
+    };
+    HarnessError::new(kind, format!("failed to {}", error.chain()))
+}
+
+/// What the arguments name, sorted.
+#[derive(Debug, Default)]
+struct Named {
+    /// Run directories.
+    runs: Vec<PathBuf>,
+    /// Files.
+    files: Vec<PathBuf>,
+    /// Ids, or their beginnings.
+    ids: Vec<String>,
+}
+
+impl TraceSource {
+    /// Sorts the arguments.
+    fn named(&self) -> Result<Named, HarnessError> {
+        let mut named = Named::default();
+        for given in &self.given {
+            let path = Path::new(given);
+            if path.is_dir() {
+                if !path.join("traces").is_dir() && !RunDirectory::open(path).log().is_file() {
+                    let text = format!("{given} is no run's directory: it has neither traces nor a run.log");
+                    return Err(HarnessError::input(text));
+                }
+                named.runs.push(path.to_path_buf());
+            } else if path.exists() {
+                named.files.push(path.to_path_buf());
+            } else if given.contains(['/', '\\']) || path.extension().is_some() {
+                let text = format!("there is no file {given}; check the path");
+                return Err(HarnessError::input(text));
+            } else {
+                named.ids.push(given.clone());
+            }
+        }
+        Ok(named)
+    }
+
+    /// All traces that are wanted, each with at least one record; at least one.
+    ///
+    /// # Errors
+    /// What cannot be found or read.
+    pub fn load(&self) -> Result<Vec<TraceRecords>, HarnessError> {
+        let named = self.named()?;
+        if named.runs.is_empty() && named.files.is_empty() {
+            return self.fetch(&named.ids);
+        }
+        let (mut traces, mut others) = (Vec::new(), Vec::new());
+        for run in &named.runs {
+            let loaded = self.stored(run, &named.ids)?;
+            traces.extend(loaded.traces);
+            others.extend(loaded.others);
+        }
+        for file in &named.files {
+            let loaded = self.read(file, open(file)?, &named.ids)?;
+            traces.extend(loaded.traces);
+            others.extend(loaded.others);
+        }
+        let found = |id: &&String| traces.iter().any(|trace| trace.base_id.starts_with(id.as_str()));
+        let missing: Vec<String> = named.ids.iter().filter(|id| !found(id)).cloned().collect();
+        if !missing.is_empty() {
+            // An iteration of the run whose trace was not fetched.
+            if self.connection()?.is_none() {
+                return Err(nothing_begins_with(&missing[0], &others));
+            }
+            traces.extend(self.fetch(&missing)?);
+        }
+        if traces.is_empty() {
+            return Err(HarnessError::input("there is no trace in what was given"));
+        }
+        Ok(traces)
+    }
+
+    fn fetch(&self, ids: &[String]) -> Result<Vec<TraceRecords>, HarnessError> {
+        if ids.is_empty() {
+            let text = "no trace is named; give an id, a run's directory or a file";
+            return Err(HarnessError::usage(text));
+        }
+        let (runtime, collector) = self.connect()?;
+        let mut traces = Vec::new();
+        for id in ids {
+            let stored = runtime.block_on(collector.stored(id)).map_err(|error| failed(&error))?;
+            if let Some(complaint) = stored.complaint(id) {
+                if stored.records.is_empty() {
+                    let text = format!("{}: {complaint}", collector.target());
+                    return Err(HarnessError::failed(text));
+                }
+                self.events.event(&Event::Warning(&complaint));
+            }
+            let (records, unreadable) = (stored.records, stored.rejected);
+            if records.is_empty() {
+                let reasons = "check the id, that the request was signed with a key of the services, and that \
+                               they report to this collector";
+                let text = format!("{} has no trace {id}; {reasons}", collector.target());
+                return Err(HarnessError::failed(text));
+            }
+            let style = collector.report_style();
+            traces.push(TraceRecords { base_id: id.clone(), records, unreadable, style });
+        }
+        Ok(traces)
+    }
+}
+
+/// Opens a file.
+fn open(path: &Path) -> Result<Opened, HarnessError> {
+    trace_files::open(path).map_err(|error| unreadable(path, error))
+}
+
+impl TraceSource {
+    /// The traces that a run stored, in the order of their names.
+    fn stored(&self, run: &Path, ids: &[String]) -> Result<Loaded, HarnessError> {
+        let directory = run.join("traces");
+        let mut paths: Vec<PathBuf> = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(unreadable(&directory, error)),
+        };
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        paths.sort();
+        if paths.is_empty() && ids.is_empty() {
+            let help = "its collector had none, or none was named; fetch one by its id with -d DEPLOYMENT";
+            let text = format!("{} holds no traces: {help}", run.display());
+            return Err(HarnessError::input(text));
+        }
+        let mut all = Loaded::default();
+        for path in paths {
+            let loaded = self.read(&path, open(&path)?, ids)?;
+            all.traces.extend(loaded.traces);
+            all.others.extend(loaded.others);
+        }
+        Ok(all)
+    }
+
+    /// A file's traces, of `ids` if there are any; what could not be read in it is told.
+    fn read(&self, path: &Path, opened: Opened, ids: &[String]) -> Result<Loaded, HarnessError> {
+        let noun = if opened.kind == Kind::Log { "lines" } else { "records" };
+        let loaded = trace_files::load(opened, ids).map_err(|error| unreadable(path, error))?;
+        let (shown, mut warnings) = (path.display(), Vec::new());
+        if let Some(first) = &loaded.first_malformed {
+            warnings
+                .push(format!("{shown}: {} {noun} could not be read; the first: {first}", loaded.malformed));
+        }
+        if loaded.left_out > 0 {
+            let left_out = loaded.left_out;
+            warnings.push(format!("{shown}: {left_out} records are over the limit of a trace and left out"));
+        }
+        warn(&self.events, &warnings);
+        Ok(loaded)
+    }
+}
+
+fn unreadable(path: &Path, error: impl std::fmt::Display) -> HarnessError {
+    let error = error.to_string();
+    let what = if error.starts_with("read") || error.starts_with("find") { "" } else { "read it: " };
+    HarnessError::input(format!("{}: cannot {what}{error}", path.display()))
+}
+
+fn nothing_begins_with(id: &str, others: &[String]) -> HarnessError {
+    let shown: Vec<String> = others.iter().take(IDS_SHOWN).map(|id| format!("  {id}")).collect();
+    let help = "ask the collector for it with -d DEPLOYMENT";
+    let there = if shown.is_empty() { String::new() } else { format!("; there are:\n{}", shown.join("\n")) };
+    HarnessError::input(format!("no trace begins with {id}, {help}{there}"))
+}
+
+const IDS_SHOWN: usize = 20;
+
+/// The ids, a line each, cut when there are many.
+fn ids_of(traces: &[TraceRecords]) -> String {
+    let mut lines: Vec<String> =
+        traces.iter().take(IDS_SHOWN).map(|trace| format!("  {}", trace.base_id)).collect();
+    if traces.len() > IDS_SHOWN {
+        lines.push(format!("  and {} more", traces.len() - IDS_SHOWN));
+    }
+    lines.join("\n")
+}
+
+impl TraceSource {
+    /// The one trace that is wanted.
+    ///
+    /// # Errors
+    /// What cannot be found or read, or that there are several.
+    pub fn one(&self) -> Result<TraceRecords, HarnessError> {
+        let mut traces = self.load()?;
+        if traces.len() == 1 {
+            return Ok(traces.remove(0));
+        }
+        let ids = ids_of(&traces);
+        let text = format!("one trace can be shown, there are {}; name one:\n{ids}", traces.len());
+        Err(HarnessError::usage(text))
+    }
+}

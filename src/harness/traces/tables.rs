@@ -1,0 +1,165 @@
+//! Many traces at once: listed, ranked by time, their calls counted.
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use crate::analysis::call_stats::{CallStats, Function};
+use crate::analysis::ranking::Ranking;
+use crate::analysis::statement;
+use crate::base::files::write_output;
+use crate::collect::files::{Kind, TraceRecords};
+use crate::harness::error::HarnessError;
+use crate::osprofiler::driver::{TraceQuery, TraceSummary};
+use crate::osprofiler::profile_log;
+use crate::osprofiler::report::TraceTree;
+use crate::report::trace::pstats;
+
+use super::{TraceSource, failed, open};
+
+/// How points are grouped into rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// By the points' names, such as `db`.
+    Name,
+    /// By their names and what they did: a statement, a method and path, without literals and ids.
+    Detail,
+}
+
+/// Where profiles for Python's pstats go.
+#[derive(Clone, Debug, Default)]
+pub struct StatsProfiles {
+    /// A profile of all traces together.
+    pub all: Option<PathBuf>,
+    /// A directory with a profile of each, `ID.prof`.
+    pub each: Option<PathBuf>,
+}
+
+impl TraceSource {
+    /// The newest traces, and whether there are more: all of the collector where nothing else is named.
+    ///
+    /// # Errors
+    /// What cannot be found or read.
+    pub fn list(&self, errors_only: bool, limit: usize) -> Result<(Vec<TraceSummary>, bool), HarnessError> {
+        // One more tells whether there are more.
+        let query = TraceQuery { errors_only, limit: limit.saturating_add(1) };
+        let mut traces = if self.given.is_empty() {
+            let (runtime, collector) = self.connect()?;
+            runtime.block_on(collector.list(&query)).map_err(|error| failed(&error))?
+        } else {
+            let mut traces: Vec<TraceSummary> = self.load()?.iter().map(summary).collect();
+            traces.retain(|trace| !errors_only || trace.failed == Some(true));
+            traces.sort_by(|one, other| other.timestamp.cmp(&one.timestamp));
+            traces
+        };
+        let more = traces.len() > limit;
+        traces.truncate(limit);
+        Ok((traces, more))
+    }
+
+    /// Trace points by the time that they took, as Mistral's script ranks them; `all` counts also what that leaves out.
+    ///
+    /// # Errors
+    /// What cannot be found or read.
+    pub fn rank(&self, by: Grouping, all: bool) -> Result<Ranking, HarnessError> {
+        let named = self.named()?;
+        let mut ranking = Ranking::default();
+        if !named.ids.is_empty() || !named.runs.is_empty() || named.files.is_empty() {
+            self.load()?.iter().for_each(|trace| rank_trace(&mut ranking, trace, by));
+            return Ok(ranking);
+        }
+        for path in &named.files {
+            let opened = open(path)?;
+            match opened.kind {
+                Kind::Log => rank_log(path, opened.reader, all, &mut ranking)?,
+                Kind::Json => {
+                    let traces = self.read(path, opened, &[])?.traces;
+                    traces.iter().for_each(|trace| rank_trace(&mut ranking, trace, by));
+                }
+            }
+        }
+        Ok(ranking)
+    }
+
+    /// Calls of trace points as Python's pstats counts them; writes profiles where that is wanted.
+    ///
+    /// # Errors
+    /// What cannot be found, read or written.
+    pub fn stats(&self, by: Grouping, profiles: &StatsProfiles) -> Result<CallStats, HarnessError> {
+        let mut all = CallStats::default();
+        for (number, trace) in self.load()?.iter().enumerate() {
+            let tree = TraceTree::build(&trace.records);
+            count(&mut all, &tree, by);
+            if let Some(directory) = &profiles.each {
+                let mut one = CallStats::default();
+                count(&mut one, &tree, by);
+                write_profile(&directory.join(format!("{}.prof", file_name(&trace.base_id, number))), &one)?;
+            }
+        }
+        if let Some(path) = &profiles.all {
+            write_profile(path, &all)?;
+        }
+        Ok(all)
+    }
+}
+
+fn summary(trace: &TraceRecords) -> TraceSummary {
+    let tree = TraceTree::build(&trace.records);
+    TraceSummary {
+        base_id: trace.base_id.clone(),
+        timestamp: trace.records.iter().map(|record| record.timestamp.clone()).min().unwrap_or_default(),
+        records: Some(trace.records.len() as u64),
+        name: tree
+            .points
+            .first()
+            .map(|point| format!("{} {}", point.name, point.detail()).trim_end().to_owned()),
+        failed: Some(tree.points.iter().any(|point| point.error.is_some())),
+    }
+}
+
+fn rank_trace(ranking: &mut Ranking, trace: &TraceRecords, by: Grouping) {
+    let tree = TraceTree::build(&trace.records);
+    ranking.add_trace(&tree, |index| {
+        let point = &tree.points[index];
+        match by {
+            Grouping::Name => point.name.clone(),
+            Grouping::Detail => format!("{} {}", point.name, statement::kind(point)).trim_end().to_owned(),
+        }
+    });
+}
+
+/// A log may be of any size: its lines are counted as they are read.
+fn rank_log(
+    path: &Path,
+    log: Box<dyn BufRead>,
+    all: bool,
+    ranking: &mut Ranking,
+) -> Result<(), HarnessError> {
+    let counted = profile_log::each_line(log, |number, line| ranking.add_line(number, line, all));
+    counted.map_err(|error| HarnessError::input(format!("cannot read {}: {error}", path.display())))
+}
+
+fn count(stats: &mut CallStats, tree: &TraceTree, by: Grouping) {
+    stats.add(tree, |index| {
+        let point = &tree.points[index];
+        let name = match by {
+            Grouping::Name => point.name.clone(),
+            Grouping::Detail => statement::name_and_kind(point),
+        };
+        Function { place: point.reporter(), name }
+    });
+}
+
+fn write_profile(path: &Path, stats: &CallStats) -> Result<(), HarnessError> {
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| write_output(path, |out| pstats::write(stats, out)));
+    written.map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// An id comes from outside: only what is safe in a file's name stays of it.
+fn file_name(base_id: &str, number: usize) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let usable = !base_id.is_empty() && base_id.len() <= 100 && base_id.chars().all(safe);
+    if usable { base_id.to_owned() } else { format!("trace-{number}") }
+}

@@ -1,0 +1,167 @@
+//! The files that are made of a run: all of them are written before anything is said of the result.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use uuid::Uuid;
+
+use crate::base::files::write_output;
+use crate::report::{badge, html, junit, markdown};
+use crate::results::aggregate::Aggregate;
+use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::json;
+use crate::results::model::{Criterion, Outcome, RecordState, Results, RunStatus};
+use crate::results::record;
+use crate::results::stored::StoredRun;
+use crate::results::trace::StoredTrace;
+
+use super::error::{HarnessError, remedy_for};
+use super::event::{Event, Sink};
+use super::options::{ReportOptions, TracesMode};
+use super::pages;
+
+const UNWRITTEN: &str = "the run's files cannot be written";
+
+/// What became of a run's files.
+pub(super) struct Written {
+    /// The results as they may be told: those of a run that went well only if its files are there.
+    pub(super) results: Results,
+    /// Whether the directory holds this result.
+    pub(super) is_there: bool,
+    /// What could not be written.
+    pub(super) fault: Option<HarnessError>,
+}
+
+/// Writes everything that is to be written; a file that cannot be keeps none of the others from it.
+pub(super) fn write(
+    directory: &RunDirectory,
+    aggregate: &Aggregate,
+    results: Results,
+    traces: &[StoredTrace],
+    options: &ReportOptions,
+    events: &Sink,
+) -> Written {
+    let keeps = keeps(directory, aggregate, &results, events);
+    let run = if keeps { write_run(directory, aggregate, &results, traces, &options.traces) } else { Ok(()) };
+    let is_there = keeps && run.is_ok();
+    let badge = if is_there { badge(directory, &results) } else { Ok(()) };
+    // What is written elsewhere or shown must not say that such a run went well.
+    let results = if run.is_err() { without_files(results) } else { results };
+    let junit = options.junit.as_deref().map_or(Ok(()), |path| junit_of(path, &results));
+    if let Some(path) = &options.step_summary {
+        add_to(path, &|output| markdown::render(&results, output), events);
+    }
+    let faults = [run, badge, junit].into_iter().filter_map(Result::err);
+    let fault = faults.reduce(HarnessError::and);
+    Written { results, is_there, fault }
+}
+
+/// The results of a run whose files cannot be written, for everything else that tells of it: it did not go well, whatever
+/// its verdict. The log has it all, so the figures stay.
+fn without_files(mut results: Results) -> Results {
+    if results.run.status == RunStatus::Finished {
+        results.run.status = RunStatus::Failed;
+        results.run.error = Some(UNWRITTEN.to_owned());
+    }
+    if results.verdict.outcome == Outcome::Pass {
+        results.verdict.outcome = Outcome::Invalid;
+        results.verdict.invalid.push(UNWRITTEN.to_owned());
+    }
+    results
+}
+
+/// Whether files may be written: into a directory that is there, and over nothing that knows more than the log gives.
+fn keeps(directory: &RunDirectory, aggregate: &Aggregate, results: &Results, events: &Sink) -> bool {
+    if !directory.path().is_dir() {
+        return false;
+    }
+    let whole = results.record.as_ref().is_some_and(|record| record.state == RecordState::Complete);
+    if whole && aggregate.unsaved.is_none() {
+        return true;
+    }
+    // A file that cannot be read knows nothing.
+    let old = StoredRun::results_of(&directory.results()).ok();
+    let Some(more) = old.and_then(|old| record::knows_more(&old, results)) else { return true };
+    events.event(&Event::Warning(&format!(
+        "{} knows more than the log: {more}; it stays as it is, and nothing was written to {}",
+        directory.results().display(),
+        directory.path().display()
+    )));
+    false
+}
+
+/// Writes the traces, results.json, report.html and report.md.
+fn write_run(
+    directory: &RunDirectory,
+    aggregate: &Aggregate,
+    results: &Results,
+    traces: &[StoredTrace],
+    mode: &TracesMode,
+) -> Result<(), HarnessError> {
+    let failed = |path: &Path, error: std::io::Error| {
+        let text = format!("{} cannot be written: {error}; nothing recorded is lost", path.display());
+        let (remedy, run) = (remedy_for(&error), directory.path().display());
+        HarnessError::failed(text).remedy(format!("{remedy}, then `bench report {run}`"))
+    };
+    directory.store_traces(traces).map_err(|error| failed(&directory.path().join("traces"), error))?;
+    let path = directory.results();
+    write_at_once(&path, |output| json::write(results, aggregate, output))
+        .map_err(|error| failed(&path, error))?;
+    let kept: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
+    let columns = json::columns(aggregate, &kept)
+        .map_err(HarnessError::cannot(format!("read {} again", aggregate.log().path().display())))?;
+    let shown = pages::write(mode, directory, traces)?;
+    let path = directory.report();
+    let traces = html::Traces { stored: traces, shown: &shown };
+    write_at_once(&path, |output| html::render(results, &columns, traces, output))
+        .map_err(|error| failed(&path, error))?;
+    let path = directory.markdown();
+    write_at_once(&path, |output| markdown::render(results, output)).map_err(|error| failed(&path, error))
+}
+
+/// Writes the run's badge.
+fn badge(directory: &RunDirectory, results: &Results) -> Result<(), HarnessError> {
+    for (name, text) in [("badge.txt", badge::line(results)), ("badge.json", badge::endpoint(results))] {
+        let path = directory.path().join(name);
+        let written = write_at_once(&path, |output| output.write_all(text.as_bytes()));
+        written.map_err(|error| cannot_write(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes a run's criteria as JUnit XML.
+pub(super) fn junit_of(path: &Path, results: &Results) -> Result<(), HarnessError> {
+    write_named(path, &junit::render(results).map_err(HarnessError::failed)?)
+}
+
+/// Writes criteria of something else than a run, such as a comparison, as JUnit XML.
+pub(super) fn junit_of_criteria(
+    path: &Path,
+    title: &str,
+    criteria: &[Criterion],
+) -> Result<(), HarnessError> {
+    write_named(path, &junit::of_criteria(title, criteria).map_err(HarnessError::failed)?)
+}
+
+fn write_named(path: &Path, text: &str) -> Result<(), HarnessError> {
+    let written = write_output(path, |output| output.write_all(text.as_bytes()));
+    written.map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {
+    HarnessError::failed(format!("{} cannot be written: {error}", path.display()))
+}
+
+/// Adds Markdown to the file of a step's summary. That it cannot be written costs a warning only.
+pub(super) fn add_to(
+    path: &Path,
+    render: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>,
+    events: &Sink,
+) {
+    let file = std::fs::File::options().append(true).create(true).open(path);
+    if let Err(error) = file.and_then(|mut output| render(&mut output)) {
+        events.event(&Event::Warning(&format!(
+            "cannot write to the file that $GITHUB_STEP_SUMMARY names: {error}"
+        )));
+    }
+}
