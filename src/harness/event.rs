@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::ids::IdSpace;
-use crate::measure::recorder::Batch;
 use crate::plan::Plan;
-use crate::runner::{Observer, Progress};
+
+use super::progress::WorkloadProgress;
 
 /// Something that happened.
 #[non_exhaustive]
@@ -18,8 +17,6 @@ pub enum Event<'a> {
     Started {
         /// What will run.
         plan: &'a Plan,
-        /// The ids of its iterations.
-        ids: IdSpace,
         /// Its directory.
         directory: &'a Path,
     },
@@ -30,20 +27,20 @@ pub enum Event<'a> {
     /// Nothing is profiled, for this reason.
     NotProfiling(&'a str),
     /// A workload begins; several may be under way.
-    WorkloadBegan {
-        /// What runs.
-        plan: &'a Plan,
-        /// The workload's index in the plan.
-        workload: usize,
-    },
+    WorkloadBegan(&'a WorkloadProgress),
     /// How a workload is doing: about ten times a second.
-    WorkloadProgress(&'a Progress<'a>),
+    WorkloadProgress(&'a WorkloadProgress),
     /// A workload has ended.
-    WorkloadEnded(&'a Progress<'a>),
+    WorkloadEnded(&'a WorkloadProgress),
     /// An interrupt stops the load; iterations under way have this long to end.
     Stopping {
         /// How long.
         grace: Duration,
+    },
+    /// Traces are about to be fetched.
+    FetchingBegan {
+        /// How many are asked for.
+        wanted: usize,
     },
     /// Traces are being fetched.
     Fetching {
@@ -95,23 +92,4 @@ pub(super) fn of_round(events: &Sink) -> Sink {
             events.event(event);
         }
     })
-}
-
-/// Makes events of what the runner tells.
-pub(super) struct AsEvents<'a>(pub(super) &'a Sink);
-
-impl Observer for AsEvents<'_> {
-    fn begin(&mut self, plan: &Plan, workload: usize) {
-        self.0.event(&Event::WorkloadBegan { plan, workload });
-    }
-
-    fn batch(&mut self, _: &Batch) {}
-
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.0.event(&Event::WorkloadProgress(progress));
-    }
-
-    fn end(&mut self, progress: &Progress<'_>) {
-        self.0.event(&Event::WorkloadEnded(progress));
-    }
 }

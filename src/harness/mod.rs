@@ -5,12 +5,7 @@
 //! written before its result is given back.
 //!
 //! ```no_run
-//! use bench::harness::{Interrupt, RunOptions, event, run};
-//!
-//! let options = RunOptions::new("scenario.yaml");
-//! let finished = run(options, &Interrupt::new(), &event::silent())?;
-//! println!("{:?}: {}", finished.conclusion, finished.results.verdict.outcome);
-//! # Ok::<(), bench::harness::HarnessError>(())
+#![doc = include_str!("../../tests/examples/run-a-scenario.rs")]
 //! ```
 
 pub mod ab;
@@ -21,6 +16,7 @@ pub mod files;
 pub mod live;
 pub mod options;
 pub mod outcome;
+pub mod progress;
 pub mod stored;
 pub mod traces;
 
@@ -36,4 +32,5 @@ pub use event::{Event, Events, Sink};
 pub use interrupt::Interrupt;
 pub use options::{LoadOptions, RunOptions, YamlFile};
 pub use outcome::{Conclusion, Finished};
+pub use progress::WorkloadProgress;
 pub use run::{PreparedRun, run};

@@ -32,6 +32,7 @@ mod hostile_words;
 mod http2;
 mod http_client;
 mod http_faults;
+mod library;
 mod load;
 mod metrics;
 mod mutations;

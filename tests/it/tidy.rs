@@ -68,6 +68,20 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("Command::new", &["harness/ab/service.rs"]),
 ];
 
+/// Words that only these files or rooms may have: what the map says that the others must not do.
+const ONLY_IN: [(&str, &[&str]); 5] = [
+    // Faults of arguments, and so the crate that reads them, end at the command line.
+    ("clap::", &["cli/"]),
+    ("env::args", &["main.rs"]),
+    // One place makes an error a message, one makes it an exit code, one makes an event a warning.
+    ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),
+    ("\"warning: ", &["cli/progress.rs"]),
+    ("Exit::Failed", &["cli/exit.rs", "cli/output/mod.rs", "cli/trace/headers.rs"]),
+];
+
+/// Lines of code in `cli`, which holds no logic.
+const CLI_LINES_MAX: usize = 1800;
+
 fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut pending = vec![root.clone()];
@@ -169,6 +183,28 @@ fn each_protocol_has_one_owner() {
             );
         }
     }
+}
+
+#[test]
+fn words_that_belong_to_a_few_files_are_in_these_only() {
+    let files = source_files();
+    for (word, places) in ONLY_IN {
+        let mut found = Vec::new();
+        for (name, _) in files.iter().filter(|(name, text)| !is_test(name) && code(text).contains(word)) {
+            assert!(places.iter().any(|place| name.starts_with(place)), "src/{name} has {word}");
+            found.push(name);
+        }
+        assert!(!found.is_empty(), "nothing has {word}: is the rule still needed?");
+    }
+}
+
+#[test]
+fn the_command_line_holds_no_logic() {
+    let mut lines = 0;
+    for (_, text) in source_files().iter().filter(|(name, _)| name.starts_with("cli/")) {
+        lines += code(text).lines().filter(|line| !line.trim().is_empty()).count();
+    }
+    assert!(lines <= CLI_LINES_MAX, "src/cli has {lines} lines of code; move logic to src/harness");
 }
 
 /// Every `module::test` of tests/README.md, as the file that should hold it and the test's name.

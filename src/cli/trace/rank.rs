@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::analysis::ranking::Ranking;
 use crate::cli::exit::Exit;
-use crate::cli::say;
 use crate::harness::HarnessError;
 use crate::report::trace::ranking;
 
@@ -35,30 +33,5 @@ pub(in crate::cli) struct RankArguments {
 pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, HarnessError> {
     let ranking = arguments.source.source().rank(arguments.by.into(), arguments.all)?;
     words(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
-    tell(&ranking);
     Ok(Exit::Ok)
-}
-
-fn tell(ranking: &Ranking) {
-    if let Some((number, error)) = ranking.first_malformed {
-        say(&format!(
-            "warning: {} none of a profile log and left out; the first: line {number} {error}",
-            match ranking.malformed {
-                1 => "1 line is".to_owned(),
-                lines => format!("{lines} lines are"),
-            }
-        ));
-    }
-    if ranking.too_long > 0 {
-        say(&format!(
-            "warning: {} points of 1000 s and more were left out, as Mistral's script does; count them with --all",
-            ranking.too_long
-        ));
-    }
-    if ranking.incomplete > 0 {
-        say(&format!(
-            "warning: {} points lack their start or their stop and were left out",
-            ranking.incomplete
-        ));
-    }
 }

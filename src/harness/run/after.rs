@@ -51,7 +51,7 @@ impl Run {
         };
         let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
         let here = |fetched| self.events.event(&Event::Fetching { fetched, wanted: wanted.len() });
-        here(0);
+        self.events.event(&Event::FetchingBegan { wanted: wanted.len() });
         let (settle, enough) = (self.plan.traces.settle, self.enough(stop));
         let fetched =
             self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut { here }, enough));

@@ -49,11 +49,12 @@ use crate::verdict::live::LiveGate;
 
 use self::record::Ended;
 use super::error::{HarnessError, Kind};
-use super::event::{AsEvents, Event, Sink, of_round, warn};
+use super::event::{Event, Sink, of_round, warn};
 use super::housekeeping::{Housekeeping, runtime};
 use super::interrupt::Interrupt;
 use super::options::RunOptions;
 use super::outcome::Finished;
+use super::progress::AsEvents;
 use super::{demo, files};
 
 /// How the error of a run begins whose setup failed.
@@ -180,12 +181,11 @@ fn assemble(
         None => warn(events, &plan.warnings),
         Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
     }
-    let ids = IdSpace::random();
-    events.event(&Event::Started { plan: &plan, ids, directory: directory.path() });
+    events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {
         plan: Arc::new(plan),
         clock,
-        ids,
+        ids: IdSpace::random(),
         run_id,
         workers,
         users_max,
@@ -319,7 +319,8 @@ impl Run {
         if let Some(reason) = &self.plan.profiling_off {
             self.events.event(&Event::NotProfiling(reason));
         }
-        let mut shown = AsEvents(&self.events);
+        let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
+        let mut shown = AsEvents::new(&self.events, self.ids, profiled);
         let mut observer = watched.observer(&mut shown);
         let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut observer);
         let mut end = self.load(prepared.context, &stop, &mut log, &mut gate);

@@ -9,6 +9,7 @@ use crate::analysis::statement;
 use crate::base::files::write_output;
 use crate::collect::files::{Kind, TraceRecords};
 use crate::harness::error::HarnessError;
+use crate::harness::event::warn;
 use crate::osprofiler::driver::{TraceQuery, TraceSummary};
 use crate::osprofiler::profile_log;
 use crate::osprofiler::report::TraceTree;
@@ -63,11 +64,11 @@ impl TraceSource {
     pub fn rank(&self, by: Grouping, all: bool) -> Result<Ranking, HarnessError> {
         let named = self.named()?;
         let mut ranking = Ranking::default();
-        if !named.ids.is_empty() || !named.runs.is_empty() || named.files.is_empty() {
+        let only_files = named.ids.is_empty() && named.runs.is_empty() && !named.files.is_empty();
+        if !only_files {
             self.load()?.iter().for_each(|trace| rank_trace(&mut ranking, trace, by));
-            return Ok(ranking);
         }
-        for path in &named.files {
+        for path in named.files.iter().filter(|_| only_files) {
             let opened = open(path)?;
             match opened.kind {
                 Kind::Log => rank_log(path, opened.reader, all, &mut ranking)?,
@@ -77,6 +78,7 @@ impl TraceSource {
                 }
             }
         }
+        warn(&self.events, &left_out(&ranking));
         Ok(ranking)
     }
 
@@ -100,6 +102,30 @@ impl TraceSource {
         }
         Ok(all)
     }
+}
+
+/// What a ranking leaves out.
+fn left_out(ranking: &Ranking) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some((number, error)) = ranking.first_malformed {
+        let lines = match ranking.malformed {
+            1 => "1 line is".to_owned(),
+            lines => format!("{lines} lines are"),
+        };
+        warnings
+            .push(format!("{lines} none of a profile log and left out; the first: line {number} {error}"));
+    }
+    if ranking.too_long > 0 {
+        let points = ranking.too_long;
+        warnings.push(format!(
+            "{points} points of 1000 s and more were left out, as Mistral's script does; count them with --all"
+        ));
+    }
+    if ranking.incomplete > 0 {
+        let points = ranking.incomplete;
+        warnings.push(format!("{points} points lack their start or their stop and were left out"));
+    }
+    warnings
 }
 
 fn summary(trace: &TraceRecords) -> TraceSummary {

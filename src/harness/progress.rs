@@ -1,0 +1,176 @@
+//! How a load is doing, as events.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::base::ids::{ControlShare, IdSpace};
+use crate::base::statistics::order::rank;
+use crate::measure::latency::value_at_rank;
+use crate::plan::Plan;
+use crate::runner::{Observer, Progress};
+
+use super::event::{Event, Sink};
+
+/// The rate is that of this time.
+const RATE_OVER: Duration = Duration::from_secs(2);
+
+/// How a workload is doing.
+#[derive(Clone, Debug)]
+pub struct WorkloadProgress {
+    /// Its index in the plan.
+    pub workload: usize,
+    /// Its name.
+    pub name: String,
+    /// How many iterations there are to be; absent where only the clock bounds them.
+    pub times: Option<u64>,
+    /// How long it lasts; absent where only a number of iterations bounds it.
+    pub duration: Option<Duration>,
+    /// The time since its start.
+    pub elapsed: Duration,
+    /// Iterations that have ended, with those of the warm-up.
+    pub ended: u64,
+    /// Those of the warm-up among them.
+    pub warm_up: u64,
+    /// Iterations that are under way.
+    pub under_way: u64,
+    /// Arrivals that wait for a virtual user.
+    pub queued: u64,
+    /// Arrivals that were due and never started.
+    pub dropped: u64,
+    /// Iterations that failed.
+    pub failed: u64,
+    /// Iterations that ended in the last seconds, a second; at the end, those of all its time.
+    pub rate: f64,
+    /// The median response time.
+    pub p50_ns: Option<u64>,
+    /// The response time that 1 % exceed.
+    pub p99_ns: Option<u64>,
+    /// By how much 1 % start later than they are due, or more.
+    pub start_lag_p99_ns: u64,
+    /// The slowest response time, and the trace id of its iteration.
+    pub slowest: Option<(u64, Uuid)>,
+    /// The share of iterations that is profiled; absent where nothing is.
+    pub profiled_percent: Option<f64>,
+}
+
+/// Makes events of what the runner reports.
+pub(super) struct AsEvents<'a> {
+    events: &'a Sink,
+    ids: IdSpace,
+    profiled_percent: Option<f64>,
+    /// The workloads that are under way.
+    under_way: Vec<Workload>,
+}
+
+struct Workload {
+    index: usize,
+    name: String,
+    times: Option<u64>,
+    duration: Option<Duration>,
+    /// What had ended at some times of the last seconds.
+    before: VecDeque<(Duration, u64)>,
+}
+
+impl Workload {
+    fn rate(&self, elapsed: Duration, ended: u64) -> f64 {
+        let (since, had) = self.before.front().copied().unwrap_or_default();
+        let seconds = elapsed.saturating_sub(since).as_secs_f64().max(1e-3);
+        #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
+        let rate = ended.saturating_sub(had) as f64 / seconds;
+        rate
+    }
+
+    fn remember(&mut self, progress: &Progress<'_>) {
+        self.before.push_back((progress.elapsed, progress.ended));
+        while self.before.front().is_some_and(|(at, _)| *at + RATE_OVER < progress.elapsed) {
+            self.before.pop_front();
+        }
+    }
+}
+
+impl<'a> AsEvents<'a> {
+    pub(super) fn new(events: &'a Sink, ids: IdSpace, profiled: Option<ControlShare>) -> Self {
+        let profiled_percent = profiled.map(|control| 100.0 - control.percent());
+        Self { events, ids, profiled_percent, under_way: Vec::new() }
+    }
+
+    fn at_start(&self, workload: &Workload) -> WorkloadProgress {
+        WorkloadProgress {
+            workload: workload.index,
+            name: workload.name.clone(),
+            times: workload.times,
+            duration: workload.duration,
+            elapsed: Duration::ZERO,
+            ended: 0,
+            warm_up: 0,
+            under_way: 0,
+            queued: 0,
+            dropped: 0,
+            failed: 0,
+            rate: 0.0,
+            p50_ns: None,
+            p99_ns: None,
+            start_lag_p99_ns: 0,
+            slowest: None,
+            profiled_percent: self.profiled_percent,
+        }
+    }
+
+    fn figures(&self, workload: &Workload, progress: &Progress<'_>) -> WorkloadProgress {
+        let total = progress.total;
+        let percentile_ns = |percent: f64| {
+            let rank = rank(total.response_ns.len(), percent);
+            rank.and_then(|rank| value_at_rank(&total.response_ns, rank))
+        };
+        WorkloadProgress {
+            elapsed: progress.elapsed,
+            ended: progress.ended,
+            warm_up: progress.warm_up,
+            under_way: progress.under_way,
+            queued: progress.queued,
+            dropped: progress.dropped,
+            failed: total.failed,
+            rate: workload.rate(progress.elapsed, progress.ended),
+            p50_ns: percentile_ns(50.0),
+            p99_ns: percentile_ns(99.0),
+            start_lag_p99_ns: progress.lag.percentile_ns(99.0),
+            slowest: total.slowest.map(|(ns, id)| (ns, self.ids.base_id(id.workload, id.number))),
+            ..self.at_start(workload)
+        }
+    }
+
+    fn position(&self, progress: &Progress<'_>) -> Option<usize> {
+        self.under_way.iter().position(|workload| workload.index == progress.workload)
+    }
+}
+
+impl Observer for AsEvents<'_> {
+    fn begin(&mut self, plan: &Plan, workload: usize) {
+        let runner = &plan.workloads[workload].runner;
+        let begun = Workload {
+            index: workload,
+            name: plan.workloads[workload].name.clone(),
+            times: runner.times(),
+            duration: runner.duration(),
+            before: VecDeque::new(),
+        };
+        self.events.event(&Event::WorkloadBegan(&self.at_start(&begun)));
+        self.under_way.push(begun);
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        let Some(at) = self.position(progress) else { return };
+        self.events.event(&Event::WorkloadProgress(&self.figures(&self.under_way[at], progress)));
+        self.under_way[at].remember(progress);
+    }
+
+    fn end(&mut self, progress: &Progress<'_>) {
+        let Some(at) = self.position(progress) else { return };
+        let mut workload = self.under_way.remove(at);
+        // The last figures say how it was on the whole.
+        workload.before.clear();
+        self.events.event(&Event::WorkloadEnded(&self.figures(&workload, progress)));
+    }
+}

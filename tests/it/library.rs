@@ -1,0 +1,227 @@
+//! The harness as a library: a run without a process of its own, its results, its events and its errors.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bench::harness::ab::{AbOptions, PreparedAb, SideOptions};
+use bench::harness::options::{Environment, ReportOptions};
+use bench::harness::stored::{CheckOptions, CompareOptions, Comparison, check, compare, report};
+use bench::harness::{
+    Conclusion, Event, HarnessError, Interrupt, Kind, LoadOptions, RunOptions, Sink, YamlFile, event, run,
+};
+use bench::results::model::Outcome;
+
+use crate::server::Server;
+
+const GET: &str = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
+
+/// A scenario and a deployment as texts, whose files are made below `out`.
+fn options(out: &Path, url: &str, scenario: &str) -> RunOptions {
+    let mut options = RunOptions::new(YamlFile::text("my.yaml", format!("title: t\n{scenario}\n")));
+    let deployment = format!("targets: {{ default: \"{url}\" }}");
+    options.deployment = Some(YamlFile::text("my-deployment.yaml", deployment));
+    options.out = out.to_path_buf();
+    options
+}
+
+/// The names of events, those of progress left out.
+fn recorded() -> (Sink, Arc<Mutex<Vec<String>>>) {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&names);
+    let sink: Sink = Arc::new(move |event: &Event<'_>| {
+        let name = match event {
+            Event::Started { plan, directory } => {
+                assert!(directory.is_dir());
+                format!("started {}", plan.title)
+            }
+            Event::NotProfiling(_) => "not profiling".to_owned(),
+            Event::Warning(text) => format!("warning {text}"),
+            Event::WorkloadBegan(began) => format!("began {}", began.name),
+            Event::WorkloadEnded(ended) => {
+                format!("ended {} of {:?}, {} failed", ended.ended, ended.times, ended.failed)
+            }
+            Event::Stopping { .. } => "stopping".to_owned(),
+            Event::Comparing(_) => "comparing".to_owned(),
+            _ => return,
+        };
+        sink.lock().unwrap().push(name);
+    });
+    (sink, names)
+}
+
+#[test]
+fn a_scenario_runs_without_a_process_and_gives_results_verdict_files_and_events() {
+    let server = Server::answering_after(Duration::from_millis(1));
+    let out = tempfile::tempdir().unwrap();
+    let scenario = format!(
+        "runner: {{ constant: {{ times: 40, concurrency: 4 }} }}\n{GET}\nsla: {{ failure_rate: {{ max: 0 }} }}"
+    );
+    let mut options = options(out.path(), &server.url(), &scenario);
+    options.report.junit = Some(out.path().join("junit.xml"));
+    let (events, names) = recorded();
+    let finished = run(options, &Interrupt::new(), &events).unwrap();
+    assert_eq!(finished.conclusion, Conclusion::Good);
+    assert_eq!(finished.results.verdict.outcome, Outcome::Pass);
+    assert_eq!(finished.results.workloads[0].iterations.total, 40);
+    assert_eq!(server.seen().len(), 40);
+    let directory = finished.directory.clone().unwrap();
+    for file in ["run.log", "results.json", "report.html", "report.md", "badge.txt", "../junit.xml"] {
+        assert!(directory.join(file).is_file(), "{file}");
+    }
+    let expected = ["started t", "not profiling", "began t", "ended 40 of Some(40), 0 failed"];
+    assert_eq!(*names.lock().unwrap(), expected);
+
+    // The same run, from its directory alone.
+    let again = report(&directory, &ReportOptions::default(), &event::silent()).unwrap();
+    assert_eq!(again.results.run.id, finished.results.run.id);
+    let sla = YamlFile::text("sla.yaml", "sla: { iterations: { min: 41 } }");
+    let sla = CheckOptions { run_dir: directory.clone(), sla: Some(sla), junit: None };
+    let judged = check(&sla);
+    assert!(judged.is_err() || judged.unwrap().conclusion != Conclusion::Good);
+    let compared = compare(&CompareOptions {
+        base: directory.clone(),
+        new: directory,
+        rerun: None,
+        allow_different: false,
+        metrics: Vec::new(),
+    });
+    assert!(matches!(compared.unwrap(), Comparison::TwoRuns(two) if !two.rows.is_empty()));
+}
+
+#[test]
+fn an_interrupt_ends_a_run_in_order_and_two_runs_do_not_disturb_each_other() {
+    let server = Server::answering_after(Duration::from_millis(5));
+    let endless = format!("runner: {{ constant: {{ times: 1000000, concurrency: 2 }} }}\n{GET}");
+    let short = format!("runner: {{ serial: {{ times: 20 }} }}\n{GET}");
+    let out = tempfile::tempdir().unwrap();
+    let (interrupt, (events, names)) = (Interrupt::new(), recorded());
+    std::thread::scope(|scope| {
+        let endless = options(out.path(), &server.url(), &endless);
+        let endless = scope.spawn(|| run(endless, &interrupt, &events).unwrap());
+        let short = options(out.path(), &server.url(), &short);
+        let short = run(short, &Interrupt::new(), &event::silent()).unwrap();
+        server.wait_for(100);
+        interrupt.interrupt();
+        let endless = endless.join().unwrap();
+        assert_eq!(short.conclusion, Conclusion::Good);
+        assert_eq!(endless.conclusion, Conclusion::Interrupted);
+        let total = |finished: &bench::harness::Finished| finished.results.workloads[0].iterations.total;
+        assert_eq!(total(&short), 20);
+        assert_eq!(usize::try_from(total(&endless)).unwrap() + 20, server.seen().len(), "none is lost");
+        assert!(endless.directory.unwrap().join("report.html").is_file());
+    });
+    assert!(names.lock().unwrap().contains(&"stopping".to_owned()));
+}
+
+/// Every kind of error, with words that say what helps.
+#[test]
+fn an_error_has_a_kind_and_says_what_helps() {
+    let server = Server::answering_after(Duration::ZERO);
+    let out = tempfile::tempdir().unwrap();
+    let serial = format!("runner: {{ serial: {{ times: 1 }} }}\n{GET}");
+    let good = || options(out.path(), &server.url(), &serial);
+    let with = |change: fn(&mut RunOptions)| {
+        let mut options = good();
+        change(&mut options);
+        run(options, &Interrupt::new(), &event::silent()).map(|finished| finished.conclusion)
+    };
+    let interrupted = Interrupt::new();
+    interrupted.interrupt();
+    let rows: [(&str, Result<Conclusion, HarnessError>, Kind, &[&str]); 7] = [
+        (
+            "no file",
+            with(|options| options.scenario = "there-is-none.yaml".into()),
+            Kind::Input,
+            &["cannot read there-is-none.yaml", "check the path"],
+        ),
+        (
+            "a faulty text",
+            with(|options| options.scenario = YamlFile::text("my.yaml", "title: t\nruner: {}\n")),
+            Kind::Input,
+            &["my.yaml:2", "did you mean `runner`?", "my.yaml: "],
+        ),
+        (
+            "a variable that is not set",
+            with(|options| {
+                options.load =
+                    LoadOptions { environment: Environment::new(|_| None), ..LoadOptions::default() };
+                let text =
+                    "targets: { default: 'http://127.0.0.1:9' }\nprofiler: { hmac_key: { env: HOME } }";
+                options.deployment = Some(YamlFile::text("d.yaml", text));
+            }),
+            Kind::Input,
+            &["d.yaml:2", "HOME"],
+        ),
+        ("nothing to publish to", with(|options| options.publish = true), Kind::Usage, &["cannot --publish"]),
+        (
+            "nobody answers",
+            with(|options| {
+                let text = "targets: { default: 'http://127.0.0.1:9' }";
+                options.deployment = Some(YamlFile::text("d.yaml", text));
+            }),
+            Kind::Unreachable,
+            &["127.0.0.1:9"],
+        ),
+        (
+            "no place for files",
+            with(|options| options.out = "/dev/null/runs".into()),
+            Kind::Failed,
+            &["/dev/null/runs", "--out"],
+        ),
+        (
+            "interrupted before it began",
+            run(good(), &interrupted, &event::silent()).map(|finished| finished.conclusion),
+            Kind::Interrupted,
+            &["nothing ran"],
+        ),
+    ];
+    for (name, result, kind, words) in rows {
+        let error = result.expect_err(name);
+        assert_eq!(error.kind(), kind, "{name}: {error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{name}: {error}");
+        }
+        assert!(!error.to_string().starts_with("error"), "{name}: a front end says that: {error}");
+    }
+    assert_eq!(server.seen().len(), 0, "nothing was sent");
+}
+
+#[test]
+fn variables_of_the_environment_come_from_where_the_caller_says() {
+    let server = Server::answering_after(Duration::ZERO);
+    let out = tempfile::tempdir().unwrap();
+    let mut options =
+        options(out.path(), &server.url(), &format!("runner: {{ serial: {{ times: 1 }} }}\n{GET}"));
+    let deployment = format!(
+        "targets: {{ default: \"{}\" }}\nheaders: {{ X-Key: {{ env: ONLY_IN_THIS_TEST }} }}",
+        server.url()
+    );
+    options.deployment = Some(YamlFile::text("d.yaml", deployment));
+    options.load.environment = Environment::new(|name| (name == "ONLY_IN_THIS_TEST").then(|| "k3y".into()));
+    let finished = run(options, &Interrupt::new(), &event::silent()).unwrap();
+    assert_eq!(finished.conclusion, Conclusion::Good);
+    assert_eq!(server.seen()[0].headers["x-key"], "k3y");
+}
+
+#[test]
+fn two_builds_are_compared_without_a_process() {
+    let (a, b) =
+        (Server::answering_after(Duration::ZERO), Server::answering_after(Duration::from_millis(20)));
+    let out = tempfile::tempdir().unwrap();
+    let side = |url: &str| SideOptions {
+        deployment: Some(YamlFile::text("d.yaml", format!("targets: {{ default: \"{url}\" }}"))),
+        ..SideOptions::default()
+    };
+    let scenario = format!("title: t\nrunner: {{ constant: {{ times: 120, concurrency: 4 }} }}\n{GET}\n");
+    let mut options = AbOptions::new(YamlFile::text("my.yaml", scenario), side(&a.url()), side(&b.url()));
+    options.out = out.path().to_path_buf();
+    options.pairs = 10;
+    options.load.set = BTreeMap::new();
+    let (events, names) = recorded();
+    let compared = PreparedAb::new(options, &events).unwrap().run(&Interrupt::new()).unwrap();
+    assert_eq!(compared.conclusion, Conclusion::GateFailed, "{:?}", compared.paired.decision.reasons);
+    assert!(compared.directory.join("ab.json").is_file());
+    assert!(names.lock().unwrap().iter().any(|name| name == "comparing"));
+}
