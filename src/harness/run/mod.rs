@@ -285,10 +285,11 @@ impl Run {
     ) -> Result<(Result<T, HarnessError>, Option<String>), HarnessError> {
         let prepared = self.runtime.block_on(async {
             tokio::select! {
-                prepared = self.prepare() => prepared,
+                biased;
                 () = interrupt.interrupted() => {
                     Err(HarnessError::new(Kind::Interrupted, "interrupted before the load began: nothing ran"))
                 }
+                prepared = self.prepare() => prepared,
             }
         });
         let prepared = match prepared {
