@@ -2,7 +2,7 @@
 
 use crate::results::model::{Criterion, Outcome, Results, Severity};
 
-use super::terminal::clean;
+use crate::base::visible::on_one_line;
 
 /// GitHub shows ten of a kind a step.
 const SHOWN_MAX: usize = 10;
@@ -11,7 +11,7 @@ const SHOWN_MAX: usize = 10;
 #[must_use]
 pub fn render(results: &Results) -> String {
     let mut lines: Vec<String> =
-        results.verdict.invalid.iter().map(|reason| line("error", "INVALID", reason)).collect();
+        results.verdict.invalid.iter().map(|reason| line("error", Outcome::Invalid.word(), reason)).collect();
     lines.extend(of_criteria(&results.verdict.criteria));
     lines.join("\n")
 }
@@ -38,11 +38,11 @@ fn level(criterion: &Criterion) -> Option<&'static str> {
 }
 
 fn title(criterion: &Criterion) -> String {
-    let word = match criterion.outcome {
-        Outcome::Fail => "FAIL",
-        Outcome::Inconclusive => "INCONCLUSIVE",
-        _ => "INVALID",
+    let outcome = match criterion.outcome {
+        outcome @ (Outcome::Fail | Outcome::Inconclusive) => outcome,
+        _ => Outcome::Invalid,
     };
+    let word = outcome.word();
     format!("{word} {}: {}", criterion.workload, criterion.condition)
 }
 
@@ -63,7 +63,7 @@ fn line(level: &str, title: &str, text: &str) -> String {
 
 /// A workflow command is a line; `%` begins an escape.
 fn message(text: &str) -> String {
-    clean(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    on_one_line(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// In a property, what ends one is escaped as well.

@@ -1,7 +1,8 @@
 //! The verdict in one line: `bench: PASS · p99 88.1 ms`, as text and as an endpoint of shields.io.
 
+use super::document::Badge;
 use super::words::duration;
-use crate::results::model::{Outcome, Results};
+use crate::results::model::Results;
 
 /// One line of text.
 #[must_use]
@@ -12,12 +13,7 @@ pub fn line(results: &Results) -> String {
 /// What shields.io reads from an endpoint (its schema version 1).
 #[must_use]
 pub fn endpoint(results: &Results) -> String {
-    let colour = match results.verdict.outcome {
-        Outcome::Pass => "brightgreen",
-        Outcome::Fail => "red",
-        Outcome::Inconclusive | Outcome::Invalid => "orange",
-        Outcome::None => "lightgrey",
-    };
+    let colour = Badge::verdict(results.verdict.outcome).tone.shield();
     let badge = serde_json::json!({
         "schemaVersion": 1, "label": "bench", "message": message(results), "color": colour,
     });
@@ -25,13 +21,7 @@ pub fn endpoint(results: &Results) -> String {
 }
 
 fn message(results: &Results) -> String {
-    let verdict = match results.verdict.outcome {
-        Outcome::Pass => "PASS",
-        Outcome::Fail => "FAIL",
-        Outcome::Inconclusive => "INCONCLUSIVE",
-        Outcome::Invalid => "INVALID",
-        Outcome::None => "no gate",
-    };
+    let verdict = results.verdict.outcome.word();
     // Of several workloads, the one that takes longest.
     let p99 = results
         .workloads

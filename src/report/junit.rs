@@ -30,7 +30,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         let mut suite = TestSuite::new("the run itself");
         for (name, reason) in faults {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_message(reason).set_type("INVALID");
+            status.set_message(reason).set_type(Outcome::Invalid.word());
             suite.add_test_case(TestCase::new(name, status));
         }
         report.add_test_suite(suite);
@@ -76,7 +76,7 @@ fn case(criterion: &Criterion) -> TestCase {
         (Outcome::Invalid, Severity::Fail) => failing(NonSuccessKind::Error, criterion, &text),
         (outcome, _) => {
             let mut status = TestCaseStatus::skipped();
-            let word = if outcome == Outcome::Inconclusive { "INCONCLUSIVE" } else { "warning" };
+            let word = if outcome == Outcome::Inconclusive { outcome.word() } else { "warning" };
             status
                 .set_message(format!("{word}: {}", text[0]))
                 .set_type(word)
@@ -94,7 +94,8 @@ fn case(criterion: &Criterion) -> TestCase {
 
 fn failing(kind: NonSuccessKind, criterion: &Criterion, text: &[String]) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    let word = if kind == NonSuccessKind::Failure { "FAIL" } else { "INVALID" };
+    let outcome = if kind == NonSuccessKind::Failure { Outcome::Fail } else { Outcome::Invalid };
+    let word = outcome.word();
     status
         .set_message(format!("{}: {}", criterion.condition, criterion.observed))
         .set_type(word)

@@ -6,7 +6,7 @@
 pub mod annotations;
 pub mod badge;
 pub mod compare;
-pub mod grid;
+pub mod document;
 pub mod html;
 pub mod junit;
 pub mod markdown;
@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod observer;
 pub mod pairs;
 pub mod record;
+pub mod run;
 pub mod terminal;
 pub mod trace;
 pub mod words;

@@ -1,6 +1,7 @@
 //! Words that more than one report has: sentences, durations, and text from elsewhere made harmless
 //! to look at.
 
+use super::document::Line;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
 pub use crate::base::visible::{code_point, is_deceptive, visible};
@@ -113,23 +114,44 @@ pub fn fetched(profiling: &Profiling) -> Option<String> {
     Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
 }
 
-/// A part of a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Words.
-    Text(String),
-    /// What a trace says: a point, a statement, a path.
-    Code(String),
+/// `1.234`; `–` for what is not a number. A bound that says nothing needs no digits.
+#[must_use]
+pub fn ratio(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "–".to_owned(),
+        _ if value >= 100.0 => "over 100".to_owned(),
+        _ if value < 0.01 => "under 0.01".to_owned(),
+        _ => format!("{value:.3}"),
+    }
 }
 
-/// The pieces as plain text; what a trace says stands between backquotes.
+/// The same of a ratio that may be unknown.
 #[must_use]
-pub fn plain(pieces: &[Piece]) -> String {
-    let shown = pieces.iter().map(|piece| match piece {
-        Piece::Text(text) => text.clone(),
-        Piece::Code(code) => format!("`{}`", code.replace('`', "\"")),
-    });
-    shown.collect()
+pub fn known_ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), ratio)
+}
+
+/// `+12.3 %` of a share.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+/// `1.234 %` of a share of failures.
+#[must_use]
+pub fn share_of_failures(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+/// The beginning and the end of a long text: a statement's table and condition stand at its end.
+#[must_use]
+pub fn without_middle(text: &str, chars_max: usize) -> String {
+    let length = text.chars().count();
+    if length <= chars_max {
+        return text.to_owned();
+    }
+    let half = chars_max / 2;
+    text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
 /// How many findings are told of.
@@ -137,51 +159,40 @@ const FINDINGS_MAX: usize = 2;
 
 /// What a reader should know first: why slow iterations are slow, and what several of the slowest have in common.
 #[must_use]
-pub fn sentences(results: &Results) -> Vec<String> {
-    sentence_pieces(results).iter().map(|pieces| plain(pieces)).collect()
-}
-
-/// The same in pieces.
-#[must_use]
-pub fn sentence_pieces(results: &Results) -> Vec<Vec<Piece>> {
+pub fn sentences(results: &Results) -> Vec<Line> {
     let several = results.workloads.len() > 1;
     let compared = results.workloads.iter().filter_map(|workload| {
-        let pieces = comparison_pieces(workload.comparison.as_ref()?);
-        let name = several.then(|| Piece::Text(format!("{}: ", workload.name)));
-        Some(name.into_iter().chain(pieces).collect())
+        let mut line = Line::default();
+        if several {
+            line.text(format!("{}: ", workload.name));
+        }
+        Some(line.line(comparison(workload.comparison.as_ref()?)).done())
     });
     // What one iteration spent its time on stands in its own row.
     let common = |(number, finding): &(usize, &Finding)| *number == 0 || finding.iterations > 1;
     let found = results.findings.iter().enumerate().filter(common).take(FINDINGS_MAX);
-    compared.chain(found.map(|(_, finding)| finding_pieces(finding))).collect()
+    compared.chain(found.map(|(_, one)| finding(one))).collect()
 }
 
-/// Where the difference between slow and typical iterations lies; the text is not yet cleaned for the place where
-/// it is shown.
+/// Where the difference between slow and typical iterations lies.
 #[must_use]
-pub fn comparison(comparison: &Comparison) -> String {
-    plain(&comparison_pieces(comparison))
-}
-
-/// The same in pieces.
-#[must_use]
-pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
+pub fn comparison(comparison: &Comparison) -> Line {
     if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
         let text = format!(
             "Slow and typical iterations cannot be compared: {} of their traces lack points.",
             comparison.left_out
         );
-        return vec![Piece::Text(text)];
+        return text.into();
     }
     if comparison.typical == 0 {
         let text = format!(
             "The slow iterations have {} traces, but there is no typical one to compare them with.",
             comparison.slow
         );
-        return vec![Piece::Text(text)];
+        return text.into();
     }
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
-    let mut said = Sentence::default();
+    let mut said = Line::default();
     let percentile = 100_u32.saturating_sub(comparison.slow_percent);
     said.text(&format!(
         "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on the mean); ",
@@ -191,14 +202,14 @@ pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
     ));
     let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
     if let Some(first) = guilty.first() {
-        said.pieces.extend(kind_pieces(first));
+        said.line(kind_name(first));
         let (share_percent, low_percent) = (first.share * 100.0, first.share_low * 100.0);
         said.text(&format!(
             " explains {share_percent:.0} % of it (at least {low_percent:.0} %), because {}",
             why(first)
         ));
         if let Some(second) = guilty.get(1) {
-            said.text("; ").pieces.extend(kind_pieces(second));
+            said.text("; ").line(kind_name(second));
             said.text(&format!(" explains {}", share(second)));
         }
         if guilty.len() > 2 {
@@ -209,7 +220,7 @@ pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
     let reason = match comparison.no_finding {
         Some(NoFinding::NoGap) => {
             let text = "The slow iterations that were traced are not slower than typical ones.";
-            return vec![Piece::Text(text.to_owned())];
+            return text.into();
         }
         Some(NoFinding::FewTraces) => {
             format!(
@@ -222,7 +233,7 @@ pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
     };
     said.text(&reason).text(".");
     if let Some(first) = comparison.kinds.first() {
-        said.text(" The largest part lies in ").pieces.extend(kind_pieces(first));
+        said.text(" The largest part lies in ").line(kind_name(first));
         said.text(&format!(" ({}).", share(first)));
     }
     said.done()
@@ -231,47 +242,22 @@ pub fn comparison_pieces(comparison: &Comparison) -> Vec<Piece> {
 /// A sentence names things; tables show the whole of what a trace says.
 const CODE_CHARS_MAX: usize = 100;
 
-/// Builds a sentence.
-#[derive(Default)]
-struct Sentence {
-    pieces: Vec<Piece>,
-}
-
-impl Sentence {
-    fn text(&mut self, text: &str) -> &mut Self {
-        match self.pieces.last_mut() {
-            Some(Piece::Text(last)) => last.push_str(text),
-            _ => self.pieces.push(Piece::Text(text.to_owned())),
-        }
-        self
-    }
-
-    fn code(&mut self, code: &str) -> &mut Self {
-        let cut =
-            code.char_indices().nth(CODE_CHARS_MAX).map(|(at, _)| format!("{}…", code[..at].trim_end()));
-        self.pieces.push(Piece::Code(cut.unwrap_or_else(|| code.to_owned())));
-        self
-    }
-
-    fn done(&mut self) -> Vec<Piece> {
-        std::mem::take(&mut self.pieces)
-    }
+fn in_short(code: &str) -> String {
+    let cut = code.char_indices().nth(CODE_CHARS_MAX).map(|(at, _)| format!("{}…", code[..at].trim_end()));
+    cut.unwrap_or_else(|| code.to_owned())
 }
 
 /// The kind of point with what is around it.
 #[must_use]
-pub fn kind_name(kind: &ComparedKind) -> String {
-    plain(&kind_pieces(kind))
-}
-
-/// The same in pieces.
-#[must_use]
-pub fn kind_pieces(kind: &ComparedKind) -> Vec<Piece> {
-    let mut said = Sentence::default();
+pub fn kind_name(kind: &ComparedKind) -> Line {
+    let mut said = Line::default();
     if kind.outside {
-        return said.text("the time outside the traced services in action ").code(&kind.detail).done();
+        return said
+            .text("the time outside the traced services in action ")
+            .code(in_short(&kind.detail))
+            .done();
     }
-    said.code(&point_name(&kind.name, &kind.detail));
+    said.code(in_short(&point_name(&kind.name, &kind.detail)));
     if !kind.service.is_empty() && kind.service != REPORTER {
         said.text(&format!(" in {}", kind.service));
     }
@@ -282,7 +268,7 @@ pub fn kind_pieces(kind: &ComparedKind) -> Vec<Piece> {
             Some(short) => format!("{name} · {short}"),
             None => kind.parent.clone(),
         };
-        said.text(" under ").code(&parent);
+        said.text(" under ").code(in_short(&parent));
     }
     said.done()
 }
@@ -362,23 +348,16 @@ fn why(kind: &ComparedKind) -> String {
     }
 }
 
-/// What the slowest iterations have in common; the text is not yet cleaned for the place where it is
-/// shown.
+/// What the slowest iterations have in common.
 #[must_use]
-pub fn finding(finding: &Finding) -> String {
-    plain(&finding_pieces(finding))
-}
-
-/// The same in pieces.
-#[must_use]
-pub fn finding_pieces(finding: &Finding) -> Vec<Piece> {
+pub fn finding(finding: &Finding) -> Line {
     let Finding { iterations, of, .. } = finding;
     let which = match (iterations, of) {
         (1, 1) => "The slowest iteration".to_owned(),
         (n, of) if n == of => format!("All of the {of} slowest iterations"),
         (n, of) => format!("{n} of the {of} slowest iterations"),
     };
-    let mut said = Sentence::default();
+    let mut said = Line::default();
     said.text(&which).text(" spent most time ");
     if finding.name == OUTSIDE {
         said.text(OUTSIDE);
@@ -386,13 +365,13 @@ pub fn finding_pieces(finding: &Finding) -> Vec<Piece> {
             said.text(" ").text(&finding.detail);
         }
     } else {
-        said.text("in ").code(&point_name(&finding.name, &finding.detail));
+        said.text("in ").code(in_short(&point_name(&finding.name, &finding.detail)));
     }
     if !finding.service.is_empty() {
         said.text(&format!(" in {}", finding.service));
     }
     if !finding.path.is_empty() {
-        said.text(" under ").code(&finding.path.join(" › "));
+        said.text(" under ").code(in_short(&finding.path.join(" › ")));
     }
     let calls = if finding.median_calls > 1.0 {
         format!(" in {} calls", finding.median_calls)
@@ -420,6 +399,11 @@ pub fn signed(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::document::terminal;
+
+    fn plain(line: &Line) -> String {
+        terminal::line(line, terminal::Look::default())
+    }
 
     #[test]
     fn a_finding_is_a_sentence() {
@@ -436,7 +420,7 @@ mod tests {
             trace_ids: Vec::new(),
         };
         assert_eq!(
-            finding(&point),
+            plain(&finding(&point)),
             "3 of the 10 slowest iterations spent most time in `db · SELECT 1` in keystone/public under \
              `wsgi GET /`: 80.0 ms in 40 calls, 87 % of the iteration (medians)."
         );
@@ -451,7 +435,7 @@ mod tests {
             ..point
         };
         assert_eq!(
-            finding(&point),
+            plain(&finding(&point)),
             "The slowest iteration spent most time outside the traced services (network): 80.0 ms, \
              87 % of the iteration (medians)."
         );
@@ -498,7 +482,7 @@ mod tests {
         let head =
             "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on the mean); ";
         let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
-        let said = |seen: &Comparison| comparison(seen).replace(head, "… ").replace(db, "DB");
+        let said = |seen: &Comparison| plain(&comparison(seen)).replace(head, "… ").replace(db, "DB");
         assert_eq!(
             said(&seen),
             "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2."
@@ -530,7 +514,7 @@ mod tests {
         );
         let mut outside = kind("action", 0.5, true);
         (outside.outside, outside.detail) = (true, "list".into());
-        assert_eq!(kind_name(&outside), "the time outside the traced services in action `list`");
+        assert_eq!(plain(&kind_name(&outside)), "the time outside the traced services in action `list`");
     }
 
     #[test]
@@ -549,7 +533,6 @@ mod tests {
         ] {
             assert_eq!(point_name("db", detail), expected);
         }
-        let pieces = [Piece::Text("in ".into()), Piece::Code("a`b".into())];
-        assert_eq!(plain(&pieces), "in `a\"b`");
+        assert_eq!(plain(&Line::from("in ").code("a`b").done()), "in `a\"b`");
     }
 }

@@ -182,15 +182,12 @@ fn criterion(
     }
 }
 
-/// The outcome of all that the run may fail by: FAIL before INVALID before INCONCLUSIVE before PASS; none without
-/// such criteria.
+/// The worst outcome of all that the run may fail by; none without such criteria.
 fn worst(criteria: &[Criterion]) -> Outcome {
-    let counting = || criteria.iter().filter(|criterion| criterion.severity == Severity::Fail);
-    let any = |outcome: Outcome| counting().any(|criterion| criterion.outcome == outcome);
-    let order = [Outcome::Fail, Outcome::Invalid, Outcome::Inconclusive];
-    match order.into_iter().find(|outcome| any(*outcome)) {
-        Some(outcome) => outcome,
-        None if counting().next().is_none() => Outcome::None,
-        None => Outcome::Pass,
-    }
+    let counting = criteria.iter().filter(|criterion| criterion.severity == Severity::Fail);
+    // A criterion that asks for nothing does not fail a run.
+    Outcome::worst(counting.map(|criterion| match criterion.outcome {
+        Outcome::None => Outcome::Pass,
+        outcome => outcome,
+    }))
 }

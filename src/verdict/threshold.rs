@@ -136,16 +136,12 @@ impl Judge<'_> {
         let positions = from..(self.series.slices().len() + 1).saturating_sub(BATCHES);
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         let alpha = self.alpha / positions.len() as f64;
-        let rank = |outcome| match outcome {
-            Outcome::Fail => 3,
-            Outcome::Invalid => 2,
-            Outcome::Inconclusive => 1,
-            _ => 0,
-        };
+        // A window with nothing to judge weighs as little as one that holds.
+        let weight = |outcome: Outcome| outcome.weight().max(Outcome::Pass.weight());
         let mut worst: Option<(usize, Stretch)> = None;
         for start in positions {
             let stretch = self.stretch(start..start + BATCHES, alpha);
-            let key = |stretch: &Stretch| (rank(stretch.outcome), stretch.badness);
+            let key = |stretch: &Stretch| (weight(stretch.outcome), stretch.badness);
             if worst.as_ref().is_none_or(|(_, known)| key(&stretch) > key(known)) {
                 worst = Some((start, stretch));
             }

@@ -1,12 +1,12 @@
 //! `bench trace list`: which traces there are.
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::json;
 
 use crate::cli::exit::Exit;
 use crate::harness::HarnessError;
 use crate::osprofiler::driver::TraceSummary;
-use crate::report::terminal::clean;
+use crate::report::document::terminal::{self, Look};
+use crate::report::trace;
 
 use super::sources::SourceArguments;
 use super::words;
@@ -33,7 +33,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Exit, HarnessError> {
         if arguments.json {
             return traces.iter().try_for_each(|trace| writeln!(out, "{}", object(trace)));
         }
-        writeln!(out, "{}", table(&traces))
+        writeln!(out, "{}", terminal::text(&trace::list::document(&traces), Look::default()))
     })?;
     if traces.is_empty() {
         crate::cli::say("no traces");
@@ -48,26 +48,4 @@ fn object(trace: &TraceSummary) -> serde_json::Value {
         "base_id": trace.base_id, "timestamp": trace.timestamp, "records": trace.records,
         "name": trace.name, "failed": trace.failed,
     })
-}
-
-fn table(traces: &[TraceSummary]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["Trace id", "First record (UTC)", "Records", "First point", "Failed"]);
-    for trace in traces {
-        table.add_row([
-            clean(&trace.base_id),
-            clean(&trace.timestamp),
-            trace.records.map_or_else(|| "?".to_owned(), |records| records.to_string()),
-            clean(trace.name.as_deref().unwrap_or("?")),
-            trace.failed.map_or("?", |failed| if failed { "yes" } else { "" }).to_owned(),
-        ]);
-    }
-    table
-        .to_string()
-        .lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect::<String>()
-        .trim_end()
-        .to_owned()
 }

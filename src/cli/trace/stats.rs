@@ -9,6 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::say;
 use crate::harness::HarnessError;
 use crate::harness::traces::StatsProfiles;
+use crate::report::document::terminal::{self, Look};
 use crate::report::trace::stats;
 
 use super::sources::SourceArguments;
@@ -65,7 +66,8 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
             Sort::Ncalls => SortKey::Calls,
             Sort::Name => SortKey::Name,
         };
-        words(None, |out| stats::write(&all, by, arguments.limit, out))?;
+        let document = stats::document(&all, by, arguments.limit);
+        words(None, |out| writeln!(out, "{}", terminal::text(&document, Look::default())))?;
     }
     Ok(Exit::Ok)
 }

@@ -260,7 +260,7 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
     let rows = history::judge(&runs, new, second.as_ref(), &metrics, 0.1).map_err(HarnessError::input)?;
     let failures = history::judge_failures(&runs, new, second.as_ref());
     let outcomes = rows.iter().map(|row| row.outcome).chain(failures.iter().map(|row| row.outcome));
-    let outcome = worst(&outcomes.collect::<Vec<_>>());
+    let outcome = Outcome::worst(outcomes.chain([Outcome::Pass]));
     let mut notes = vec![
         "the weaker gate: what is slower than the hours before may be the hour; bench ab tells them apart"
             .to_owned(),
@@ -287,11 +287,6 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
         failures,
         notes,
     })
-}
-
-fn worst(outcomes: &[Outcome]) -> Outcome {
-    let order = [Outcome::Fail, Outcome::Inconclusive];
-    order.into_iter().find(|outcome| outcomes.contains(outcome)).unwrap_or(Outcome::Pass)
 }
 
 fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {

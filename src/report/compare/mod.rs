@@ -12,7 +12,7 @@ use crate::results::model::{Outcome, Results};
 use crate::verdict::compare::{FailuresRow, RatioRow};
 use crate::verdict::history::{HistoryFailures, HistoryRow};
 
-pub use text::{history_grid, history_markdown, history_terminal, markdown, terminal};
+pub use text::{document, history_document, history_markdown, history_terminal, markdown, terminal};
 
 /// The version that this build writes, of both kinds.
 pub const VERSION: u32 = 1;

@@ -1,182 +1,228 @@
-//! Comparisons of stored runs for people: at a terminal, and in Markdown.
+//! Comparisons of stored runs for people: at a terminal, in Markdown, and on a page.
 
 use super::{AgainstHistory, RunRef, TracePoints, TwoRuns};
-use crate::report::grid::{Grid, ratio};
-use crate::report::markdown::text as markdown_text;
-use crate::report::terminal::clean;
-use crate::report::words::duration;
-use crate::results::model::{Counts, Outcome};
+use crate::report::document::{
+    Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, markdown as md, terminal as tty,
+};
+use crate::report::words::{duration, known_ratio, share_of_failures};
+use crate::results::model::Counts;
 
 const POINTS_SHOWN: usize = 8;
 const ROWS_SHOWN: usize = 100;
 
-/// One run cannot tell a build from an hour.
-const CAVEAT: &str = "This describes these two runs. Whether the builds differ cannot be told from one run of each: what \
-    else the machine and the network did at the time is in it as well. `bench ab` can tell.";
-
 /// Two runs, for a terminal.
 #[must_use]
 pub fn terminal(compared: &TwoRuns) -> String {
-    parts(compared, "", Grid::plain, str::to_owned).join("\n\n")
+    tty::text(&document(compared), tty::Look::default())
 }
 
 /// Two runs, for a step summary or a comment.
 #[must_use]
 pub fn markdown(compared: &TwoRuns) -> String {
-    parts(compared, "### ", Grid::markdown, markdown_text).join("\n\n") + "\n"
-}
-
-fn parts(compared: &TwoRuns, head: &str, grid: fn(&Grid) -> String, text: fn(&str) -> String) -> Vec<String> {
-    let title = text(&clean(&compared.new.scenario));
-    let mut parts = vec![
-        format!("{head}{title}: {} against {}", named(&compared.new, text), named(&compared.base, text)),
-        CAVEAT.to_owned(),
-    ];
-    parts.extend(
-        compared.differences.iter().map(|difference| format!("differs: {}", text(&clean(difference)))),
-    );
-    parts.push(format!("Response times\n\n{}", grid(&ratios(compared))));
-    parts.push(format!("Failures\n\n{}", grid(&failures(compared))));
-    for (choice, points) in [("typical", &compared.typical_points), ("slow", &compared.slow_points)] {
-        if !points.kinds.is_empty() {
-            parts.push(format!(
-                "Trace points of {choice} iterations: time of their own and calls in a trace, of {} and {} traces that \
-                 were fetched\n\n{}",
-                points.base_traces,
-                points.new_traces,
-                grid(&point_grid(points))
-            ));
-        }
-    }
-    parts.extend(compared.notes.iter().map(|note| format!("note: {}", text(&clean(note)))));
-    parts
-}
-
-fn named(run: &RunRef, text: fn(&str) -> String) -> String {
-    let time: String = run.started_at.chars().take(19).collect();
-    format!("{} ({time})", text(&clean(&run.path)))
-}
-
-fn ratios(compared: &TwoRuns) -> Grid {
-    let mut grid = Grid::new(&["", "base", "new", "new/base", "at least", "at most", ""]);
-    let several = compared.failures.len() > 1;
-    for row in compared.rows.iter().take(ROWS_SHOWN) {
-        let mut subject = Vec::new();
-        if several {
-            subject.push(clean(&row.workload));
-        }
-        subject.extend(row.action.as_deref().map(clean));
-        subject.push(format!("p{}", row.percentile));
-        let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), ratio);
-        let told = match (row.low, row.high) {
-            (Some(low), _) if low > 1.0 => "longer",
-            (_, Some(high)) if high < 1.0 => "shorter",
-            (Some(_), Some(_)) => "not clear",
-            _ => "too few samples",
-        };
-        grid.add(vec![
-            subject.join(" "),
-            duration(row.base_ms),
-            duration(row.new_ms),
-            shown(row.ratio),
-            shown(row.low),
-            shown(row.high),
-            told.to_owned(),
-        ]);
-    }
-    grid
-}
-
-fn failures(compared: &TwoRuns) -> Grid {
-    let mut grid = Grid::new(&["", "base", "new"]);
-    let shown = |counts: &Counts| format!("{} of {}", counts.failed + counts.dropped, counts.total);
-    for row in &compared.failures {
-        grid.add(vec![clean(&row.workload), shown(&row.base), shown(&row.new)]);
-    }
-    grid
-}
-
-fn point_grid(points: &TracePoints) -> Grid {
-    let mut grid = Grid::new(&["", "base", "new", "at least", "at most", "calls base", "calls new"]);
-    for kind in points.kinds.iter().take(POINTS_SHOWN) {
-        let signed = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), |ms| format!("{ms:+.3} ms"));
-        grid.add(vec![
-            format!("{} {}", clean(&kind.service), clean(&kind.name)),
-            duration(kind.base_self_ms),
-            duration(kind.new_self_ms),
-            signed(kind.low_ms),
-            signed(kind.high_ms),
-            format!("{:.2}", kind.base_calls),
-            format!("{:.2}", kind.new_calls),
-        ]);
-    }
-    grid
+    md::text(&document(compared))
 }
 
 /// A run against its history, for a terminal.
 #[must_use]
 pub fn history_terminal(judged: &AgainstHistory) -> String {
-    history_parts(judged, "", Grid::plain, str::to_owned).join("\n\n")
+    tty::text(&history_document(judged), tty::Look::default())
 }
 
 /// The same in Markdown.
 #[must_use]
 pub fn history_markdown(judged: &AgainstHistory) -> String {
-    history_parts(judged, "### ", Grid::markdown, markdown_text).join("\n\n") + "\n"
+    md::text(&history_document(judged))
 }
 
-fn history_parts(
-    judged: &AgainstHistory,
-    head: &str,
-    grid: fn(&Grid) -> String,
-    text: fn(&str) -> String,
-) -> Vec<String> {
-    let outcome = match judged.outcome {
-        Outcome::Pass => "PASS",
-        Outcome::Fail => "FAIL",
-        Outcome::Invalid => "INVALID",
-        Outcome::Inconclusive | Outcome::None => "INCONCLUSIVE",
+/// Two runs side by side.
+#[must_use]
+pub fn document(compared: &TwoRuns) -> Document {
+    let mut document = Document::new(3, "");
+    let (base, new) = (named(&compared.base), named(&compared.new));
+    document.push(Block::Title(format!("{}: {new} against {base}", compared.new.scenario).into()));
+    document.push(Block::Paragraph(caveat()));
+    let differences = compared.differences.iter();
+    document.blocks.extend(differences.map(|one| Block::Note("differs", one.as_str().into())));
+    document.titled("Response times", None, ratios(compared));
+    document.titled("Failures", None, failures(compared));
+    for (title, hint, table) in point_tables(compared) {
+        document.titled(title, Some(hint), table);
+    }
+    document.notes(&compared.notes);
+    document
+}
+
+/// One run cannot tell a build from an hour.
+pub(super) fn caveat() -> Line {
+    let mut line = Line::from(
+        "This describes these two runs. Whether the builds differ cannot be told from one run of each: what else the \
+         machine and the network did at the time is in it as well. ",
+    );
+    line.code("bench ab").text(" can tell.").done()
+}
+
+/// The trace points that differ most, of typical and of slow iterations, with what their figures are of.
+pub(super) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
+    let hint = |points: &TracePoints| {
+        let TracePoints { base_traces, new_traces, .. } = points;
+        format!(
+            "Time of their own and calls in a trace, of {base_traces} and {new_traces} traces that were fetched"
+        )
     };
-    let title = text(&clean(&judged.new.scenario));
-    let new = named(&judged.new, text);
-    let mut parts = vec![
-        format!("{head}{outcome} · {title}: {new} against {} past runs", judged.past.len()),
-        grid(&history_grid(judged)),
-        grid(&history_failures(judged)),
-    ];
-    parts.extend(judged.notes.iter().map(|note| format!("note: {}", text(&clean(note)))));
-    parts
+    let of = |title, points: &TracePoints| (title, hint(points).into(), point_table(points));
+    vec![
+        of("Trace points of typical iterations", &compared.typical_points),
+        of("Trace points of slow iterations", &compared.slow_points),
+    ]
 }
 
-fn history_failures(judged: &AgainstHistory) -> Grid {
-    let percent = |share: f64| format!("{:.3} %", share * 100.0);
-    let mut grid = Grid::new(&["", "past runs", "new", "past runs fail at most", "told"]);
-    for row in &judged.failures {
-        grid.add(vec![
-            format!("{} failed", clean(&row.workload)),
-            percent(row.past_share),
-            percent(row.new_share),
-            percent(row.bound_share),
-            clean(&row.reason),
+pub(super) fn named(run: &RunRef) -> String {
+    let time: String = run.started_at.chars().take(19).collect();
+    format!("{} ({time})", run.path)
+}
+
+/// One row for each percentile.
+pub(super) fn ratios(compared: &TwoRuns) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("base"),
+        Column::figure("new"),
+        Column::figure("new/base"),
+        Column::figure("at least"),
+        Column::figure("at most"),
+        Column::drawing("between its bounds"),
+        Column::words(""),
+    ]);
+    table.scale = Scale { neutral: 1.0, limit: None, ratio: true };
+    let several = compared.failures.len() > 1;
+    for row in compared.rows.iter().take(ROWS_SHOWN) {
+        let mut subject = Vec::new();
+        if several {
+            subject.push(row.workload.clone());
+        }
+        subject.extend(row.action.clone());
+        subject.push(format!("p{}", row.percentile));
+        let finding = match (row.low, row.high) {
+            (Some(low), _) if low > 1.0 => "longer",
+            (_, Some(high)) if high < 1.0 => "shorter",
+            (Some(_), Some(_)) => "not clear",
+            _ => "too few samples",
+        };
+        table.row([
+            subject.join(" ").into(),
+            duration(row.base_ms).into(),
+            duration(row.new_ms).into(),
+            known_ratio(row.ratio).into(),
+            known_ratio(row.low).into(),
+            known_ratio(row.high).into(),
+            row.ratio.map_or_else(Cell::empty, |ratio| Interval::of_ratio(ratio, row.low, row.high).into()),
+            finding.into(),
         ]);
     }
-    grid
+    table
+}
+
+/// What failed, one row for each workload.
+pub(super) fn failures(compared: &TwoRuns) -> Table {
+    let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
+    let shown = |counts: &Counts| format!("{} of {}", counts.failed + counts.dropped, counts.total);
+    for row in &compared.failures {
+        table.row([row.workload.as_str().into(), shown(&row.base).into(), shown(&row.new).into()]);
+    }
+    table
+}
+
+fn point_table(points: &TracePoints) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("base"),
+        Column::figure("new"),
+        Column::figure("at least"),
+        Column::figure("at most"),
+        Column::drawing("longer in the new run"),
+        Column::figure("calls base"),
+        Column::figure("calls new"),
+    ]);
+    for kind in points.kinds.iter().take(POINTS_SHOWN) {
+        let signed =
+            |ms: Option<f64>| Cell::from(ms.map_or_else(|| "–".to_owned(), |ms| format!("{ms:+.3} ms")));
+        let difference_ms = kind.new_self_ms - kind.base_self_ms;
+        table.row([
+            format!("{} {}", kind.service, kind.name).into(),
+            duration(kind.base_self_ms).into(),
+            duration(kind.new_self_ms).into(),
+            signed(kind.low_ms),
+            signed(kind.high_ms),
+            Interval::of_difference(difference_ms, kind.low_ms.zip(kind.high_ms)).into(),
+            format!("{:.2}", kind.base_calls).into(),
+            format!("{:.2}", kind.new_calls).into(),
+        ]);
+    }
+    table
+}
+
+/// A run against its history.
+#[must_use]
+pub fn history_document(judged: &AgainstHistory) -> Document {
+    let mut document = Document::new(3, "");
+    let mut title = Line::from(Badge::verdict(judged.outcome));
+    document.push(Block::Title(title.text(" · ").line(history_subject(judged)).done()));
+    document.titled("Response times", None, history_table(judged));
+    document.titled("Failures", None, history_failures(judged));
+    document.notes(&judged.notes);
+    document
+}
+
+pub(super) fn history_subject(judged: &AgainstHistory) -> Line {
+    let new = named(&judged.new);
+    format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
+}
+
+/// What failed, one row for each workload.
+pub(super) fn history_failures(judged: &AgainstHistory) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("past runs"),
+        Column::figure("new"),
+        Column::figure("past runs fail at most"),
+        Column::words(""),
+        Column::message("why"),
+    ]);
+    for row in &judged.failures {
+        table.row([
+            format!("{} failed", row.workload).into(),
+            share_of_failures(row.past_share).into(),
+            share_of_failures(row.new_share).into(),
+            share_of_failures(row.bound_share).into(),
+            Badge::verdict(row.outcome).into(),
+            row.reason.as_str().into(),
+        ]);
+    }
+    table
 }
 
 /// One row for each metric.
-#[must_use]
-pub fn history_grid(judged: &AgainstHistory) -> Grid {
-    let mut grid = Grid::new(&["", "past runs", "vary by", "new", "99 % of runs stay below", "told"]);
+pub(super) fn history_table(judged: &AgainstHistory) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("past runs"),
+        Column::figure("vary by"),
+        Column::figure("new"),
+        Column::figure("99 % of runs stay below"),
+        Column::words(""),
+        Column::message("why"),
+    ]);
     for row in &judged.rows {
-        let action = row.action.as_deref().map(|action| format!("{} ", clean(action))).unwrap_or_default();
-        grid.add(vec![
-            format!("{} {action}p{}", clean(&row.workload), row.percentile),
-            duration(row.past_ms),
-            format!("{:.1} %", row.sd * 100.0),
-            duration(row.new_ms),
-            duration(row.bound_ms),
-            clean(&row.reason),
+        let action = row.action.as_deref().map(|action| format!("{action} ")).unwrap_or_default();
+        table.row([
+            format!("{} {action}p{}", row.workload, row.percentile).into(),
+            duration(row.past_ms).into(),
+            format!("{:.1} %", row.sd * 100.0).into(),
+            duration(row.new_ms).into(),
+            duration(row.bound_ms).into(),
+            Badge::verdict(row.outcome).into(),
+            row.reason.as_str().into(),
         ]);
     }
-    grid
+    table
 }

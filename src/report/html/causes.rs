@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::refs::{Refs, TraceRef};
 use super::text;
+use crate::report::document::{Line, Span};
 use crate::report::observer;
-use crate::report::words::{self, Piece};
+use crate::report::words;
 use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, Results, Workload};
 
 /// The width of a bar of shares, in units of its drawing: 100 % with some room on both sides.
@@ -84,12 +85,13 @@ pub(super) struct EffectView {
     rows: Vec<[String; 6]>,
 }
 
-pub(super) fn pieces(pieces: Vec<Piece>) -> Vec<PieceView> {
-    let view = |piece| match piece {
-        Piece::Text(text) => PieceView { code: false, text },
-        Piece::Code(text) => PieceView { code: true, text },
+pub(super) fn pieces(line: Line) -> Vec<PieceView> {
+    let view = |span| match span {
+        Span::Text(text) => PieceView { code: false, text },
+        Span::Code(text) => PieceView { code: true, text },
+        Span::Badge(badge) => PieceView { code: false, text: badge.word.to_owned() },
     };
-    pieces.into_iter().map(view).collect()
+    line.spans.into_iter().map(view).collect()
 }
 
 /// The sentences of the first screen: one for each workload that has a comparison, else what the slowest share.
@@ -103,7 +105,7 @@ pub(super) fn sentences(results: &Results, refs: &Refs) -> Vec<SentenceView> {
         let worst = guilty.and_then(|kind| kind.worst_trace_id).and_then(seen);
         Some(SentenceView {
             workload: several.then(|| workload.name.clone()),
-            pieces: pieces(words::comparison_pieces(comparison)),
+            pieces: pieces(words::comparison(comparison)),
             which: if worst.is_some() {
                 "the trace where it took longest"
             } else {
@@ -116,7 +118,7 @@ pub(super) fn sentences(results: &Results, refs: &Refs) -> Vec<SentenceView> {
     let found =
         results.findings.iter().take(if compared.is_empty() { 1 } else { 0 }).map(|finding| SentenceView {
             workload: None,
-            pieces: pieces(words::finding_pieces(finding)),
+            pieces: pieces(words::finding(finding)),
             trace: finding.trace_ids.first().copied().and_then(seen),
             which: "the slowest of them",
         });

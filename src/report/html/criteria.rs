@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::refs::{Refs, TraceRef};
 use super::text;
-use super::view::{Badge, verdict_badge};
+use super::view::Badge;
+use crate::report::document;
 use crate::results::model::{Criterion, Measured, Severity};
 
 /// The width of a gauge, in units of its drawing.
@@ -47,7 +48,7 @@ pub(super) fn view(criterion: &Criterion, refs: &Refs) -> CriterionView {
         criterion: criterion.criterion.clone(),
         condition: criterion.condition.clone(),
         observed: criterion.observed.clone(),
-        outcome: verdict_badge(criterion.outcome),
+        outcome: document::Badge::verdict(criterion.outcome).into(),
         warns: criterion.severity == Severity::Warn,
         aborted: criterion.aborted,
         reason: criterion.reason.clone(),

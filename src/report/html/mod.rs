@@ -10,6 +10,7 @@
 mod calls;
 mod causes;
 mod criteria;
+mod document;
 mod island;
 mod refs;
 mod text;
@@ -102,6 +103,15 @@ fn cause(error: minijinja::Error) -> io::Error {
         Some((None, kind, words)) => io::Error::new(kind, words),
         None => io::Error::other(error),
     }
+}
+
+/// A document as a part of a page, without the page around it.
+#[cfg(test)]
+pub(super) fn fragment(document: &crate::report::document::Document) -> String {
+    let template = format!("{}{{% for b in blocks %}}{{{{ block(b) }}}}{{% endfor %}}", document::MACROS);
+    let mut fragment = Vec::new();
+    fill(&template, context! { blocks => document::blocks(document) }, &mut fragment).unwrap();
+    String::from_utf8(fragment).unwrap()
 }
 
 /// A page's script, with what both pages use.

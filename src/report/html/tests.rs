@@ -233,7 +233,7 @@ fn a_run_without_iterations_renders() {
     sample.results.profiling.reason = Some("no hmac key".to_owned());
     let page = html(&Sample { iterations: IterationColumns::default(), traces: vec![], ..sample });
     for expected in
-        ["NO GATE", "0 iterations in 60.4 s", "Profiling off: no hmac key", "No iteration is here to draw."]
+        ["no gate", "0 iterations in 60.4 s", "Profiling off: no hmac key", "No iteration is here to draw."]
     {
         assert!(page.contains(expected), "{expected}");
     }

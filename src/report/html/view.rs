@@ -11,7 +11,7 @@ use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::culprit::OUTSIDE;
-use crate::report::words;
+use crate::report::{document, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
     Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState,
@@ -112,8 +112,10 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
     Page {
         title: results.scenario.title.clone(),
         verdict: match results.verdict.outcome {
-            Outcome::None if !results.verdict.invalid.is_empty() => verdict_badge(Outcome::Invalid),
-            outcome => verdict_badge(outcome),
+            Outcome::None if !results.verdict.invalid.is_empty() => {
+                document::Badge::verdict(Outcome::Invalid).into()
+            }
+            outcome => document::Badge::verdict(outcome).into(),
         },
         verdict_reason: match results.verdict.invalid.as_slice() {
             [] => verdict_reason(&results.verdict.criteria),
@@ -124,12 +126,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         banners: banners(results),
         profiling: profiling(results),
         sentences: causes::sentences(results, &refs),
-        findings: results
-            .findings
-            .iter()
-            .take(3)
-            .map(|one| causes::pieces(words::finding_pieces(one)))
-            .collect(),
+        findings: results.findings.iter().take(3).map(|one| causes::pieces(words::finding(one))).collect(),
         tiles: tiles(results),
         notes: results.notes.iter().cloned().chain(crate::report::record::lines(results)).collect(),
         criteria: results.verdict.criteria.iter().map(|one| criteria::view(one, &refs)).collect(),
@@ -149,15 +146,10 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
     }
 }
 
-pub(super) fn verdict_badge(outcome: Outcome) -> Badge {
-    let (word, class) = match outcome {
-        Outcome::Pass => ("PASS", "good"),
-        Outcome::Fail => ("FAIL", "bad"),
-        Outcome::Inconclusive => ("INCONCLUSIVE", "doubt"),
-        Outcome::Invalid => ("INVALID", "doubt"),
-        Outcome::None => ("NO GATE", "plain"),
-    };
-    Badge { word, class }
+impl From<document::Badge> for Badge {
+    fn from(badge: document::Badge) -> Self {
+        Self { word: badge.word, class: badge.tone.class() }
+    }
 }
 
 /// How many criteria did not hold or could not be told. Those that only warn do not count.

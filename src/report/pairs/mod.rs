@@ -11,7 +11,7 @@ use crate::analysis::points::PointRow;
 use crate::results::model::ScenarioInfo;
 use crate::verdict::paired::{Decision, Failures, Names, Row};
 
-pub use text::{criteria, markdown, progress, terminal};
+pub use text::{criteria, document, headline, markdown, progress, terminal};
 
 /// The value of `format`.
 pub const FORMAT: &str = "bench-ab";

@@ -2,35 +2,46 @@
 
 use super::{Paired, Side};
 use crate::analysis::points::PointRow;
-use crate::report::grid::{Grid, percent, ratio};
-use crate::report::markdown::text;
-use crate::report::terminal::clean;
-use crate::report::words::duration;
+use crate::report::document::{
+    Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
+};
+use crate::report::words::{duration, known_ratio, percent, ratio, share_of_failures};
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{Failures, Names, Row, Series};
 
 /// How many kinds of trace points are shown for each choice of traces.
 const POINTS_SHOWN: usize = 6;
+/// What figures of trace points are.
+pub(super) const POINTS_HINT: &str =
+    "Time of their own and calls in a trace, of traces that were fetched; no verdict looks at them";
 /// How many percentiles are shown that no verdict looks at.
 const ROWS_SHOWN: usize = 60;
 
 /// For a terminal.
 #[must_use]
 pub fn terminal(paired: &Paired) -> String {
-    let mut parts = vec![headline(paired), explanation(paired).join("\n")];
-    parts.extend(grids(paired).iter().map(|(title, grid)| format!("{title}\n{}", grid.plain())));
-    parts.extend(paired.notes.iter().map(|note| format!("note: {}", clean(note))));
-    parts.join("\n\n")
+    tty::text(&document(paired), tty::Look::default())
 }
 
 /// For a step summary or a comment.
 #[must_use]
 pub fn markdown(paired: &Paired) -> String {
-    let sentences: Vec<String> = explanation(paired).iter().map(|sentence| text(sentence)).collect();
-    let mut parts = vec![format!("### {}", text(&headline(paired))), sentences.join("\n")];
-    parts.extend(grids(paired).iter().map(|(title, grid)| format!("{title}\n\n{}", grid.markdown())));
-    parts.extend(paired.notes.iter().map(|note| format!("Note: {}", text(note))));
-    parts.join("\n\n") + "\n"
+    md::text(&document(paired))
+}
+
+/// The whole: the verdict, its reasons, the figures, the trace points.
+#[must_use]
+pub fn document(paired: &Paired) -> Document {
+    let mut document = Document::new(3, "ab.json");
+    document.push(Block::Title(headline(paired)));
+    document.push(Block::List(explanation(paired)));
+    document.titled("Response times", None, ratios(paired));
+    document.titled("Failures", None, failures(paired));
+    for (title, table) in point_tables(paired) {
+        document.titled(title, Some(POINTS_HINT.into()), table);
+    }
+    document.notes(&paired.notes);
+    document
 }
 
 /// Where it stands after a pair.
@@ -56,36 +67,31 @@ fn seen(row: &Row) -> String {
 }
 
 /// A percentile of a round; it has no time where it falls among what failed.
-fn time(ms: Option<f64>) -> String {
+pub(super) fn time(ms: Option<f64>) -> String {
     ms.map_or_else(|| "failed".to_owned(), duration)
 }
 
-fn headline(paired: &Paired) -> String {
-    let title = clean(&paired.scenario.title);
+/// The verdict in one line.
+#[must_use]
+pub fn headline(paired: &Paired) -> Line {
+    let mut line = Line::from(Badge::verdict(paired.decision.outcome));
+    line.text(" · ").line(subject_of(paired)).done()
+}
+
+/// What the verdict is of.
+pub(super) fn subject_of(paired: &Paired) -> Line {
+    let Side { name: a, .. } = &paired.a;
+    let Side { name: b, .. } = &paired.b;
     let cut_short = if paired.finished { "" } else { " · interrupted" };
-    let outcome = word(paired.decision.outcome);
-    format!("{outcome} · {title}: B ({}) against A ({}){cut_short}", side(&paired.b), side(&paired.a))
-}
-
-fn side(side: &Side) -> String {
-    clean(&side.name)
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "PASS",
-        Outcome::Fail => "FAIL",
-        Outcome::Inconclusive => "INCONCLUSIVE",
-        Outcome::Invalid => "INVALID",
-        Outcome::None => "",
-    }
+    format!("{}: B ({b}) against A ({a}){cut_short}", paired.scenario.title).into()
 }
 
 fn counted(pairs: usize) -> String {
     format!("{pairs} pair{}", if pairs == 1 { "" } else { "s" })
 }
 
-fn explanation(paired: &Paired) -> Vec<String> {
+/// Why, a sentence each, and by what.
+pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
     let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
     let left_out = match paired.pairs.len() - counting {
         0 => String::new(),
@@ -93,7 +99,7 @@ fn explanation(paired: &Paired) -> Vec<String> {
     };
     let margin = paired.margin_percent;
     let mut sentences: Vec<String> =
-        paired.decision.reasons.iter().map(|reason| format!("{}.", clean(reason))).collect();
+        paired.decision.reasons.iter().map(|reason| format!("{reason}.")).collect();
     for row in paired.rows.iter().filter(|row| row.series.gated) {
         sentences.push(sentence(row, &paired.workloads, margin));
     }
@@ -108,7 +114,7 @@ fn explanation(paired: &Paired) -> Vec<String> {
         paired.looks[1],
         significant(paired.alpha * 100.0)
     ));
-    sentences
+    sentences.into_iter().map(Line::from).collect()
 }
 
 fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
@@ -165,7 +171,11 @@ pub fn criteria(paired: &Paired) -> Vec<Criterion> {
         of(row.series.workload, condition, observed, row.outcome, row.samples)
     });
     let failures = paired.failures.iter().map(|row| {
-        let observed = format!("{} of B failed, {} of A", share(row.b_share), share(row.a_share));
+        let observed = format!(
+            "{} of B failed, {} of A",
+            share_of_failures(row.b_share),
+            share_of_failures(row.a_share)
+        );
         of(row.workload, "B fails no more often".to_owned(), observed, row.outcome, row.b)
     });
     let reasons = paired.decision.reasons.iter().map(|reason| {
@@ -178,13 +188,9 @@ fn failures_sentence(failures: &Failures) -> String {
     let beyond = if failures.outcome == Outcome::Fail { "beyond doubt" } else { "perhaps by chance" };
     format!(
         "B fails more often than A, {beyond}: {} of iterations against {}.",
-        share(failures.b_share),
-        share(failures.a_share)
+        share_of_failures(failures.b_share),
+        share_of_failures(failures.a_share)
     )
-}
-
-fn share(share: f64) -> String {
-    format!("{:.3} %", share * 100.0)
 }
 
 fn significant(value: f64) -> String {
@@ -193,91 +199,116 @@ fn significant(value: f64) -> String {
 }
 
 /// `p95`, `log in p95`, with the workload where there are several.
-fn subject(series: &Series, names: &[Names]) -> String {
+pub(super) fn subject(series: &Series, names: &[Names]) -> String {
     let workload = names.get(series.workload);
     let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
     let mut parts = Vec::new();
     if let (Some(workload), true) = (workload, names.len() > 1) {
-        parts.push(clean(&workload.workload));
+        parts.push(workload.workload.clone());
     }
-    parts.extend(action.map(|action| clean(action)));
+    parts.extend(action.cloned());
     parts.push(format!("p{}", series.percentile));
     parts.join(" ")
 }
 
-fn grids(paired: &Paired) -> Vec<(String, Grid)> {
-    let mut grids =
-        vec![("Response times".to_owned(), ratios(paired)), ("Failures".to_owned(), failures(paired))];
-    for slow in [false, true] {
-        let rows: Vec<&PointRow> =
-            paired.points.iter().filter(|row| row.slow == slow).take(POINTS_SHOWN).collect();
-        if !rows.is_empty() {
-            let choice = if slow { "slow" } else { "typical" };
-            let title = format!(
-                "Trace points of {choice} iterations: time of their own and calls in a trace, of traces that were \
-                 fetched; no verdict looks at them"
-            );
-            grids.push((title, points(&rows)));
-        }
-    }
-    grids
+/// The trace points that differ most, of typical and of slow iterations.
+pub(super) fn point_tables(paired: &Paired) -> Vec<(&'static str, Table)> {
+    let of = |slow: bool| paired.points.iter().filter(move |row| row.slow == slow).take(POINTS_SHOWN);
+    vec![
+        ("Trace points of typical iterations", points(of(false))),
+        ("Trace points of slow iterations", points(of(true))),
+    ]
 }
 
-fn ratios(paired: &Paired) -> Grid {
-    let mut grid = Grid::new(&["", "A", "B", "B/A", "at least", "at most", "Wilcoxon p", ""]);
-    let rows =
-        paired.rows.iter().filter(|row| row.series.gated).chain(
-            paired.rows.iter().filter(|row| !row.series.gated && row.ratio.is_some()).take(ROWS_SHOWN),
-        );
-    for row in rows {
-        let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), ratio);
+/// One row for each percentile: the judged ones first.
+pub(super) fn ratios(paired: &Paired) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("A"),
+        Column::figure("B"),
+        Column::figure("B/A"),
+        Column::figure("at least"),
+        Column::figure("at most"),
+        Column::drawing("between its bounds"),
+        Column::figure("Wilcoxon p"),
+        Column::words(""),
+    ]);
+    let limit = Some(1.0 + paired.margin_percent / 100.0);
+    table.scale = Scale { neutral: 1.0, limit, ratio: true };
+    let judged = paired.rows.iter().filter(|row| row.series.gated);
+    let others = paired.rows.iter().filter(|row| !row.series.gated && row.ratio.is_some());
+    for row in judged.chain(others.take(ROWS_SHOWN)) {
         let p = row.wilcoxon_p.filter(|_| row.series.gated);
-        grid.add(vec![
-            subject(&row.series, &paired.workloads),
-            time(row.a_ms),
-            time(row.b_ms),
-            shown(row.ratio),
-            shown(row.low),
-            shown(row.high),
-            p.map_or_else(String::new, |p| format!("{p:.4}")),
-            word(row.outcome).to_owned(),
+        let badge = row.series.gated.then(|| Badge::verdict(row.outcome));
+        table.row([
+            subject(&row.series, &paired.workloads).into(),
+            time(row.a_ms).into(),
+            time(row.b_ms).into(),
+            known_ratio(row.ratio).into(),
+            known_ratio(row.low).into(),
+            known_ratio(row.high).into(),
+            row.ratio.map_or_else(Cell::empty, |value| {
+                let [low, high] = [row.low, row.high].map(|bound| bound.unwrap_or(f64::NAN));
+                Interval { value, low, high, tone: badge.map_or(Tone::Plain, |badge| badge.tone) }.into()
+            }),
+            p.map_or_else(Cell::empty, |p| format!("{p:.4}").into()),
+            badge.map_or_else(Cell::empty, Cell::from),
         ]);
     }
-    grid
+    table
 }
 
-fn failures(paired: &Paired) -> Grid {
-    let mut grid = Grid::new(&["", "A", "B", "chance", ""]);
+/// What failed, one row for each workload.
+pub(super) fn failures(paired: &Paired) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("A"),
+        Column::figure("B"),
+        Column::figure("chance"),
+        Column::words(""),
+    ]);
     for row in &paired.failures {
-        let name =
-            paired.workloads.get(row.workload).map_or_else(String::new, |names| clean(&names.workload));
-        grid.add(vec![
-            name,
-            format!("{} ({})", share(row.a_share), row.a),
-            format!("{} ({})", share(row.b_share), row.b),
-            row.p_greater.map_or_else(String::new, |p| format!("{p:.4}")),
-            word(row.outcome).to_owned(),
+        let name = paired.workloads.get(row.workload).map_or("", |names| names.workload.as_str());
+        let [a, b] = [(row.a_share, row.a), (row.b_share, row.b)]
+            .map(|(share, count)| format!("{} ({count})", share_of_failures(share)));
+        table.row([
+            name.into(),
+            a.into(),
+            b.into(),
+            row.p_greater.map_or_else(Cell::empty, |p| format!("{p:.4}").into()),
+            Badge::verdict(row.outcome).into(),
         ]);
     }
-    grid
+    table
 }
 
-fn points(rows: &[&PointRow]) -> Grid {
-    let mut grid = Grid::new(&["", "A", "B", "difference", "at least", "at most", "calls A", "calls B"]);
+fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
+    let mut table = Table::new(vec![
+        Column::name(""),
+        Column::figure("A"),
+        Column::figure("B"),
+        Column::figure("difference"),
+        Column::figure("at least"),
+        Column::figure("at most"),
+        Column::drawing("longer in B"),
+        Column::figure("calls A"),
+        Column::figure("calls B"),
+    ]);
     for row in rows {
-        let signed = |ms: f64| format!("{ms:+.3} ms");
-        grid.add(vec![
-            format!("{} {}", clean(&row.service), clean(&row.name)),
-            duration(row.a_self_ms),
-            duration(row.b_self_ms),
+        let signed = |ms: f64| Cell::from(format!("{ms:+.3} ms"));
+        table.row([
+            format!("{} {}", row.service, row.name).into(),
+            duration(row.a_self_ms).into(),
+            duration(row.b_self_ms).into(),
             signed(row.difference_ms),
             signed(row.low_ms),
             signed(row.high_ms),
-            format!("{:.2}", row.a_calls),
-            format!("{:.2}", row.b_calls),
+            Interval::of_difference(row.difference_ms, Some((row.low_ms, row.high_ms))).into(),
+            format!("{:.2}", row.a_calls).into(),
+            format!("{:.2}", row.b_calls).into(),
         ]);
     }
-    grid
+    table
 }
 
 #[cfg(test)]

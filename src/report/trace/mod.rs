@@ -5,6 +5,7 @@
 
 pub mod dot;
 pub mod json;
+pub mod list;
 pub mod pstats;
 pub mod ranking;
 pub mod stats;

@@ -1,61 +1,59 @@
-//! Calls of trace points as Python's `pstats` prints functions: the same columns, in seconds.
+//! Calls of trace points as Python's `pstats` shows functions: the same columns, in seconds.
 
-use std::io::{self, Write};
+use crate::analysis::call_stats::{CallStats, Calls, SortKey};
+use crate::report::document::{Block, Column, Document, Table};
 
-use crate::analysis::call_stats::{CallStats, Calls, Function, SortKey};
-use crate::report::words::visible;
-
-/// Writes the table, at most `limit` rows.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write(stats: &CallStats, by: SortKey, limit: usize, out: &mut dyn Write) -> io::Result<()> {
+/// The table, at most `limit` rows.
+#[must_use]
+pub fn document(stats: &CallStats, by: SortKey, limit: usize) -> Document {
+    let mut document = Document::new(2, "");
     let (total, primitive) = stats.calls();
     let nested = if primitive == total { String::new() } else { format!(" ({primitive} of them primitive)") };
     let own_s = seconds(stats.own_us());
     let traces = if stats.traces == 1 { "1 trace".to_owned() } else { format!("{} traces", stats.traces) };
-    writeln!(out, "{total} trace points{nested} in {traces}, {own_s} s of their own in all")?;
+    let mut head =
+        vec![format!("{total} trace points{nested} in {traces}, {own_s} s of their own in all").into()];
     if stats.incomplete > 0 {
-        writeln!(out, "{} more lack their start or their stop and are left out", stats.incomplete)?;
+        let left_out = format!("{} more lack their start or their stop and are left out", stats.incomplete);
+        head.push(left_out.into());
     }
+    document.push(Block::List(head));
     let order = match by {
         SortKey::Cumulative => "cumulative time",
         SortKey::Own => "time of their own",
         SortKey::Calls => "number of calls",
         SortKey::Name => "name",
     };
-    writeln!(out, "\n   Ordered by: {order}\n")?;
-    writeln!(
-        out,
-        "{:>12} {:>11} {:>11} {:>11} {:>11} service(point)",
-        "ncalls", "tottime", "percall", "cumtime", "percall"
-    )?;
+    document.push(Block::Paragraph(format!("Ordered by: {order}").into()));
     let rows = stats.rows(by);
+    let mut table = Table::new(vec![
+        Column::figure("ncalls"),
+        Column::figure("tottime"),
+        Column::figure("percall"),
+        Column::figure("cumtime"),
+        Column::figure("percall"),
+        Column::words("service(point)"),
+    ]);
+    table.rows_shown = limit;
     for (function, row) in rows.iter().take(limit) {
-        writeln!(out, "{}", line(function, &row.calls))?;
+        let Calls { total, primitive, own_us, cumulative_us, .. } = row.calls;
+        let count = if primitive == total { total.to_string() } else { format!("{total}/{primitive}") };
+        let per = |us: u64, calls: u64| us.checked_div(calls).map_or_else(String::new, seconds);
+        table.row([
+            count.into(),
+            seconds(own_us).into(),
+            per(own_us, total).into(),
+            seconds(cumulative_us).into(),
+            per(cumulative_us, primitive).into(),
+            format!("{}({})", function.place, function.name).into(),
+        ]);
     }
-    if rows.len() > limit {
-        writeln!(out, "\n{} more rows; see them with --limit {}", rows.len() - limit, rows.len())?;
+    document.push(Block::Table(table));
+    if let Some(left) = rows.len().checked_sub(limit).filter(|left| *left > 0) {
+        let text = format!("{left} more rows; see them with --limit {}", rows.len());
+        document.push(Block::Paragraph(text.into()));
     }
-    Ok(())
-}
-
-fn line(function: &Function, calls: &Calls) -> String {
-    let count = if calls.primitive == calls.total {
-        calls.total.to_string()
-    } else {
-        format!("{}/{}", calls.total, calls.primitive)
-    };
-    let per = |us: u64, calls: u64| us.checked_div(calls).map_or_else(String::new, seconds);
-    format!(
-        "{count:>12} {:>11} {:>11} {:>11} {:>11} {}({})",
-        seconds(calls.own_us),
-        per(calls.own_us, calls.total),
-        seconds(calls.cumulative_us),
-        per(calls.cumulative_us, calls.primitive),
-        visible(&function.place),
-        visible(&function.name),
-    )
+    document
 }
 
 fn seconds(us: u64) -> String {

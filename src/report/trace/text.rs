@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::words::{duration_us, visible};
+use crate::report::words::duration_us;
 use crate::results::model::TraceState;
 use crate::results::trace::state;
 
@@ -51,7 +52,7 @@ pub fn write(base_id: &str, tree: &TraceTree, look: Look, out: &mut dyn Write) -
         let parent = point.parent.map(|parent| &tree.points[parent]);
         writeln!(out, "{left}{}", name(point, parent, &goes_on, room, look))?;
         if let Some(error) = &point.error {
-            let text = one_line(&format!("{}: {}", error.etype, error.message));
+            let text = on_one_line(&format!("{}: {}", error.etype, error.message));
             let indent = " ".repeat(2 * point.depth.min(INDENT_MAX) + 2);
             let text = cut(&format!("{indent}✗ {text}"), room);
             writeln!(out, "{:LEFT_COLUMNS$}{}", "", paint(&text, RED, look))?;
@@ -99,7 +100,7 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
         "trace {base_id}: {points} {noun} over {}, {state}{failed}{places}",
         duration_us(tree.length_us())
     );
-    one_line(&text)
+    on_one_line(&text)
 }
 
 /// Whether each point is the last of its siblings.
@@ -161,20 +162,17 @@ fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, lo
     }
     let place = point.reporter();
     let known = parent.is_some_and(|parent| parent.reporter() == place);
-    let place = if known || place.is_empty() { String::new() } else { format!("  [{}]", one_line(&place)) };
+    let place =
+        if known || place.is_empty() { String::new() } else { format!("  [{}]", on_one_line(&place)) };
     let missing = super::missing(point).map_or_else(String::new, |what| format!("  (no {what})"));
     let tail = format!("{missing}{place}");
-    let title = one_line(&point.name);
+    let title = on_one_line(&point.name);
     let used = branch.chars().count() + title.chars().count() + tail.chars().count() + 1;
-    let detail = one_line(&point.detail());
+    let detail = on_one_line(&point.detail());
     let detail =
         if detail.is_empty() { detail } else { format!(" {}", cut(&detail, room.saturating_sub(used))) };
     let title = if point.error.is_some() { paint(&title, RED, look) } else { paint(&title, BOLD, look) };
     format!("{}{title}{detail}{}", paint(&branch, DIM, look), paint(&tail, DIM, look))
-}
-
-fn one_line(text: &str) -> String {
-    visible(&text.replace(['\n', '\t'], " ")).into_owned()
 }
 
 fn cut(text: &str, chars_max: usize) -> String {

@@ -20,6 +20,38 @@ pub enum Outcome {
     None,
 }
 
+impl Outcome {
+    /// As people read it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Inconclusive => "INCONCLUSIVE",
+            Self::Invalid => "INVALID",
+            Self::None => "no gate",
+        }
+    }
+
+    /// The outcome of several together: FAIL before INVALID before INCONCLUSIVE before PASS, none of none.
+    #[must_use]
+    pub fn worst(outcomes: impl IntoIterator<Item = Self>) -> Self {
+        outcomes.into_iter().max_by_key(|outcome| outcome.weight()).unwrap_or(Self::None)
+    }
+
+    /// How much it weighs beside others.
+    #[must_use]
+    pub fn weight(self) -> u8 {
+        match self {
+            Self::Fail => 4,
+            Self::Invalid => 3,
+            Self::Inconclusive => 2,
+            Self::Pass => 1,
+            Self::None => 0,
+        }
+    }
+}
+
 /// The verdict of a run.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Verdict {

@@ -193,19 +193,11 @@ impl Trial {
         if count != first && count < last {
             return None;
         }
-        let mut outcomes: Vec<Outcome> =
-            self.rows().iter().filter(|row| row.series.gated).map(|row| row.outcome).collect();
-        outcomes.extend(self.failures().iter().map(|failures| failures.outcome));
-        let any = |outcome| outcomes.contains(&outcome);
-        let outcome = if any(Outcome::Fail) {
-            Outcome::Fail
-        } else if any(Outcome::Invalid) {
-            Outcome::Invalid
-        } else if any(Outcome::Inconclusive) {
-            Outcome::Inconclusive
-        } else {
-            Outcome::Pass
-        };
+        let rows = self.rows();
+        let gated = rows.iter().filter(|row| row.series.gated).map(|row| row.outcome);
+        let failures = self.failures();
+        let outcomes = gated.chain(failures.iter().map(|failures| failures.outcome));
+        let outcome = Outcome::worst(outcomes.chain([Outcome::Pass]));
         (outcome != Outcome::Inconclusive || count >= last).then(|| Decision { outcome, reasons: Vec::new() })
     }
 

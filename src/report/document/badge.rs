@@ -1,0 +1,105 @@
+//! Outcomes as people see them: the one place of their words, tones and symbols.
+
+use crate::results::model::{Criterion, Outcome, Severity};
+
+/// A word with a tone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Badge {
+    /// Such as `PASS`.
+    pub word: &'static str,
+    /// How it is coloured.
+    pub tone: Tone,
+    /// True where a reader must not overlook it.
+    pub strong: bool,
+    /// What stands before it in a table of Markdown; empty for none.
+    pub symbol: &'static str,
+}
+
+/// What a colour says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// The run fails by it.
+    Bad,
+    /// Not certain, or not judged by.
+    Doubt,
+    /// Nothing.
+    Plain,
+}
+
+impl Badge {
+    /// The verdict of a run or of a comparison.
+    #[must_use]
+    pub fn verdict(outcome: Outcome) -> Self {
+        let (tone, symbol) = match outcome {
+            Outcome::Pass => (Tone::Good, "✅"),
+            Outcome::Fail => (Tone::Bad, "❌"),
+            Outcome::Inconclusive => (Tone::Doubt, "❔"),
+            Outcome::Invalid => (Tone::Doubt, "🚫"),
+            Outcome::None => (Tone::Plain, ""),
+        };
+        Self { word: outcome.word(), tone, strong: outcome != Outcome::None, symbol }
+    }
+
+    /// One criterion: what only warns never looks like what the run fails by.
+    #[must_use]
+    pub fn criterion(criterion: &Criterion) -> Self {
+        let warning = |word| Self { word, tone: Tone::Doubt, strong: false, symbol: "⚠️" };
+        match (criterion.outcome, criterion.severity) {
+            (Outcome::Pass, _) => Self { word: "pass", strong: false, ..Self::verdict(Outcome::Pass) },
+            (Outcome::Fail, Severity::Warn) => warning("warning"),
+            (Outcome::Inconclusive, Severity::Warn) => warning("warning: inconclusive"),
+            (Outcome::Invalid | Outcome::None, Severity::Warn) => warning("warning: invalid"),
+            (Outcome::None, Severity::Fail) => Self::verdict(Outcome::Invalid),
+            (outcome, Severity::Fail) => Self::verdict(outcome),
+        }
+    }
+
+    /// The verdict of a run that was cut short: it has passed what it came to.
+    #[must_use]
+    pub fn so_far() -> Self {
+        Self { word: "PASS so far", ..Self::verdict(Outcome::Pass) }
+    }
+
+    /// A run without criteria that says nothing about the service either.
+    #[must_use]
+    pub fn invalid_without_gate() -> Self {
+        Self { word: "INVALID (no gate)", ..Self::verdict(Outcome::Invalid) }
+    }
+}
+
+impl Tone {
+    /// The class by which a page colours it.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Doubt => "doubt",
+            Self::Plain => "plain",
+        }
+    }
+
+    /// The colour of a terminal, as SGR parameters; none leaves the terminal's own.
+    #[must_use]
+    pub fn sgr(self) -> Option<&'static str> {
+        match self {
+            Self::Good => Some("32;1"),
+            Self::Bad => Some("31;1"),
+            Self::Doubt => Some("33;1"),
+            Self::Plain => None,
+        }
+    }
+
+    /// The colour by the names of shields.io.
+    #[must_use]
+    pub fn shield(self) -> &'static str {
+        match self {
+            Self::Good => "brightgreen",
+            Self::Bad => "red",
+            Self::Doubt => "orange",
+            Self::Plain => "lightgrey",
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A document in GitHub-flavoured Markdown, for files, step summaries and comments.
+//!
+//! [`escaped`] leaves nothing in a text that Markdown or HTML would obey. The whole is bounded ([`BYTES_MAX`]): what
+//! does not fit is left out, with a word that says so.
+
+use std::borrow::Cow;
+
+use super::{Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
+use crate::base::visible::on_one_line;
+
+/// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary.
+pub const BYTES_MAX: usize = 60_000;
+/// Rows of a table.
+const ROWS_MAX: usize = 20;
+/// What is shown of one text, in characters.
+const TEXT_CHARS_MAX: usize = 400;
+/// Traces that are named beside a criterion.
+const TRACES_MAX: usize = 3;
+
+/// The document as Markdown; its last line is ended.
+#[must_use]
+pub fn text(document: &Document) -> String {
+    let whole = if document.whole.is_empty() { String::new() } else { format!(": see {}", document.whole) };
+    let left_out = format!("… and more{whole}.\n");
+    let mut text = String::new();
+    for block in document.blocks.iter().filter_map(|one| block(one, document.level)) {
+        let gap = usize::from(!text.is_empty());
+        if text.len() + gap + block.len() > BYTES_MAX - left_out.len() - 1 {
+            text.push('\n');
+            text.push_str(&left_out);
+            break;
+        }
+        if gap > 0 {
+            text.push('\n');
+        }
+        text.push_str(&block);
+    }
+    text
+}
+
+/// A part; it ends its last line.
+fn block(block: &Block, level: usize) -> Option<String> {
+    let marks = |level: usize| "#".repeat(level.clamp(1, 6));
+    let text = match block {
+        Block::Title(title) => format!("{} {}\n", marks(level), line(title)),
+        Block::Heading(title, None) => format!("{} {}\n", marks(level + 1), line(title)),
+        Block::Heading(title, Some(hint)) => {
+            format!("{} {}\n\n{}\n", marks(level + 1), line(title), line(hint))
+        }
+        Block::Paragraph(text) => format!("{}\n", line(text)),
+        Block::List(lines) => lines.iter().map(|one| format!("- {}\n", line(one))).collect(),
+        Block::Table(rows) => return table(rows),
+        Block::Criteria(all) => return criteria(all),
+        Block::Invalid(reason) => format!("**INVALID** {}\n", line(reason)),
+        Block::Note(word, text) => format!("{}: {}\n", capitalised(word), line(text)),
+        Block::Facts(facts) => {
+            facts.iter().map(|(name, value)| format!("- {}: {}\n", capitalised(name), line(value))).collect()
+        }
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
+}
+
+/// A line as Markdown. Blanks at its ends would be markup.
+fn line(line: &Line) -> String {
+    spans(line, false).trim().to_owned()
+}
+
+fn spans(line: &Line, in_table: bool) -> String {
+    let shown = line.spans.iter().map(|span| match span {
+        Span::Text(text) => escaped(text),
+        Span::Code(code) => code_span(code, in_table),
+        Span::Badge(badge) if in_table => {
+            let word = if badge.strong { format!("**{}**", badge.word) } else { badge.word.to_owned() };
+            if badge.symbol.is_empty() { word } else { format!("{} {word}", badge.symbol) }
+        }
+        Span::Badge(badge) => badge.word.to_owned(),
+    });
+    shown.collect()
+}
+
+/// Text as it is, on one line: nothing between backquotes is markup. In a table a border or a backslash would be, so
+/// that such a text stands there without backquotes.
+fn code_span(code: &str, in_table: bool) -> String {
+    let code: String = on_one_line(code).trim().chars().take(TEXT_CHARS_MAX).collect();
+    if in_table && code.contains(['|', '\\']) {
+        return escaped(&code);
+    }
+    let code = code.replace('`', "\"");
+    if code.trim().is_empty() { String::new() } else { format!("`{}`", code.trim()) }
+}
+
+fn criteria(criteria: &[Judged]) -> Option<String> {
+    let row = |judged: &Judged| {
+        let ids: Vec<String> =
+            judged.trace_ids.iter().take(TRACES_MAX).map(|id| code_span(id, true)).collect();
+        let reason =
+            judged.reason.as_ref().map_or_else(String::new, |why| format!(" – {}", spans(why, true).trim()));
+        format!(
+            "| {} | {} | {}{reason} | {} |",
+            spans(&judged.badge.into(), true),
+            spans(&judged.condition, true).trim(),
+            spans(&judged.observed, true).trim(),
+            ids.join(" ")
+        )
+    };
+    let rows: Vec<String> = criteria.iter().map(row).collect();
+    rows_of("| | criterion | observed | traces |\n|---|---|---|---|", &rows, "more")
+}
+
+fn table(table: &Table) -> Option<String> {
+    let shown: Vec<usize> =
+        (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
+    let titles: Vec<Cow<'_, str>> = shown
+        .iter()
+        .map(|at| match table.columns[*at].title {
+            "" => Cow::from(" "),
+            title => Cow::from(format!(" {} ", escaped(title))),
+        })
+        .collect();
+    let rule: Vec<&str> =
+        shown.iter().map(|at| if table.columns[*at].kind == Kind::Figure { "--:" } else { "---" }).collect();
+    let head = format!("|{}|\n|{}|", titles.join("|"), rule.join("|"));
+    let rows: Vec<String> = table.rows.iter().map(|row| table_row(row, &shown)).collect();
+    rows_of(&head, &rows, table.others)
+}
+
+fn table_row(row: &Row, shown: &[usize]) -> String {
+    let cell = |at: &usize| match row.cells.get(*at) {
+        Some(Cell::Line(line)) => {
+            let further = *at == 0 && matches!(row.part, Part::Further | Part::FurtherOfStep);
+            format!("{}{}", if further { "↳ " } else { "" }, spans(line, true).trim())
+        }
+        _ => String::new(),
+    };
+    let cells: Vec<String> = shown.iter().map(cell).collect();
+    format!("| {} |", cells.join(" | "))
+}
+
+/// A table's first rows; `None` without any.
+fn rows_of(head: &str, rows: &[String], others: &str) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let shown = rows.iter().take(ROWS_MAX).map(|row| format!("{row}\n"));
+    let left = rows.len().saturating_sub(ROWS_MAX);
+    let left = if left > 0 { format!("\n… and {left} {others}.\n") } else { String::new() };
+    Some(format!("{head}\n{}{left}", shown.collect::<String>()))
+}
+
+/// Text on one line, cut if it is long, in which neither Markdown nor HTML finds anything to obey: no markup, no link,
+/// no mention, no formula, no cell's end, no command to a CI system.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let clean = on_one_line(text);
+    let mut chars = clean.chars().take(TEXT_CHARS_MAX).peekable();
+    let mut safe = String::with_capacity(clean.len() + 16);
+    // What would begin a list, a heading's underline or a command, were it the first on its line.
+    let mut at_start = true;
+    while let Some(c) = chars.next() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#' | '@' | '!' => safe.extend(['\\', c]),
+            // A link, an emoji's name, or a command; what follows may stand in the next piece.
+            ':' if at_start
+                || chars
+                    .peek()
+                    .is_none_or(|next| next.is_alphanumeric() || matches!(next, '/' | '+' | '-')) =>
+            {
+                safe.push_str("\\:");
+            }
+            '.' if at_start || safe.ends_with(['w', 'W']) => safe.push_str("\\."),
+            '-' | '+' | '=' | ')' if at_start => safe.extend(['\\', c]),
+            c => safe.push(c),
+        }
+        at_start &= c.is_ascii_digit() || c == ' ';
+    }
+    if clean.chars().count() > TEXT_CHARS_MAX {
+        safe.push('…');
+    }
+    safe
+}

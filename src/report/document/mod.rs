@@ -1,0 +1,168 @@
+//! What a text output says, apart from how it looks: headings, paragraphs, lists, tables, judged criteria, notes.
+//!
+//! A report builds a [`Document`] once from its results; a writer turns it into text for a terminal ([`terminal`]),
+//! Markdown ([`markdown`]) or a part of a page ([`super::html`]). Every text in a document is plain text from
+//! anywhere, a service's answer included: only writers escape, cut and colour. Nothing here may compute a statistic.
+
+mod badge;
+pub mod markdown;
+mod table;
+pub mod terminal;
+#[cfg(test)]
+mod tests;
+
+pub use badge::{Badge, Tone};
+pub use table::{Cell, Column, Interval, Kind, Part, Row, Scale, Table};
+
+/// A whole output, its parts in reading order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// How deep its title stands in Markdown: 2 for `##`. Headings stand one deeper.
+    pub level: usize,
+    /// Where the whole is, for readers of an output that had to be cut; empty when there is no such place.
+    pub whole: &'static str,
+    /// The parts.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// The first line: the verdict and what it is of.
+    Title(Line),
+    /// The title of what follows, and what a reader must know to read it.
+    Heading(Line, Option<Line>),
+    /// A paragraph.
+    Paragraph(Line),
+    /// Sentences that stand under each other.
+    List(Vec<Line>),
+    /// A table.
+    Table(Table),
+    /// Criteria with their outcomes.
+    Criteria(Vec<Judged>),
+    /// Why nothing here says anything about the service.
+    Invalid(Line),
+    /// What a reader must know besides, with the word that introduces it, such as `note`.
+    Note(&'static str, Line),
+    /// Names with their values.
+    Facts(Vec<(&'static str, Line)>),
+}
+
+/// A criterion with its outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// How it was judged.
+    pub badge: Badge,
+    /// What was asked for.
+    pub condition: Line,
+    /// What was seen.
+    pub observed: Line,
+    /// Why it was judged so.
+    pub reason: Option<Line>,
+    /// Traces that show it.
+    pub trace_ids: Vec<String>,
+}
+
+/// Text on one line, in pieces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// In their order.
+    pub spans: Vec<Span>,
+}
+
+/// A piece of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Span {
+    /// Words.
+    Text(String),
+    /// What a trace, a file or a command says: a point, a statement, a path, an id.
+    Code(String),
+    /// An outcome.
+    Badge(Badge),
+}
+
+impl Document {
+    /// Without parts yet.
+    #[must_use]
+    pub fn new(level: usize, whole: &'static str) -> Self {
+        Self { level, whole, blocks: Vec::new() }
+    }
+
+    /// Adds a part.
+    pub fn push(&mut self, block: Block) {
+        self.blocks.push(block);
+    }
+
+    /// Adds a table under a heading, unless it has no row.
+    pub fn titled(&mut self, title: impl Into<Line>, hint: Option<Line>, table: Table) {
+        if !table.rows.is_empty() {
+            self.blocks.push(Block::Heading(title.into(), hint));
+            self.blocks.push(Block::Table(table));
+        }
+    }
+
+    /// Adds a note for each of these.
+    pub fn notes(&mut self, notes: &[String]) {
+        self.blocks.extend(notes.iter().map(|note| Block::Note("note", note.as_str().into())));
+    }
+}
+
+impl Line {
+    /// Adds words; those that follow words become one piece with them.
+    pub fn text(&mut self, text: impl AsRef<str>) -> &mut Self {
+        match self.spans.last_mut() {
+            Some(Span::Text(last)) => last.push_str(text.as_ref()),
+            _ => self.spans.push(Span::Text(text.as_ref().to_owned())),
+        }
+        self
+    }
+
+    /// Adds what a trace, a file or a command says.
+    pub fn code(&mut self, code: impl Into<String>) -> &mut Self {
+        self.spans.push(Span::Code(code.into()));
+        self
+    }
+
+    /// Adds another line's pieces.
+    pub fn line(&mut self, line: Line) -> &mut Self {
+        for span in line.spans {
+            match span {
+                Span::Text(text) => {
+                    self.text(text);
+                }
+                other => self.spans.push(other),
+            }
+        }
+        self
+    }
+
+    /// The line, of a chain of calls.
+    #[must_use]
+    pub fn done(&mut self) -> Line {
+        std::mem::take(self)
+    }
+
+    /// True without pieces.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        Self { spans: vec![Span::Text(text.to_owned())] }
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Self {
+        Self { spans: vec![Span::Text(text)] }
+    }
+}
+
+impl From<Badge> for Line {
+    fn from(badge: Badge) -> Self {
+        Self { spans: vec![Span::Badge(badge)] }
+    }
+}

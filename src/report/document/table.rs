@@ -1,0 +1,218 @@
+//! Tables of a document.
+
+use super::{Badge, Line, Span};
+
+/// Rows that a terminal shows of a table, unless the table says otherwise; Markdown has its own bound.
+const ROWS_SHOWN: usize = 100;
+
+/// Rows of cells under titles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// One for each cell of a row.
+    pub columns: Vec<Column>,
+    /// In their order.
+    pub rows: Vec<Row>,
+    /// How many rows a terminal shows at most.
+    pub rows_shown: usize,
+    /// What the others are called: `more` in `… and 3 more`.
+    pub others: &'static str,
+    /// What the intervals of its cells are drawn on.
+    pub scale: Scale,
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// What stands above it.
+    pub title: &'static str,
+    /// What its cells are.
+    pub kind: Kind,
+}
+
+/// What the cells of a column are; a writer aligns and cuts them by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Words, never cut.
+    Words,
+    /// A name whose end tells as much as its beginning, such as a statement: cut in its middle if it is long.
+    Name,
+    /// A message: cut at its end if it is long.
+    Message,
+    /// A number with its unit.
+    Figure,
+    /// An interval; only a page draws it, since its figures stand in other columns.
+    Drawing,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is to the rows above.
+    pub part: Part,
+    /// One for each column.
+    pub cells: Vec<Cell>,
+}
+
+/// What a row is to those above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A row of its own.
+    Whole,
+    /// Further figures of the row above.
+    Further,
+    /// A part of the last whole.
+    Step,
+    /// Further figures of such a part.
+    FurtherOfStep,
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Text.
+    Line(Line),
+    /// A value between its bounds.
+    Interval(Interval),
+}
+
+/// A value between its bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The value itself.
+    pub value: f64,
+    /// At least this; unknown where it is not finite.
+    pub low: f64,
+    /// At most this; unknown where it is not finite.
+    pub high: f64,
+    /// How it is coloured.
+    pub tone: super::Tone,
+}
+
+/// What intervals are drawn on: where nothing differs, and the limit if there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scale {
+    /// The value that means no difference.
+    pub neutral: f64,
+    /// What a value is held against.
+    pub limit: Option<f64>,
+    /// True for ratios, which are drawn by their logarithm.
+    pub ratio: bool,
+}
+
+impl Column {
+    /// Words, which are never cut.
+    #[must_use]
+    pub fn words(title: &'static str) -> Self {
+        Self { title, kind: Kind::Words }
+    }
+
+    /// A name or a statement.
+    #[must_use]
+    pub fn name(title: &'static str) -> Self {
+        Self { title, kind: Kind::Name }
+    }
+
+    /// A message.
+    #[must_use]
+    pub fn message(title: &'static str) -> Self {
+        Self { title, kind: Kind::Message }
+    }
+
+    /// A number.
+    #[must_use]
+    pub fn figure(title: &'static str) -> Self {
+        Self { title, kind: Kind::Figure }
+    }
+
+    /// An interval.
+    #[must_use]
+    pub fn drawing(title: &'static str) -> Self {
+        Self { title, kind: Kind::Drawing }
+    }
+}
+
+impl Table {
+    /// Without rows yet.
+    #[must_use]
+    pub fn new(columns: Vec<Column>) -> Self {
+        Self { columns, rows: Vec::new(), rows_shown: ROWS_SHOWN, others: "more", scale: Scale::default() }
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        self.part(Part::Whole, cells.into());
+    }
+
+    /// Adds a row that belongs to those above it.
+    pub fn part(&mut self, part: Part, cells: Vec<Cell>) {
+        self.rows.push(Row { part, cells });
+    }
+}
+
+impl Cell {
+    /// An id, a path, a statement.
+    #[must_use]
+    pub fn code(code: impl Into<String>) -> Self {
+        Self::Line(Line { spans: vec![Span::Code(code.into())] })
+    }
+
+    /// Nothing.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::Line(Line::default())
+    }
+}
+
+impl Interval {
+    /// Of a difference: longer is bad and shorter is good where its bounds leave zero out.
+    #[must_use]
+    pub fn of_difference(value: f64, bounds: Option<(f64, f64)>) -> Self {
+        let (low, high) = bounds.unwrap_or((f64::NAN, f64::NAN));
+        Self { value, low, high, tone: tone(low, high, 0.0) }
+    }
+
+    /// Of a ratio, in the same way.
+    #[must_use]
+    pub fn of_ratio(value: f64, low: Option<f64>, high: Option<f64>) -> Self {
+        let [low, high] = [low, high].map(|bound| bound.unwrap_or(f64::NAN));
+        Self { value, low, high, tone: tone(low, high, 1.0) }
+    }
+}
+
+fn tone(low: f64, high: f64, neutral: f64) -> super::Tone {
+    match () {
+        () if low > neutral => super::Tone::Bad,
+        () if high < neutral => super::Tone::Good,
+        () => super::Tone::Plain,
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Line(text.into())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Line(text.into())
+    }
+}
+
+impl From<Line> for Cell {
+    fn from(line: Line) -> Self {
+        Self::Line(line)
+    }
+}
+
+impl From<Badge> for Cell {
+    fn from(badge: Badge) -> Self {
+        Self::Line(badge.into())
+    }
+}
+
+impl From<Interval> for Cell {
+    fn from(interval: Interval) -> Self {
+        Self::Interval(interval)
+    }
+}

@@ -1,0 +1,206 @@
+//! A document for a person at a terminal: aligned columns, colours if wanted, nothing that a terminal would obey.
+
+use std::borrow::Cow;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::{Badge, Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
+use crate::base::visible::on_one_line;
+
+/// What is shown of a name, in characters.
+const NAME_CHARS_MAX: usize = 72;
+/// What is shown of a message, in characters.
+const MESSAGE_CHARS_MAX: usize = 160;
+/// A column is not made narrower than this to fit the terminal.
+const COLUMN_WIDTH_MIN: usize = 24;
+/// Names of facts are as wide as this.
+const FACT_WIDTH: usize = 8;
+/// Under which what belongs to a criterion stands.
+const CRITERION_INDENT: &str = "      ";
+
+/// How the text is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Columns of the terminal, to which long cells are cut; unknown for a file or a pipe.
+    pub columns: Option<usize>,
+    /// Whether colours may be used.
+    pub colour: bool,
+}
+
+/// The document as text, without a line break at its end.
+#[must_use]
+pub fn text(document: &Document, look: Look) -> String {
+    let mut text = String::new();
+    let mut blocks = document.blocks.iter().peekable();
+    while let Some(one) = blocks.next() {
+        text.push_str(&block(one, look));
+        let close = matches!(
+            (one, blocks.peek()),
+            (Block::Heading(..), _) | (Block::Facts(_), Some(Block::Facts(_)))
+        );
+        if blocks.peek().is_some() {
+            text.push_str(if close { "\n" } else { "\n\n" });
+        }
+    }
+    text
+}
+
+/// A line as text.
+#[must_use]
+pub fn line(line: &Line, look: Look) -> String {
+    let shown = line.spans.iter().map(|span| match span {
+        Span::Text(text) => Cow::from(on_one_line(text)),
+        Span::Code(code) if code.is_empty() => Cow::from(""),
+        Span::Code(code) => Cow::from(format!("`{}`", on_one_line(code).replace('`', "\""))),
+        Span::Badge(badge) => Cow::from(painted(*badge, look)),
+    });
+    shown.collect()
+}
+
+fn painted(badge: Badge, look: Look) -> String {
+    match badge.tone.sgr().filter(|_| look.colour) {
+        Some(code) => format!("\u{1b}[{code}m{}\u{1b}[0m", badge.word),
+        None => badge.word.to_owned(),
+    }
+}
+
+fn block(block: &Block, look: Look) -> String {
+    match block {
+        Block::Title(text) | Block::Paragraph(text) | Block::Heading(text, None) => line(text, look),
+        Block::Heading(text, Some(hint)) => format!("{}: {}", line(text, look), line(hint, look)),
+        Block::List(lines) => lines.iter().map(|one| line(one, look)).collect::<Vec<_>>().join("\n"),
+        Block::Table(rows) => table(rows, look),
+        Block::Criteria(criteria) => {
+            criteria.iter().map(|one| criterion(one, look)).collect::<Vec<_>>().join("\n")
+        }
+        Block::Invalid(reason) => {
+            let badge = Badge { word: "INVALID", ..Badge::invalid_without_gate() };
+            format!("{}  {}", painted(badge, look), line(reason, look))
+        }
+        Block::Note(word, text) => format!("{word}: {}", line(text, look)),
+        Block::Facts(facts) => {
+            let one = |(name, value): &(&str, Line)| format!("{name:<FACT_WIDTH$} {}", line(value, look));
+            facts.iter().map(one).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+fn criterion(judged: &Judged, look: Look) -> String {
+    let Judged { badge, condition, observed, reason, trace_ids } = judged;
+    let mut shown = format!("{}  {}: {}", painted(*badge, look), line(condition, look), line(observed, look));
+    let reason = reason.iter().map(|reason| line(reason, look));
+    let ids = trace_ids.iter().map(|id| format!("trace {}", on_one_line(id)));
+    for further in reason.chain(ids) {
+        shown.push('\n');
+        shown.push_str(CRITERION_INDENT);
+        shown.push_str(&further);
+    }
+    shown
+}
+
+/// A cell as it stands in its column, with its colour apart from its text: colours have no width.
+struct Shown {
+    text: String,
+    sgr: Option<&'static str>,
+}
+
+fn table(table: &Table, look: Look) -> String {
+    let shown: Vec<usize> =
+        (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
+    let head = shown.iter().map(|at| Shown { text: table.columns[*at].title.to_owned(), sgr: None });
+    let mut rows: Vec<Vec<Shown>> = vec![head.collect()];
+    for row in table.rows.iter().take(table.rows_shown) {
+        rows.push(shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, look)).collect());
+    }
+    let kinds: Vec<Kind> = shown.iter().map(|at| table.columns[*at].kind).collect();
+    let widths = widths(&rows, &kinds, look);
+    let mut lines: Vec<String> = rows.iter().map(|row| row_text(row, &kinds, &widths)).collect();
+    let left = table.rows.len().saturating_sub(table.rows_shown);
+    if left > 0 {
+        lines.push(format!("… and {left} {}", table.others));
+    }
+    lines.join("\n")
+}
+
+fn cell(row: &Row, at: usize, kind: Kind, look: Look) -> Shown {
+    let indent = match row.part {
+        _ if at > 0 => "",
+        Part::Whole => "",
+        Part::Further => " ",
+        Part::Step => "  ",
+        Part::FurtherOfStep => "   ",
+    };
+    let Some(Cell::Line(content)) = row.cells.get(at) else {
+        return Shown { text: String::new(), sgr: None };
+    };
+    let sgr = match content.spans.as_slice() {
+        [Span::Badge(badge)] if look.colour => badge.tone.sgr(),
+        _ => None,
+    };
+    // In a cell, what a trace says stands as it is.
+    let text: String = content
+        .spans
+        .iter()
+        .map(|span| match span {
+            Span::Text(text) | Span::Code(text) => on_one_line(text),
+            Span::Badge(badge) => badge.word.to_owned(),
+        })
+        .collect();
+    Shown { text: format!("{indent}{}", cut(&text, chars_max(kind), kind)), sgr }
+}
+
+fn chars_max(kind: Kind) -> usize {
+    match kind {
+        Kind::Name => NAME_CHARS_MAX,
+        Kind::Message => MESSAGE_CHARS_MAX,
+        Kind::Words | Kind::Figure | Kind::Drawing => usize::MAX,
+    }
+}
+
+/// The width of each column: what its cells need, less where the terminal has no room for it.
+fn widths(rows: &[Vec<Shown>], kinds: &[Kind], look: Look) -> Vec<usize> {
+    let needed = |at: usize| rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..kinds.len()).map(needed).collect();
+    let Some(columns) = look.columns else { return widths };
+    let mut excess = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(columns + 1);
+    while excess > 0 {
+        let flexible = (0..kinds.len()).filter(|at| matches!(kinds[*at], Kind::Name | Kind::Message));
+        let widest = flexible.max_by_key(|at| widths[*at]).filter(|at| widths[*at] > COLUMN_WIDTH_MIN);
+        let Some(at) = widest else { break };
+        let less = excess.min(widths[at] - COLUMN_WIDTH_MIN);
+        widths[at] -= less;
+        excess -= less;
+    }
+    widths
+}
+
+fn row_text(row: &[Shown], kinds: &[Kind], widths: &[usize]) -> String {
+    let mut text = String::new();
+    for ((Shown { text: cell, sgr }, kind), width) in row.iter().zip(kinds).zip(widths) {
+        let cell = if cell.width() > *width { cut(cell, *width, *kind) } else { Cow::from(cell) };
+        let gap = " ".repeat(width.saturating_sub(cell.width()));
+        let coloured = match sgr {
+            Some(code) => Cow::from(format!("\u{1b}[{code}m{cell}\u{1b}[0m")),
+            None => cell,
+        };
+        text.push_str(if text.is_empty() { " " } else { "  " });
+        match kind {
+            Kind::Figure => text.extend([gap.as_str(), &coloured]),
+            _ => text.extend([&*coloured, gap.as_str()]),
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The beginning of a long text; of a name its beginning and its end, where a statement's table and condition stand.
+fn cut(text: &str, chars_max: usize, kind: Kind) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= chars_max {
+        return Cow::from(text);
+    }
+    let room = chars_max.saturating_sub(1);
+    let tail = if kind == Kind::Name { room / 2 } else { 0 };
+    let begin = text.chars().take(room - tail);
+    begin.chain(['…']).chain(text.chars().skip(length - tail)).collect()
+}

@@ -1,0 +1,295 @@
+//! Hostile text in every place of a document, through every writer: it stays text, and the document keeps its form.
+
+use proptest::prelude::*;
+use pulldown_cmark::{Event, Options, Parser, Tag};
+
+use super::markdown::{self, BYTES_MAX, escaped};
+use super::terminal::{self, Look};
+use super::*;
+use crate::base::visible::{for_terminal, is_deceptive, on_one_line};
+use crate::report::html;
+use crate::results::model::Outcome;
+
+/// Of how many places a text stands in one alone.
+const PLACES_APART: usize = 11;
+
+/// What a text must never be taken for, as `tests/vectors/hostile.json` has it for pages, and as Markdown, terminals and
+/// CI systems have it.
+fn corpus() -> Vec<String> {
+    let pages: Vec<String> =
+        serde_json::from_str(include_str!("../../../tests/vectors/hostile.json")).unwrap();
+    let others = [
+        "| a | b |\n|---|---|\n| c | d |",
+        "a\\|b\\",
+        "\\",
+        "`",
+        "``` x",
+        "~~~",
+        "# h",
+        "- [ ] task",
+        "1. one",
+        "1) one",
+        "> quote",
+        "---",
+        "===",
+        "    code",
+        "\tcode",
+        "[x](javascript:alert(1))",
+        "![x](https://e.example/x.png)",
+        "[x]: https://e.example",
+        "[^1]",
+        "<https://e.example>",
+        "https://e.example",
+        "www.e.example",
+        "a@e.example",
+        "@somebody #12 GH-12 :rocket:",
+        "$x$ $$x$$ $`x`$",
+        "**b** __b__ *i* _i_ ~~s~~ ^u^",
+        "&amp;&lt;b&gt;&nbsp;",
+        "a  \nb",
+        "::error::x",
+        " ::set-output name=a::b",
+        "##[error]x",
+        "##vso[task.complete]x",
+        "\u{1b}[2J\u{1b}]52;c;eA==\u{7}\u{9b}31m",
+        "\u{1b}[31mred\u{1b}[0m",
+        "over\rprinted\u{8}\u{202e}txt\u{200b}\u{feff}",
+        "::",
+        "://e.example",
+        ".e.example",
+        "https:",
+        "www",
+    ];
+    pages.into_iter().chain(others.map(str::to_owned)).collect()
+}
+
+/// A document with every kind of part; each of its texts is the next that `text` gives.
+fn document(text: &mut dyn FnMut() -> String) -> Document {
+    let line = |text: &mut dyn FnMut() -> String| {
+        let mut line = Line::from(text());
+        line.code(text()).text(text()).done()
+    };
+    let mut document = Document::new(2, "there");
+    let mut title = Line::from(Badge::verdict(Outcome::Fail));
+    document.push(Block::Title(title.text(" · ").line(line(text)).done()));
+    document.push(Block::Invalid(text().into()));
+    document.push(Block::Paragraph(line(text)));
+    document.push(Block::List(vec![line(text), text().into()]));
+    let mut table = Table::new(vec![
+        Column::name("a name"),
+        Column::words("words"),
+        Column::message("a message"),
+        Column::figure("n"),
+        Column::drawing("drawn"),
+        Column::words(""),
+    ]);
+    for part in [Part::Whole, Part::Further, Part::Step, Part::FurtherOfStep] {
+        let interval = Interval::of_difference(1.0, Some((0.5, 1.5)));
+        let cells = vec![
+            text().into(),
+            Cell::code(text()),
+            line(text).into(),
+            text().into(),
+            interval.into(),
+            Badge::verdict(Outcome::Pass).into(),
+        ];
+        table.part(part, cells);
+    }
+    document.titled(line(text), Some(text().into()), table);
+    document.push(Block::Criteria(vec![Judged {
+        badge: Badge::verdict(Outcome::Inconclusive),
+        condition: line(text),
+        observed: text().into(),
+        reason: Some(text().into()),
+        trace_ids: vec![text(), text()],
+    }]));
+    document.push(Block::Facts(vec![("load", line(text)), ("traces", text().into())]));
+    document.notes(&[text(), text()]);
+    document
+}
+
+/// How many texts it has.
+fn slots() -> usize {
+    let mut count = 0;
+    document(&mut || {
+        count += 1;
+        String::new()
+    });
+    count
+}
+
+/// With this text in one place, and something harmless in the others; in all of them without a place.
+fn with(hostile: &str, place: Option<usize>) -> Document {
+    let mut at = 0;
+    document(&mut || {
+        at += 1;
+        if place.is_none_or(|place| place + 1 == at) { hostile.to_owned() } else { "x".to_owned() }
+    })
+}
+
+/// What a reader of Markdown makes of it: its structure, and its text as it is shown.
+fn read_markdown(text: &str) -> (Vec<String>, String) {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_MATH
+        | Options::ENABLE_GFM;
+    let (mut structure, mut shown) = (Vec::<String>::new(), String::new());
+    for event in Parser::new_ext(text, options) {
+        let what = match event {
+            Event::Text(text) => {
+                shown.push_str(&text);
+                "text".to_owned()
+            }
+            Event::Code(code) => {
+                shown.push_str(&code);
+                // In a table, what holds a border stands without its backquotes.
+                "text".to_owned()
+            }
+            Event::Start(tag) => {
+                assert!(
+                    !matches!(tag, Tag::Link { .. } | Tag::Image { .. } | Tag::HtmlBlock | Tag::CodeBlock(_)),
+                    "{tag:?} in {text}"
+                );
+                format!("{tag:?}")
+            }
+            Event::End(tag) => format!("end {tag:?}"),
+            other => panic!("{other:?} in {text}"),
+        };
+        if what != "text" || structure.last().is_none_or(|last| last != "text") {
+            structure.push(what);
+        }
+    }
+    (structure, shown)
+}
+
+/// Holds a document of hostile text to one of harmless text, in every writer.
+fn hold(hostile: &Document, text: &str) {
+    let harmless = with("x", None);
+    let (shown, plain) = (markdown::text(hostile), markdown::text(&harmless));
+    let (structure, read) = read_markdown(&shown);
+    if !text.trim().is_empty() && text.chars().count() < 100 {
+        assert_eq!(structure, read_markdown(&plain).0, "{text:?}: {shown}");
+        let expected = on_one_line(text);
+        let expected = expected.trim();
+        assert!(read.contains(expected) || read.contains(&expected.replace('`', "\"")), "{text:?}: {shown}");
+    }
+    for obeyed in ["://", "www.", "##[", "##vso["] {
+        let mut found = shown.match_indices(obeyed).map(|(at, _)| &shown[..at]);
+        let at = found.find(|before| before.matches('`').count() % 2 == 0 && !before.ends_with('\\'));
+        assert_eq!(at, None, "{text:?}: {shown}");
+    }
+    assert!(shown.lines().all(|line| !line.trim_start().starts_with("::")), "{text:?}: {shown}");
+    assert!(!shown.contains(|c| is_deceptive(c)) && shown.len() <= BYTES_MAX, "{text:?}: {shown}");
+
+    for look in [Look { columns: None, colour: false }, Look { columns: Some(60), colour: true }] {
+        let (shown, plain) = (terminal::text(hostile, look), terminal::text(&harmless, look));
+        assert_eq!(shown.lines().count(), plain.lines().count(), "{text:?}: {shown}");
+        let uncoloured = ["\u{1b}[31;1m", "\u{1b}[32;1m", "\u{1b}[33;1m", "\u{1b}[0m"]
+            .iter()
+            .fold(shown.clone(), |shown, code| shown.replace(code, ""));
+        assert!(!uncoloured.contains(|c| is_deceptive(c)), "{text:?}: {shown:?}");
+        let count = |text: &str| text.matches('\u{1b}').count();
+        assert_eq!(count(&shown), count(&plain), "{text:?}: {shown:?}");
+        // Nothing is left for the last gate on the way to a terminal but commands to a CI system.
+        assert_eq!(for_terminal(&shown, true).contains('‹'), shown.contains('‹'), "{text:?}");
+    }
+
+    let (shown, plain) = (html::fragment(hostile), html::fragment(&harmless));
+    assert_eq!(tags(&shown), tags(&plain), "{text:?}: {shown}");
+    assert!(!shown.contains(|c| is_deceptive(c)), "{text:?}: {shown}");
+}
+
+/// The tags of a part of a page, with their attributes.
+fn tags(html: &str) -> Vec<&str> {
+    html.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or(rest)).collect()
+}
+
+#[test]
+fn hostile_text_stays_text_in_every_place_of_every_writer() {
+    assert!(slots() > 30);
+    // In all places at once, and in some of them alone, which are others for each text.
+    for (nth, text) in corpus().iter().enumerate() {
+        hold(&with(text, None), text);
+        for place in (nth % PLACES_APART..slots()).step_by(PLACES_APART) {
+            hold(&with(text, Some(place)), text);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn no_text_breaks_out_of_any_writer(
+        text in "\\PC{0,60}|[<>|`*_\\[\\]()#!:/&\\\\.w@$~=+\n\t\r\u{1b}\u{202e} a1-]{0,40}",
+        place in 0..slots(),
+        everywhere: bool,
+    ) {
+        let place = (!everywhere).then_some(place);
+        hold(&with(&text, place), &text);
+    }
+}
+
+#[test]
+fn text_in_markdown_is_only_text() {
+    for (given, expected) in [
+        ("db SELECT a FROM b WHERE c = ?", "db SELECT a FROM b WHERE c = ?"),
+        ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;"),
+        ("a|b\nc", "a\\|b c"),
+        ("[x](javascript:alert(1))", "\\[x\\](javascript\\:alert(1))"),
+        ("see https://evil.example", "see https\\://evil.example"),
+        ("www.evil.example", "www\\.evil.example"),
+        ("@somebody #12 :rocket: $x$ ~~x~~", "\\@somebody \\#12 \\:rocket: \\$x\\$ \\~\\~x\\~\\~"),
+        ("1. one", "1\\. one"),
+        ("- one", "\\- one"),
+        ("# one", "\\# one"),
+        ("::error::x", "\\:\\:error:\\:x"),
+        ("a\\|b `c`", "a\\\\\\|b \\`c\\`"),
+        ("\u{1b}[31mred\u{202e}", "‹U+001B›\\[31mred‹U+202E›"),
+    ] {
+        assert_eq!(escaped(given), expected, "{given}");
+    }
+    assert_eq!(escaped(&"x".repeat(10_000)).chars().count(), 401);
+}
+
+/// What a table is cut to, in each writer.
+#[test]
+fn long_tables_and_long_cells_are_cut() {
+    let mut table = Table::new(vec![Column::name("name"), Column::message("message"), Column::figure("n")]);
+    (table.rows_shown, table.others) = (2, "others");
+    for n in 0..30 {
+        let name = format!("SELECT {} FROM t{n}", "a, ".repeat(40));
+        table.row([name.into(), format!("{n}: {}", "y".repeat(300)).into(), n.to_string().into()]);
+    }
+    let mut document = Document::new(2, "there.html");
+    document.push(Block::Table(table));
+    let text = terminal::text(&document, Look::default());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[3]), (4, "… and 28 others"), "{text}");
+    assert!(lines[1].contains("… ") && lines[1].contains("a,  FROM t0"), "{text}");
+    let narrow = terminal::text(&document, Look { columns: Some(80), colour: false });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains(" FROM t1 "), "{narrow}");
+    let markdown = markdown::text(&document);
+    assert!(markdown.ends_with("\n… and 10 others.\n"), "{markdown}");
+
+    let block = document.blocks.remove(0);
+    document.blocks = vec![block; 100];
+    let markdown = markdown::text(&document);
+    assert!(
+        markdown.len() <= BYTES_MAX && markdown.ends_with("\n\n… and more: see there.html.\n"),
+        "{}",
+        markdown.len()
+    );
+}
+
+#[test]
+fn wide_characters_keep_columns_apart() {
+    let mut table = Table::new(vec![Column::name(""), Column::figure("n")]);
+    table.row(["性能".into(), "1".into()]);
+    table.row(["abcd".into(), "22".into()]);
+    let mut document = Document::default();
+    document.push(Block::Table(table));
+    assert_eq!(terminal::text(&document, Look::default()), "        n\n 性能   1\n abcd  22");
+}

@@ -1,0 +1,233 @@
+//! A document as a part of a page: the views that the macros of `document.html` write.
+//!
+//! Strings here are plain text; the template escapes them. Nothing here may compute a statistic: it only finds where on a
+//! drawing a figure stands.
+
+use serde::Serialize;
+
+use crate::report::document::{
+    Block, Cell, Column, Document, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table,
+};
+
+/// What parts of a document look like: macros that a page's template has before it.
+pub(super) const MACROS: &str = include_str!("document.html");
+/// Rows of a table.
+const ROWS_MAX: usize = 200;
+/// What a drawing leaves free at each end, in percent of its width.
+const MARGIN_PERCENT: f64 = 3.0;
+
+/// A part of a document.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum BlockView {
+    Title { line: Vec<SpanView> },
+    Heading { line: Vec<SpanView>, hint: Option<Vec<SpanView>> },
+    Paragraph { line: Vec<SpanView> },
+    List { lines: Vec<Vec<SpanView>> },
+    Table { table: TableView },
+    Criteria { criteria: Vec<JudgedView> },
+    Invalid { line: Vec<SpanView> },
+    Note { word: &'static str, line: Vec<SpanView> },
+    Facts { facts: Vec<FactView> },
+}
+
+#[derive(Serialize)]
+pub(super) struct SpanView {
+    text: String,
+    code: bool,
+    class: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct FactView {
+    name: &'static str,
+    line: Vec<SpanView>,
+}
+
+#[derive(Serialize)]
+pub(super) struct JudgedView {
+    word: &'static str,
+    class: &'static str,
+    condition: Vec<SpanView>,
+    observed: Vec<SpanView>,
+    reason: Option<Vec<SpanView>>,
+    ids: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct TableView {
+    columns: Vec<ColumnView>,
+    rows: Vec<RowView>,
+    left: usize,
+    others: &'static str,
+}
+
+#[derive(Serialize)]
+struct ColumnView {
+    title: &'static str,
+    class: &'static str,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    class: &'static str,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    class: &'static str,
+    line: Vec<SpanView>,
+    drawn: Option<DrawnView>,
+}
+
+/// Where on its drawing an interval stands, in percent of the width.
+#[derive(Serialize)]
+struct DrawnView {
+    class: &'static str,
+    value: String,
+    neutral: String,
+    limit: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    described: String,
+}
+
+/// The parts of a document.
+pub(super) fn blocks(document: &Document) -> Vec<BlockView> {
+    document.blocks.iter().map(block).collect()
+}
+
+fn block(block: &Block) -> BlockView {
+    match block {
+        Block::Title(line) => BlockView::Title { line: spans(line) },
+        Block::Heading(line, hint) => {
+            BlockView::Heading { line: spans(line), hint: hint.as_ref().map(spans) }
+        }
+        Block::Paragraph(line) => BlockView::Paragraph { line: spans(line) },
+        Block::List(lines) => BlockView::List { lines: lines.iter().map(spans).collect() },
+        Block::Table(rows) => BlockView::Table { table: table(rows) },
+        Block::Criteria(all) => BlockView::Criteria { criteria: all.iter().map(judged).collect() },
+        Block::Invalid(line) => BlockView::Invalid { line: spans(line) },
+        Block::Note(word, line) => BlockView::Note { word, line: spans(line) },
+        Block::Facts(facts) => BlockView::Facts {
+            facts: facts.iter().map(|(name, line)| FactView { name, line: spans(line) }).collect(),
+        },
+    }
+}
+
+pub(super) fn spans(line: &Line) -> Vec<SpanView> {
+    let span = |span: &Span| match span {
+        Span::Text(text) => SpanView { text: text.clone(), code: false, class: "" },
+        Span::Code(code) => SpanView { text: code.clone(), code: true, class: "" },
+        Span::Badge(badge) => {
+            SpanView { text: badge.word.to_owned(), code: false, class: badge.tone.class() }
+        }
+    };
+    line.spans.iter().map(span).collect()
+}
+
+fn judged(judged: &Judged) -> JudgedView {
+    JudgedView {
+        word: judged.badge.word,
+        class: judged.badge.tone.class(),
+        condition: spans(&judged.condition),
+        observed: spans(&judged.observed),
+        reason: judged.reason.as_ref().map(spans),
+        ids: judged.trace_ids.clone(),
+    }
+}
+
+pub(super) fn table(table: &Table) -> TableView {
+    let drawing = Drawing::of(table);
+    TableView {
+        columns: table
+            .columns
+            .iter()
+            .map(|Column { title, kind }| ColumnView { title, class: class(*kind) })
+            .collect(),
+        rows: table.rows.iter().take(ROWS_MAX).map(|one| row(one, &table.columns, &drawing)).collect(),
+        left: table.rows.len().saturating_sub(ROWS_MAX),
+        others: table.others,
+    }
+}
+
+fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Figure => "n",
+        Kind::Drawing => "range",
+        Kind::Message => "words",
+        Kind::Words | Kind::Name => "",
+    }
+}
+
+fn row(row: &Row, columns: &[Column], drawing: &Drawing) -> RowView {
+    let cell = |(cell, column): (&Cell, &Column)| match cell {
+        Cell::Line(line) => CellView { class: class(column.kind), line: spans(line), drawn: None },
+        Cell::Interval(interval) => {
+            CellView { class: "range", line: Vec::new(), drawn: Some(drawing.view(interval)) }
+        }
+    };
+    RowView {
+        class: match row.part {
+            Part::Whole => "",
+            Part::Further => "further",
+            Part::Step => "step",
+            Part::FurtherOfStep => "further step",
+        },
+        cells: row.cells.iter().zip(columns).map(cell).collect(),
+    }
+}
+
+/// Where the values of a table's intervals stand.
+struct Drawing {
+    scale: Scale,
+    from: f64,
+    to: f64,
+}
+
+impl Drawing {
+    fn of(table: &Table) -> Self {
+        let mut drawing = Self { scale: table.scale, from: 0.0, to: 1.0 };
+        let ends = table.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| match cell {
+            Cell::Interval(Interval { value, low, high, .. }) => vec![*value, *low, *high],
+            Cell::Line(_) => Vec::new(),
+        });
+        let known = ends.chain([table.scale.neutral]).chain(table.scale.limit);
+        let known: Vec<f64> = known.map(|end| drawing.place(end)).filter(|end| end.is_finite()).collect();
+        drawing.from = known.iter().copied().fold(f64::INFINITY, f64::min);
+        drawing.to = known.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        drawing
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        if self.scale.ratio { value.max(0.01).ln() } else { value }
+    }
+
+    /// In percent of the width.
+    fn x(&self, value: f64) -> String {
+        let span = if self.to > self.from { self.to - self.from } else { 1.0 };
+        let share = ((self.place(value) - self.from) / span).clamp(0.0, 1.0);
+        format!("{:.2}", MARGIN_PERCENT + share * (100.0 - 2.0 * MARGIN_PERCENT))
+    }
+
+    fn view(&self, interval: &Interval) -> DrawnView {
+        let Interval { value, low, high, tone } = *interval;
+        let words = |value: f64| {
+            if self.scale.ratio { crate::report::words::ratio(value) } else { format!("{value:+.3} ms") }
+        };
+        let bounded = low.is_finite() && high.is_finite();
+        DrawnView {
+            class: tone.class(),
+            value: self.x(value),
+            neutral: self.x(self.scale.neutral),
+            limit: self.scale.limit.map(|limit| self.x(limit)),
+            from: bounded.then(|| self.x(low)),
+            to: bounded.then(|| self.x(high)),
+            described: match bounded {
+                true => format!("{}, from {} to {}", words(value), words(low), words(high)),
+                false => format!("{}, without bounds", words(value)),
+            },
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What a run came to, as documents: the summary that it ends with at a terminal, and `report.md`.
+//!
+//! Both have the same parts. At a terminal what matters most stands last, where a person looks; in Markdown it stands
+//! first, since the rest may be cut. Nothing here may compute a statistic.
+
+use std::path::Path;
+
+use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
+use super::words::{self, duration};
+use super::{observer, record};
+use crate::analysis::culprit::OUTSIDE;
+use crate::results::model::{
+    Counts, Criterion, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState,
+    Workload,
+};
+
+/// How many kinds of failure a terminal shows.
+const ERRORS_SHOWN: usize = 8;
+/// How much of a point's name and statement stands in a row, in characters.
+const POINT_CHARS_MAX: usize = 72;
+/// The percentiles of a table.
+const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
+
+/// The summary for a terminal; with `directory`, where more is to be found.
+#[must_use]
+pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
+    let mut document = head(results);
+    document.blocks.extend(workloads(results));
+    document.blocks.extend(causes(results));
+    document.blocks.extend(slowest(results));
+    document.blocks.extend(criteria(results));
+    let facts = facts(results);
+    if !facts.is_empty() {
+        document.push(Block::Facts(facts));
+    }
+    document.notes(&results.notes);
+    if let Some(directory) = directory {
+        let path = |name| Line::from(directory.join(name).display().to_string());
+        document.push(Block::Facts(vec![("report", path("report.html")), ("results", path("results.json"))]));
+    }
+    document
+}
+
+/// The report for step summaries and comments.
+#[must_use]
+pub fn report(results: &Results) -> Document {
+    let mut document = head(results);
+    document.blocks.extend(causes(results));
+    document.blocks.extend(criteria(results));
+    document.blocks.extend(workloads(results));
+    document.blocks.extend(slowest(results));
+    let facts = facts(results);
+    if !facts.is_empty() {
+        document.push(Block::Facts(facts));
+    }
+    document.notes(&results.notes);
+    document
+}
+
+/// The verdict with its criteria, without the figures.
+#[must_use]
+pub fn gate(results: &Results) -> Document {
+    let mut document = head(results);
+    document.blocks.extend(criteria(results));
+    document
+}
+
+/// The verdict, and why the run says nothing if it does not.
+fn head(results: &Results) -> Document {
+    let mut document = Document::new(2, "report.html");
+    document.push(Block::Title(verdict(results)));
+    let invalid = results.verdict.invalid.iter();
+    document.blocks.extend(invalid.map(|reason| Block::Invalid(reason.as_str().into())));
+    document
+}
+
+/// The verdict in one line.
+#[must_use]
+pub fn verdict(results: &Results) -> Line {
+    let status = match results.run.status {
+        RunStatus::Finished => String::new(),
+        RunStatus::Interrupted => " · interrupted".to_owned(),
+        RunStatus::TimedOut => " · stopped by its time limit".to_owned(),
+        RunStatus::Aborted => " · stopped by a threshold".to_owned(),
+        RunStatus::Recovered => " · recovered from the log".to_owned(),
+        RunStatus::Failed => format!(" · failed: {}", results.run.error.as_deref().unwrap_or_default()),
+    };
+    let badge = match results.verdict.outcome {
+        Outcome::Pass if results.run.status != RunStatus::Finished => Badge::so_far(),
+        Outcome::None if !results.verdict.invalid.is_empty() => Badge::invalid_without_gate(),
+        outcome => Badge::verdict(outcome),
+    };
+    let tls = if results.deployment.tls_verified { "" } else { " · TLS NOT VERIFIED" };
+    let mut line = Line::from(badge);
+    line.text(format!(" · {} on {}{status}{tls}", results.scenario.title, results.deployment.name)).done()
+}
+
+/// Why slow iterations are slow.
+fn causes(results: &Results) -> impl Iterator<Item = Block> {
+    words::sentences(results).into_iter().map(Block::Paragraph)
+}
+
+fn criteria(results: &Results) -> Option<Block> {
+    let several = results.workloads.len() > 1;
+    let judged = |criterion: &Criterion| {
+        let workload = if several { format!("{}: ", criterion.workload) } else { String::new() };
+        let ended = if criterion.aborted { ", and ended the load" } else { "" };
+        Judged {
+            badge: Badge::criterion(criterion),
+            condition: format!("{workload}{}", criterion.condition).into(),
+            observed: format!("{}{ended}", criterion.observed).into(),
+            reason: criterion.reason.as_deref().map(Line::from),
+            trace_ids: criterion.trace_ids.iter().map(ToString::to_string).collect(),
+        }
+    };
+    let all: Vec<Judged> = results.verdict.criteria.iter().map(judged).collect();
+    (!all.is_empty()).then_some(Block::Criteria(all))
+}
+
+fn workloads(results: &Results) -> Vec<Block> {
+    results.workloads.iter().flat_map(|of| workload(of, results)).collect()
+}
+
+fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
+    let name = workload.name.as_str().into();
+    let mut blocks = vec![Block::Heading(name, Some(workload_line(workload, results).into()))];
+    if workload.iterations.total > 0 {
+        blocks.push(Block::Table(times(workload)));
+    }
+    if !workload.errors.is_empty() {
+        blocks.push(Block::Table(errors(workload)));
+    }
+    let effect = workload.observer_effect.as_ref();
+    blocks.extend(effect.map(|effect| Block::Paragraph(observer::sentence(effect).into())));
+    blocks
+}
+
+fn workload_line(workload: &Workload, results: &Results) -> String {
+    let Counts { total, failed, aborted, .. } = workload.iterations;
+    if total == 0 {
+        return "no iteration ran".to_owned();
+    }
+    let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
+        (true, _) if workload.unprofiled > 0 => words::share_profiled(workload),
+        (true, _) => "every one profiled".to_owned(),
+        (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
+    };
+    let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
+    format!(
+        "{total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}{}; {profiled}",
+        if total == 1 { "" } else { "s" },
+        workload.duration_s,
+        workload.rate_per_s,
+        words::aside(workload)
+    )
+}
+
+/// Counts and percentiles of a workload's iterations and of its actions.
+fn times(workload: &Workload) -> Table {
+    let mut columns = vec![Column::name(""), Column::figure("count"), Column::figure("failed")];
+    columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
+    columns.push(Column::figure("max"));
+    let mut table = Table::new(columns);
+    let waited = words::waited(workload);
+    let mut row = |part, name: &str, counts: Option<Counts>, times: &Distribution| {
+        // Counts are given once: a further row of times has none.
+        let count =
+            |of: fn(Counts) -> u64| counts.map_or_else(Cell::empty, |counts| of(counts).to_string().into());
+        let mut cells = vec![name.into(), count(|counts| counts.total), count(|counts| counts.failed)];
+        let at = |wanted: f64| times.at(wanted).map_or_else(|| "-".to_owned(), duration);
+        cells.extend(PERCENTILES.iter().map(|(_, wanted)| Cell::from(at(*wanted))));
+        cells.push(if times.count == 0 { "-".into() } else { duration(times.max_ms).into() });
+        table.part(part, cells);
+    };
+    row(Part::Whole, "iteration", Some(workload.iterations), &workload.response_time);
+    if waited {
+        row(Part::Further, "from its start", None, &workload.service_time);
+        row(Part::Further, "late by", None, &workload.start_lag);
+    }
+    for action in &workload.actions {
+        row(Part::Step, &action.name, Some(action.requests), &action.service_time);
+        if waited {
+            row(Part::FurtherOfStep, "from due", None, &action.response_time);
+        }
+    }
+    table
+}
+
+fn errors(workload: &Workload) -> Table {
+    let mut table = Table::new(vec![
+        Column::figure("failed"),
+        Column::words("class"),
+        Column::words("action"),
+        Column::message("message"),
+        Column::words("a trace id"),
+    ]);
+    (table.rows_shown, table.others) = (ERRORS_SHOWN, "other kinds of failure");
+    for error in &workload.errors {
+        table.row([
+            error.count.to_string().into(),
+            error.class.as_str().into(),
+            error.action.as_deref().unwrap_or_default().into(),
+            error.message.as_str().into(),
+            error.trace_ids.first().map_or_else(Cell::empty, |id| Cell::code(id.to_string())),
+        ]);
+    }
+    table
+}
+
+fn slowest(results: &Results) -> Vec<Block> {
+    let mut table = Table::new(vec![
+        Column::figure("slowest"),
+        Column::words("trace id"),
+        Column::message("where the time went"),
+    ]);
+    for slow in &results.slowest {
+        table.row([
+            duration(slow.response_ms).into(),
+            Cell::code(slow.iteration.trace_id.to_string()),
+            where_the_time_went(slow, results).into(),
+        ]);
+    }
+    let table = (!table.rows.is_empty()).then_some(Block::Table(table));
+    let error = results.profiling.collector_error.as_deref();
+    let error = error.map(|error| Block::Note("the collector did not give all traces", error.into()));
+    table.into_iter().chain(error).collect()
+}
+
+fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
+    match (&slow.culprit, slow.trace) {
+        (Some(culprit), _) if is_named_above(culprit, results) => {
+            format!("{} ({:.0} %) as above", duration(culprit.self_ms), culprit.share * 100.0)
+        }
+        (Some(culprit), _) => sentence(culprit),
+        (None, TraceState::Absent) => "the collector has no point of this trace".to_owned(),
+        (None, TraceState::Partial | TraceState::Complete) => "the trace holds no time".to_owned(),
+        (None, TraceState::NotFetched) => {
+            let slowest = slow.actions.iter().max_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms));
+            let action = slowest
+                .map(|action| format!("action {}, {}", action.name, duration(action.duration_ms)))
+                .unwrap_or_default();
+            let why = match (results.profiling.enabled, &results.profiling.collector) {
+                _ if !slow.iteration.profiled => "left unprofiled, to compare",
+                (false, _) => "not profiled",
+                (true, None) => "no collector to ask",
+                (true, Some(_)) => "trace not fetched",
+            };
+            format!("{action} ({why})")
+        }
+    }
+}
+
+/// True when the first finding names this point already.
+fn is_named_above(culprit: &Culprit, results: &Results) -> bool {
+    results.findings.first().is_some_and(|finding| {
+        finding.iterations > 1
+            && (&finding.service, &finding.name, &finding.detail)
+                == (&culprit.service, &culprit.name, &culprit.detail)
+    })
+}
+
+/// `80.1 ms (87 %) db SELECT … in identity, 40 calls`.
+fn sentence(culprit: &Culprit) -> String {
+    let calls = if culprit.calls > 1 { format!(", {} calls", culprit.calls) } else { String::new() };
+    let service = if culprit.service.is_empty() { String::new() } else { format!(" in {}", culprit.service) };
+    let point = match culprit.name.as_str() {
+        OUTSIDE => format!("{OUTSIDE} {}", culprit.detail),
+        name => words::point_name(name, &culprit.detail),
+    };
+    let share = culprit.share * 100.0;
+    let point = words::without_middle(point.trim_end(), POINT_CHARS_MAX);
+    format!("{} ({share:.0} %) {point}{service}{calls}", duration(culprit.self_ms))
+}
+
+/// How the run's numbers add up, what made the load, and what was fetched.
+fn facts(results: &Results) -> Vec<(&'static str, Line)> {
+    let record = record::lines(results).into_iter().map(|line| ("record", line.into()));
+    let load = results.generator.as_ref().map(|seen| ("load", words::generator(seen).into()));
+    let traces = words::fetched(&results.profiling).map(|fetched| ("traces", fetched.into()));
+    record.chain(load).chain(traces).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::document::markdown::{self, BYTES_MAX};
+    use crate::report::document::terminal::{self, Look};
+    use crate::report::html::sample;
+    use crate::results::model::Severity;
+
+    /// What the terminal says of a criterion stands in Markdown too; a warning never looks like what the run failed by.
+    #[test]
+    fn criteria_say_how_and_why() {
+        let mut results = sample::sample(200).results;
+        let base = results.verdict.criteria[0].clone();
+        for (outcome, severity, symbol, word, code) in [
+            (Outcome::Pass, Severity::Fail, "✅", "pass", "32"),
+            (Outcome::Fail, Severity::Fail, "❌", "**FAIL**", "31"),
+            (Outcome::Inconclusive, Severity::Fail, "❔", "**INCONCLUSIVE**", "33"),
+            (Outcome::Invalid, Severity::Fail, "🚫", "**INVALID**", "33"),
+            (Outcome::None, Severity::Fail, "🚫", "**INVALID**", "33"),
+            (Outcome::Pass, Severity::Warn, "✅", "pass", "32"),
+            (Outcome::Fail, Severity::Warn, "⚠️", "warning", "33"),
+            (Outcome::Inconclusive, Severity::Warn, "⚠️", "warning: inconclusive", "33"),
+            (Outcome::Invalid, Severity::Warn, "⚠️", "warning: invalid", "33"),
+        ] {
+            let reason =
+                matches!(outcome, Outcome::Inconclusive | Outcome::Invalid).then(|| "too | few".to_owned());
+            let has_reason = reason.is_some();
+            results.verdict.criteria = vec![Criterion { outcome, severity, reason, ..base.clone() }];
+            results.verdict.invalid = vec!["the *generator*".to_owned()];
+            let report = markdown::text(&report(&results));
+            let row = report.lines().find(|line| line.starts_with(&format!("| {symbol} {word} |")));
+            let row = row.unwrap_or_else(|| panic!("{outcome:?} {severity:?}: {report}"));
+            assert_eq!(row.contains("– too \\| few"), has_reason, "{row}");
+            assert!(report.contains("**INVALID** the \\*generator\\*"), "{report}");
+            let text = terminal::text(&gate(&results), Look { colour: true, columns: None });
+            let word = word.replace('*', "");
+            let expected = format!("\n\u{1b}[{code};1m{word}\u{1b}[0m  list-users: {}: ", base.condition);
+            assert!(text.contains(&expected), "{expected:?}: {text:?}");
+            assert_eq!(text.contains("\n      too | few"), has_reason, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_report_is_bounded_and_has_its_parts() {
+        let mut results = sample::sample(200).results;
+        let render = |results: &Results| markdown::text(&report(results));
+        let report = render(&results);
+        assert!(report.starts_with("## FAIL · "), "{report}");
+        for part in ["| criterion |", "| iteration |", "| slowest |", "| ↳ late by |", "\n### list-users\n"]
+        {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+        assert!(report.len() < BYTES_MAX);
+        let workload = results.workloads[0].clone();
+        results.workloads = vec![workload; 1_000];
+        let report = render(&results);
+        assert!(
+            report.len() <= BYTES_MAX && report.ends_with("\n… and more: see report.html.\n"),
+            "{}",
+            report.len()
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! Which traces there are, as a table.
+
+use crate::osprofiler::driver::TraceSummary;
+use crate::report::document::{Block, Cell, Column, Document, Table};
+
+/// One row for each trace.
+#[must_use]
+pub fn document(traces: &[TraceSummary]) -> Document {
+    let mut table = Table::new(vec![
+        Column::words("Trace id"),
+        Column::words("First record (UTC)"),
+        Column::figure("Records"),
+        Column::words("First point"),
+        Column::words("Failed"),
+    ]);
+    table.rows_shown = traces.len();
+    for trace in traces {
+        table.row([
+            Cell::code(trace.base_id.as_str()),
+            trace.timestamp.as_str().into(),
+            trace.records.map_or_else(|| "?".to_owned(), |records| records.to_string()).into(),
+            trace.name.as_deref().unwrap_or("?").into(),
+            trace.failed.map_or("?", |failed| if failed { "yes" } else { "" }).into(),
+        ]);
+    }
+    let mut document = Document::new(2, "");
+    document.push(Block::Table(table));
+    document
+}
