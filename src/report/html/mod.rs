@@ -10,6 +10,7 @@
 mod calls;
 mod causes;
 mod criteria;
+#[cfg(test)]
 mod document;
 mod island;
 mod refs;
