@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -31,16 +31,34 @@ struct Cloud {
     keystone_url: String,
     placement: String,
     keystone_database: PathBuf,
+    redis_url: String,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Cloud {
-    fn of_environment() -> Option<Self> {
+    /// The one that `REAL_CLOUD=number` made, so that causes are injected side by side; otherwise the first, alone.
+    fn number(number: u32) -> Option<Self> {
+        let of_number = |variable: &str| std::env::var(format!("{variable}_{number}")).ok();
+        let own = || -> Option<Self> {
+            Some(Self {
+                keystone_url: of_number("BENCH_TEST_KEYSTONE_URL")?,
+                placement: of_number("BENCH_TEST_PLACEMENT_URL")?.trim_start_matches("http://").to_owned(),
+                keystone_database: of_number("BENCH_TEST_KEYSTONE_DB")?.into(),
+                redis_url: of_number("BENCH_TEST_REDIS_URL")?,
+                _alone: None,
+            })
+        };
+        own().or_else(Self::first)
+    }
+
+    fn first() -> Option<Self> {
         let keystone_url = service("BENCH_TEST_KEYSTONE_URL", "a Keystone that is traced into redis")?;
         let placement = service("BENCH_TEST_PLACEMENT_URL", "a Placement that asks this Keystone")?;
         let keystone_database = service("BENCH_TEST_KEYSTONE_DB", "the file of Keystone's database")?.into();
         service("OSPROFILER_HMAC_KEY", "the services' HMAC key")?;
+        let redis_url = service("BENCH_TEST_REDIS_URL", "a redis")?;
         let placement = placement.trim_start_matches("http://").to_owned();
-        Some(Self { keystone_url, placement, keystone_database })
+        Some(Self { keystone_url, placement, keystone_database, redis_url, _alone: Some(redis_to_oneself()) })
     }
 }
 
@@ -104,8 +122,8 @@ fn run(cloud: &Cloud, url: &str) -> Said {
     let deployment = format!(
         "auth:\n  keystone:\n    auth_url: {}/v3\n    username: admin\n    password: {{ env: OS_PASSWORD }}\n    \
          project_name: admin\n    user_domain_name: Default\n    project_domain_name: Default\n\
-         profiler:\n  hmac_key: {{ env: OSPROFILER_HMAC_KEY }}\n  connection_string: {{ env: BENCH_TEST_REDIS_URL }}",
-        cloud.keystone_url
+         profiler:\n  hmac_key: {{ env: OSPROFILER_HMAC_KEY }}\n  connection_string: \"{}\"",
+        cloud.keystone_url, cloud.redis_url
     );
     let consumer = "00000007-0000-4000-8000-000000000000";
     let scenario = format!(
@@ -139,8 +157,8 @@ impl Said {
 
 #[test]
 fn real_delay_on_the_way_to_placement_is_found_outside_the_services() {
-    let Some(cloud) = Cloud::of_environment() else { return };
-    let (_alone, runtime) = (redis_to_oneself(), runtime());
+    let Some(cloud) = Cloud::first() else { return };
+    let runtime = runtime();
     let delay: Before = Arc::new(|number| match number % SLOW_EVERY {
         3 => Box::pin(tokio::time::sleep(LONG)),
         _ => nothing(),
@@ -152,8 +170,8 @@ fn real_delay_on_the_way_to_placement_is_found_outside_the_services() {
 
 #[test]
 fn real_lock_in_keystones_database_is_found_in_its_statements() {
-    let Some(cloud) = Cloud::of_environment() else { return };
-    let (_alone, runtime) = (redis_to_oneself(), runtime());
+    let Some(cloud) = Cloud::number(2) else { return };
+    let runtime = runtime();
     let database = cloud.keystone_database.clone();
     let lock: Before = Arc::new(move |number| {
         let database = database.clone();
@@ -213,8 +231,8 @@ impl Drop for Revocations {
 
 #[test]
 fn real_index_that_is_dropped_is_found_in_keystones_statement() {
-    let Some(cloud) = Cloud::of_environment() else { return };
-    let (_alone, runtime) = (redis_to_oneself(), runtime());
+    let Some(cloud) = Cloud::number(3) else { return };
+    let runtime = runtime();
     let database = cloud.keystone_database.clone();
     let _revocations = Revocations::fill(database.clone());
     let drop_index: Before = Arc::new(move |number| {

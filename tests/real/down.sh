@@ -9,6 +9,9 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 [[ -d $REAL_DIR ]] || exit 0
+for cloud in "$REAL_DIR"/clouds/*/; do
+  [[ ! -d $cloud ]] || REAL_DIR=$cloud "${BASH_SOURCE[0]}"
+done
 open_dir
 for name in placement keystone redis rabbitmq epmd mongodb; do   # collectors last: traced services fail without
   stop "$name"

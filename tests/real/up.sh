@@ -22,21 +22,26 @@
 #   REAL_WORKERS           processes per service, default 3
 #   REAL_PYTHON            a Python from 3.11 on that can make virtual environments
 #   REAL_TIMEOUT           seconds that each service may take to answer, default 60
+#   REAL_CLOUD=N           another Keystone, redis and Placement beside the first ones, with the same software; gives
+#                          the tests' BENCH_TEST_* variables with the suffix _N, for tests that break their services
 
 # shellcheck source=tests/real/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 trap '[[ $? == 0 ]] || echo false' EXIT
 
-: "${REAL_PLACEMENT:=0}" "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_WORKERS:=3}" "${REAL_TIMEOUT:=60}"
+: "${REAL_PLACEMENT:=0}" "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_WORKERS:=3}" "${REAL_TIMEOUT:=60}" "${REAL_CLOUD:=}"
 password=adminpw
 
-for setting in REAL_WORKERS REAL_TIMEOUT REAL_KEYSTONE_PORT REAL_REDIS_PORT REAL_PLACEMENT_PORT; do
+for setting in REAL_CLOUD REAL_WORKERS REAL_TIMEOUT REAL_KEYSTONE_PORT REAL_REDIS_PORT REAL_PLACEMENT_PORT; do
   [[ ${!setting-} =~ ^([1-9][0-9]{0,4})?$ ]] || die "$setting=${!setting} is not a number from 1 to 99999"
 done
 [[ $REAL_PLACEMENT == [01] ]] || die "REAL_PLACEMENT=$REAL_PLACEMENT is neither 0 nor 1"
 # Both end up in oslo.config files, where $, quotes and # have a meaning.
 [[ $REAL_HMAC_KEY =~ ^[A-Za-z0-9_.,+/=-]+$ ]] || die "REAL_HMAC_KEY: only letters, digits and _ . , + / = -"
+venv=$REAL_DIR/venv
+if [[ -n $REAL_CLOUD ]]; then REAL_DIR=$REAL_DIR/clouds/$REAL_CLOUD; fi
 open_dir
+venv=$(realpath -m -- "$venv")
 [[ $REAL_DIR =~ ^[A-Za-z0-9_./+@\ -]+$ ]] || die "REAL_DIR=$REAL_DIR: only letters, digits, blanks and _ . / + @ -"
 
 umask 077   # Keystone complains, request by request, about key directories that others can read
@@ -47,7 +52,6 @@ export PYTHONDONTWRITEBYTECODE=1   # pip compiles what it installs; nothing else
 proxied=${http_proxy-}${HTTP_PROXY-}${https_proxy-}${HTTPS_PROXY-}${all_proxy-}${ALL_PROXY-}
 export no_proxy="127.0.0.1${no_proxy:+,$no_proxy}" NO_PROXY="127.0.0.1${NO_PROXY:+,$NO_PROXY}"
 
-venv=$REAL_DIR/venv
 python=$venv/bin/python
 state=$REAL_DIR/state   # databases and keys
 mkdir -p "$state" "$REAL_DIR/home" "$REAL_DIR/tmp"
@@ -314,12 +318,15 @@ fi
 prove_tracing || die "Keystone is up but not traced; the logs are in $log"
 
 give() { printf 'export %s=%q\n' "$@"; }
-give OS_AUTH_URL "$keystone_url/v3" OS_USERNAME admin OS_PASSWORD "$password" OS_PROJECT_NAME admin \
-  OS_USER_DOMAIN_NAME Default OS_PROJECT_DOMAIN_NAME Default \
-  OSPROFILER_HMAC_KEY "${REAL_HMAC_KEY%%,*}" OSPROFILER_CONNECTION_STRING "$redis_url" \
-  BENCH_TEST_KEYSTONE_URL "$keystone_url" BENCH_TEST_KEYSTONE_DB "$state/keystone.db" \
-  BENCH_TEST_REDIS_URL "$redis_url" BENCH_TEST_PYTHON "$python"
+if [[ -z $REAL_CLOUD ]]; then
+  give OS_AUTH_URL "$keystone_url/v3" OS_USERNAME admin OS_PASSWORD "$password" OS_PROJECT_NAME admin \
+    OS_USER_DOMAIN_NAME Default OS_PROJECT_DOMAIN_NAME Default \
+    OSPROFILER_HMAC_KEY "${REAL_HMAC_KEY%%,*}" OSPROFILER_CONNECTION_STRING "$redis_url" BENCH_TEST_PYTHON "$python"
+fi
+suffix=${REAL_CLOUD:+_$REAL_CLOUD}
+give "BENCH_TEST_KEYSTONE_URL$suffix" "$keystone_url" "BENCH_TEST_KEYSTONE_DB$suffix" "$state/keystone.db" \
+  "BENCH_TEST_REDIS_URL$suffix" "$redis_url"
 if [[ $REAL_PLACEMENT == 1 ]]; then
-  give BENCH_TEST_PLACEMENT_URL "http://127.0.0.1:$REAL_PLACEMENT_PORT"
+  give "BENCH_TEST_PLACEMENT_URL$suffix" "http://127.0.0.1:$REAL_PLACEMENT_PORT"
 fi
 if [[ -n $proxied ]]; then give no_proxy "$no_proxy" NO_PROXY "$NO_PROXY"; fi
