@@ -1,57 +1,6 @@
-//! Two clocks: the monotonic one measures, the wall clock is read once a run.
-//!
-//! No duration may ever come from the wall clock, which can jump.
+//! The clocks of [`osprofiler::base::clock`], and wall-clock times as texts.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Nanoseconds, of a duration or since a [`RunClock`]'s anchor.
-pub type Nanos = u64;
-
-/// A run's anchor: one instant read on both clocks at once.
-#[derive(Clone, Copy, Debug)]
-pub struct RunClock {
-    anchor: Instant,
-    wall_anchor_unix_ns: u64,
-}
-
-impl RunClock {
-    /// Reads both clocks.
-    #[must_use]
-    pub fn start() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { anchor: Instant::now(), wall_anchor_unix_ns: saturating_nanos(wall) }
-    }
-
-    /// Nanoseconds since the anchor, monotonic.
-    #[must_use]
-    pub fn now_ns(&self) -> Nanos {
-        saturating_nanos(self.anchor.elapsed())
-    }
-
-    /// The instant that lies `offset_ns` after the anchor.
-    #[must_use]
-    pub fn instant_at(&self, offset_ns: Nanos) -> Instant {
-        self.anchor + Duration::from_nanos(offset_ns)
-    }
-
-    /// The offset of `instant` from the anchor (0 when it lies before).
-    #[must_use]
-    pub fn offset_ns(&self, instant: Instant) -> Nanos {
-        saturating_nanos(instant.saturating_duration_since(self.anchor))
-    }
-
-    /// The anchor on the wall clock, in nanoseconds since the Unix epoch.
-    #[must_use]
-    pub fn wall_anchor_unix_ns(&self) -> u64 {
-        self.wall_anchor_unix_ns
-    }
-}
-
-/// `duration` in nanoseconds, [`u64::MAX`] (584 years) when it is longer.
-#[must_use]
-pub fn saturating_nanos(duration: Duration) -> Nanos {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
+pub use osprofiler::base::clock::{Nanos, RunClock, saturating_nanos};
 
 /// Nanoseconds since 1970 of a time that [`rfc3339`] wrote, or another such; `None` when it is none.
 #[must_use]
@@ -77,13 +26,5 @@ mod tests {
         {
             assert_eq!(rfc3339(unix_ns), expected);
         }
-    }
-
-    #[test]
-    fn an_instant_before_the_anchor_is_offset_zero() {
-        let before = Instant::now();
-        let clock = RunClock::start();
-        assert_eq!(clock.offset_ns(before), 0);
-        assert_eq!(clock.offset_ns(clock.instant_at(1_500)), 1_500);
     }
 }

@@ -1,30 +1,22 @@
-//! Ids of iterations and trace points: UUID v4, derived from a run's random seed.
+//! Ids of iterations and their trace points: which place each has in a run's [`IdSpace`].
 //!
-//! A base_id read as a 128-bit integer is the W3C trace id, the low 64 bits of a point's UUID are
-//! its span id: the mapping that OSProfiler's own OTLP driver uses, so that one id finds a trace in
-//! redis, SQL, Jaeger or Tempo alike.
-//!
-//! Derived ids cost neither randomness nor storage: the run log keeps the seed and the iteration's
-//! number, and every reader computes the id again. No id may be made anywhere else.
+//! The rule of deriving them is [`osprofiler::base::ids`]'s: the run log keeps the seed and the iteration's number, and
+//! every reader computes the id again. No id may be made anywhere else.
 //!
 //! Which iterations are left unprofiled for comparison follows from the seed too ([`IdSpace::is_control`]).
 
+use osprofiler::base::ids as derived;
+pub(crate) use osprofiler::base::ids::mix;
+pub use osprofiler::base::ids::span_id;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The two random halves of a v4 UUID: 122 bits, as 61 + 61.
-const HALF_MASK: u64 = (1 << 61) - 1;
-const ROUNDS: u64 = 6;
-
-/// Which ids a run gives to its iterations and points.
-///
-/// A keyed permutation (a Feistel network) of the 122 free bits of a v4 UUID: two different
-/// positions of one run can never share an id, and two runs share one as seldom as random UUIDs do.
+/// Which ids a run gives to its iterations and points: two positions never share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdSpace {
-    round_keys: [u64; ROUNDS as usize],
+    /// Its streams are the workloads, its traces the iterations.
+    derived: derived::IdSpace,
     control_key: u64,
-    seed: Uuid,
 }
 
 /// The share of a run's iterations that is left unprofiled, for comparison with the others.
@@ -86,31 +78,26 @@ impl IdSpace {
     /// The id space of a stored run.
     #[must_use]
     pub fn from_seed(seed: Uuid) -> Self {
-        let (high, low) = seed.as_u64_pair();
-        let mut round_keys = [0; ROUNDS as usize];
-        for (round, key) in (0..).zip(round_keys.iter_mut()) {
-            *key = mix(high ^ mix(low.wrapping_add(round)));
-        }
-        let control_key = mix(high ^ mix(low.wrapping_add(ROUNDS)));
-        Self { round_keys, control_key, seed }
+        let derived = derived::IdSpace::from_seed(seed);
+        Self { derived, control_key: derived.side_key(0) }
     }
 
     /// The seed to store beside the run.
     #[must_use]
     pub fn seed(&self) -> Uuid {
-        self.seed
+        self.derived.seed()
     }
 
     /// The base_id (trace id) of iteration `number` of workload number `workload`.
     #[must_use]
     pub fn base_id(&self, workload: u16, number: u64) -> Uuid {
-        self.point_id(workload, number, 0)
+        self.derived.base_id(workload, number)
     }
 
     /// The id of the `point`-th trace point (from 1) of an iteration; point 0 is its base_id.
     #[must_use]
     pub fn point_id(&self, workload: u16, number: u64, point: u32) -> Uuid {
-        self.permute(number & HALF_MASK, (u64::from(workload) << 32) | u64::from(point))
+        self.derived.point_id(workload, number, point)
     }
 
     /// Whether an iteration is left unprofiled: a random share of them, spread evenly over the run, the same for
@@ -120,81 +107,31 @@ impl IdSpace {
     pub fn is_control(&self, workload: u16, number: u64, share: ControlShare) -> bool {
         share.below != 0 && mix(self.control_key ^ (u64::from(workload) << 48) ^ number) < share.below
     }
+}
 
-    fn permute(&self, mut left: u64, mut right: u64) -> Uuid {
-        for key in self.round_keys {
-            let mixed = mix(right ^ key) & HALF_MASK;
-            (left, right) = (right, left ^ mixed);
-        }
-        uuid_v4_from_halves(left, right)
+impl From<IdSpace> for derived::IdSpace {
+    fn from(ids: IdSpace) -> Self {
+        ids.derived
     }
-}
-
-/// The span id (OTLP, W3C) of a trace point: the low 64 bits of its UUID.
-#[must_use]
-pub fn span_id(point: Uuid) -> u64 {
-    point.as_u64_pair().1
-}
-
-/// Spreads 122 bits over the free positions of a v4 UUID (RFC 9562, section 5.4).
-fn uuid_v4_from_halves(left: u64, right: u64) -> Uuid {
-    let bits = (u128::from(left) << 61) | u128::from(right);
-    let high = (bits >> 74) as u64; // 48 bits
-    let middle = (bits >> 62) as u64 & 0xfff; // 12 bits
-    let low = bits as u64 & ((1 << 62) - 1);
-    Uuid::from_u64_pair((high << 16) | (4 << 12) | middle, (0b10 << 62) | low)
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that spreads every bit.
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
 
     #[test]
-    fn ids_are_valid_unique_and_repeat_only_for_the_same_seed() {
-        let mut seen = HashSet::new();
-        let seeds = [Uuid::nil(), Uuid::max(), Uuid::from_u128(1), Uuid::new_v4()];
-        for seed in seeds {
-            let ids = IdSpace::from_seed(seed);
-            for workload in 0..3 {
-                for number in (0..500).chain([u64::from(u32::MAX), HALF_MASK]) {
-                    for point in 0..4 {
-                        let id = ids.point_id(workload, number, point);
-                        assert_eq!(id.get_version_num(), 4);
-                        assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
-                        assert!(seen.insert(id), "{id} came twice");
-                        assert_eq!(IdSpace::from_seed(seed).point_id(workload, number, point), id);
-                    }
-                }
-            }
+    fn the_ids_of_a_run_stay_what_they_were() {
+        let ids = IdSpace::from_seed(Uuid::from_u128(7));
+        for (workload, number, point, expected) in [
+            (0, 0, 0, "6d891d33-70f3-49ce-81bf-6a3ba23378f7"),
+            (2, 1_000_000, 3, "17b899bb-11e2-4422-be6c-ba65bebcb189"),
+        ] {
+            assert_eq!(ids.point_id(workload, number, point).to_string(), expected);
+            assert_eq!(
+                derived::IdSpace::from(ids).point_id(workload, number, point),
+                ids.point_id(workload, number, point)
+            );
         }
-    }
-
-    /// Within a run a permutation cannot repeat an id; between runs, ids meet as seldom as random
-    /// ones: never, in any number that could be tried.
-    #[test]
-    fn ids_never_repeat_over_many_runs() {
-        const RUNS: u128 = 2_000;
-        const OF_EACH: u64 = 200;
-        let mut seen = HashSet::new();
-        // Seeds that differ in a bit or two are the hardest.
-        for run in 0..RUNS {
-            let seed = if run % 2 == 0 { Uuid::from_u128(run / 2) } else { Uuid::from_u128(run << 64) };
-            let ids = IdSpace::from_seed(seed);
-            seen.extend((0..OF_EACH).map(|number| ids.base_id((number % 3) as u16, number)));
-        }
-        assert_eq!(seen.len() as u64, RUNS as u64 * OF_EACH);
-        let shared_bits =
-            seen.iter().fold((u128::MAX, 0), |(all, any), id| (all & id.as_u128(), any | id.as_u128()));
-        assert_eq!((shared_bits.0 ^ shared_bits.1).count_ones(), 122, "every free bit varies");
     }
 
     /// The share is kept in every stretch of a run, one membership tells nothing of the next nor of the ids' bits,
@@ -245,17 +182,5 @@ mod tests {
             assert!(members.is_none_or(|members| members == count), "{written}: {count}");
         }
         assert_eq!(ControlShare::from_percent(f64::NAN), ControlShare::NONE);
-    }
-
-    #[test]
-    fn every_free_bit_of_the_ids_varies() {
-        let ids = IdSpace::from_seed(Uuid::from_u128(7));
-        let (mut ones, mut zeros) = (0_u128, 0_u128);
-        for number in 0..64 {
-            let id = ids.base_id(0, number).as_u128();
-            ones |= id;
-            zeros |= !id;
-        }
-        assert_eq!((ones & zeros).count_ones(), 122);
     }
 }

@@ -9,10 +9,11 @@ pub mod diagnostics;
 pub mod files;
 pub mod ids;
 pub mod masking;
-pub mod secret;
 pub mod statistics;
 pub mod template;
 pub mod template_names;
 pub mod units;
 pub mod visible;
 pub mod yaml;
+
+pub use osprofiler::base::secret;

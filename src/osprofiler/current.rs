@@ -33,6 +33,7 @@ struct Stack {
 
 struct Frame {
     token: Token,
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans are looked for"))]
     span: Option<u64>,
     task: Option<tokio::task::Id>,
     /// Without one nothing is traced.
@@ -57,6 +58,7 @@ pub(super) struct Flow {
     since: Option<Instant>,
     /// It is not polled: it is at work from its start to its end.
     never_waits: bool,
+    #[cfg(feature = "tracing")]
     /// Stands in for a span's flow, which is on another thread or further down on this one.
     stands_in: bool,
 }
@@ -78,6 +80,7 @@ impl Flow {
             busy_ns: 0,
             since: None,
             never_waits: false,
+            #[cfg(feature = "tracing")]
             stands_in: false,
         })
     }
@@ -89,6 +92,7 @@ impl Flow {
         flow
     }
 
+    #[cfg(feature = "tracing")]
     /// As [`Flow::follow`], for a span whose own flow is in use.
     pub(super) fn stand_in(trace: Trace) -> Box<Self> {
         let mut flow = Self::follow(trace);
@@ -96,6 +100,7 @@ impl Flow {
         flow
     }
 
+    #[cfg(feature = "tracing")]
     pub(super) fn stands_in(&self) -> bool {
         self.stands_in
     }
@@ -153,6 +158,7 @@ pub(super) fn current() -> Option<Trace> {
     with_flow(|flow| flow.current().cloned()).flatten()
 }
 
+#[cfg(feature = "tracing")]
 /// Whether there is a current point: [`current`] without a handle.
 pub(super) fn is_traced() -> bool {
     with_flow(|flow| flow.current().is_some()) == Some(true)
@@ -220,6 +226,7 @@ pub(super) fn uninstall(token: Token) -> Option<Box<Flow>> {
     remove(|frame| frame.token == token)
 }
 
+#[cfg(feature = "tracing")]
 /// As [`uninstall`], for the innermost frame of a span. Frames above it stay.
 pub(super) fn uninstall_span(span: u64) -> Option<Box<Flow>> {
     let frame = STACK.try_with(|stack| {

@@ -1,8 +1,8 @@
-//! The load generator's profiler: a stack of derived ids, and nothing else.
+//! A profiler that makes no records: a stack of derived ids, and nothing else.
 //!
-//! Its hot path runs for every iteration, so it may not allocate, lock, look at a clock or at a
-//! thread's state, and it makes no records: the run log keeps the times, and every id is computed
-//! again from the run's seed. What is recorded is [`super::profiler`]'s and [`super::trace`]'s.
+//! It is for clients that start one trace after another, very often, and keep the times themselves.
+//! It may not allocate, lock, look at a clock or at a thread's state; every id is computed again
+//! from the seed. What is recorded is [`super::profiler`]'s and [`super::trace`]'s.
 
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -10,15 +10,15 @@ use uuid::Uuid;
 use super::signing::{BaseSigner, TraceHeaders};
 use crate::base::ids::IdSpace;
 
-/// How deep load scenarios nest; deeper stacks go to the heap.
+/// How deep such traces nest; deeper stacks go to the heap.
 const DEPTH: usize = 3;
 
-/// One iteration's position in its trace.
+/// A position in a trace.
 #[derive(Debug)]
 pub struct DerivedProfiler {
     ids: IdSpace,
-    workload: u16,
-    iteration: u64,
+    stream: u16,
+    number: u64,
     /// The number of the next point; 0 is the base_id.
     next: u32,
     base_id: Uuid,
@@ -26,17 +26,17 @@ pub struct DerivedProfiler {
 }
 
 impl DerivedProfiler {
-    /// The profiler of one iteration, without an open point; its base_id is `ids.base_id(workload,
-    /// iteration)`.
+    /// The profiler of one trace, without an open point; its base_id is `ids.base_id(stream, number)`.
     #[must_use]
-    pub fn new(ids: IdSpace, workload: u16, iteration: u64) -> Self {
-        let base_id = ids.base_id(workload, iteration);
-        Self { ids, workload, iteration, next: 1, base_id, open: SmallVec::new() }
+    pub fn new(ids: impl Into<IdSpace>, stream: u16, number: u64) -> Self {
+        let ids = ids.into();
+        let base_id = ids.base_id(stream, number);
+        Self { ids, stream, number, next: 1, base_id, open: SmallVec::new() }
     }
 
     /// Opens a point below the current one and returns its id.
     pub fn start(&mut self) -> Uuid {
-        let id = self.ids.point_id(self.workload, self.iteration, self.next);
+        let id = self.ids.point_id(self.stream, self.number, self.next);
         self.next = self.next.saturating_add(1);
         self.open.push(id);
         id

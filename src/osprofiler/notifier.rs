@@ -7,16 +7,18 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::driver::{Collector, DriverError};
 use super::record::{Identity, RECORD_LEN_MAX, Record};
@@ -106,11 +108,13 @@ pub fn get() -> Option<Reporter> {
     PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Writes records to a [`Collector`] from a background task.
+/// Writes records to a [`Collector`] from a background task. When this is dropped the task ends by itself; only
+/// [`QueueNotifier::shutdown`] waits for it.
 pub struct QueueNotifier {
     queue: mpsc::Sender<Item>,
     counts: Arc<Counts>,
-    stop: CancellationToken,
+    /// `true` calls the task to stop; so does dropping this.
+    stop: watch::Sender<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -185,8 +189,8 @@ impl QueueNotifier {
     #[must_use]
     pub fn start(collector: Collector, queue_len: usize) -> Self {
         let (queue, items) = mpsc::channel(queue_len.max(1));
-        let (stop, counts) = (CancellationToken::new(), Arc::<Counts>::default());
-        let writer = Writer { collector, items, stop: stop.clone(), counts: Arc::clone(&counts) };
+        let ((stop, stopping), counts) = (watch::channel(false), Arc::<Counts>::default());
+        let writer = Writer { collector, items, stop: stopping, counts: Arc::clone(&counts) };
         let task = tokio::spawn(writer.run());
         Self { queue, counts, stop, writer: Mutex::new(Some(task)) }
     }
@@ -217,7 +221,7 @@ impl QueueNotifier {
     /// Writes what waits (starting no write after 10 s), ends the task and reports on everything
     /// since the start. Later records are dropped.
     pub async fn shutdown(&self) -> NotifierReport {
-        self.stop.cancel();
+        self.stop.send_replace(true);
         let task = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(error)) = match task {
             Some(task) => Some(task.await),
@@ -238,13 +242,6 @@ impl Notifier for QueueNotifier {
             self.counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             Counts::add(&self.counts.dropped, 1);
         }
-    }
-}
-
-impl Drop for QueueNotifier {
-    /// Lets the task end by itself; only [`QueueNotifier::shutdown`] waits for it.
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }
 
@@ -291,10 +288,22 @@ enum Part {
     GivenUp,
 }
 
+/// What `work` gives; `None` if the call to stop comes first.
+async fn unless_stopped<T>(stop: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
+    let mut stop = stop.clone();
+    let mut stopped = pin!(async move { stop.wait_for(|stop| *stop).await.is_ok() });
+    let mut work = pin!(work);
+    poll_fn(|context| match stopped.as_mut().poll(context) {
+        Poll::Ready(_) => Poll::Ready(None),
+        Poll::Pending => work.as_mut().poll(context).map(Some),
+    })
+    .await
+}
+
 struct Writer {
     collector: Collector,
     items: mpsc::Receiver<Item>,
-    stop: CancellationToken,
+    stop: watch::Receiver<bool>,
     counts: Arc<Counts>,
 }
 
@@ -302,14 +311,11 @@ impl Writer {
     async fn run(mut self) {
         let mut items = Vec::with_capacity(BATCH_LEN_MAX);
         loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => break,
-                received = self.items.recv_many(&mut items, BATCH_LEN_MAX) => {
-                    if received == 0 {
-                        return self.flush_at_last().await;
-                    }
-                }
+            let receiving = self.items.recv_many(&mut items, BATCH_LEN_MAX);
+            match unless_stopped(&self.stop, receiving).await {
+                None => break,
+                Some(0) => return self.flush_at_last().await,
+                Some(_) => {}
             }
             self.take(&mut items, None).await;
         }
@@ -396,9 +402,9 @@ impl Writer {
                     return Part::Refused;
                 }
             }
-            tokio::select! {
-                () = self.stop.cancelled() => last = true,
-                () = sleep(retry_after) => retry_after = (retry_after * 2).min(RETRY_AFTER_MAX),
+            match unless_stopped(&self.stop, sleep(retry_after)).await {
+                None => last = true,
+                Some(()) => retry_after = (retry_after * 2).min(RETRY_AFTER_MAX),
             }
         }
         Part::Written

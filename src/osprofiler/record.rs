@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::base::civil::{format_us, parse_us};
+
 /// What a point says about itself: a JSON object.
 pub type Info = Map<String, Value>;
 
@@ -58,6 +60,11 @@ impl<F: FnOnce() -> I, I: IntoInfo> IntoInfo for F {
 
 /// Longer records (bytes of JSON) are refused; real ones have about 450.
 pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
+
+/// Traces with more records are refused.
+pub const TRACE_RECORDS_MAX: usize = 100_000;
+/// Larger traces (bytes of JSON) are refused.
+pub const TRACE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The name of a record that opens a point ends so.
 pub const START_SUFFIX: &str = "-start";
@@ -154,26 +161,22 @@ impl Record {
     }
 }
 
+/// The name of the point whose record has this name.
+pub(crate) fn point_name(name: &str) -> &str {
+    name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name)
+}
+
 /// Reads a time as records hold it, into microseconds since the Unix epoch.
 #[must_use]
 pub fn parse_timestamp(text: &str) -> Option<i64> {
-    // Longer texts can hold a zone, which OSProfiler never writes.
-    if text.len() > 26 || !text.contains('T') {
-        return None;
-    }
-    let time: jiff::civil::DateTime = text.parse().ok()?;
-    jiff::tz::TimeZone::UTC.to_timestamp(time).ok().map(|time| time.as_microsecond())
+    parse_us(text)
 }
 
 /// A wall-clock time as records hold it.
 #[must_use]
 pub fn timestamp(unix_ns: u64) -> String {
-    let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
     // Floored, as Python's clock is: rounding could move a stop before its child's.
-    let time = time
-        .round(jiff::TimestampRound::new().smallest(jiff::Unit::Microsecond).mode(jiff::RoundMode::Trunc))
-        .unwrap_or(time);
-    format!("{:.6}", jiff::tz::TimeZone::UTC.to_datetime(time))
+    format_us(unix_ns / 1_000)
 }
 
 /// The text of a value, cut to `len_max` bytes; a cut is marked by `…`. What a value would write

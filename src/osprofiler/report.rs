@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::columns;
-use super::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+use super::record::{Info, Record, STOP_SUFFIX, point_name};
 
 /// How much of a statement is looked at, in bytes.
 const STATEMENT_BYTES_MAX: usize = 16 << 10;
@@ -198,7 +198,7 @@ impl Node<'_> {
             parent,
             trace_id: record.trace_id.clone(),
             parent_id: record.parent_id.clone(),
-            name: base_name(&record.name).to_owned(),
+            name: point_name(&record.name).to_owned(),
             service: record.service.clone(),
             project: record.project.clone(),
             host: record.host().map(str::to_owned),
@@ -308,10 +308,6 @@ pub fn reporter(project: &str, service: &str) -> String {
 
 fn without_host(info: &Info) -> Info {
     info.iter().filter(|(key, _)| *key != "host").map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-fn base_name(name: &str) -> &str {
-    name.strip_suffix(STOP_SUFFIX).or_else(|| name.strip_suffix(START_SUFFIX)).unwrap_or(name)
 }
 
 fn error(stop_info: &Info) -> Option<PointError> {

@@ -168,6 +168,7 @@ impl Trace {
         self.point.stop_info().get_or_insert_default().extend(info);
     }
 
+    #[cfg(feature = "tracing")]
     /// As [`Trace::add`], but keeps what an object such as `function` or `db` has already.
     pub(super) fn merge(&self, key: &str, details: Info) {
         let mut stop_info = self.point.stop_info();
@@ -188,6 +189,7 @@ impl Trace {
         self.point.shared.signer.as_ref()
     }
 
+    #[cfg(feature = "tower")]
     pub(super) fn signed_headers(&self) -> Option<(String, String)> {
         self.signer().map(|signer| signer.sign_text(self.base_id(), self.id()))
     }
@@ -236,6 +238,7 @@ impl Scope {
         self.busy_ns = Some(busy_ns);
     }
 
+    #[cfg(feature = "tracing")]
     /// Dates the stop back.
     pub(super) fn ended_at(&mut self, instant: Instant) {
         self.ended_ns = Some(self.trace.point.shared.clock.offset_ns(instant).max(self.started_ns));

@@ -3,7 +3,7 @@
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::Node;
 use crate::config::check::did_you_mean;
-use crate::osprofiler::driver::{Collector, DriverError, SCHEMES};
+use crate::osprofiler::driver::{Collector, DriverError, schemes};
 
 /// Why a collector's connection string cannot be read. What stands in the environment or in another file is not shown.
 pub(super) fn fault(connection: &str, written: bool, node: &Node) -> Option<Fault> {
@@ -17,9 +17,12 @@ pub(super) fn fault(connection: &str, written: bool, node: &Node) -> Option<Faul
                 true => format!("no collector `{scheme}` is known"),
                 false => "the connection string names no collector that is known".to_owned(),
             };
-            let help = match did_you_mean(scheme.trim_end_matches("://"), SCHEMES) {
+            let help = match did_you_mean(scheme.trim_end_matches("://"), schemes()) {
                 Some(known) => format!("did you mean `{known}://`?"),
-                None => format!("known are: {}", SCHEMES.map(|scheme| format!("{scheme}://")).join(", ")),
+                None => format!(
+                    "known are: {}",
+                    schemes().iter().map(|scheme| format!("{scheme}://")).collect::<Vec<_>>().join(", ")
+                ),
             };
             Some(Fault::error(node.span.clone(), message).help(help))
         }

@@ -16,15 +16,11 @@ use bench::osprofiler::report::TraceTree;
 use bench::osprofiler::trace::Trace;
 use bench::osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
+use traced_service::Service;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::real_osprofiler::Peer;
 use crate::support::{redis_to_oneself, service};
-
-#[path = "../service/service.rs"]
-mod service_under_test;
-
-use service_under_test::Service;
 
 /// What every request of a server makes below its `wsgi`, with the reporting services.
 const SERVER: [&str; 12] = [

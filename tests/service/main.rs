@@ -1,4 +1,4 @@
-//! A service traced in every way that this library knows; see `service.rs`.
+//! A service traced in every way that this library knows; see its library.
 //!
 //! `cargo run --example traced-service -- --connection-string redis://127.0.0.1:6379 --hmac-keys K`
 //! prints its port, serves until its standard input ends, and then says what became of its records.
@@ -6,21 +6,19 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program that prints")]
 
-mod service;
-
 use std::io::Read as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use bench::base::secret::Secret;
-use bench::osprofiler::driver::Collector;
-use bench::osprofiler::instrument::{InstrumentLayer, WhileTraced};
-use bench::osprofiler::notifier::{Notifier, QUEUE_LEN, QueueNotifier};
-use bench::osprofiler::record::Record;
-use bench::osprofiler::verifying::ServerKeys;
+use osprofiler::base::secret::Secret;
+use osprofiler::driver::Collector;
+use osprofiler::instrument::{InstrumentLayer, WhileTraced};
+use osprofiler::notifier::{Notifier, QUEUE_LEN, QueueNotifier};
+use osprofiler::record::Record;
+use osprofiler::verifying::ServerKeys;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::service::Service;
+use traced_service::Service;
 
 const USAGE: &str = "usage: traced-service --hmac-keys KEY[,KEY] [--connection-string URL]";
 

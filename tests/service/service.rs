@@ -13,20 +13,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anyhow::Context as _;
-use bench::osprofiler::db::Statement;
-use bench::osprofiler::http_client::TracingClientLayer;
-use bench::osprofiler::notifier::{self, Notifier, Reporter};
-use bench::osprofiler::profiler;
-use bench::osprofiler::record::Identity;
-use bench::osprofiler::rpc;
-use bench::osprofiler::verifying::ServerKeys;
-use bench::osprofiler::web::{ProfilerLayer, ProfilerService};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use osprofiler::db::Statement;
+use osprofiler::http_client::TracingClientLayer;
+use osprofiler::notifier::{self, Notifier, Reporter};
+use osprofiler::profiler;
+use osprofiler::record::Identity;
+use osprofiler::rpc;
+use osprofiler::verifying::ServerKeys;
+use osprofiler::web::{ProfilerLayer, ProfilerService};
 use serde_json::{Map, Value, json};
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,7 +37,7 @@ use tower_layer::Layer as _;
 use tracing::instrument;
 
 /// A running service.
-pub(crate) struct Service {
+pub struct Service {
     address: SocketAddr,
     stop: CancellationToken,
     server: JoinHandle<()>,
@@ -61,7 +61,7 @@ struct Message {
 
 impl Service {
     /// Starts on a free port; points go to `notifier`.
-    pub(crate) async fn start(keys: ServerKeys, notifier: Arc<dyn Notifier>) -> anyhow::Result<Self> {
+    pub async fn start(keys: ServerKeys, notifier: Arc<dyn Notifier>) -> anyhow::Result<Self> {
         let identity = |service: &str| {
             let host = "localhost".to_owned();
             Arc::new(Identity { project: "example".to_owned(), service: service.to_owned(), host })
@@ -79,12 +79,14 @@ impl Service {
         Ok(Self { address, stop, server, worker })
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Where it listens, on this machine.
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.address.port()
     }
 
     /// Ends every task of the service.
-    pub(crate) async fn stop(self) {
+    pub async fn stop(self) {
         self.stop.cancel();
         // The worker ends when nobody can send it anything.
         let _ = (self.server.await, self.worker.await);

@@ -1,4 +1,4 @@
-//! The collector in a file: Mistral's profile log, which [`crate::osprofiler::profile_log`] knows.
+//! The collector in a file: Mistral's profile log, which [`crate::profile_log`] knows.
 //!
 //! One file serves one machine. Lines of several processes may interleave, because each batch is one
 //! append; a line that is none is passed over. Project and service are not in the format.
@@ -15,8 +15,8 @@ use super::{
     Answer, Cause, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
     answer,
 };
-use crate::osprofiler::profile_log::{Line, LogWriter, each_line};
-use crate::osprofiler::record::Record;
+use crate::profile_log::{Line, LogWriter, each_line};
+use crate::record::Record;
 
 /// Traces that one look into a log can tell apart.
 const TRACES_MAX: usize = 1_000_000;
@@ -30,18 +30,16 @@ pub(super) struct FileCollector {
 }
 
 impl FileCollector {
-    /// Whether `path` can be one.
-    pub(super) fn check(path: &str) -> Result<(), &'static str> {
-        let form = "write it as file://PATH, for instance file:///var/log/profile.log";
-        if path.is_empty() { Err(form) } else { Ok(()) }
+    /// Whether the connection string names a path.
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        let reason = "write it as file://PATH, for instance file:///var/log/profile.log";
+        path(url).map(drop).ok_or(DriverError::Invalid { target, reason })
     }
 
-    /// Opens the log at `path`; one that is not there is made.
-    pub(super) async fn connect(path: &str, target: String) -> Result<Self, DriverError> {
-        if let Err(reason) = Self::check(path) {
-            return Err(DriverError::Invalid { target, reason });
-        }
-        let path = Arc::new(PathBuf::from(path));
+    /// Opens the log; one that is not there is made.
+    pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
+        Self::check(url, target.clone())?;
+        let path = Arc::new(PathBuf::from(path(url).unwrap_or_default()));
         let opening = Arc::clone(&path);
         match blocking(move || open(&opening).map(drop)).await {
             Ok(()) => Ok(Self { path, writer: Arc::default(), target }),
@@ -111,6 +109,11 @@ impl Driver for FileCollector {
     fn target(&self) -> &str {
         &self.target
     }
+}
+
+/// What follows `file://`.
+fn path(url: &str) -> Option<&str> {
+    url.split_once("://").map(|(_, path)| path).filter(|path| !path.is_empty())
 }
 
 async fn blocking<T: Send + 'static>(

@@ -10,12 +10,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::http::{Http, HttpAnswer, is_too_large};
+use super::span_answers::{failed, too_large};
 use super::{Answer, Driver, DriverError, LIST_TIMEOUT, Stored, TraceQuery, TraceSummary};
-use crate::osprofiler::record::Record;
-use crate::osprofiler::spans::jaeger::Listed;
-use crate::osprofiler::spans::{SpanError, jaeger, read, trace_id};
+use crate::record::Record;
+use crate::spans::jaeger::Listed;
+use crate::spans::{SpanError, jaeger, read, trace_id};
 
-pub(super) const WRITE_ELSEWHERE: &str = "Jaeger takes spans by OTLP; write to otlp://host:4318";
 const DEFAULT_PORT: u16 = 16_686;
 const JSON: &str = "application/json";
 /// Services that are asked for their traces.
@@ -34,8 +34,12 @@ pub(super) struct JaegerCollector {
 }
 
 impl JaegerCollector {
-    /// Reads the connection string; nothing is sent.
-    pub(super) fn http(url: &str, target: String) -> Result<Http, DriverError> {
+    /// Whether the connection string can be read.
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        Self::http(url, target).map(drop)
+    }
+
+    fn http(url: &str, target: String) -> Result<Http, DriverError> {
         let scheme = if url.starts_with("jaeger+https://") { "https" } else { "http" };
         Http::new(url, target, scheme, DEFAULT_PORT)
     }
@@ -156,24 +160,6 @@ impl JaegerCollector {
     }
 }
 
-/// The error of an answer that cannot be decoded.
-pub(super) fn failed(target: &str, error: SpanError) -> DriverError {
-    let target = target.to_owned();
-    match error {
-        // The trace is filled in where it is known.
-        SpanError::TooMany => DriverError::TooLarge { base_id: String::new(), target },
-        error => DriverError::Request { action: "read from", target, source: error.into() },
-    }
-}
-
-/// Says which trace is too large.
-pub(super) fn too_large(error: DriverError, base_id: &str) -> DriverError {
-    match error {
-        DriverError::TooLarge { target, .. } => DriverError::TooLarge { base_id: base_id.to_owned(), target },
-        other => other,
-    }
-}
-
 /// By what newer traces come first.
 fn age(trace: &TraceSummary) -> (&str, &str) {
     (&trace.timestamp, &trace.base_id)
@@ -191,9 +177,8 @@ fn keep_newest(traces: &mut HashMap<u128, TraceSummary>, limit: usize) {
 
 impl Driver for JaegerCollector {
     fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
-        let target = self.http.target().to_owned();
-        let (action, reason) = ("write to", WRITE_ELSEWHERE);
-        Box::pin(std::future::ready(Err(DriverError::NotOffered { action, target, reason })))
+        let refused = super::kinds::not_written("jaeger", self.http.target());
+        Box::pin(std::future::ready(Err(refused)))
     }
 
     fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {

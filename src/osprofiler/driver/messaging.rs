@@ -36,7 +36,7 @@ use super::{
     TraceQuery, TraceSummary, answer,
 };
 use crate::base::clock::RunClock;
-use crate::osprofiler::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
 const EXCHANGE: &str = "openstack";
 const TOPIC: &str = "profiler";
@@ -105,8 +105,8 @@ const FORM: &str = "write it as messaging://user:password@host[:port][/vhost][?e
 
 impl MessagingCollector {
     /// Whether a connection string can be read.
-    pub(super) fn check(url: &str) -> Result<(), &'static str> {
-        uri(url).map(drop).ok_or(FORM)
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        uri(url).map(drop).ok_or(DriverError::Invalid { target, reason: FORM })
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {

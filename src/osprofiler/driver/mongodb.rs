@@ -22,7 +22,7 @@ use super::{
     Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
     TraceSummary, answer, digest,
 };
-use crate::osprofiler::record::{Info, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
+use crate::record::{Info, Record, RecordError, point_name};
 
 const DATABASE: &str = "osprofiler";
 const RECORDS: &str = "profiler";
@@ -41,22 +41,21 @@ const FORM: &str =
 
 impl MongoCollector {
     /// Whether a connection string can be read.
-    pub(super) fn check(url: &str) -> Result<(), &'static str> {
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
         if url.starts_with("mongodb+srv://") {
-            return Err("mongodb+srv:// is not supported; name the hosts: mongodb://host1,host2/?tls=true");
+            let reason = "mongodb+srv:// is not supported; name the hosts: mongodb://host1,host2/?tls=true";
+            return Err(DriverError::Invalid { target, reason });
         }
         // The cause may quote the string, password and all.
-        ConnectionString::parse(url).map(drop).map_err(|_| FORM)
+        ConnectionString::parse(url).map(drop).map_err(|_| DriverError::Invalid { target, reason: FORM })
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {
-        if let Err(reason) = Self::check(url) {
-            return Err(DriverError::Invalid { target, reason });
-        }
+        Self::check(url, target.clone())?;
         let reason = FORM;
         let parsed = timeout(CONNECT_TIMEOUT, ClientOptions::parse(url)).await;
         let Ok(Ok(mut options)) = parsed else { return Err(DriverError::Invalid { target, reason }) };
-        options.app_name = Some("bench".to_owned());
+        options.app_name = Some("osprofiler".to_owned());
         options.connect_timeout = Some(CONNECT_TIMEOUT);
         options.server_selection_timeout = Some(CONNECT_TIMEOUT);
         let Ok(client) = Client::with_options(options) else {
@@ -193,9 +192,7 @@ fn has_failed(record: &Record) -> bool {
 
 fn summary(document: &Document) -> Option<TraceSummary> {
     let name = document.get_str("name").ok();
-    let name = name.map(|name| {
-        name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name).to_owned()
-    });
+    let name = name.map(|name| point_name(name).to_owned());
     let records = match document.get("records") {
         Some(Bson::Int32(records)) => u64::try_from(*records).ok(),
         Some(Bson::Int64(records)) => u64::try_from(*records).ok(),

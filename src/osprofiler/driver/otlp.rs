@@ -14,9 +14,9 @@ use tokio::sync::Mutex;
 
 use super::http::Http;
 use super::{Answer, Driver, DriverError, Held, Stored, TraceQuery, TraceSummary};
-use crate::osprofiler::record::{Record, STOP_SUFFIX};
-use crate::osprofiler::spans::protobuf::{CONTENT_TYPE, decode_answer, encode};
-use crate::osprofiler::spans::{Span, write};
+use crate::record::{Record, STOP_SUFFIX};
+use crate::spans::protobuf::{CONTENT_TYPE, decode_answer, encode};
+use crate::spans::{Span, write};
 
 const PATH: &str = "/v1/traces";
 const DEFAULT_PORT: u16 = 4318;
@@ -50,8 +50,12 @@ struct Open {
 }
 
 impl OtlpCollector {
-    /// Reads the connection string; nothing is sent.
-    pub(super) fn http(url: &str, target: String) -> Result<Http, DriverError> {
+    /// Whether the connection string can be read.
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        Self::http(url, target).map(drop)
+    }
+
+    fn http(url: &str, target: String) -> Result<Http, DriverError> {
         let scheme = if url.starts_with("otlps://") { "https" } else { "http" };
         Http::new(url, target, scheme, DEFAULT_PORT)
     }

@@ -3,7 +3,7 @@
 //! Anybody may write to a collector, so one bad record must not hide the good ones beside it.
 
 use super::DriverError;
-use crate::osprofiler::record::{Record, RecordError};
+use crate::record::{Record, RecordError};
 
 /// A trace as it was stored.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Stored {
 
 impl Stored {
     /// Keeps a record, or counts what is none.
-    pub(super) fn add(&mut self, base_id: &str, target: &str, decoded: Result<Record, RecordError>) {
+    pub fn add(&mut self, base_id: &str, target: &str, decoded: Result<Record, RecordError>) {
         match decoded {
             Ok(record) => self.records.push(record),
             Err(source) => {
@@ -33,7 +33,8 @@ impl Stored {
     }
 
     /// How many records were looked at.
-    pub(super) fn seen(&self) -> usize {
+    #[must_use]
+    pub fn seen(&self) -> usize {
         self.records.len().saturating_add(usize::try_from(self.rejected).unwrap_or(usize::MAX))
     }
 

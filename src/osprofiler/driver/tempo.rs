@@ -5,13 +5,12 @@
 //! Tested against in-process servers with answers of documented shape, never against Tempo itself.
 
 use super::http::{Http, HttpAnswer};
-use super::jaeger::{failed, too_large};
+use super::span_answers::{failed, too_large};
 use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
 use crate::base::clock::RunClock;
-use crate::osprofiler::record::{Record, timestamp};
-use crate::osprofiler::spans::{Span, SpanError, json, protobuf, read, trace_id};
+use crate::record::{Record, timestamp};
+use crate::spans::{Span, SpanError, json, protobuf, read, trace_id};
 
-pub(super) const WRITE_ELSEWHERE: &str = "Tempo takes spans by OTLP; write to otlp://host:4318";
 const DEFAULT_PORT: u16 = 3_200;
 /// Tempo compares the whole header with this.
 const PROTOBUF: &str = "application/protobuf";
@@ -27,8 +26,12 @@ pub(super) struct TempoCollector {
 }
 
 impl TempoCollector {
-    /// Reads the connection string; nothing is sent.
-    pub(super) fn http(url: &str, target: String) -> Result<Http, DriverError> {
+    /// Whether the connection string can be read.
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        Self::http(url, target).map(drop)
+    }
+
+    fn http(url: &str, target: String) -> Result<Http, DriverError> {
         let scheme = if url.starts_with("tempo+https://") { "https" } else { "http" };
         Http::new(url, target, scheme, DEFAULT_PORT)
     }
@@ -100,9 +103,8 @@ fn decoded(
 
 impl Driver for TempoCollector {
     fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
-        let target = self.http.target().to_owned();
-        let (action, reason) = ("write to", WRITE_ELSEWHERE);
-        Box::pin(std::future::ready(Err(DriverError::NotOffered { action, target, reason })))
+        let refused = super::kinds::not_written("tempo", self.http.target());
+        Box::pin(std::future::ready(Err(refused)))
     }
 
     fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Event, Few, First, Kind, SPANS_MAX, Span, SpanError, read};
-use crate::osprofiler::driver::TraceSummary;
-use crate::osprofiler::record::Info;
+use crate::record::Info;
+use crate::summary::TraceSummary;
 
 const PARTS_OF_A_SPAN_MAX: usize = 100_000;
 const SERVICES_MAX: usize = 10_000;

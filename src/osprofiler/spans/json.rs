@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Event, Few, Kind, SPANS_MAX, Span, SpanError};
-use crate::osprofiler::record::Info;
+use crate::record::Info;
 
 /// More attributes or events than this of one span are refused.
 const PARTS_OF_A_SPAN_MAX: usize = 100_000;

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Event, Kind, Span};
-use crate::osprofiler::record::Info;
+use crate::record::Info;
 
 /// The name of a point, where it does not follow from the span's.
 pub(super) const NAME: &str = "osprofiler.name";

@@ -27,7 +27,7 @@ use uuid::Uuid;
 use super::record::Info;
 
 /// More spans than this in one answer are refused: each is two records.
-pub const SPANS_MAX: usize = super::driver::TRACE_RECORDS_MAX / 2;
+pub const SPANS_MAX: usize = super::record::TRACE_RECORDS_MAX / 2;
 /// More attributes and events than this, in all, are refused.
 pub const PARTS_MAX: usize = 2_000_000;
 

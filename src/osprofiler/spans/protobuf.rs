@@ -12,7 +12,7 @@ use prost::Message;
 use serde_json::{Map, Value};
 
 use super::{Event, Kind, PARTS_MAX, SPANS_MAX, Span, SpanError};
-use crate::osprofiler::record::Info;
+use crate::record::Info;
 
 /// The content type.
 pub const CONTENT_TYPE: &str = "application/x-protobuf";

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::meaning::{MISSING, PARENT_ID, TRACE_ID, meaning, named_base_id};
 use super::{Kind, Span, span_id, span_id_text, trace_id};
-use crate::osprofiler::driver::TraceSummary;
-use crate::osprofiler::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::summary::TraceSummary;
 
 /// The records of the trace `base_id`; spans of other traces are left out.
 #[must_use]

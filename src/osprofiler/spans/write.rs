@@ -13,7 +13,7 @@ use super::meaning::{
     UNKNOWN_SERVICE, meaning, verb,
 };
 use super::{Event, Kind, Span, span_id, trace_id};
-use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX};
+use crate::record::{Info, Record, point_name};
 
 /// The scope of the spans made here.
 pub const SCOPE: &str = "osprofiler";
@@ -54,11 +54,6 @@ pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
     }
     add_what_is_lost(&mut span, point, start, stop);
     Some(span)
-}
-
-/// A point's name without the suffix of a record.
-fn point_name(name: &str) -> &str {
-    name.strip_suffix(STOP_SUFFIX).or_else(|| name.strip_suffix(START_SUFFIX)).unwrap_or(name)
 }
 
 fn time_ns(record: &Record) -> Option<u64> {

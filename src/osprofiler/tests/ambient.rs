@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::{MemoryNotifier, identity, outline, stop_info, trace};
 use crate::base::secret::Secret;
-use crate::osprofiler::http_client;
-use crate::osprofiler::notifier::{self, Notifier, Reporter};
-use crate::osprofiler::profiler::{self, InTrace};
-use crate::osprofiler::record::Record;
-use crate::osprofiler::report::TraceTree;
-use crate::osprofiler::trace::Trace;
+use crate::http_client;
+use crate::notifier::{self, Notifier, Reporter};
+use crate::profiler::{self, InTrace};
+use crate::record::Record;
+use crate::report::TraceTree;
+use crate::trace::Trace;
 
 /// The process's notifier is one for all tests: each test that sets it waits for the others.
 static PROCESS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -87,7 +87,7 @@ fn without_a_notifier_traces_are_passed_on() {
     assert_eq!((current.base_id(), current.base_id().len()), (current.id(), 36));
     profiler::start("a", ());
     let [(_, info), (_, hmac)] = http_client::headers().unwrap();
-    let keys = crate::osprofiler::verifying::ServerKeys::parse("K");
+    let keys = crate::verifying::ServerKeys::parse("K");
     let context = keys.verify(info.as_bytes(), hmac.as_bytes()).unwrap();
     assert_eq!(context.base_id, current.base_id());
     assert_eq!(context.parent_id, profiler::get().unwrap().id());

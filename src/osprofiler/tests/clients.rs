@@ -12,13 +12,13 @@ use tower_service::Service;
 
 use super::{MemoryNotifier, outline, stop_info, trace};
 use crate::base::secret::Secret;
-use crate::osprofiler::db::Statement;
-use crate::osprofiler::http_client::TracingClientLayer;
-use crate::osprofiler::profiler::{self, InTrace};
-use crate::osprofiler::record::Record;
-use crate::osprofiler::rpc;
-use crate::osprofiler::signing::Signer;
-use crate::osprofiler::verifying::ServerKeys;
+use crate::db::Statement;
+use crate::http_client::TracingClientLayer;
+use crate::profiler::{self, InTrace};
+use crate::record::Record;
+use crate::rpc;
+use crate::signing::Signer;
+use crate::verifying::ServerKeys;
 
 fn signer() -> Signer {
     Signer::new(&Secret::new("K")).unwrap()

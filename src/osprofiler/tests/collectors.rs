@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::record;
 use crate::base::secret::Secret;
-use crate::osprofiler::driver::{Collector, DriverError, TRACE_RECORDS_MAX};
-use crate::osprofiler::notifier::{Notifier, NotifierReport, QueueNotifier};
-use crate::osprofiler::record::Record;
+use crate::driver::{Collector, DriverError, TRACE_RECORDS_MAX};
+use crate::notifier::{Notifier, NotifierReport, QueueNotifier};
+use crate::record::Record;
 
 const REDIS_VARIABLE: &str = "BENCH_TEST_REDIS_URL";
 

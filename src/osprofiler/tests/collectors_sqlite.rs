@@ -7,8 +7,8 @@ use sqlx::SqlitePool;
 
 use super::record;
 use crate::base::secret::Secret;
-use crate::osprofiler::driver::{Collector, DriverError, TraceQuery, TraceSummary};
-use crate::osprofiler::record::Record;
+use crate::driver::{Collector, DriverError, TraceQuery, TraceSummary};
+use crate::record::Record;
 
 const ALL: TraceQuery = TraceQuery { errors_only: false, limit: 100 };
 

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::vectors;
 use crate::base::ids::span_id;
 use crate::base::secret::Secret;
-use crate::osprofiler::signing::{Signer, traceparent};
-use crate::osprofiler::verifying::{Rejection, ServerKeys, split};
+use crate::signing::{Signer, traceparent};
+use crate::verifying::{Rejection, ServerKeys, split};
 
 fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap_or_else(|| panic!("no text {key} in {case}"))

@@ -9,9 +9,9 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 
 use super::{MemoryNotifier, outline, stop_info, trace};
-use crate::osprofiler::instrument::{InstrumentLayer, WhileTraced};
-use crate::osprofiler::profiler::{self, InTrace};
-use crate::osprofiler::record::Record;
+use crate::instrument::{InstrumentLayer, WhileTraced};
+use crate::profiler::{self, InTrace};
+use crate::record::Record;
 
 #[instrument(ret, err)]
 fn divide(dividend: i64, divisor: i64) -> Result<i64, String> {
@@ -214,7 +214,7 @@ fn spans_take_their_trace_along_and_may_outlive_their_parents() {
             .unwrap();
     });
     assert_eq!(outline(&records), ["parent", "  child", "    on a thread", "    in a task"]);
-    let points = crate::osprofiler::report::TraceTree::build(&records).points;
+    let points = crate::report::TraceTree::build(&records).points;
     let (parent, child) = (points[0].duration_us.unwrap(), points[1].duration_us.unwrap());
     assert!(child >= parent + 25_000, "the parent ended when it was left: {parent} {child}");
 }

@@ -11,12 +11,12 @@ use tower_service::Service;
 
 use super::{MemoryNotifier, identity, vectors};
 use crate::base::secret::Secret;
-use crate::osprofiler::notifier::Notifier;
-use crate::osprofiler::profiler;
-use crate::osprofiler::signing::Signer;
-use crate::osprofiler::trace::Trace;
-use crate::osprofiler::verifying::ServerKeys;
-use crate::osprofiler::web::{ProfilerLayer, Switch, onward_headers};
+use crate::notifier::Notifier;
+use crate::profiler;
+use crate::signing::Signer;
+use crate::trace::Trace;
+use crate::verifying::ServerKeys;
+use crate::web::{ProfilerLayer, Switch, onward_headers};
 
 /// Answers what a handler sees of the trace: the headers of an onward request.
 #[derive(Clone)]

@@ -1,15 +1,24 @@
 //! Checks against what the real programs produced (`tests/vectors`), and against hostile input.
 
+#[cfg(feature = "tower")]
 mod ambient;
+#[cfg(feature = "tower")]
 mod clients;
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod collectors;
+#[cfg(feature = "sqlite")]
 mod collectors_sqlite;
 mod headers;
+#[cfg(feature = "tracing")]
 mod instrumented;
+#[cfg(feature = "tower")]
 mod middleware;
 mod notifiers;
+#[cfg(feature = "tower")]
 mod profilers;
+#[cfg(feature = "tracing")]
 mod programs;
+#[cfg(feature = "spans")]
 mod spans;
 mod trees;
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{MemoryNotifier, record};
-use crate::osprofiler::driver::{Answer, Collector, Driver, DriverError, Stored, TraceQuery, TraceSummary};
-use crate::osprofiler::notifier::{FanOut, Notifier, NotifierReport, QueueNotifier};
-use crate::osprofiler::record::Record;
+use crate::driver::{Answer, Collector, Driver, DriverError, Stored, TraceQuery, TraceSummary};
+use crate::notifier::{FanOut, Notifier, NotifierReport, QueueNotifier};
+use crate::record::Record;
 
 /// A collector in memory that can be taken down.
 #[derive(Debug, Default)]

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::{MemoryNotifier, trace};
 use crate::base::ids::IdSpace;
 use crate::base::secret::Secret;
-use crate::osprofiler::derived::DerivedProfiler;
-use crate::osprofiler::report::TraceTree;
-use crate::osprofiler::signing::Signer;
-use crate::osprofiler::web::onward_headers;
+use crate::derived::DerivedProfiler;
+use crate::report::TraceTree;
+use crate::signing::Signer;
+use crate::web::onward_headers;
 
 #[test]
 fn ids_move_as_in_osprofiler() {

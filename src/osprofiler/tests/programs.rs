@@ -14,9 +14,9 @@ use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{MemoryNotifier, trace};
-use crate::osprofiler::instrument::InstrumentLayer;
-use crate::osprofiler::profiler::{self, InTrace};
-use crate::osprofiler::record::Record;
+use crate::instrument::InstrumentLayer;
+use crate::profiler::{self, InTrace};
+use crate::record::Record;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -8,11 +8,9 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::osprofiler::record::{Info, Record, timestamp};
-use crate::osprofiler::report::TraceTree;
-use crate::osprofiler::spans::{
-    Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write,
-};
+use crate::record::{Info, Record, timestamp};
+use crate::report::TraceTree;
+use crate::spans::{Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write};
 
 fn request() -> Value {
     serde_json::from_str(include_str!("../../../tests/vectors/otlp/otlp-request.json")).unwrap()

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::record;
-use crate::osprofiler::compat::compat_report;
-use crate::osprofiler::record::{Record, timestamp};
-use crate::osprofiler::report::{DETAIL_LEN_MAX, TraceTree};
+use crate::compat::compat_report;
+use crate::record::{Record, timestamp};
+use crate::report::{DETAIL_LEN_MAX, TraceTree};
 
 /// Records as the list in redis has them, newest first, in the order that this crate reads.
 fn decode(raw: &Value) -> Vec<Record> {

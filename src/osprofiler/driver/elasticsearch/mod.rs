@@ -28,7 +28,7 @@ use super::http::{Http, HttpAnswer};
 use super::{
     Answer, Cause, Driver, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest,
 };
-use crate::osprofiler::record::Record;
+use crate::record::Record;
 
 const PORT: u16 = 9200;
 const INDEX: &str = "osprofiler-notifications";
@@ -54,13 +54,13 @@ pub(super) struct ElasticsearchCollector {
 }
 
 impl ElasticsearchCollector {
-    /// True for the schemes that [`ElasticsearchCollector::connect`] reads.
-    pub(super) fn handles(scheme: &str) -> bool {
-        matches!(scheme, "elasticsearch" | "elasticsearch+http" | "elasticsearch+https")
+    /// Whether the connection string can be read.
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        Self::settings(url, target).map(drop)
     }
 
     /// Reads the connection string; nothing is sent.
-    pub(super) fn settings(url: &str, target: String) -> Result<(Self, String), DriverError> {
+    fn settings(url: &str, target: String) -> Result<(Self, String), DriverError> {
         let scheme = if url.starts_with("elasticsearch+https://") { "https" } else { "http" };
         let http = Http::new(url, target.clone(), scheme, PORT)?;
         let invalid = |reason| DriverError::Invalid { target: target.clone(), reason };

@@ -5,8 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::{TraceSummary, is_transient_status, point_name};
-use crate::osprofiler::record::{RECORD_LEN_MAX, Record, RecordError};
+use super::super::TraceSummary;
+use super::super::error::is_transient_status;
+use crate::record::{RECORD_LEN_MAX, Record, RecordError, point_name};
 
 /// Whether the server that gave this answer to `GET /` still has types of documents. `None` if it is
 /// another kind of server.

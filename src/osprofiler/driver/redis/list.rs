@@ -10,10 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use redis::RedisResult;
 use tokio::time::Instant;
 
-use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary, point_name};
+use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
 use super::legacy::{self, LegacyKey};
 use super::{ERROR_PREFIX, KEY_PREFIX, MEMORY_USAGE_MAX, RedisCollector, tells_failure};
-use crate::osprofiler::record::Record;
+use crate::record::{Record, point_name};
 
 /// Traces that are looked at.
 const TRACES_MAX: usize = 100_000;

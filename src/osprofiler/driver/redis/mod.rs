@@ -27,7 +27,7 @@ use super::{
     Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX,
     TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
-use crate::osprofiler::record::Record;
+use crate::record::Record;
 
 const KEY_PREFIX: &str = "osprofiler_opt:";
 const ERROR_PREFIX: &str = "osprofiler_error:";
@@ -73,14 +73,9 @@ struct Shared {
 }
 
 impl RedisCollector {
-    /// True for the schemes that [`RedisCollector::connect`] reads.
-    pub(super) fn handles(scheme: &str) -> bool {
-        matches!(scheme, "redis" | "rediss" | "redissentinel")
-    }
-
     /// Whether a connection string can be read.
-    pub(super) fn check(url: &str) -> Result<(), &'static str> {
-        url::parse(url).map(drop)
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        url::parse(url).map(drop).map_err(|reason| DriverError::Invalid { target, reason })
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {

@@ -3,7 +3,7 @@
 //! The table is the one that OSProfiler's SQLAlchemy driver creates (observed on 4.4.0 with
 //! SQLAlchemy 1.4, MariaDB 10.11 and PostgreSQL 15). Values never become part of a text.
 
-use super::engine::{Statement, Value};
+use super::statement::{Statement, Value};
 
 /// Columns that are written, in this order.
 pub(super) const COLUMNS: [&str; 9] =
@@ -36,6 +36,7 @@ const CHECK: &str = "SELECT id, timestamp, base_id, parent_id, trace_id, project
 
 /// MySQL and MariaDB. `IGNORE`: a name that is too long or not of the table's character set is
 /// stored as well as it can be, where an error would cost a whole batch.
+#[cfg(feature = "mysql")]
 pub(super) const MYSQL: Dialect = Dialect {
     check: CHECK,
     create: &["CREATE TABLE IF NOT EXISTS data (
@@ -56,6 +57,7 @@ pub(super) const MYSQL: Dialect = Dialect {
 };
 
 /// PostgreSQL.
+#[cfg(feature = "postgres")]
 pub(super) const POSTGRES: Dialect = Dialect {
     check: CHECK,
     create: &[
@@ -80,6 +82,7 @@ pub(super) const POSTGRES: Dialect = Dialect {
 };
 
 /// SQLite. The one index that is read by; each further one would cost every write.
+#[cfg(feature = "sqlite")]
 pub(super) const SQLITE: Dialect = Dialect {
     check: CHECK,
     create: &[

@@ -12,33 +12,10 @@ use sqlx::{
 
 use super::super::{CONNECT_TIMEOUT, Cause};
 use super::dialect::Dialect;
+use super::statement::{Cells, Statement, Value};
 
 /// Readers, and the one writer that SQLite allows.
 const CONNECTIONS_MAX: u32 = 4;
-
-/// A value that goes into a statement.
-#[derive(Clone, Debug)]
-pub(super) enum Value {
-    Text(Option<String>),
-    Int(i64),
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(Some(text.to_owned()))
-    }
-}
-
-/// A statement, made of this program's own words and placeholders only.
-pub(super) struct Statement {
-    pub(super) text: String,
-    pub(super) values: Vec<Value>,
-    /// Worth keeping prepared.
-    pub(super) repeated: bool,
-}
-
-/// A row, as texts. What is no text, or NULL, is `None`.
-pub(super) type Cells = Vec<Option<String>>;
 
 /// What a database answers, later.
 pub(super) type Reply<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'a>>;

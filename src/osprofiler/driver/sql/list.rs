@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use tokio::time::Instant;
 
-use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary, point_name};
+use super::super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
 use super::{SqlCollector, rows};
+use crate::record::point_name;
 
 /// Traces that are looked at for failed ones.
 const SEARCHED_MAX: usize = 10_000;

@@ -16,22 +16,27 @@
 mod dialect;
 mod engine;
 mod list;
+#[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod rows;
+#[cfg(feature = "sqlite")]
 mod sqlite;
+mod statement;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::dialect::{Dialect, MYSQL, POSTGRES, SQLITE};
-use self::engine::{Cells, Engine, Opening, Statement};
+use self::dialect::Dialect;
+use self::engine::{Engine, Opening};
+use self::statement::{Cells, Statement};
 use super::{
     Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
     TraceSummary, answer,
 };
-use crate::osprofiler::compat::ReportStyle;
-use crate::osprofiler::record::Record;
+use crate::compat::ReportStyle;
+use crate::record::Record;
 
 /// Rows for each statement: 9 values each, well below SQLite's limit of 32,766.
 const ROWS_PER_INSERT: usize = 500;
@@ -48,23 +53,8 @@ pub(super) struct SqlCollector {
     target: String,
 }
 
-enum Kind {
-    MySql,
-    Postgres,
-    Sqlite,
-}
-
-/// The database that a scheme names, whatever Python library it asks for.
-fn kind(scheme: &str) -> Option<Kind> {
-    match scheme.split_once('+').map_or(scheme, |(database, _)| database) {
-        "mysql" | "mariadb" => Some(Kind::MySql),
-        "postgresql" | "postgres" => Some(Kind::Postgres),
-        "sqlite" => Some(Kind::Sqlite),
-        _ => None,
-    }
-}
-
 /// `rest` with a host: SQLAlchemy leaves it out where the options name a socket.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 fn with_host(rest: &str) -> std::borrow::Cow<'_, str> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.ends_with('@') { format!("{authority}localhost{tail}").into() } else { rest.into() }
@@ -72,6 +62,7 @@ fn with_host(rest: &str) -> std::borrow::Cow<'_, str> {
 
 /// A certificate or key that an option names; the databases' libraries say of a missing file only that
 /// some file is missing.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 fn file(path: &str) -> Result<&str, &'static str> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_dir() => Ok(path),
@@ -79,25 +70,24 @@ fn file(path: &str) -> Result<&str, &'static str> {
     }
 }
 
+/// The database that a scheme names, whatever Python library it asks for.
 fn read(url: &str) -> Result<(Opening, &'static Dialect), &'static str> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
-    match kind(scheme) {
-        Some(Kind::MySql) => Ok((mysql::open(rest)?, &MYSQL)),
-        Some(Kind::Postgres) => Ok((postgres::open(rest)?, &POSTGRES)),
-        Some(Kind::Sqlite) => Ok((sqlite::open(scheme, rest)?, &SQLITE)),
-        None => Err("name a database, as in postgresql://"),
+    match scheme.split('+').next().unwrap_or_default() {
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok((mysql::open(rest)?, &dialect::MYSQL)),
+        #[cfg(feature = "postgres")]
+        "postgresql" | "postgres" => Ok((postgres::open(rest)?, &dialect::POSTGRES)),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok((sqlite::open(scheme, rest)?, &dialect::SQLITE)),
+        _ => Err("name a database, as in postgresql://"),
     }
 }
 
 impl SqlCollector {
-    /// True for the schemes that [`SqlCollector::connect`] reads.
-    pub(super) fn handles(scheme: &str) -> bool {
-        kind(scheme).is_some()
-    }
-
     /// Whether a connection string can be read.
-    pub(super) fn check(url: &str) -> Result<(), &'static str> {
-        read(url).map(drop)
+    pub(super) fn check(url: &str, target: String) -> Result<(), DriverError> {
+        read(url).map(drop).map_err(|reason| DriverError::Invalid { target, reason })
     }
 
     pub(super) async fn connect(url: &str, target: String) -> Result<Self, DriverError> {

@@ -7,8 +7,8 @@
 use serde_json::{Map, Value};
 
 use super::dialect::COLUMNS;
-use super::engine::Cells;
-use crate::osprofiler::record::{Info, RECORD_LEN_MAX, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
+use super::statement::Cells;
+use crate::record::{Info, RECORD_LEN_MAX, Record, RecordError, START_SUFFIX, STOP_SUFFIX};
 
 /// What a column of strings holds, in characters.
 const COLUMN_LEN_MAX: usize = 255;

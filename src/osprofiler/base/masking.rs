@@ -1,0 +1,345 @@
+//! Secrets hidden in text that others write: answers of servers, errors of libraries, rendered expectations.
+//!
+//! The process knows its secret texts ([`hide`]); every message is passed through [`masked`] where it is made, and once
+//! more where it is printed. A secret is also found percent-encoded, escaped as in JSON, in Base64, and cut off at the
+//! end of a message. Nothing here runs while requests succeed.
+//!
+//! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words: it is hidden only where it stands alone
+//! in quotes. A deployment with one gets a warning.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+use base64::Engine as _;
+
+/// What is shown instead of a secret.
+pub const MASK: &str = "***";
+/// Secrets with fewer characters are hidden only where they stand alone in quotes.
+pub const SHORT_BELOW: usize = 4;
+/// A secret that a message cuts off is found by this many bytes of it.
+const CUT_BYTES_MIN: usize = 8;
+/// Below this length, the Base64 of a secret is too short to be told from other text.
+const BASE64_BYTES_MIN: usize = 6;
+/// How many texts learned meanwhile are kept; the oldest are forgotten first.
+const LEARNED_MAX: usize = 512;
+
+static KNOWN: RwLock<Known> = RwLock::new(Known { written: Vec::new(), learned: VecDeque::new() });
+
+struct Known {
+    /// Those of files, the environment and the command line.
+    written: Vec<String>,
+    /// Those that came up later, such as issued tokens.
+    learned: VecDeque<String>,
+}
+
+/// From now on, [`masked`] hides this text in this process.
+pub fn hide(text: &str) {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    for form in forms(text) {
+        if !known.written.contains(&form) {
+            known.written.push(form);
+        }
+    }
+}
+
+/// As [`hide`], for what is learned later: an issued token. Their number is bounded.
+pub fn hide_learned(text: &str) {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    for form in forms(text) {
+        if known.written.contains(&form) || known.learned.contains(&form) {
+            continue;
+        }
+        if known.learned.len() >= LEARNED_MAX {
+            known.learned.pop_front();
+        }
+        known.learned.push_back(form);
+    }
+}
+
+/// The value of a header, and the credentials in it: `Bearer abc`, `session=abc; Path=/`.
+pub fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
+    let pair = value.split(';').next().unwrap_or_default();
+    let cookie = pair.split_once('=').map(|(_, cookie)| cookie.trim());
+    let credentials = value.split_once(' ').map(|(_, credentials)| credentials.trim());
+    let parts = [cookie, credentials].into_iter().flatten();
+    [value].into_iter().chain(parts.filter(|part| part.len() >= CUT_BYTES_MIN))
+}
+
+/// As [`hide`], for a text as it stands in a URL, and what it means.
+pub fn hide_as_written(text: &str) {
+    hide(text);
+    let plain = decoded(text);
+    if plain != text.as_bytes() {
+        hide(&String::from_utf8_lossy(&plain));
+    }
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&byte, tail)) = rest.split_first() {
+        match hex_byte(tail).filter(|_| byte == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+/// The text itself, and what is in the Base64 of any text around it.
+fn forms(text: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    if text.trim().is_empty() || text == MASK {
+        return forms;
+    }
+    forms.push(text.to_owned());
+    if text.len() < BASE64_BYTES_MIN {
+        return forms;
+    }
+    for before in 0..3 {
+        let mut bytes = vec![0; before];
+        bytes.extend_from_slice(text.as_bytes());
+        let encoded = base64::engine::general_purpose::STANDARD_NO_PAD.encode(&bytes);
+        // The first and the last character may hold bits of the neighbours.
+        let (from, to) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
+        let inner = &encoded[from..to];
+        forms.push(inner.to_owned());
+        if inner.contains(['+', '/']) {
+            forms.push(inner.replace('+', "-").replace('/', "_"));
+        }
+    }
+    forms
+}
+
+/// The text with all known secrets replaced by asterisks, and credentials in URLs as well.
+#[must_use]
+pub fn masked(text: &str) -> Cow<'_, str> {
+    masked_with(text, &[])
+}
+
+/// As [`masked`]; `further` are secrets of this message.
+#[must_use]
+pub fn masked_with<'t>(text: &'t str, further: &[String]) -> Cow<'t, str> {
+    let spans = secret_spans(text, further);
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
+    for span in spans {
+        shown.push_str(&text[at..span.start]);
+        shown.push_str(MASK);
+        at = span.end;
+    }
+    shown.push_str(&text[at..]);
+    Cow::Owned(shown)
+}
+
+/// Masks every text in a JSON value; numbers stay.
+pub fn mask_json(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => {
+            if let Cow::Owned(shown) = masked(text) {
+                *text = shown;
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(mask_json),
+        serde_json::Value::Object(map) => map.values_mut().for_each(mask_json),
+        _ => {}
+    }
+}
+
+/// Where secrets stand in a text: in order, apart from each other, between characters.
+#[must_use]
+pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let secrets: Vec<&str> =
+        known.written.iter().chain(&known.learned).chain(further).map(String::as_str).collect();
+    let (bytes, mut spans, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let found = secrets.iter().filter_map(|secret| found_at(bytes, at, secret)).max();
+        match found.filter(|end| text.is_char_boundary(at) && text.is_char_boundary(*end)) {
+            Some(end) => {
+                spans.push(at..end);
+                at = end;
+            }
+            None => at += 1,
+        }
+    }
+    drop(known);
+    add_credentials(text, &mut spans);
+    spans
+}
+
+/// The end of the secret that begins at `at`.
+fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
+    let (here, secret) = (&text[at..], secret.as_bytes());
+    let first = *secret.first()?;
+    if here[0] != first && !matches!(here[0], b'%' | b'\\' | b'+') {
+        return None;
+    }
+    if secret.len() < SHORT_BELOW {
+        let quote = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'`' | b'"' | b'\'' | b'\\'));
+        let alone = quote(at.checked_sub(1).and_then(|before| text.get(before)));
+        return (alone && here.starts_with(secret) && quote(here.get(secret.len())))
+            .then_some(at + secret.len());
+    }
+    if here.starts_with(secret) {
+        return Some(at + secret.len());
+    }
+    encoded_len(here, secret).map(|length| at + length)
+}
+
+/// How many bytes of `text` stand for `secret` with some of its characters escaped, also when the text is cut in it.
+fn encoded_len(text: &[u8], secret: &[u8]) -> Option<usize> {
+    let (mut at, mut matched) = (0, 0);
+    while matched < secret.len() {
+        let rest = &text[at..];
+        let (bytes, length) = match escaped(rest) {
+            Some((found, length)) if secret[matched..].starts_with(found.as_slice()) => (found.len(), length),
+            _ if rest.first() == Some(&secret[matched]) => (1, 1),
+            _ => return (matched >= CUT_BYTES_MIN && is_cut(rest)).then_some(at),
+        };
+        (matched, at) = (matched + bytes, at + length);
+    }
+    Some(at)
+}
+
+/// True where a message ends, or a quotation in it, perhaps within an escape sequence.
+fn is_cut(rest: &[u8]) -> bool {
+    let rest = match rest {
+        [b'%', digit, after @ ..] if digit.is_ascii_hexdigit() => after,
+        [b'%' | b'\\', after @ ..] => after,
+        rest => rest,
+    };
+    rest.is_empty() || rest.starts_with("…".as_bytes()) || rest.starts_with(b"`")
+}
+
+/// The bytes that an escape sequence at the beginning of `text` stands for, and its length.
+fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let plain = |byte: u8, length: usize| Some((vec![byte], length));
+    match (text.first()?, text.get(1)) {
+        (b'+', _) => plain(b' ', 1),
+        (b'%', _) => plain(hex_byte(&text[1..])?, 3),
+        (b'\\', Some(b'n')) => plain(b'\n', 2),
+        (b'\\', Some(b'r')) => plain(b'\r', 2),
+        (b'\\', Some(b't')) => plain(b'\t', 2),
+        (b'\\', Some(b'u')) => {
+            let digits = text.get(2..6).and_then(|digits| std::str::from_utf8(digits).ok())?;
+            let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+            Some((c.to_string().into_bytes(), 6))
+        }
+        (b'\\', Some(byte)) if byte.is_ascii_punctuation() => plain(*byte, 2),
+        _ => None,
+    }
+}
+
+fn hex_byte(text: &[u8]) -> Option<u8> {
+    let digits = text.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Adds `user:password@` of URLs, whatever the password is.
+fn add_credentials(text: &str, spans: &mut Vec<Range<usize>>) {
+    /// How help texts show the place.
+    const FORMS: [&str; 2] = ["user:password", "user:PASSWORD"];
+    for (mark, _) in text.match_indices("://") {
+        let start = mark + 3;
+        let rest = &text[start..];
+        let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`' | '<' | '>');
+        let authority = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        let Some(length) = authority.rfind('@') else { continue };
+        let user_info = &authority[..length];
+        // What asterisks hide already keeps its length, for the marks below it.
+        let hidden = user_info.chars().all(|c| c == '*');
+        if user_info.contains('[') || FORMS.contains(&user_info) || hidden {
+            continue;
+        }
+        let span = start..start + length;
+        spans.retain(|known| known.end <= span.start || known.start >= span.end);
+        spans.push(span);
+    }
+    spans.sort_by_key(|span| span.start);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(secret: &str, text: &str) -> String {
+        masked_with(text, &forms(secret)).into_owned()
+    }
+
+    #[test]
+    fn a_secret_is_hidden_in_every_form_in_which_it_is_written() {
+        for (secret, text, expected) in [
+            ("hunter-2", "the body is not `hunter-2`", "the body is not `***`"),
+            ("hunter-2", "hunter-2hunter-2, xhunter-2", "******, x***"),
+            ("pa ss/wörd", "GET /x?k=pa%20ss%2Fw%C3%B6rd&y=1", "GET /x?k=***&y=1"),
+            ("pa ss/wörd", "GET /x?k=pa+ss/w%c3%b6rd", "GET /x?k=***"),
+            ("p\"w\\d\n1", r#"is not "p\"w\\d\n1""#, r#"is not "***""#),
+            ("p\u{fc}ss", r#"{"a":"p\u00fcss"}"#, r#"{"a":"***"}"#),
+            ("a%25b", "a%25b", "***"),
+            ("a%b+", "x a%25b%2B x", "x *** x"),
+            ("c4n4ry-hunter2", "begins with c4n4ry-hun…", "begins with ***…"),
+            ("c4n4ry-hunter2", "ends with c4n4ry-hun", "ends with ***"),
+            ("c4n4ry-hunter2", "c4n4ry-hum", "c4n4ry-hum"),
+            ("c4n4ry-h/nter2", "is `c4n4ry-h%2`: no", "is `***%2`: no"),
+            ("c4n4ry", "a c4n", "a c4n"),
+            ("x", "an example: `x`, not x", "an example: `***`, not x"),
+            ("", "nothing", "nothing"),
+            ("  ", "a  b", "a  b"),
+        ] {
+            assert_eq!(shown(secret, text), expected, "{secret:?}");
+        }
+        for user in ["u", "us", "use", "user"] {
+            let secret = "c4n4ry-hunter2";
+            let header = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
+            let shown = shown(secret, &format!("Basic {header}"));
+            assert!(shown.contains(MASK) && shown.len() <= "Basic ".len() + 14, "{shown}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_urls_are_hidden_whatever_they_are() {
+        for (text, expected) in [
+            ("http://u:pw@h/x failed", "http://***@h/x failed"),
+            ("see redis://:p@w@h:1/0, mysql://u@h", "see redis://***@h:1/0, mysql://***@h"),
+            ("http://h/users/a@b", "http://h/users/a@b"),
+            ("write mysql://user:password@host/d or redis://[:password@]host", ""),
+        ] {
+            let expected = if expected.is_empty() { text } else { expected };
+            assert_eq!(masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_learned_is_bounded_and_what_it_was_given_stays() {
+        hide("g1ven-secret");
+        for number in 0..3_000 {
+            hide_learned(&format!("t0ken-{number:04}"));
+        }
+        assert_eq!(masked("g1ven-secret t0ken-2999 t0ken-0000"), "*** *** t0ken-0000");
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        assert!(known.learned.len() <= LEARNED_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(secret in ".{0,12}", text in ".{0,80}", user in "[a-z%\\\\]{0,3}") {
+            let _ = shown(&secret, &text);
+            let text = format!("{user}{secret}{text}");
+            let shown = shown(&secret, &text);
+            if secret.chars().count() >= SHORT_BELOW && !secret.trim().is_empty() && !MASK.contains(&secret) {
+                prop_assert!(!shown.contains(&secret) || shown.contains(MASK), "{}", shown);
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What the rest of this crate stands on: clock, ids, secrets and their masking, text made safe to print.
+//!
+//! Nothing here may know of OSProfiler or of HTTP.
+
+pub mod civil;
+pub mod clock;
+pub mod ids;
+pub mod masking;
+pub mod secret;
+pub mod visible;

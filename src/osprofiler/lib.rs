@@ -1,0 +1,49 @@
+//! OSProfiler in Rust, with OSProfiler's own vocabulary and byte-identical headers.
+//!
+//! A client signs requests ([`signing`]); a service verifies them (`web`), makes trace points of
+//! what it does ([`profiler`], `instrument`, [`db`]), passes the trace on (`http_client`, [`rpc`])
+//! and reports ([`notifier`]) to a collector ([`driver`]). A reader gets the records back and builds
+//! the tree ([`report`]).
+//!
+//! Nothing here may know of load tests, scenarios or results, and nothing may make an observed
+//! request wait for the collector or fail because of it.
+//!
+//! # Features
+//!
+//! Each way in which a service is traced and each kind of collector is a cargo feature, so that a
+//! service builds what it uses only. On by default: `tower` (middleware and clients). Collectors in
+//! files need none.
+
+pub mod base;
+pub mod compat;
+pub mod db;
+pub mod derived;
+pub mod driver;
+#[cfg(feature = "tower")]
+pub mod http_client;
+#[cfg(feature = "tracing")]
+pub mod instrument;
+pub mod notifier;
+pub mod profile_log;
+pub mod profiler;
+pub mod record;
+pub mod report;
+pub mod rpc;
+pub mod signing;
+#[cfg(feature = "spans")]
+pub mod spans;
+pub mod summary;
+pub mod trace;
+pub mod traced;
+pub mod verifying;
+#[cfg(feature = "tower")]
+pub mod web;
+
+mod base64url;
+mod columns;
+mod current;
+#[cfg(feature = "tracing")]
+mod fields;
+
+#[cfg(test)]
+mod tests;
