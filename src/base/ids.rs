@@ -17,6 +17,7 @@ pub struct IdSpace {
     /// Its streams are the workloads, its traces the iterations.
     derived: derived::IdSpace,
     control_key: u64,
+    draw_key: u64,
 }
 
 /// The share of a run's iterations that is left unprofiled, for comparison with the others.
@@ -79,7 +80,7 @@ impl IdSpace {
     #[must_use]
     pub fn from_seed(seed: Uuid) -> Self {
         let derived = derived::IdSpace::from_seed(seed);
-        Self { derived, control_key: derived.side_key(0) }
+        Self { derived, control_key: derived.side_key(0), draw_key: derived.side_key(1) }
     }
 
     /// The seed to store beside the run.
@@ -106,6 +107,13 @@ impl IdSpace {
     #[must_use]
     pub fn is_control(&self, workload: u16, number: u64, share: ControlShare) -> bool {
         share.below != 0 && mix(self.control_key ^ (u64::from(workload) << 48) ^ number) < share.below
+    }
+
+    /// A random number of an iteration, to draw samples by, the same for every reader of the run.
+    #[inline]
+    #[must_use]
+    pub fn draw(&self, workload: u16, number: u64) -> u64 {
+        mix(self.draw_key ^ (u64::from(workload) << 48) ^ number)
     }
 }
 

@@ -1,17 +1,18 @@
 //! After the load: results from the log, what traces tell, the verdict. Nothing here writes a file.
 
+use std::collections::HashSet;
 use std::path::Path;
+
+use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
 use crate::analysis::{culprit, findings, observer};
-use crate::base::ids::IdSpace;
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
-use crate::measure::log::LogFile;
+use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
-use crate::results::counting::Counted;
 use crate::results::directory::RunDirectory;
 use crate::results::model::{Results, TraceState};
 use crate::results::trace::StoredTrace;
@@ -25,9 +26,17 @@ use super::error::{HarnessError, Kind};
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
     accept this HMAC key and report to this collector";
 
-/// Reads the log of a run; `kind` of error for one that cannot be read.
-pub(super) fn read(log: LogFile, kind: Kind) -> Result<Aggregate, HarnessError> {
-    Aggregate::of(log).map_err(|error| HarnessError::new(kind, error))
+/// What one pass over the log of a run gives; `kind` of error for one that cannot be read. `change` may give it other
+/// criteria; `stored` are the traces that are there already.
+pub(super) fn read(
+    log: LogFile,
+    stored: HashSet<Uuid>,
+    kind: Kind,
+    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
+) -> Result<Aggregate, HarnessError> {
+    let mut log = RunLog::of(log).map_err(|error| HarnessError::new(kind, error))?;
+    change(&mut log)?;
+    Aggregate::of(log, stored).map_err(|error| HarnessError::new(kind, error))
 }
 
 /// The results of a run, still without traces.
@@ -35,7 +44,7 @@ pub(super) fn results(aggregate: &Aggregate) -> Results {
     let mut results = build::build(aggregate);
     // Before the verdict, which may ask for it.
     for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
-        workload.observer_effect = observer::effect(&stats.sides, aggregate.header.control);
+        workload.observer_effect = observer::effect(&stats.sides, aggregate.header().control);
     }
     results
 }
@@ -46,31 +55,22 @@ pub(super) fn judge(
     results: &mut Results,
     chosen: &[Chosen],
     fetched: &Fetched,
-) -> Result<(), HarnessError> {
-    let counted = Counted::read(aggregate).map_err(HarnessError::input)?;
-    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+) {
     let sampled: Vec<Sampled> = chosen
         .iter()
         .filter(|chosen| chosen.random)
         .map(|Chosen { sample, .. }| {
-            let id = ids.base_id(sample.workload, sample.number);
+            let id = aggregate.trace_id(sample);
             let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
             let records = fetched.records.get(&id).filter(|records| !records.is_empty());
             Sampled {
-                id: SampleId { workload: sample.workload, number: sample.number },
+                id: SampleId::from(sample),
                 tree: records.map(|records| TraceTree::build(records).with_unreadable(unreadable)),
             }
         })
         .collect();
-    let evidence =
-        Evidence { aggregate, counted: &counted, workloads: &results.workloads, sampled: &sampled };
+    let evidence = Evidence { aggregate, workloads: &results.workloads, sampled: &sampled };
     results.verdict = verdict::judge(&evidence);
-    Ok(())
-}
-
-/// The iterations whose traces tell most: slow, failed and typical ones.
-pub(super) fn choose(aggregate: &Aggregate) -> Result<Vec<Chosen>, HarnessError> {
-    choice::choose(aggregate).map_err(HarnessError::input)
 }
 
 /// Puts what was fetched into the results: states, guilty points, slow against typical. Gives the traces with the client's
@@ -81,10 +81,9 @@ pub(super) fn explain(
     chosen: &[Chosen],
     fetched: &Fetched,
 ) -> Vec<StoredTrace> {
-    let ids = IdSpace::from_seed(aggregate.header.id_seed);
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for Chosen { sample, side, top, .. } in chosen {
-        let id = ids.base_id(sample.workload, sample.number);
+        let id = aggregate.trace_id(sample);
         let workload = usize::from(sample.workload);
         let Some(services) = fetched.records.get(&id) else {
             *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
@@ -92,7 +91,7 @@ pub(super) fn explain(
             continue;
         };
         let failure = aggregate.failures.get(&sample.error);
-        let mut records = client_points::records(&aggregate.header, sample, failure);
+        let mut records = client_points::records(&aggregate.log, sample, failure);
         let mut linked = services.clone();
         client_points::link(&mut linked, &records);
         records.extend(linked);
@@ -109,7 +108,7 @@ pub(super) fn explain(
         }
         traces.push(trace);
     }
-    let seed = aggregate.header.id_seed.as_u64_pair().1;
+    let seed = aggregate.header().id_seed.as_u64_pair().1;
     for (number, workload) in results.workloads.iter_mut().enumerate() {
         workload.comparison = causes::of_workload(&compared, number, seed);
     }
@@ -124,19 +123,18 @@ pub(super) fn explain(
 /// A run from its directory, judged again; `change` may give its header other criteria.
 pub(super) fn read_again(
     run_dir: &Path,
-    change: impl FnOnce(&mut Aggregate) -> Result<(), HarnessError>,
+    change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
 ) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {
     let directory = RunDirectory::open(run_dir);
     if !directory.log().is_file() {
         return Err(no_log(run_dir));
     }
-    let mut aggregate = read(LogFile::at(&directory.log()), Kind::Input)?;
+    let log = LogFile::at(&directory.log());
+    let aggregate = read(log, directory.stored_traces(), Kind::Input, change)?;
     let mut results = results(&aggregate);
-    change(&mut aggregate)?;
-    let chosen = choose(&aggregate)?;
-    let ids = IdSpace::from_seed(aggregate.header.id_seed);
+    let chosen = choice::choose(&aggregate);
     let stored = chosen.iter().filter_map(|chosen| {
-        let trace = directory.stored_trace(ids.base_id(chosen.sample.workload, chosen.sample.number))?;
+        let trace = directory.stored_trace(aggregate.trace_id(&chosen.sample))?;
         Some((trace.trace_id, trace.services(), trace.unreadable))
     });
     let mut fetched = Fetched::default();
@@ -147,12 +145,10 @@ pub(super) fn read_again(
     let all = chosen.clone();
     let chosen: Vec<Chosen> = chosen
         .into_iter()
-        .filter(|chosen| {
-            fetched.records.contains_key(&ids.base_id(chosen.sample.workload, chosen.sample.number))
-        })
+        .filter(|chosen| fetched.records.contains_key(&aggregate.trace_id(&chosen.sample)))
         .collect();
     let traces = explain(&mut results, &aggregate, &chosen, &fetched);
-    judge(&aggregate, &mut results, &all, &fetched)?;
+    judge(&aggregate, &mut results, &all, &fetched);
     Ok((directory, aggregate, results, traces))
 }
 

@@ -9,11 +9,10 @@ use crate::base::files::write_output;
 use crate::report::{badge, html, junit, markdown};
 use crate::results::aggregate::Aggregate;
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::json;
 use crate::results::model::{Criterion, Outcome, RecordState, Results, RunStatus};
-use crate::results::record;
 use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
+use crate::results::{IterationColumns, json, record};
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};
@@ -105,11 +104,13 @@ fn write_run(
     };
     directory.store_traces(traces).map_err(|error| failed(&directory.path().join("traces"), error))?;
     let path = directory.results();
-    write_at_once(&path, |output| json::write(results, aggregate, output))
-        .map_err(|error| failed(&path, error))?;
     let kept: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
-    let columns = json::columns(aggregate, &kept)
-        .map_err(HarnessError::cannot(format!("read {} again", aggregate.log().path().display())))?;
+    let mut columns = IterationColumns::default();
+    let written = write_at_once(&path, |output| {
+        columns = json::write(results, aggregate, &kept, output)?;
+        Ok(())
+    });
+    written.map_err(|error| failed(&path, error))?;
     let shown = pages::write(mode, directory, traces)?;
     let path = directory.report();
     let traces = html::Traces { stored: traces, shown: &shown };

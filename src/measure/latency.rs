@@ -167,18 +167,14 @@ impl Latency {
         value_at_rank(&well, rank).map(|value_ns| value_ns.min(self.max_ns))
     }
 
-    /// The duration beyond which the upper part of the samples lies: the percentile itself, or a little less where
-    /// most of that part took the same time as the percentile, within the histogram's precision (a query that waits
-    /// for a timeout, for example). Otherwise nothing would be beyond it. 0 without samples.
+    /// The times of those that did not fail; `failed` are some of these samples.
     #[must_use]
-    pub fn upper_part_from_ns(&self, percentile: f64) -> Nanos {
-        let Some(rank) = rank(self.count(), percentile) else { return 0 };
-        let Some(value_ns) = value_at_rank(&self.histogram, rank) else { return 0 };
-        let wanted = self.count() - rank;
-        let above = self.histogram.count_between(value_ns.saturating_add(1), Nanos::MAX);
-        let at_ns =
-            if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
-        at_ns.min(self.max_ns)
+    pub fn without(&self, failed: &Self) -> Percentiles {
+        let mut histogram = self.histogram.clone();
+        if failed.count() > 0 && histogram.subtract(&failed.histogram).is_err() {
+            histogram.clear();
+        }
+        Percentiles { histogram, max_ns: self.max_ns }
     }
 
     /// The occupied buckets, ascending.
@@ -203,6 +199,35 @@ impl Latency {
             .serialize(&self.histogram, &mut bytes)
             .map_err(|error| error.to_string())?;
         Ok(bytes)
+    }
+}
+
+/// The percentiles of some of a distribution's samples.
+pub struct Percentiles {
+    histogram: Histogram<u64>,
+    max_ns: Nanos,
+}
+
+impl Percentiles {
+    /// The sample of the percentile's [`rank`], within the histogram's precision; 0 without samples.
+    #[must_use]
+    pub fn percentile_ns(&self, percentile: f64) -> Nanos {
+        let at = rank(self.histogram.len(), percentile).and_then(|rank| value_at_rank(&self.histogram, rank));
+        at.map_or(0, |value_ns| value_ns.min(self.max_ns))
+    }
+
+    /// The duration beyond which the upper part of the samples lies: the percentile itself, or a little less where
+    /// most of that part took the same time as the percentile, within the histogram's precision (a query that waits
+    /// for a timeout, for example). Otherwise nothing would be beyond it. 0 without samples.
+    #[must_use]
+    pub fn upper_part_from_ns(&self, percentile: f64) -> Nanos {
+        let Some(rank) = rank(self.histogram.len(), percentile) else { return 0 };
+        let Some(value_ns) = value_at_rank(&self.histogram, rank) else { return 0 };
+        let wanted = self.histogram.len() - rank;
+        let above = self.histogram.count_between(value_ns.saturating_add(1), Nanos::MAX);
+        let at_ns =
+            if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
+        at_ns.min(self.max_ns)
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod errors;
+pub mod ids;
 pub mod latency;
 pub mod log;
 pub mod meter;

@@ -5,6 +5,7 @@
 
 use crate::base::clock::Nanos;
 
+use super::latency::SampleId;
 use super::sample::{ActionSample, Ended, IterationSample};
 
 /// The most requests of one iteration that are kept.
@@ -44,6 +45,18 @@ impl IterationHead {
     #[must_use]
     pub fn lag_ns(&self) -> Nanos {
         self.start_ns.saturating_sub(self.due_ns)
+    }
+}
+
+impl From<&IterationHead> for SampleId {
+    fn from(head: &IterationHead) -> Self {
+        Self { workload: head.workload, number: head.number }
+    }
+}
+
+impl From<&IterationSample> for SampleId {
+    fn from(sample: &IterationSample) -> Self {
+        Self { workload: sample.workload, number: sample.number }
     }
 }
 

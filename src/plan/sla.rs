@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::deployment::{at, item, key_span};
 use super::threshold::{self, Threshold, usual_delay_ns};
 use crate::base::clock::saturating_nanos;
@@ -18,7 +16,7 @@ use crate::config::sla as config;
 const WINDOW_MIN: Duration = Duration::from_millis(100);
 
 /// When a workload counts as good. Rates are percent, durations seconds, as in Rally.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sla {
     /// The least share of failed iterations, in percent.
     pub failure_rate_min: Option<f64>,
@@ -29,21 +27,17 @@ pub struct Sla {
     /// The longest mean duration, in seconds.
     pub max_avg_duration: Option<f64>,
     /// The longest mean duration of actions by name, in seconds.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub max_avg_duration_per_atomic: BTreeMap<String, f64>,
     /// How many iterations may be much longer than the mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outliers: Option<Outliers>,
     /// By how many percent the longest iteration may be longer than the shortest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_degradation: Option<f64>,
     /// Conditions on what was measured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
 }
 
 /// Iterations that take longer than the mean by several standard deviations.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outliers {
     /// At most so many.
     pub max: u32,

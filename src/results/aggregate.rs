@@ -1,21 +1,23 @@
-//! One pass over the run log: counts, distributions, the slowest, in memory that does not grow with
-//! the number of iterations.
+//! What one pass over the run log gives: counts, distributions, the slowest, what criteria count, and the iterations
+//! whose traces may be worth fetching, in memory that does not grow with the number of iterations.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::Read;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::base::ids::IdSpace;
 use crate::client::Phases;
-use crate::measure::errors::Failure;
+use crate::measure::errors::{Failure, NumberedFailure};
+use crate::measure::ids::RunIds;
 use crate::measure::latency::{Latency, SampleId};
-use crate::measure::log::{Flaws, Frame, LogError, LogFile, LogReader};
-use crate::measure::rows::{IterationHead, Row};
+use crate::measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
+use crate::measure::rows::{IterationHead, Row, Rows};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 
-use super::header::{End, Header, WorkloadHeader};
+use super::choice::Candidates;
+use super::counting::Counted;
+use super::largest::keep_largest;
 use super::model::Counts;
 use super::series::SeriesBuilder;
 
@@ -32,8 +34,8 @@ const TIMES_OF_SIDE: (usize, usize) = (2_000, 100_000);
 
 /// What the log of a run says.
 pub struct Aggregate {
-    /// What ran.
-    pub header: Header,
+    /// The log, to be read once more.
+    pub log: RunLog,
     /// How it ended; absent when the harness was killed.
     pub end: Option<End>,
     /// What the log has beside whole frames.
@@ -48,9 +50,9 @@ pub struct Aggregate {
     pub slowest: Vec<IterationSample>,
     /// The faults by their numbers.
     pub failures: HashMap<u32, Failure>,
-    log: LogFile,
-    ids: IdSpace,
-    random: fastrand::Rng,
+    /// What the criteria of its header are judged by.
+    pub counted: Counted,
+    pub(super) candidates: Candidates,
 }
 
 /// Service times of a workload's iterations without fault, apart by whether they were profiled.
@@ -87,20 +89,6 @@ impl Times {
             *kept_ns = value_ns;
         }
     }
-}
-
-/// Why a log gives no results.
-#[derive(Debug, thiserror::Error)]
-pub enum AggregateError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Log(#[from] LogError),
-    /// It does not say what ran.
-    #[error("{0} has no header: the run ended before it began, and there is nothing to report")]
-    NoHeader(String),
-    /// What ran cannot be read.
-    #[error("{0} is damaged where it says what ran: nothing can be said of the rest without it")]
-    DamagedHeader(String),
 }
 
 /// One workload's figures.
@@ -197,93 +185,45 @@ impl Aggregate {
     ///
     /// # Errors
     /// No log, a foreign one, or one without its header.
-    pub fn read(path: &Path) -> Result<Self, AggregateError> {
-        Self::of(LogFile::at(path))
+    pub fn read(path: &Path) -> Result<Self, LogError> {
+        Self::of(RunLog::open(path)?, HashSet::new())
     }
 
-    /// Reads the log of a run, by its name or not.
+    /// Reads the log of a run; `stored` are the ids of traces that were fetched before, which are chosen again.
     ///
     /// # Errors
-    /// See [`Aggregate::read`].
-    pub fn of(log: LogFile) -> Result<Self, AggregateError> {
-        let mut reader = log.open()?;
-        let header = header(&mut reader, &log)?;
-        let kept = (TIMES_MAX / header.workloads.len().max(1)).clamp(TIMES_OF_SIDE.0, TIMES_OF_SIDE.1);
-        let workload = |workload: &WorkloadHeader| WorkloadStats::new(workload.actions.len(), kept);
-        let workloads = header.workloads.iter().map(workload).collect();
-        let mut aggregate = Self {
-            ids: IdSpace::from_seed(header.id_seed),
-            random: fastrand::Rng::with_seed(header.id_seed.as_u64_pair().0),
-            header,
-            end: None,
-            flaws: Flaws::default(),
-            rows: 0,
-            unsaved: None,
+    /// The log cannot be read.
+    pub fn of(log: RunLog, stored: HashSet<Uuid>) -> Result<Self, LogError> {
+        let mut totals = Totals::new(&log);
+        let mut counted = Counted::new(&log);
+        let mut candidates = Candidates::new(&log, stored);
+        let ending = log.visit(&mut [&mut totals, &mut counted, &mut candidates])?;
+        counted.seal();
+        let Totals { rows, workloads, slowest, failures, .. } = totals;
+        Ok(Self {
             log,
+            end: ending.end,
+            flaws: ending.flaws,
+            rows,
+            unsaved: None,
             workloads,
-            slowest: Vec::new(),
-            failures: HashMap::new(),
-        };
-        let mut unread_end = 0;
-        for frame in &mut reader {
-            match frame? {
-                Frame::Samples(rows) => rows.iter().for_each(|row| aggregate.add(row)),
-                Frame::Failures(failures) => {
-                    aggregate
-                        .failures
-                        .extend(failures.into_iter().map(|entry| (entry.number, entry.failure)));
-                }
-                Frame::End(json) => {
-                    aggregate.end = serde_json::from_slice(&json).ok();
-                    unread_end = if aggregate.end.is_none() { json.len() as u64 } else { 0 };
-                }
-                Frame::Header(_) => {}
-            }
-        }
-        aggregate.flaws = reader.flaws();
-        // An end that says nothing is not the end of a log that was cut.
-        aggregate.flaws.damaged += u64::from(unread_end > 0);
-        aggregate.flaws.damaged_bytes += unread_end;
-        Ok(aggregate)
-    }
-
-    /// Where the log is.
-    #[must_use]
-    pub fn log(&self) -> &LogFile {
-        &self.log
-    }
-
-    /// Reads every iteration again, in the order of the log, until `visit` has had enough.
-    ///
-    /// # Errors
-    /// The log cannot be read again, or what `visit` says.
-    pub fn try_for_each_row<E: From<LogError>>(
-        &self,
-        mut visit: impl FnMut(Row<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for frame in self.log.open()? {
-            if let Frame::Samples(rows) = frame? {
-                rows.iter().try_for_each(&mut visit)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads every iteration again, in the order of the log.
-    ///
-    /// # Errors
-    /// The log cannot be read again.
-    pub fn for_each_row(&self, mut visit: impl FnMut(Row<'_>)) -> Result<(), AggregateError> {
-        self.try_for_each_row(|row| {
-            visit(row);
-            Ok(())
+            slowest,
+            failures,
+            counted,
+            candidates,
         })
+    }
+
+    /// What ran.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.log.header
     }
 
     /// The trace id of an iteration.
     #[must_use]
-    pub fn trace_id(&self, sample: SampleId) -> Uuid {
-        self.ids.base_id(sample.workload, sample.number)
+    pub fn trace_id(&self, iteration: impl Into<SampleId>) -> Uuid {
+        self.log.ids().trace_id(iteration)
     }
 
     /// All iterations that the log holds, those of the warm-up aside.
@@ -291,14 +231,41 @@ impl Aggregate {
     pub fn total(&self) -> u64 {
         self.workloads.iter().map(|workload| workload.iterations.total).sum()
     }
+}
+
+/// The visitor that sums up.
+struct Totals {
+    ids: RunIds,
+    has_control: bool,
+    random: fastrand::Rng,
+    rows: u64,
+    workloads: Vec<WorkloadStats>,
+    slowest: Vec<IterationSample>,
+    failures: HashMap<u32, Failure>,
+}
+
+impl Totals {
+    fn new(log: &RunLog) -> Self {
+        let header = &log.header;
+        let kept = (TIMES_MAX / header.workloads.len().max(1)).clamp(TIMES_OF_SIDE.0, TIMES_OF_SIDE.1);
+        let workload = |workload: &WorkloadHeader| WorkloadStats::new(workload.actions.len(), kept);
+        Self {
+            ids: log.ids(),
+            has_control: !header.control.is_none(),
+            random: fastrand::Rng::with_seed(header.id_seed.as_u64_pair().0),
+            rows: 0,
+            workloads: header.workloads.iter().map(workload).collect(),
+            slowest: Vec::new(),
+            failures: HashMap::new(),
+        }
+    }
 
     fn add(&mut self, row: Row<'_>) {
         let Some(workload) = self.workloads.get_mut(usize::from(row.head.workload)) else { return };
         self.rows += 1;
-        let control = self.header.control;
         workload.add(row);
-        if !control.is_none() && !row.head.warm_up {
-            let unprofiled = self.ids.is_control(row.head.workload, row.head.number, control);
+        if self.has_control && !row.head.warm_up {
+            let unprofiled = self.ids.is_control(row.head);
             workload.unprofiled += u64::from(unprofiled);
             if row.head.ended == Ended::Ok {
                 let side =
@@ -308,25 +275,20 @@ impl Aggregate {
         }
         if row.head.ended.is_measured() && !row.head.warm_up {
             let response_ns = row.head.response_ns();
-            let at = self.slowest.partition_point(|other| other.response_ns() >= response_ns);
-            if at < SLOWEST_MAX {
-                self.slowest.insert(at, row.to_sample());
-                self.slowest.truncate(SLOWEST_MAX);
-            }
+            let size = IterationSample::response_ns;
+            keep_largest(&mut self.slowest, SLOWEST_MAX, response_ns, size, || row.to_sample());
         }
     }
 }
 
-/// What ran, as the log's first frame says.
-pub(super) fn header<R: Read>(reader: &mut LogReader<R>, log: &LogFile) -> Result<Header, AggregateError> {
-    let first = reader.next().transpose()?;
-    let name = || log.path().display().to_string();
-    match first {
-        Some(Frame::Header(json)) if reader.flaws().damaged == 0 => {
-            serde_json::from_slice(&json).map_err(|_| AggregateError::DamagedHeader(name()))
-        }
-        None if reader.flaws().damaged == 0 => Err(AggregateError::NoHeader(name())),
-        _ => Err(AggregateError::DamagedHeader(name())),
+impl Visitor for Totals {
+    fn failures(&mut self, failures: &[NumberedFailure]) {
+        self.failures.extend(failures.iter().map(|entry| (entry.number, entry.failure.clone())));
+    }
+
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        rows.iter().for_each(|row| self.add(row));
+        Ok(())
     }
 }
 
@@ -377,11 +339,8 @@ impl WorkloadStats {
                 self.failed_response.record(head.response_ns(), id);
             }
             self.series.record(end_ns, head.response_ns(), failed);
-            let at = self.longest.partition_point(|(ns, _)| *ns >= head.duration_ns);
-            if at < EXEMPLARS_MAX {
-                self.longest.insert(at, (head.duration_ns, id));
-                self.longest.truncate(EXEMPLARS_MAX);
-            }
+            let entry = (head.duration_ns, id);
+            keep_largest(&mut self.longest, EXEMPLARS_MAX, entry.0, |(ns, _)| *ns, || entry);
         }
         if head.ended == Ended::Aborted && self.cut_longest.is_none_or(|(ns, _)| head.duration_ns > ns) {
             self.cut_longest = Some((head.duration_ns, id));

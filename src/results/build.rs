@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 
 use crate::base::clock::rfc3339;
-use crate::base::ids::IdSpace;
-use crate::measure::latency::{Latency, SampleId};
+use crate::measure::ids::RunIds;
+use crate::measure::latency::Latency;
+use crate::measure::log::{self, WorkloadHeader};
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::{Ended, IterationSample};
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::model::{
-    Action, ActionTiming, Bucket, Distribution, ErrorClass, FORMAT, IterationOutcome, IterationRow, Outcome,
-    Percentile, Phases, Profiling, Results, Run, RunStatus, Series, SlowIteration, TraceState, VERSION,
-    Verdict, Workload,
+    Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
+    IterationOutcome, IterationRow, Outcome, Percentile, Phases, Profiling, Results, Run, RunStatus,
+    ScenarioInfo, Series, SlowIteration, TraceState, VERSION, Verdict, Workload,
 };
 use super::record;
 
@@ -28,8 +29,8 @@ const NS_PER_S: f64 = 1e9;
 /// The results of a run, still without its traces and its verdict.
 #[must_use]
 pub fn build(aggregate: &Aggregate) -> Results {
-    let header = &aggregate.header;
-    let ids = IdSpace::from_seed(header.id_seed);
+    let header = aggregate.header();
+    let ids = &aggregate.log.ids();
     let mut notes = header.notes.clone();
     notes.extend(aggregate.end.iter().flat_map(|end| end.notes.clone()));
     if aggregate.end.is_none() {
@@ -49,13 +50,13 @@ pub fn build(aggregate: &Aggregate) -> Results {
         run: Run {
             id: header.run_id,
             id_seed: header.id_seed,
-            status: aggregate.end.as_ref().map_or(RunStatus::Recovered, |end| end.status),
+            status: aggregate.end.as_ref().map_or(RunStatus::Recovered, |end| RunStatus::from(end.status)),
             started_at: rfc3339(header.started_unix_ns),
             duration_s: seconds(end_ns.saturating_sub(start_ns)),
             error: aggregate.end.as_ref().and_then(|end| end.error.clone()),
         },
-        scenario: header.scenario.clone(),
-        deployment: header.deployment.clone(),
+        scenario: header.scenario.clone().into(),
+        deployment: header.deployment.clone().into(),
         profiling: Profiling {
             enabled: header.profiling_off.is_none(),
             reason: header.profiling_off.clone(),
@@ -65,8 +66,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
             fetch_s: None,
             published: 0,
         },
-        environment: header.environment.clone(),
-        generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()),
+        environment: header.environment.clone().into(),
+        generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()).map(Into::into),
         record: Some(record::of(aggregate)),
         findings: Vec::new(),
         notes,
@@ -74,21 +75,22 @@ pub fn build(aggregate: &Aggregate) -> Results {
             .workloads
             .iter()
             .zip(&header.workloads)
-            .map(|(stats, names)| workload(aggregate, &ids, stats, names))
+            .map(|(stats, names)| workload(aggregate, ids, stats, names))
             .collect(),
-        slowest: aggregate.slowest.iter().map(|sample| slow_iteration(aggregate, &ids, sample)).collect(),
+        slowest: aggregate.slowest.iter().map(|sample| slow_iteration(aggregate, sample)).collect(),
     }
 }
 
 /// One iteration as it stands in `results.json`.
 #[must_use]
-pub fn iteration_row(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationHead) -> IterationRow {
+pub fn iteration_row(aggregate: &Aggregate, sample: &IterationHead) -> IterationRow {
+    let ids = aggregate.log.ids();
     IterationRow {
-        trace_id: ids.base_id(sample.workload, sample.number),
+        trace_id: ids.trace_id(sample),
         workload: sample.workload,
         number: sample.number,
         warm_up: sample.warm_up,
-        profiled: !ids.is_control(sample.workload, sample.number, aggregate.header.control),
+        profiled: !ids.is_control(sample),
         due_s: seconds(sample.due_ns),
         start_s: seconds(sample.start_ns),
         duration_ms: milliseconds(sample.duration_ns),
@@ -108,11 +110,44 @@ pub fn outcome(ended: Ended) -> IterationOutcome {
     }
 }
 
+impl From<log::Status> for RunStatus {
+    fn from(status: log::Status) -> Self {
+        match status {
+            log::Status::Finished => Self::Finished,
+            log::Status::Interrupted => Self::Interrupted,
+            log::Status::TimedOut => Self::TimedOut,
+            log::Status::Aborted => Self::Aborted,
+            log::Status::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<log::Scenario> for ScenarioInfo {
+    fn from(scenario: log::Scenario) -> Self {
+        let log::Scenario { title, file, sha256, set } = scenario;
+        Self { title, file, sha256, set }
+    }
+}
+
+impl From<log::Deployment> for DeploymentInfo {
+    fn from(deployment: log::Deployment) -> Self {
+        let log::Deployment { name, file, targets, tls_verified, auth, demo } = deployment;
+        Self { name, file, targets, tls_verified, auth, demo }
+    }
+}
+
+impl From<log::Environment> for Environment {
+    fn from(environment: log::Environment) -> Self {
+        let log::Environment { bench_version, os, host, cpus, workers } = environment;
+        Self { bench_version, os, host, cpus, workers }
+    }
+}
+
 fn workload(
     aggregate: &Aggregate,
-    ids: &IdSpace,
+    ids: &RunIds,
     stats: &WorkloadStats,
-    names: &super::header::WorkloadHeader,
+    names: &WorkloadHeader,
 ) -> Workload {
     let start_ns = if stats.first_start_ns == u64::MAX { 0 } else { stats.first_start_ns };
     let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
@@ -149,7 +184,7 @@ fn within(mut series: Series, times: &Latency) -> Series {
     series
 }
 
-fn action(stats: &ActionStats, (name, request): &(String, String), ids: &IdSpace) -> Action {
+fn action(stats: &ActionStats, (name, request): &(String, String), ids: &RunIds) -> Action {
     Action {
         name: name.clone(),
         request: request.clone(),
@@ -189,7 +224,7 @@ fn over_range(aggregate: &Aggregate) -> Option<String> {
     })
 }
 
-fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &IdSpace) -> Vec<ErrorClass> {
+fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<ErrorClass> {
     // Workers number their faults on their own: the same text may stand under several numbers.
     let mut merged: Vec<ErrorClass> = Vec::new();
     for (number, (count, examples)) in &stats.errors {
@@ -197,7 +232,7 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &IdSpace) -> Vec<Er
         let class = failure.map_or("unknown", |failure| &failure.class);
         let action = failure.and_then(|failure| failure.action.as_deref());
         let message = failure.map_or("the text of this fault was not written", |failure| &failure.message);
-        let trace_ids = examples.iter().map(|example| ids.base_id(example.workload, example.number));
+        let trace_ids = examples.iter().map(|example| ids.trace_id(*example));
         let known = merged.iter_mut().find(|other| {
             other.class == class && other.action.as_deref() == action && other.message == message
         });
@@ -219,8 +254,8 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &IdSpace) -> Vec<Er
     merged
 }
 
-fn slow_iteration(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample) -> SlowIteration {
-    let names = aggregate.header.workloads.get(usize::from(sample.workload));
+fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIteration {
+    let names = aggregate.header().workloads.get(usize::from(sample.workload));
     let timing = |action: &crate::measure::sample::ActionSample| ActionTiming {
         name: names
             .and_then(|names| names.actions.get(usize::from(action.action)))
@@ -231,7 +266,7 @@ fn slow_iteration(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample
         status: (action.status != 0).then_some(action.status),
     };
     SlowIteration {
-        iteration: iteration_row(aggregate, ids, &sample.head()),
+        iteration: iteration_row(aggregate, &sample.head()),
         response_ms: milliseconds(sample.response_ns()),
         actions: sample.actions.iter().map(timing).collect(),
         trace: TraceState::NotFetched,
@@ -239,11 +274,10 @@ fn slow_iteration(aggregate: &Aggregate, ids: &IdSpace, sample: &IterationSample
     }
 }
 
-fn distribution(latency: &Latency, ids: &IdSpace) -> Distribution {
+fn distribution(latency: &Latency, ids: &RunIds) -> Distribution {
     if latency.count() == 0 {
         return Distribution::default();
     }
-    let id = |sample: SampleId| ids.base_id(sample.workload, sample.number);
     Distribution {
         count: latency.count(),
         min_ms: milliseconds(latency.min_ns()),
@@ -265,7 +299,7 @@ fn distribution(latency: &Latency, ids: &IdSpace) -> Distribution {
                 from_ms: bucket.from_ns / NS_PER_MS,
                 to_ms: bucket.to_ns / NS_PER_MS,
                 count: bucket.count,
-                trace_id: id(bucket.exemplar),
+                trace_id: ids.trace_id(bucket.exemplar),
             })
             .collect(),
     }

@@ -3,20 +3,29 @@
 //! Slow are those of the upper 5 % of response times of a workload's iterations without fault, typical those between
 //! its 10th and 50th percentile. They are matched in time, slice by slice, so that what changed over the run (caches,
 //! other load) does not look like a cause. The choice is random where there are too many, and the same for the same
-//! run. One pass over the log, or two where iterations failed, in bounded memory. Iterations that were left unprofiled have no trace to fetch.
+//! run, in whatever order its iterations are read. One pass over the log, in memory that hardly grows with it ([`super::ranked`]).
+//! Iterations that were left unprofiled have no trace to fetch. Where traces were stored before, their iterations are
+//! chosen again, also those that another build chose.
 
 use std::collections::HashSet;
+use std::io;
 
-use super::aggregate::{Aggregate, AggregateError, WorkloadStats};
-use crate::base::ids::IdSpace;
-use crate::measure::latency::{Latency, SampleId};
-use crate::measure::rows::Row;
+use uuid::Uuid;
+
+use super::aggregate::{Aggregate, WorkloadStats};
+use super::ranked::{Ranked, RankedInTime};
+use crate::base::clock::Nanos;
+use crate::measure::ids::RunIds;
+use crate::measure::log::{RunLog, Visitor};
+use crate::measure::rows::{Row, Rows};
 use crate::measure::sample::{Ended, IterationSample};
 
 /// Time slices within which slow and typical iterations are matched.
 const SLICES: usize = 20;
 /// Failed iterations that are fetched at most.
 const FAILED_MAX: usize = 50;
+/// Typical iterations that are kept of each interval of time, at most.
+const TYPICAL_OF_INTERVAL_MAX: usize = 200;
 
 /// To which side an iteration belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,141 +54,200 @@ pub struct Chosen {
     pub random: bool,
 }
 
-/// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
-/// it wants those. The slowest of the run are always among them, unless nothing is wanted.
-///
-/// # Errors
-/// The log cannot be read again.
-pub fn choose(aggregate: &Aggregate) -> Result<Vec<Chosen>, AggregateError> {
-    let mut random = fastrand::Rng::with_seed(aggregate.header.id_seed.as_u64_pair().0);
-    let (slow, others) = aggregate.header.traces_wanted;
-    if slow == 0 {
-        return Ok(Vec::new());
+/// The iterations of a run that may be chosen, gathered in one pass.
+#[derive(Debug)]
+pub struct Candidates {
+    ids: RunIds,
+    /// How many slow ones are wanted, and how many others.
+    wanted: (u32, u32),
+    /// The traces that are there already, and the iterations that they are of.
+    stored: HashSet<Uuid>,
+    of_stored: Vec<IterationSample>,
+    /// One for each workload.
+    groups: Vec<Group>,
+}
+
+impl Candidates {
+    /// For as many as the header of a log wants, and those of which traces are stored.
+    #[must_use]
+    pub fn new(log: &RunLog, stored: HashSet<Uuid>) -> Self {
+        let wanted = log.header.traces_wanted;
+        let workloads = log.header.workloads.len();
+        let share = |of: u32| (of as usize).div_ceil(workloads.max(1));
+        let groups = (0..workloads).map(|_| Group::new(share(wanted.0), share(wanted.1))).collect();
+        Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), groups }
     }
-    let (ids, control) = (IdSpace::from_seed(aggregate.header.id_seed), aggregate.header.control);
-    let share = |of: u32| (of as usize).div_ceil(aggregate.workloads.len().max(1));
-    let (per_workload, others_each) = (share(slow), share(others));
-    let mut others: Vec<Reservoir> =
-        aggregate.workloads.iter().map(|_| Reservoir::new(others_each)).collect();
-    let without_fault = without_fault(aggregate)?;
-    let mut groups: Vec<Group> = aggregate
-        .workloads
-        .iter()
-        .zip(&without_fault)
-        .map(|(workload, without_fault)| {
-            let response = without_fault.as_ref().unwrap_or(&workload.response);
-            let at = |percentile| response.percentile_ns(percentile);
-            Group {
-                slow_ns: slow_from_ns(response, 95.0),
-                top_ns: slow_from_ns(response, 99.0),
-                total: 0,
-                typical_ns: (at(10.0), at(50.0)),
-                first_ns: workload.first_start_ns,
-                length_ns: workload.last_end_ns.saturating_sub(workload.first_start_ns).max(1),
-                slow: Reservoir::new(per_workload),
-                typical: (0..SLICES).map(|_| Reservoir::new(per_workload)).collect(),
-                failed: Reservoir::new(FAILED_MAX),
-            }
-        })
-        .collect();
-    aggregate.for_each_row(|row| {
-        if ids.is_control(row.head.workload, row.head.number, control) {
+
+    fn add(&mut self, row: Row<'_>) {
+        if row.head.warm_up || self.ids.is_control(row.head) {
             return;
         }
-        if let Some(group) = groups.get_mut(usize::from(row.head.workload)) {
-            group.offer(row, &mut random);
-            if row.head.ended.is_measured() && !row.head.warm_up {
-                others[usize::from(row.head.workload)].offer(row, &mut random);
+        if let Some(group) = self.groups.get_mut(usize::from(row.head.workload)) {
+            group.offer(row, self.ids.draw(row.head));
+            if !self.stored.is_empty() && self.stored.contains(&self.ids.trace_id(row.head)) {
+                self.of_stored.push(row.to_sample());
             }
         }
-    })?;
-    let mut chosen: Vec<Chosen> = groups.into_iter().flat_map(|group| group.chosen(&mut random)).collect();
+    }
+}
+
+impl Visitor for Candidates {
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        if self.wanted.0 > 0 {
+            rows.iter().for_each(|row| self.add(row));
+        }
+        Ok(())
+    }
+}
+
+/// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
+/// it wants those. The slowest of the run are always among them, unless nothing is wanted.
+#[must_use]
+pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
+    let Candidates { ids, wanted, groups, of_stored, .. } = &aggregate.candidates;
+    if wanted.0 == 0 {
+        return Vec::new();
+    }
+    let limits: Vec<Limits> = aggregate.workloads.iter().map(Limits::of).collect();
+    let of_group = |(group, limits): (&Group, _)| group.chosen(limits);
+    let mut chosen: Vec<Chosen> = groups.iter().zip(&limits).flat_map(of_group).collect();
+    let others: Vec<&IterationSample> = groups.iter().flat_map(|group| samples(&group.others, 0)).collect();
     let place = |sample: &IterationSample| (sample.workload, sample.number);
-    let others = || others.iter().flat_map(|others| &others.kept);
-    let well = |sample: &&IterationSample| sample.ended == Ended::Ok;
-    let sampled: HashSet<(u16, u64)> = others().filter(well).map(place).collect();
+    let well = others.iter().filter(|sample| sample.ended == Ended::Ok);
+    let sampled: HashSet<(u16, u64)> = well.map(|sample| place(sample)).collect();
     chosen.iter_mut().for_each(|chosen| chosen.random = sampled.contains(&place(&chosen.sample)));
     let mut known: HashSet<(u16, u64)> = chosen.iter().map(|chosen| place(&chosen.sample)).collect();
-    for sample in aggregate.slowest.iter().chain(others()) {
-        if ids.is_control(sample.workload, sample.number, control) {
-            continue;
-        }
+    let slowest = aggregate.slowest.iter().filter(|sample| !ids.is_control(*sample));
+    for sample in slowest.chain(others) {
         if known.insert(place(sample)) {
             let random = sampled.contains(&place(sample));
             chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false, random });
         }
     }
-    Ok(chosen)
-}
-
-/// The response times of iterations without fault, of those workloads that had others too: what fails fast, or by a
-/// timeout, must not decide which of them count as slow.
-fn without_fault(aggregate: &Aggregate) -> Result<Vec<Option<Latency>>, AggregateError> {
-    let mixed = |workload: &WorkloadStats| (workload.iterations.failed > 0).then(Latency::new);
-    let mut responses: Vec<Option<Latency>> = aggregate.workloads.iter().map(mixed).collect();
-    if responses.iter().all(Option::is_none) {
-        return Ok(responses);
-    }
-    aggregate.for_each_row(|row| {
-        let head = row.head;
-        if let Some(Some(response)) = responses.get_mut(usize::from(head.workload))
-            && head.ended == Ended::Ok
-            && !head.warm_up
-        {
-            response.record(head.response_ns(), SampleId { workload: head.workload, number: head.number });
+    for sample in of_stored {
+        if known.insert(place(sample)) {
+            let limits = &limits[usize::from(sample.workload)];
+            let (side, top) = (limits.side(sample), limits.is_top(sample));
+            chosen.push(Chosen { sample: sample.clone(), side, top, random: false });
         }
-    })?;
-    Ok(responses)
+    }
+    chosen
 }
 
-/// Beyond this an iteration counts as one of the slowest; never at what half of the iterations take.
-fn slow_from_ns(response: &Latency, percentile: f64) -> u64 {
-    response.upper_part_from_ns(percentile).max(response.percentile_ns(50.0))
+/// Which iterations of a workload are slow and typical.
+#[derive(Debug)]
+struct Limits {
+    /// Longer ones are slow.
+    slow_ns: Nanos,
+    /// Longer ones are of the upper 1 %.
+    top_ns: Nanos,
+    /// From the shortest to the longest typical one.
+    typical_ns: (Nanos, Nanos),
+    first_ns: Nanos,
+    length_ns: Nanos,
 }
 
+impl Limits {
+    fn of(stats: &WorkloadStats) -> Self {
+        // What fails fast, or by a timeout, must not decide which of the others count as slow.
+        let times = stats.response.without(&stats.failed_response);
+        // Never at what half of the iterations take.
+        let beyond = |percentile| times.upper_part_from_ns(percentile).max(times.percentile_ns(50.0));
+        Self {
+            slow_ns: beyond(95.0),
+            top_ns: beyond(99.0),
+            typical_ns: (times.percentile_ns(10.0), times.percentile_ns(50.0)),
+            first_ns: stats.first_start_ns,
+            length_ns: stats.last_end_ns.saturating_sub(stats.first_start_ns).max(1),
+        }
+    }
+
+    fn side(&self, sample: &IterationSample) -> Side {
+        let response_ns = sample.response_ns();
+        match sample.ended {
+            Ended::Failed => Side::Failed,
+            Ended::Ok if response_ns > self.slow_ns => Side::Slow,
+            Ended::Ok if (self.typical_ns.0..=self.typical_ns.1).contains(&response_ns) => Side::Typical,
+            _ => Side::Other,
+        }
+    }
+
+    fn is_top(&self, sample: &IterationSample) -> bool {
+        sample.ended == Ended::Ok && sample.response_ns() > self.top_ns
+    }
+
+    /// In which slice of the run's time an iteration started.
+    fn slice(&self, sample: &IterationSample) -> usize {
+        let since_ns = u128::from(sample.start_ns.saturating_sub(self.first_ns));
+        ((since_ns * SLICES as u128 / u128::from(self.length_ns)) as usize).min(SLICES - 1)
+    }
+}
+
+fn samples(ranked: &Ranked, rank: u64) -> impl Iterator<Item = &IterationSample> {
+    ranked.up_to(rank).into_iter().map(|candidate| &candidate.sample)
+}
+
+#[derive(Debug)]
 struct Group {
-    slow_ns: u64,
-    top_ns: u64,
+    /// How many slow ones are wanted.
+    wanted: usize,
     /// How many iterations without fault there were.
     total: u64,
-    typical_ns: (u64, u64),
-    first_ns: u64,
-    length_ns: u64,
-    slow: Reservoir,
-    /// One for each slice of time.
-    typical: Vec<Reservoir>,
-    failed: Reservoir,
+    /// By response time, longest first; one more than is wanted, to see whether these are all.
+    slow: Ranked,
+    /// By response time.
+    typical: RankedInTime,
+    failed: Ranked,
+    others: Ranked,
 }
 
 impl Group {
-    fn offer(&mut self, row: Row<'_>, random: &mut fastrand::Rng) {
-        if row.head.warm_up {
-            return;
+    fn new(wanted: usize, others: usize) -> Self {
+        Self {
+            wanted,
+            total: 0,
+            slow: Ranked::new(wanted + 1),
+            typical: RankedInTime::new(wanted.div_ceil(2).min(TYPICAL_OF_INTERVAL_MAX)),
+            failed: Ranked::new(FAILED_MAX),
+            others: Ranked::new(others),
         }
-        self.total += u64::from(row.head.ended == Ended::Ok);
+    }
+
+    fn offer(&mut self, row: Row<'_>, draw: u64) {
         let response_ns = row.head.response_ns();
-        let (low_ns, high_ns) = self.typical_ns;
         match row.head.ended {
-            Ended::Failed => self.failed.offer(row, random),
-            Ended::Ok if response_ns > self.slow_ns => self.slow.offer(row, random),
-            Ended::Ok if (low_ns..=high_ns).contains(&response_ns) => {
-                let slice = self.slice(row.head.start_ns);
-                self.typical[slice].offer(row, random);
+            Ended::Failed => self.failed.offer(0, draw, row),
+            Ended::Ok => {
+                self.total += 1;
+                self.slow.offer(!response_ns, draw, row);
+                self.typical.offer(response_ns, draw, row);
             }
-            _ => {}
+            Ended::Aborted | Ended::Dropped => return,
         }
+        self.others.offer(0, draw, row);
     }
 
-    fn slice(&self, start_ns: u64) -> usize {
-        let since_ns = u128::from(start_ns.saturating_sub(self.first_ns));
-        ((since_ns * SLICES as u128 / u128::from(self.length_ns)) as usize).min(SLICES - 1)
+    fn chosen(&self, limits: &Limits) -> Vec<Chosen> {
+        let mut slow: Vec<&IterationSample> = samples(&self.slow, !limits.slow_ns.saturating_add(1)).collect();
+        let all_are_here = slow.len() <= self.wanted;
+        slow.truncate(self.wanted);
+        let top = match all_are_here {
+            true => self.longest(&slow),
+            false => slow.iter().map(|sample| limits.is_top(sample)).collect(),
+        };
+        let typical = self.typical(&slow, limits);
+        let sided = |side| {
+            move |sample: &IterationSample| Chosen { sample: sample.clone(), side, top: false, random: false }
+        };
+        let slow = slow.into_iter().map(sided(Side::Slow)).zip(top);
+        slow.map(|(chosen, top)| Chosen { top, ..chosen })
+            .chain(typical.into_iter().map(sided(Side::Typical)))
+            .chain(samples(&self.failed, 0).map(sided(Side::Failed)))
+            .collect()
     }
 
-    /// Which of the slow ones are of the upper 1 %: by rank where all of them are here, else by time.
-    fn top(&self, slow: &[IterationSample]) -> Vec<bool> {
-        if self.slow.seen > slow.len() {
-            return slow.iter().map(|sample| sample.response_ns() > self.top_ns).collect();
-        }
+    /// Which of the slow ones, all of which are here, are of the upper 1 % by rank.
+    fn longest(&self, slow: &[&IterationSample]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..slow.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(slow[index].response_ns()));
         let mut top = vec![false; slow.len()];
@@ -188,35 +256,25 @@ impl Group {
         top
     }
 
-    fn chosen(mut self, random: &mut fastrand::Rng) -> Vec<Chosen> {
-        let slow = std::mem::take(&mut self.slow.kept);
-        let top = self.top(&slow);
-        // At least as many as a finding needs, and for each slow one a typical one of its time.
-        let mut wanted = [0; SLICES];
-        for sample in &slow {
-            wanted[self.slice(sample.start_ns)] += 1;
+    /// For each slow iteration a typical one of its time, where there are any; others to make up the number.
+    fn typical(&self, slow: &[&IterationSample], limits: &Limits) -> Vec<&IterationSample> {
+        let mut wanted = [0_usize; SLICES];
+        slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
+        let (mut typical, mut rest) = (Vec::new(), Vec::new());
+        let candidates = self.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.sample);
+        for sample in candidates.filter(|sample| limits.side(sample) == Side::Typical) {
+            let wanted = &mut wanted[limits.slice(sample)];
+            if *wanted > 0 {
+                *wanted -= 1;
+                typical.push(sample);
+            } else {
+                rest.push(sample);
+            }
         }
-        let mut typical = Vec::new();
-        let mut missing = 0;
-        for (reservoir, wanted) in self.typical.iter_mut().zip(wanted) {
-            random.shuffle(&mut reservoir.kept);
-            let taken = reservoir.kept.split_off(reservoir.kept.len().saturating_sub(wanted));
-            missing += wanted - taken.len();
-            typical.extend(taken);
-        }
-        let floor = typical_min(slow.len());
-        missing = missing.max(floor.saturating_sub(typical.len()));
-        let mut rest: Vec<IterationSample> =
-            self.typical.into_iter().flat_map(|reservoir| reservoir.kept).collect();
-        random.shuffle(&mut rest);
+        // At least as many as a finding needs.
+        let missing = slow.len().max(typical_min(slow.len())).saturating_sub(typical.len());
         typical.extend(rest.into_iter().take(missing));
-        let sided = |side| move |sample| Chosen { sample, side, top: false, random: false };
-        slow.into_iter()
-            .zip(top)
-            .map(|(sample, top)| Chosen { sample, side: Side::Slow, top, random: false })
-            .chain(typical.into_iter().map(sided(Side::Typical)))
-            .chain(self.failed.kept.into_iter().map(sided(Side::Failed)))
-            .collect()
+        typical
     }
 }
 
@@ -225,37 +283,10 @@ fn typical_min(slow: usize) -> usize {
     (2 * slow).min(40)
 }
 
-/// A uniform sample of a stream.
-struct Reservoir {
-    kept: Vec<IterationSample>,
-    seen: usize,
-    limit: usize,
-}
-
-impl Reservoir {
-    fn new(limit: usize) -> Self {
-        Self { kept: Vec::new(), seen: 0, limit }
-    }
-
-    fn offer(&mut self, row: Row<'_>, random: &mut fastrand::Rng) {
-        self.seen += 1;
-        if self.kept.len() < self.limit {
-            self.kept.push(row.to_sample());
-        } else {
-            let place = random.usize(0..self.seen);
-            if place < self.limit {
-                self.kept[place] = row.to_sample();
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::log::LogWriter;
-    use crate::measure::rows::Rows;
-    use crate::results::header::Header;
+    use crate::measure::log::{End, Header, LogWriter};
     use serde_json::json;
 
     /// What is chosen of a run whose iterations took these numbers of milliseconds; `None` failed at once.
@@ -273,7 +304,7 @@ mod tests {
         }))
         .unwrap();
         let mut log = LogWriter::create(&path).unwrap();
-        log.header(&serde_json::to_vec(&header).unwrap()).unwrap();
+        log.header(&header).unwrap();
         let mut rows = Rows::default();
         for (number, ms) in (0..).zip(ms) {
             rows.push(&IterationSample {
@@ -286,9 +317,9 @@ mod tests {
             });
         }
         log.samples(&rows).unwrap();
-        log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
+        log.end(&End::default()).unwrap();
         drop(log);
-        choose(&Aggregate::read(&path).unwrap()).unwrap()
+        choose(&Aggregate::read(&path).unwrap())
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::header::Header;
-use crate::base::ids::{IdSpace, span_id};
+use crate::base::ids::span_id;
 use crate::measure::errors::Failure;
+use crate::measure::log::RunLog;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
@@ -30,9 +30,9 @@ const PHASE_POINTS: u32 = 1 << 31;
 
 /// The records of an iteration, oldest first for points that begin apart. `failure` is its fault, if it had one.
 #[must_use]
-pub fn records(header: &Header, sample: &IterationSample, failure: Option<&Failure>) -> Vec<Record> {
-    let mut client = Client::new(header, sample);
-    let Some(workload) = header.workloads.get(usize::from(sample.workload)) else { return Vec::new() };
+pub fn records(log: &RunLog, sample: &IterationSample, failure: Option<&Failure>) -> Vec<Record> {
+    let mut client = Client::new(log, sample);
+    let Some(workload) = log.header.workloads.get(usize::from(sample.workload)) else { return Vec::new() };
     let end_ns = sample.start_ns.saturating_add(sample.duration_ns);
     let (base, iteration) = (client.point(0), client.point(1));
     let info = json!({"name": workload.name, "number": sample.number});
@@ -89,19 +89,18 @@ fn stop_info(action: &ActionSample) -> Value {
 }
 
 struct Client<'a> {
-    header: &'a Header,
+    log: &'a RunLog,
     sample: &'a IterationSample,
-    ids: IdSpace,
     records: Vec<Record>,
 }
 
 impl<'a> Client<'a> {
-    fn new(header: &'a Header, sample: &'a IterationSample) -> Self {
-        Self { header, sample, ids: IdSpace::from_seed(header.id_seed), records: Vec::new() }
+    fn new(log: &'a RunLog, sample: &'a IterationSample) -> Self {
+        Self { log, sample, records: Vec::new() }
     }
 
     fn point(&self, number: u32) -> String {
-        self.ids.point_id(self.sample.workload, self.sample.number, number).to_string()
+        self.log.ids().point_id(self.sample, number).to_string()
     }
 
     /// The phases of a request, one after the other; the waiting is left to the services.
@@ -138,8 +137,8 @@ impl<'a> Client<'a> {
         stop: Option<Value>,
     ) {
         let ids = (self.point(0), id, parent);
-        let anchor_ns = self.header.started_unix_ns;
-        let host = ("host".to_owned(), Value::from(self.header.environment.host.as_str()));
+        let anchor_ns = self.log.header.started_unix_ns;
+        let host = ("host".to_owned(), Value::from(self.log.header.environment.host.as_str()));
         let mut record = |suffix: &str, at_ns: u64, info: Option<Value>| {
             self.records.push(Record {
                 name: format!("{name}{suffix}"),

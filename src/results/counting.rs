@@ -4,20 +4,24 @@
 //! action's requests, by one clock) is read once, however many limits it has; memory is bounded by slices and limits,
 //! not by samples. A sample stands in the slice in which it ended. Nothing here judges.
 
+use std::io;
+
 use hdrhistogram::Histogram;
 
 use crate::base::clock::Nanos;
-use crate::base::ids::IdSpace;
 use crate::base::statistics::binomial::{BATCHES, Part};
 use crate::base::statistics::mean::Powers;
+use crate::measure::ids::RunIds;
 use crate::measure::latency::{SampleId, VALUE_NS_MAX, value_at_rank};
-use crate::measure::rows::Row;
+use crate::measure::log::{RunLog, Visitor, WorkloadHeader};
+use crate::measure::rows::{Row, Rows};
 use crate::measure::sample::Ended;
 use crate::plan::sla::Sla;
 use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Threshold};
 
-use super::aggregate::{Aggregate, AggregateError, EXEMPLARS_MAX};
+use super::aggregate::EXEMPLARS_MAX;
 use super::batched::Batched;
+use super::largest::keep_largest;
 use super::rally_sums::RallySums;
 
 /// The whole of a run is cut into at most this number of slices.
@@ -33,6 +37,7 @@ const SLICE_COST: u64 = 64;
 pub struct Counted {
     /// In the order of the header.
     pub workloads: Vec<WorkloadCounts>,
+    ids: RunIds,
 }
 
 /// The counts of one workload.
@@ -152,37 +157,33 @@ impl Slice {
 }
 
 impl Counted {
-    /// Reads the log of a run, for the criteria that the header has.
-    ///
-    /// # Errors
-    /// The log cannot be read again.
-    pub fn read(aggregate: &Aggregate) -> Result<Self, AggregateError> {
-        let header = &aggregate.header;
-        let names = |number: usize| header.workloads[number].actions.iter().map(|(name, _)| name.as_str());
-        let mut workloads: Vec<WorkloadCounts> = (0..header.workloads.len())
-            .map(|number| {
-                let names: Vec<&str> = names(number).collect();
-                WorkloadCounts::new(&header.workloads[number].sla, &names, |_| true)
-            })
-            .collect();
-        let (ids, control) = (IdSpace::from_seed(header.id_seed), header.control);
-        if workloads.iter().any(|counts| !counts.is_empty()) {
-            aggregate.for_each_row(|row| {
-                if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
-                    counts.add(row, ids.is_control(row.head.workload, row.head.number, control));
-                }
-            })?;
+    /// Counters for the criteria in the header of a log.
+    #[must_use]
+    pub fn new(log: &RunLog) -> Self {
+        let counts = |workload: &WorkloadHeader| {
+            let names: Vec<&str> = workload.actions.iter().map(|(name, _)| name.as_str()).collect();
+            WorkloadCounts::new(&workload.sla, &names, |_| true)
+        };
+        Self { workloads: log.header.workloads.iter().map(counts).collect(), ids: log.ids() }
+    }
+
+    /// Makes what was counted readable.
+    pub(super) fn seal(&mut self) {
+        self.workloads.iter_mut().for_each(WorkloadCounts::seal);
+    }
+}
+
+impl Visitor for Counted {
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        if self.workloads.iter().all(WorkloadCounts::is_empty) {
+            return Ok(());
         }
-        // Which are outliers is known only once all were seen.
-        if workloads.iter().any(|counts| counts.rally.wants_outliers()) {
-            aggregate.for_each_row(|row| {
-                if let Some(counts) = workloads.get_mut(usize::from(row.head.workload)) {
-                    counts.rally.count_outlier(row.head);
-                }
-            })?;
+        for row in rows.iter() {
+            if let Some(counts) = self.workloads.get_mut(usize::from(row.head.workload)) {
+                counts.add(row, self.ids.is_control(row.head));
+            }
         }
-        workloads.iter_mut().for_each(WorkloadCounts::seal);
-        Ok(Self { workloads })
+        Ok(())
     }
 }
 
@@ -233,6 +234,7 @@ impl WorkloadCounts {
     /// Makes what was counted readable; to be called again after more was added.
     pub fn seal(&mut self) {
         self.series.iter_mut().for_each(Series::seal);
+        self.rally.seal();
     }
 
     /// The same of the series with windows only, or without.
@@ -408,11 +410,7 @@ impl Series {
             if slice.longest.is_none() || value_ns > slice.max_ns {
                 (slice.max_ns, slice.longest) = (value_ns, Some(id));
             }
-            let at = self.longest.partition_point(|(ns, _)| *ns >= value_ns);
-            if at < EXEMPLARS_MAX {
-                self.longest.insert(at, (value_ns, id));
-                self.longest.truncate(EXEMPLARS_MAX);
-            }
+            keep_largest(&mut self.longest, EXEMPLARS_MAX, value_ns, |(ns, _)| *ns, || (value_ns, id));
         }
     }
 

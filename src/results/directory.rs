@@ -6,6 +6,7 @@
 //!   results.json   report.html   report.md   traces/<trace_id>.json
 //! ```
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -111,6 +112,14 @@ impl RunDirectory {
             write_at_once(&self.trace(trace.trace_id), |output| Ok(serde_json::to_writer(output, trace)?))?;
         }
         Ok(())
+    }
+
+    /// The ids of the traces that are stored.
+    #[must_use]
+    pub fn stored_traces(&self) -> HashSet<Uuid> {
+        let entries = fs::read_dir(self.path.join("traces")).into_iter().flatten().flatten();
+        let id = |name: &str| name.strip_suffix(".json").and_then(|id| id.parse().ok());
+        entries.filter_map(|entry| entry.file_name().to_str().and_then(id)).collect()
     }
 
     /// A stored trace; `None` when it was not fetched or cannot be read.

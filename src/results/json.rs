@@ -5,8 +5,10 @@ use std::io::{self, Write};
 
 use uuid::Uuid;
 
-use crate::base::ids::IdSpace;
-use crate::measure::rows::IterationHead;
+use crate::measure::ids::RunIds;
+use crate::measure::latency::SampleId;
+use crate::measure::log::Visitor;
+use crate::measure::rows::{IterationHead, Rows};
 use crate::measure::sample::Ended;
 
 use super::aggregate::Aggregate;
@@ -37,76 +39,104 @@ pub fn schema() -> serde_json::Value {
     schema
 }
 
-/// Writes `results.json` in memory that does not grow with the number of iterations.
+/// Writes `results.json` in memory that does not grow with the number of iterations. In the same pass it gathers the
+/// iterations to draw: all, or an even sample with every failed (up to a bound), slow and `kept` one, which are those that
+/// have a trace.
 ///
 /// # Errors
 /// What the system says.
-pub fn write(results: &Results, aggregate: &Aggregate, output: &mut dyn Write) -> io::Result<()> {
+pub fn write(
+    results: &Results,
+    aggregate: &Aggregate,
+    kept: &HashSet<Uuid>,
+    output: &mut dyn Write,
+) -> io::Result<IterationColumns> {
     let head = serde_json::to_string_pretty(results)?;
     let open = head.strip_suffix("\n}").unwrap_or(&head);
     output.write_all(open.as_bytes())?;
     output.write_all(b",\n  \"iterations\": [")?;
-    let ids = IdSpace::from_seed(aggregate.header.id_seed);
-    let mut separator: &[u8] = b"\n    ";
-    for_each(aggregate, |sample| {
-        output.write_all(separator)?;
-        separator = b",\n    ";
-        serde_json::to_writer(&mut *output, &iteration_row(aggregate, &ids, sample))?;
-        Ok(())
-    })?;
-    output.write_all(b"\n  ]\n}\n")
+    let mut listed = Listed { aggregate, output, separator: b"\n    " };
+    let mut drawn = Drawn::new(aggregate, kept);
+    aggregate.log.visit(&mut [&mut listed, &mut drawn])?;
+    output.write_all(b"\n  ]\n}\n")?;
+    Ok(drawn.columns)
 }
 
-/// The iterations to draw: all, or an even sample with every failed (up to a bound), slow and `kept` one, which are those
-/// that have a trace.
-///
-/// # Errors
-/// What the system says.
-pub fn columns(aggregate: &Aggregate, kept: &HashSet<Uuid>) -> io::Result<IterationColumns> {
-    let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
-    let total = aggregate.total() - dropped;
-    let stride = total.div_ceil(DRAWN_MAX).max(1);
-    let ids = IdSpace::from_seed(aggregate.header.id_seed);
-    let mut columns = IterationColumns { total, ..IterationColumns::default() };
-    let (mut index, mut failed) = (0_u64, 0_usize);
-    for_each(aggregate, |sample| {
-        // What was only to warm up is kept apart, and what never started has no place.
-        if sample.warm_up || sample.ended == Ended::Dropped {
-            return Ok(());
+/// The visitor that writes the iterations.
+struct Listed<'a> {
+    aggregate: &'a Aggregate,
+    output: &'a mut dyn Write,
+    separator: &'static [u8],
+}
+
+impl Visitor for Listed<'_> {
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        for row in rows.iter() {
+            self.output.write_all(self.separator)?;
+            self.separator = b",\n    ";
+            serde_json::to_writer(&mut *self.output, &iteration_row(self.aggregate, row.head))?;
         }
-        let special = sample.ended == Ended::Failed && failed < DRAWN_FAILED_MAX
-            || aggregate
-                .slowest
-                .iter()
-                .any(|slow| slow.workload == sample.workload && slow.number == sample.number)
-            || stride > 1 && kept.contains(&ids.base_id(sample.workload, sample.number));
-        if index.is_multiple_of(stride) || special {
-            failed += usize::from(sample.ended == Ended::Failed);
-            columns.workload.push(sample.workload);
-            columns.start_us.push(sample.start_ns / 1_000);
-            #[expect(
-                clippy::cast_precision_loss,
-                clippy::cast_possible_truncation,
-                reason = "a point on a chart"
-            )]
-            columns.duration_ms.push((sample.duration_ns as f64 / 1e6) as f32);
-            columns.outcome.push(match sample.ended {
+        Ok(())
+    }
+}
+
+/// The visitor that gathers what is drawn.
+struct Drawn<'a> {
+    ids: RunIds,
+    slowest: Vec<SampleId>,
+    kept: &'a HashSet<Uuid>,
+    columns: IterationColumns,
+    /// One of this many is drawn whatever it is.
+    stride: u64,
+    index: u64,
+    failed: usize,
+}
+
+impl<'a> Drawn<'a> {
+    fn new(aggregate: &Aggregate, kept: &'a HashSet<Uuid>) -> Self {
+        let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
+        let total = aggregate.total() - dropped;
+        Self {
+            ids: aggregate.log.ids(),
+            slowest: aggregate.slowest.iter().map(SampleId::from).collect(),
+            kept,
+            columns: IterationColumns { total, ..IterationColumns::default() },
+            stride: total.div_ceil(DRAWN_MAX).max(1),
+            index: 0,
+            failed: 0,
+        }
+    }
+
+    fn add(&mut self, head: &IterationHead) {
+        // What was only to warm up is kept apart, and what never started has no place.
+        if head.warm_up || head.ended == Ended::Dropped {
+            return;
+        }
+        let special = || {
+            head.ended == Ended::Failed && self.failed < DRAWN_FAILED_MAX
+                || self.slowest.contains(&SampleId::from(head))
+                || !self.kept.is_empty() && self.kept.contains(&self.ids.trace_id(head))
+        };
+        if self.index.is_multiple_of(self.stride) || special() {
+            self.failed += usize::from(head.ended == Ended::Failed);
+            let columns = &mut self.columns;
+            columns.workload.push(head.workload);
+            columns.start_us.push(head.start_ns / 1_000);
+            columns.duration_ms.push((head.duration_ns as f64 / 1e6) as f32);
+            columns.outcome.push(match head.ended {
                 Ended::Ok => OUTCOME_OK,
                 Ended::Failed => OUTCOME_FAILED,
                 Ended::Aborted | Ended::Dropped => OUTCOME_ABORTED,
             });
-            columns.trace_id.push(ids.base_id(sample.workload, sample.number).into_bytes());
+            columns.trace_id.push(self.ids.trace_id(head).into_bytes());
         }
-        index += 1;
-        Ok(())
-    })?;
-    Ok(columns)
+        self.index += 1;
+    }
 }
 
-/// Calls `visit` for every iteration of a log that was aggregated before.
-fn for_each(
-    aggregate: &Aggregate,
-    mut visit: impl FnMut(&IterationHead) -> io::Result<()>,
-) -> io::Result<()> {
-    aggregate.try_for_each_row(|row| visit(row.head))
+impl Visitor for Drawn<'_> {
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        rows.iter().for_each(|row| self.add(row.head));
+        Ok(())
+    }
 }

@@ -1,12 +1,19 @@
 //! What Rally's criteria are judged by, exact: sums over iterations without fault, and how many are outliers.
+//!
+//! Which are outliers is known only at the end, by the mean and the deviation of all. So that the log is read once, the
+//! longest durations are kept until then, as many as are ever outliers of a run.
 
 use crate::base::clock::Nanos;
 use crate::measure::latency::SampleId;
-use crate::measure::rows::{IterationHead, Row};
+use crate::measure::rows::Row;
 use crate::measure::sample::Ended;
 use crate::plan::sla::{Outliers, Sla};
 
 use super::aggregate::EXEMPLARS_MAX;
+use super::largest::keep_largest;
+
+/// Of how many of the longest iterations the durations are kept.
+const KEPT: usize = 1 << 20;
 
 /// Sums over the iterations without fault of a workload.
 #[derive(Clone, Debug, Default)]
@@ -23,10 +30,43 @@ pub struct RallySums {
     pub longest: Option<(Nanos, SampleId)>,
     /// Of each action, how many requests and their time together.
     pub actions: Vec<(u64, u128)>,
-    /// How many iterations are outliers.
+    /// How many iterations are outliers; made by [`RallySums::seal`].
     pub outlying: u64,
+    /// There are more outliers than were kept.
+    pub outlying_more: bool,
     /// The longest of them, longest first.
     pub outlying_longest: Vec<(Nanos, SampleId)>,
+    kept: Kept,
+}
+
+/// The longest durations.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    durations_ns: Vec<Nanos>,
+    /// Nothing longer than this was left out.
+    left_out_ns: Nanos,
+}
+
+impl Kept {
+    fn add(&mut self, duration_ns: Nanos, max: usize) {
+        if duration_ns <= self.left_out_ns {
+            return;
+        }
+        self.durations_ns.push(duration_ns);
+        if self.durations_ns.len() >= 2 * max {
+            let by_length = |one: &Nanos, other: &Nanos| other.cmp(one);
+            let (_, longest_left_out, _) = self.durations_ns.select_nth_unstable_by(max, by_length);
+            self.left_out_ns = *longest_left_out;
+            self.durations_ns.truncate(max);
+        }
+    }
+
+    /// How many are longer, and whether others that were left out are too.
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
+    fn above(&self, above_ns: f64) -> (u64, bool) {
+        let longer = self.durations_ns.iter().filter(|duration_ns| **duration_ns as f64 > above_ns);
+        (longer.count() as u64, self.left_out_ns as f64 > above_ns)
+    }
 }
 
 impl RallySums {
@@ -41,10 +81,6 @@ impl RallySums {
         !self.wanted
     }
 
-    pub(super) fn wants_outliers(&self) -> bool {
-        self.outliers.is_some()
-    }
-
     pub(super) fn add(&mut self, row: Row<'_>) {
         if !self.wanted || row.head.ended != Ended::Ok {
             return;
@@ -52,6 +88,11 @@ impl RallySums {
         let duration_ns = row.head.duration_ns;
         let id = SampleId { workload: row.head.workload, number: row.head.number };
         self.ok += 1;
+        if self.outliers.is_some() {
+            self.kept.add(duration_ns, KEPT);
+            let entry = (duration_ns, id);
+            keep_largest(&mut self.outlying_longest, EXEMPLARS_MAX, duration_ns, |(ns, _)| *ns, || entry);
+        }
         self.sum_ns += u128::from(duration_ns);
         self.squares_ns2 = self.squares_ns2.saturating_add(u128::from(duration_ns) * u128::from(duration_ns));
         self.shortest_ns = Some(self.shortest_ns.map_or(duration_ns, |least| least.min(duration_ns)));
@@ -87,20 +128,31 @@ impl RallySums {
         Some(mean_ns + outliers.sigmas * deviation_ns)
     }
 
+    /// Counts the outliers, once all iterations were added.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
-    pub(super) fn count_outlier(&mut self, head: &IterationHead) {
-        if head.warm_up || head.ended != Ended::Ok {
-            return;
+    pub(super) fn seal(&mut self) {
+        let above_ns = self.outliers_above_ns().unwrap_or(f64::INFINITY);
+        (self.outlying, self.outlying_more) = self.kept.above(above_ns);
+        self.outlying_longest.retain(|(ns, _)| *ns as f64 > above_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_are_counted_exactly_and_more_than_were_kept_is_known() {
+        let durations: Vec<Nanos> = (0..1000).map(|number| number * 7919 % 1000).collect();
+        let mut kept = Kept::default();
+        durations.iter().for_each(|duration_ns| kept.add(*duration_ns, 50));
+        for above_ns in 0..1000_u64 {
+            let longer = durations.iter().filter(|duration_ns| **duration_ns > above_ns).count() as u64;
+            let (found, more) = kept.above(above_ns as f64);
+            assert_eq!(found + u64::from(more), if more { found + 1 } else { longer }, "{above_ns}");
+            assert!(found <= longer && (found >= 50 || !more), "{above_ns}: {found} of {longer}");
+            assert!(!more || longer > 50, "{above_ns}");
         }
-        let Some(above_ns) = self.outliers_above_ns() else { return };
-        if head.duration_ns as f64 > above_ns {
-            self.outlying += 1;
-            let at = self.outlying_longest.partition_point(|(ns, _)| *ns >= head.duration_ns);
-            if at < EXEMPLARS_MAX {
-                let id = SampleId { workload: head.workload, number: head.number };
-                self.outlying_longest.insert(at, (head.duration_ns, id));
-                self.outlying_longest.truncate(EXEMPLARS_MAX);
-            }
-        }
+        assert!(kept.durations_ns.len() < 100);
     }
 }

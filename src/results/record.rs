@@ -5,8 +5,7 @@
 
 use super::aggregate::{Aggregate, WorkloadStats};
 use super::model::{Counts, Record, RecordState, Results, RunStatus, Tally};
-use crate::measure::log::Flaws;
-use crate::runner::Issued;
+use crate::measure::log::{Flaws, Issued};
 
 /// What the log of a run amounts to.
 #[must_use]
@@ -14,7 +13,7 @@ pub fn of(aggregate: &Aggregate) -> Record {
     let end = aggregate.end.as_ref();
     let issued = |number: usize| end.and_then(|end| end.issued.get(number));
     let planned =
-        |number: usize| aggregate.header.workloads.get(number).and_then(|workload| workload.planned);
+        |number: usize| aggregate.header().workloads.get(number).and_then(|workload| workload.planned);
     let tallies: Vec<Tally> = (0..)
         .zip(&aggregate.workloads)
         .map(|(number, stats)| tally(stats, issued(number), planned(number)))

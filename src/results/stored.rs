@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde::Deserialize;
 
-use super::aggregate::{Aggregate, AggregateError};
+use super::aggregate::Aggregate;
 use super::build;
 use super::directory::RunDirectory;
 use super::listed::{self, Listed};
@@ -21,6 +21,8 @@ use super::model::{Distribution, FORMAT, Results, VERSION};
 use super::record;
 use crate::base::files::open_regular;
 use crate::base::statistics::binomial::{BATCHES, Part, Share};
+use crate::measure::log::{LogError, RunLog, Visitor};
+use crate::measure::rows::{Row, Rows};
 
 /// A histogram's text is no longer than this.
 const HISTOGRAM_CHARS_MAX: usize = 16 << 20;
@@ -32,7 +34,7 @@ const HISTOGRAM_BYTES_MAX: u64 = 64 << 20;
 pub enum StoredError {
     /// The log is no log, or of another version.
     #[error(transparent)]
-    Log(#[from] AggregateError),
+    Log(#[from] LogError),
     /// The system's words.
     #[error("cannot read {path}: {source}; check the path")]
     Io {
@@ -106,7 +108,7 @@ impl StoredRun {
     pub fn open(path: &Path) -> Result<Self, StoredError> {
         let directory = RunDirectory::open(path);
         if directory.log().is_file() {
-            let aggregate = Aggregate::read(&directory.log())?;
+            let aggregate = Aggregate::of(RunLog::open(&directory.log())?, directory.stored_traces())?;
             let results = build::build(&aggregate);
             return Ok(Self { path: path.to_path_buf(), results, aggregate: Some(aggregate), listed: None });
         }
@@ -280,21 +282,39 @@ pub struct Limit {
 ///
 /// # Errors
 /// The log cannot be read again.
-pub fn design_effects(aggregate: &Aggregate, limits: &[Limit]) -> Result<Vec<f64>, AggregateError> {
-    let totals: Vec<u64> =
-        aggregate.workloads.iter().map(|workload| workload.response.count().max(1)).collect();
-    let mut seen = vec![0_u64; totals.len()];
-    let mut counts = vec![[Part::default(); BATCHES]; limits.len()];
-    aggregate.for_each_row(|row| {
+pub fn design_effects(aggregate: &Aggregate, limits: &[Limit]) -> Result<Vec<f64>, LogError> {
+    let totals = aggregate.workloads.iter().map(|workload| workload.response.count().max(1)).collect();
+    let mut exceedances = Exceedances {
+        limits,
+        seen: vec![0; aggregate.workloads.len()],
+        totals,
+        counts: vec![[Part::default(); BATCHES]; limits.len()],
+    };
+    aggregate.log.visit(&mut [&mut exceedances])?;
+    Ok(exceedances.counts.iter().map(|batches| Share::of_batches(batches).effect()).collect())
+}
+
+/// The visitor that counts what is over a limit, batch by batch.
+struct Exceedances<'a> {
+    limits: &'a [Limit],
+    /// Of each workload, how many samples there are, and how many came already.
+    totals: Vec<u64>,
+    seen: Vec<u64>,
+    /// One entry for each limit.
+    counts: Vec<[Part; BATCHES]>,
+}
+
+impl Exceedances<'_> {
+    fn add(&mut self, row: Row<'_>) {
         let workload = usize::from(row.head.workload);
-        if row.head.warm_up || !row.head.ended.is_measured() || workload >= totals.len() {
+        if row.head.warm_up || !row.head.ended.is_measured() || workload >= self.totals.len() {
             return;
         }
-        let batch = (seen[workload] * BATCHES as u64 / totals[workload]) as usize;
+        let batch = (self.seen[workload] * BATCHES as u64 / self.totals[workload]) as usize;
         let batch = batch.min(BATCHES - 1);
-        seen[workload] += 1;
-        for (limit, counts) in limits.iter().zip(&mut counts).filter(|(limit, _)| limit.workload == workload)
-        {
+        self.seen[workload] += 1;
+        let counts = self.limits.iter().zip(&mut self.counts);
+        for (limit, counts) in counts.filter(|(limit, _)| limit.workload == workload) {
             let part = &mut counts[batch];
             let mut add = |response_ns: u64| {
                 part.n += 1;
@@ -309,8 +329,14 @@ pub fn design_effects(aggregate: &Aggregate, limits: &[Limit]) -> Result<Vec<f64
                     .for_each(|sample| add(sample.duration_ns.saturating_add(row.head.lag_ns()))),
             }
         }
-    })?;
-    Ok(counts.iter().map(|batches| Share::of_batches(batches).effect()).collect())
+    }
+}
+
+impl Visitor for Exceedances<'_> {
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        rows.iter().for_each(|row| self.add(row));
+        Ok(())
+    }
 }
 
 #[cfg(test)]

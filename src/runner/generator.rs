@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::log;
+
 /// How the load generator itself did, for the whole run.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Generator {
@@ -70,5 +72,35 @@ impl Generator {
             ));
         }
         notes
+    }
+}
+
+// The run log has its own types: a field that is renamed here keeps its key there.
+
+impl From<Generator> for log::Generator {
+    fn from(seen: Generator) -> Self {
+        let Generator { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers } = seen;
+        Self { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers: workers.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<log::Generator> for Generator {
+    fn from(seen: log::Generator) -> Self {
+        let log::Generator { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers } = seen;
+        Self { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers: workers.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<WorkerVitals> for log::WorkerVitals {
+    fn from(seen: WorkerVitals) -> Self {
+        let WorkerVitals { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s } = seen;
+        Self { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s }
+    }
+}
+
+impl From<log::WorkerVitals> for WorkerVitals {
+    fn from(seen: log::WorkerVitals) -> Self {
+        let log::WorkerVitals { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s } = seen;
+        Self { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s }
     }
 }

@@ -24,10 +24,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 
 use crate::iteration::Context;
-use crate::measure::log::LogWriter;
+use crate::measure::log::{Issued, LogWriter};
 use crate::measure::recorder::{Batch, Live};
 use crate::plan::Plan;
 use count::Spread;
@@ -97,29 +96,6 @@ pub struct Seen {
     pub issued: Vec<Issued>,
     /// Why the log could not be written; the load was stopped then, and what was written stays.
     pub failed: Option<io::Error>,
-}
-
-/// What became of a workload's iterations, those of the warm-up with them, as those counted who started them.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Issued {
-    /// How many there were to be; absent where only the clock bounds them.
-    pub planned: Option<u64>,
-    /// How many were started, or waited for a virtual user when the run ended.
-    pub issued: u64,
-    /// How many were due and never started because the queue was full.
-    pub dropped: u64,
-    /// How many of those issued could not be recorded.
-    pub unrecorded: u64,
-    /// How many of those planned the run did not come to; absent where none were planned.
-    pub not_started: Option<u64>,
-}
-
-impl Issued {
-    /// Of a workload that the run did not come to.
-    #[must_use]
-    pub fn none_of(planned: Option<u64>) -> Self {
-        Self { planned, not_started: planned, ..Self::default() }
-    }
 }
 
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crate::base::clock::{Nanos, saturating_nanos};
 use crate::config::runner::WarmUp;
+use crate::measure::log::Issued;
 use crate::measure::recorder::Live;
 use crate::plan::Workload;
 use crate::plan::runner::Model;
 
 use super::count::{Apart, Counters, Spread};
-use super::{Issued, Load, Progress};
+use super::{Load, Progress};
 
 /// Workers need a moment to begin; the first arrivals shall not be late on that account.
 const LEAD: Duration = Duration::from_millis(20);

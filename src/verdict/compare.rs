@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::base::statistics::binomial::Share;
 use crate::base::statistics::order::rank;
 use crate::measure::latency::value_at_rank;
-use crate::results::aggregate::{Aggregate, AggregateError};
+use crate::measure::log::LogError;
+use crate::results::aggregate::Aggregate;
 use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
 use crate::results::stored::{Limit, StoredRun, design_effects, histogram};
 
@@ -138,7 +139,7 @@ impl<'a> Weighed<'a> {
     ///
     /// # Errors
     /// The log cannot be read again.
-    pub fn new(run: &'a StoredRun) -> Result<Self, AggregateError> {
+    pub fn new(run: &'a StoredRun) -> Result<Self, LogError> {
         let effects = match &run.aggregate {
             Some(aggregate) => design_effects(aggregate, &limits(aggregate))?,
             None => Vec::new(),

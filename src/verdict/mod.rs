@@ -20,11 +20,12 @@ pub mod traces;
 mod words;
 
 use crate::measure::latency::SampleId;
+use crate::measure::log::Status;
 use crate::plan::threshold::{Metric, Threshold};
 use crate::results::aggregate::Aggregate;
-use crate::results::counting::{Counted, WorkloadCounts};
+use crate::results::counting::WorkloadCounts;
 use crate::results::model::{
-    self, Criterion, Measured, ObserverEffect, Outcome, RunStatus, Severity, Verdict,
+    self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict,
 };
 use crate::results::record;
 use threshold::{ALPHA, Judge, Judged};
@@ -40,8 +41,6 @@ const FAILS_MORE: f64 = 0.01;
 pub struct Evidence<'a> {
     /// What the log says, with the criteria in its header.
     pub aggregate: &'a Aggregate,
-    /// What was counted for these criteria.
-    pub counted: &'a Counted,
     /// The workloads' results, for what profiling cost.
     pub workloads: &'a [model::Workload],
     /// The random sample of iterations with their traces.
@@ -53,7 +52,7 @@ pub struct Evidence<'a> {
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let aggregate = evidence.aggregate;
     let mut criteria = Vec::new();
-    let parts = aggregate.workloads.iter().zip(&aggregate.header.workloads).zip(&evidence.counted.workloads);
+    let parts = aggregate.workloads.iter().zip(&aggregate.header().workloads).zip(&aggregate.counted.workloads);
     for (number, ((stats, header), counts)) in parts.enumerate() {
         criteria.extend(sla::judge(aggregate, header, stats, &counts.rally));
         let sampled: Vec<&Sampled> =
@@ -68,7 +67,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let mut invalid = record::faults(aggregate);
     let is_whole = invalid.is_empty();
     let end = aggregate.end.as_ref();
-    invalid.extend(end.and_then(|end| end.generator.as_ref()).map(generator::faults).unwrap_or_default());
+    invalid.extend(end.and_then(|end| end.generator.as_ref()).map(|seen| generator::faults(&seen.clone().into())).unwrap_or_default());
     let outcome = match worst(&criteria) {
         _ if !is_whole => Outcome::Invalid,
         // Whatever was measured, it may have been the generator.
@@ -76,7 +75,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         // What ran behind the last frame of a log without end, nobody knows.
         Outcome::Pass if end.is_none() => Outcome::Inconclusive,
         // A run that failed is nothing to pass by.
-        Outcome::Pass if end.is_some_and(|end| end.status == RunStatus::Failed) => {
+        Outcome::Pass if end.is_some_and(|end| end.status == Status::Failed) => {
             let error = end.and_then(|end| end.error.as_deref()).unwrap_or("see its notes");
             invalid.push(format!("the run itself failed: {error}"));
             Outcome::Invalid
@@ -93,7 +92,7 @@ fn of_threshold(
     counts: &WorkloadCounts,
     sampled: &[&Sampled],
 ) -> Judged {
-    let profiled = evidence.aggregate.header.profiling_off.is_none();
+    let profiled = evidence.aggregate.header().profiling_off.is_none();
     let metric = &threshold.condition.metric;
     if metric.needs_traces() {
         let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| stats.iterations.ok);

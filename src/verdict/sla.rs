@@ -6,7 +6,7 @@ use crate::measure::latency::SampleId;
 use crate::plan::sla::Outliers;
 use crate::results::RallySums;
 use crate::results::aggregate::{Aggregate, EXEMPLARS_MAX, WorkloadStats};
-use crate::results::header::WorkloadHeader;
+use crate::measure::log::WorkloadHeader;
 use crate::results::model::{Criterion, Outcome, Severity};
 
 /// Judges one workload.
@@ -135,11 +135,19 @@ impl Judge<'_> {
         let mut criterion = self.criterion(
             "outliers",
             format!("at most {max} iterations over the mean by {sigmas} standard deviations"),
-            format!("{} over {above_s:.3} s", sums.outlying),
+            format!(
+                "{}{} over {above_s:.3} s",
+                if sums.outlying_more { "more than " } else { "" },
+                sums.outlying
+            ),
             sums.outlying <= u64::from(max),
             sums.ok,
             sums.outlying_longest.iter().map(|(_, id)| *id),
         );
+        if sums.outlying_more && criterion.outcome == Outcome::Pass {
+            criterion.outcome = Outcome::Inconclusive;
+            criterion.reason = Some(format!("only the {} longest iterations are counted", sums.outlying));
+        }
         if sums.ok > 0 && sums.ok < u64::from(min_iterations) {
             criterion.outcome = Outcome::Invalid;
             criterion.trace_ids.clear();

@@ -5,12 +5,11 @@ mod figures;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::measure::log::LogWriter;
+use crate::measure::log::{End, Header, LogWriter};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::sla::Sla;
 use crate::plan::threshold::parse;
-use crate::results::header::Header;
 
 /// The runs of a simulation, and how many of them may be judged wrongly: 5 % and three standard deviations of chance.
 /// `cargo bench --bench gates` has thousands.
@@ -215,11 +214,11 @@ fn log_of(sla: &Value, samples: &[IterationSample], path: &std::path::Path) -> A
     });
     let header: Header = serde_json::from_value(header).unwrap();
     let mut log = LogWriter::create(path).unwrap();
-    log.header(&serde_json::to_vec(&header).unwrap()).unwrap();
+    log.header(&header).unwrap();
     let mut rows = Rows::default();
     samples.iter().for_each(|sample| rows.push(sample));
     log.samples(&rows).unwrap();
-    log.end(b"{\"status\": \"finished\", \"error\": null, \"notes\": []}").unwrap();
+    log.end(&End::default()).unwrap();
     drop(log);
     Aggregate::read(path).unwrap()
 }
@@ -232,8 +231,7 @@ pub(super) fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
 }
 
 fn verdict_of(aggregate: &Aggregate) -> Verdict {
-    let counted = Counted::read(aggregate).unwrap();
-    judge(&Evidence { aggregate, counted: &counted, workloads: &[], sampled: &[] })
+    judge(&Evidence { aggregate, workloads: &[], sampled: &[] })
 }
 
 fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> IterationSample {

@@ -10,6 +10,7 @@ use bench::harness::stored::{CheckOptions, CompareOptions, Comparison, check, co
 use bench::harness::{
     Conclusion, Event, HarnessError, Interrupt, Kind, LoadOptions, RunOptions, Sink, YamlFile, event, run,
 };
+use bench::measure::log::decodes;
 use bench::results::model::Outcome;
 
 use crate::server::Server;
@@ -225,4 +226,36 @@ fn two_builds_are_compared_without_a_process() {
     assert_eq!(compared.conclusion, Conclusion::GateFailed, "{:?}", compared.paired.decision.reasons);
     assert!(compared.directory.join("ab.json").is_file());
     assert!(names.lock().unwrap().iter().any(|name| name == "comparing"));
+}
+
+/// Whatever a report needs of the log it makes in two passes: one before the verdict, one that lists the iterations.
+#[test]
+fn the_log_is_decoded_twice_for_a_report_and_once_for_a_verdict() {
+    let server = Server::answering_after(Duration::from_millis(1));
+    let out = tempfile::tempdir().unwrap();
+    let scenario = format!(
+        "runner: {{ constant: {{ times: 300, concurrency: 4 }} }}
+{GET}
+sla:
+  failure_rate: {{ max: 50 }}
+  outliers: {{ max: 300 }}
+  performance_degradation: {{ max_degradation: 100000000 }}
+  thresholds:
+    - p(95) < 1h
+    - {{ threshold: rate(errors) <= 100%, window: 100ms }}
+"
+    );
+    let options = options(out.path(), &server.url(), &scenario);
+    let decoded = |what: &dyn Fn()| {
+        let before = decodes();
+        what();
+        decodes() - before
+    };
+    let before = decodes();
+    let directory = run(options, &Interrupt::new(), &event::silent()).unwrap().directory.unwrap();
+    assert_eq!(decodes() - before, 2, "of the run's own end");
+    let again = || drop(report(&directory, &ReportOptions::default(), &event::silent()).unwrap());
+    assert_eq!(decoded(&again), 2, "of a report");
+    let options = CheckOptions { run_dir: directory.clone(), sla: None, junit: None };
+    assert_eq!(decoded(&|| drop(check(&options).unwrap())), 1, "of a check");
 }

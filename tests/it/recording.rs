@@ -9,8 +9,9 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bench::measure::log::{Frame, LogReader, LogWriter, Sink};
+use bench::measure::log::{End, Header, LogWriter, RunLog, Sink, Visitor};
 use bench::measure::recorder::{Batch, Recorder};
+use bench::measure::rows::Rows;
 use bench::measure::sample::IterationSample;
 use bench::results::model::{IterationRow, Results, RunStatus};
 use serde_json::Value;
@@ -142,6 +143,27 @@ impl Sink for StuckDisk {
     }
 }
 
+/// Counts the iterations of a log.
+struct Counter(u64);
+
+impl Visitor for Counter {
+    fn rows(&mut self, rows: &Rows) -> std::io::Result<()> {
+        self.0 += rows.len() as u64;
+        Ok(())
+    }
+}
+
+fn header() -> Header {
+    serde_json::from_value(serde_json::json!({
+        "run_id": uuid::Uuid::nil(), "id_seed": uuid::Uuid::nil(), "started_unix_ns": 0,
+        "scenario": {"title": "t", "file": "f", "sha256": "", "set": {}},
+        "deployment": {"name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none"},
+        "profiling_off": null, "collector": null, "notes": [], "workloads": [],
+        "environment": {"bench_version": "", "os": "", "cpus": 1, "workers": 1},
+    }))
+    .unwrap()
+}
+
 /// The disk takes nothing until all is recorded: if recording ever waited for it, this would not end.
 #[test]
 fn a_disk_that_is_stuck_never_holds_up_recording_and_what_is_not_recorded_is_counted() {
@@ -149,6 +171,7 @@ fn a_disk_that_is_stuck_never_holds_up_recording_and_what_is_not_recorded_is_cou
     let (written, stuck) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
     let disk = StuckDisk { written: Arc::clone(&written), stuck: Arc::clone(&stuck) };
     let mut log = LogWriter::to_sink(Box::new(disk)).unwrap();
+    log.header(&header()).unwrap();
     let (sender, batches) = sync_channel::<Batch>(64);
     let held = stuck.lock().unwrap();
     let coordinator = std::thread::spawn(move || {
@@ -158,7 +181,7 @@ fn a_disk_that_is_stuck_never_holds_up_recording_and_what_is_not_recorded_is_cou
             log.samples(&batch.samples).unwrap();
             log.flush().unwrap();
         }
-        log.end(b"{}").unwrap();
+        log.end(&End::default()).unwrap();
         (unrecorded, ended)
     });
     let mut recorder = Recorder::new(0, 0, 1, sender);
@@ -171,11 +194,13 @@ fn a_disk_that_is_stuck_never_holds_up_recording_and_what_is_not_recorded_is_cou
     let (unrecorded, ended) = coordinator.join().unwrap();
     assert_eq!(ended, ITERATIONS, "all are counted");
     assert!(unrecorded > 0, "more than fits into memory is not kept");
-    let bytes = written.lock().unwrap().clone();
-    let frames = LogReader::new(bytes.as_slice(), "t").unwrap();
-    let recorded: usize =
-        frames.map(|frame| if let Frame::Samples(rows) = frame.unwrap() { rows.len() } else { 0 }).sum();
-    assert_eq!(recorded as u64 + unrecorded, ITERATIONS, "what is not in the log is counted");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    std::fs::write(&path, &*written.lock().unwrap()).unwrap();
+    let mut recorded = Counter(0);
+    let ending = RunLog::open(&path).unwrap().visit(&mut [&mut recorded]).unwrap();
+    assert_eq!(ending.end.unwrap().rows, Some(recorded.0));
+    assert_eq!(recorded.0 + unrecorded, ITERATIONS, "what is not in the log is counted");
 }
 
 /// Between the program and the C library: every other look at the wall clock is an hour off.

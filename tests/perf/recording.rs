@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may stop")]
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
@@ -12,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use bench::base::ids::IdSpace;
 use bench::client::Phases;
-use bench::measure::log::LogWriter;
+use bench::measure::log::{End, Header, LogWriter};
 use bench::measure::recorder::{Batch, Recorder};
 use bench::measure::sample::{ActionSample, IterationSample};
 use bench::report::html;
 use bench::results::aggregate::Aggregate;
 use bench::results::directory::{RunDirectory, write_at_once};
 use bench::results::export::{Format, Table, export};
-use bench::results::{build, json};
+use bench::results::{IterationColumns, build, json};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -104,7 +105,7 @@ fn main() {
 
 fn record(directory: &RunDirectory, iterations: u64, open: bool) {
     let mut log = LogWriter::create(&directory.log()).unwrap();
-    log.header(&serde_json::to_vec(&header()).unwrap()).unwrap();
+    log.header(&header()).unwrap();
     let (sender, batches) = sync_channel::<Batch>(64);
     let started = Instant::now();
     let workers: Vec<_> = (0..WORKERS)
@@ -121,8 +122,7 @@ fn record(directory: &RunDirectory, iterations: u64, open: bool) {
         log.flush().unwrap();
         writing += began.elapsed();
     }
-    log.end(&serde_json::to_vec(&json!({"status": "finished", "error": null, "notes": []})).unwrap())
-        .unwrap();
+    log.end(&End::default()).unwrap();
     let wall = started.elapsed();
     // The median: on a machine that does other things as well, some were interrupted.
     let mut thousands: Vec<_> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
@@ -183,8 +183,8 @@ fn work(mut recorder: Recorder, worker: u32, iterations: u64, open: bool) -> Vec
     thousands
 }
 
-fn header() -> serde_json::Value {
-    json!({
+fn header() -> Header {
+    let header = json!({
         "run_id": Uuid::new_v4(), "id_seed": IdSpace::random().seed(), "started_unix_ns": 0,
         "scenario": {"title": "recording", "file": "", "sha256": "", "set": {}},
         "deployment": {"name": "none", "file": "", "targets": {}, "tls_verified": true, "auth": "none"},
@@ -196,19 +196,24 @@ fn header() -> serde_json::Value {
             "sla": {"failure_rate_min": null, "failure_rate_max": null, "max_seconds_per_iteration": null, "max_avg_duration": null},
             "actions": [["get", "GET /"]],
         }],
-    })
+    });
+    serde_json::from_value(header).unwrap()
 }
 
 fn everything_else(directory: &RunDirectory) {
     let log = directory.log();
-    let (aggregate, results) = timed("results", || {
+    let (results, columns) = timed("results", || {
         let aggregate = Aggregate::read(&log).unwrap();
         let results = build::build(&aggregate);
-        write_at_once(&directory.results(), |output| json::write(&results, &aggregate, output)).unwrap();
-        ((aggregate, results), directory.results())
+        let mut columns = IterationColumns::default();
+        let write = |output: &mut (dyn Write + Send)| {
+            columns = json::write(&results, &aggregate, &HashSet::new(), output)?;
+            Ok(())
+        };
+        write_at_once(&directory.results(), write).unwrap();
+        ((results, columns), directory.results())
     });
     timed("report", || {
-        let columns = json::columns(&aggregate, &std::collections::HashSet::new()).unwrap();
         let traces = html::Traces { stored: &[], shown: &html::Shown::Embed };
         write_at_once(&directory.report(), |output| html::render(&results, &columns, traces, output))
             .unwrap();

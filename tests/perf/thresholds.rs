@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use bench::measure::log::LogWriter;
+use bench::measure::log::{End, Header, LogWriter};
 use bench::measure::rows::Rows;
 use bench::measure::sample::{Ended, IterationSample};
 use bench::plan::sla::Sla;
 use bench::plan::threshold::{Threshold, parse};
 use bench::results::aggregate::Aggregate;
-use bench::results::counting::Counted;
-use bench::results::header::Header;
 use bench::results::model::Outcome;
 use bench::verdict::{Evidence, judge};
 use serde_json::json;
@@ -84,16 +82,17 @@ fn verdict(
     };
     let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
     let nil = uuid::Uuid::nil();
-    let header: Header = serde_json::from_value(json!({
+    let mut header: Header = serde_json::from_value(json!({
         "run_id": nil, "id_seed": nil, "started_unix_ns": 0,
         "scenario": { "title": "t", "file": "f", "sha256": "", "set": {} },
         "deployment": { "name": "d", "file": "f", "targets": {}, "tls_verified": true, "auth": "none" },
         "profiling_off": "off", "collector": null,
         "environment": { "bench_version": "0", "os": "", "cpus": 1, "workers": 1 },
         "notes": [],
-        "workloads": [{ "name": "w", "runner": {}, "sla": sla, "actions": [] }],
+        "workloads": [{ "name": "w", "runner": {}, "sla": {}, "actions": [] }],
     }))
     .unwrap();
+    header.workloads[0].sla = sla;
     let mut rows = Rows::default();
     for number in 0..iterations {
         let duration_ns = (draw_ms(times, random) * 1e6) as u64;
@@ -109,12 +108,11 @@ fn verdict(
     }
     let _ = std::fs::remove_file(&path);
     let mut log = LogWriter::create(&path).unwrap();
-    log.header(&serde_json::to_vec(&header).unwrap()).unwrap();
+    log.header(&header).unwrap();
     log.samples(&rows).unwrap();
-    log.end(br#"{"status": "finished", "error": null, "notes": []}"#).unwrap();
+    log.end(&End::default()).unwrap();
     drop(log);
     let aggregate = Aggregate::read(&path).unwrap();
-    let counted = Counted::read(&aggregate).unwrap();
-    let evidence = Evidence { aggregate: &aggregate, counted: &counted, workloads: &[], sampled: &[] };
+    let evidence = Evidence { aggregate: &aggregate, workloads: &[], sampled: &[] };
     judge(&evidence).outcome
 }

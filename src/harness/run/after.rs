@@ -1,6 +1,6 @@
 //! After the load: traces are fetched, what they tell is found out, and all is judged and written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::{judging, writing};
 use crate::osprofiler::driver::Collector;
 use crate::results::aggregate::Aggregate;
-use crate::results::choice::{Chosen, Side};
+use crate::results::choice::{self, Chosen, Side};
 use crate::results::client_points;
 use crate::results::model::{Results, TraceState};
 use crate::results::trace::StoredTrace;
@@ -43,10 +43,16 @@ impl Run {
     }
 
     /// The traces of the chosen iterations.
-    fn fetch(&self, connection: &Secret, chosen: &[Chosen], stop: &Stop) -> Fetched {
+    fn fetch(
+        &self,
+        aggregate: &Aggregate,
+        connection: &Secret,
+        chosen: &[Chosen],
+        stop: &Stop,
+    ) -> Fetched {
         let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
         let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
-            id: self.ids.base_id(sample.workload, sample.number),
+            id: aggregate.trace_id(sample),
             recent: sample.start_ns.saturating_add(sample.duration_ns) > recent_ns,
         };
         let wanted: Vec<Wanted> = chosen.iter().map(wanted).collect();
@@ -73,12 +79,12 @@ impl Run {
         let Some(connection) = connection.filter(|_| self.plan.profiling_off.is_none()) else { return };
         let asked = self.collector().is_some();
         let there = |chosen: &&Chosen| {
-            let id = self.ids.base_id(chosen.sample.workload, chosen.sample.number);
+            let id = aggregate.trace_id(&chosen.sample);
             !asked || found.contains(&id)
         };
         let records = |chosen: &Chosen| {
             let failure = aggregate.failures.get(&chosen.sample.error);
-            client_points::records(&aggregate.header, &chosen.sample, failure)
+            client_points::records(&aggregate.log, &chosen.sample, failure)
         };
         let traces = chosen.iter().filter(there).map(records).collect();
         let Published { written, left, error } =
@@ -115,7 +121,7 @@ impl Run {
         stored.map_err(HarnessError::cannot(format!("write traces to {}", folder.display())))?;
         let sides: HashMap<Uuid, Side> = chosen
             .iter()
-            .map(|Chosen { sample, side, .. }| (self.ids.base_id(sample.workload, sample.number), *side))
+            .map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side))
             .collect();
         let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
         let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
@@ -124,24 +130,24 @@ impl Run {
 
     /// Results with what traces tell.
     fn explained(&self, ended: Ended, stop: &Stop) -> Result<Explained, HarnessError> {
-        let mut aggregate = judging::read(ended.log, Kind::Failed)?;
+        let mut aggregate = judging::read(ended.log, HashSet::new(), Kind::Failed, |_| Ok(()))?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
         let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
         if traced && self.plan.traces.slow > 0 {
-            chosen = judging::choose(&aggregate)?;
+            chosen = choice::choose(&aggregate);
         }
         if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
             let began = Instant::now();
-            fetched = self.fetch(connection, &chosen, stop);
+            fetched = self.fetch(&aggregate, connection, &chosen, stop);
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        judging::judge(&aggregate, &mut results, &chosen, &fetched)?;
+        judging::judge(&aggregate, &mut results, &chosen, &fetched);
         Ok((aggregate, results, traces, chosen))
     }
 }

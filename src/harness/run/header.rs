@@ -3,8 +3,7 @@
 use super::Run;
 use crate::base::masking::masked;
 use crate::base::secret::redacted_url;
-use crate::results::header::{Header, WorkloadHeader};
-use crate::results::model::{DeploymentInfo, Environment, ScenarioInfo};
+use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
 
 impl Run {
     pub(super) fn header(&self) -> Header {
@@ -23,13 +22,13 @@ impl Run {
             run_id: self.run_id,
             id_seed: self.ids.seed(),
             started_unix_ns: self.clock.wall_anchor_unix_ns(),
-            scenario: ScenarioInfo {
+            scenario: Scenario {
                 title: plan.title.clone(),
                 file: plan.file.display().to_string(),
                 sha256: plan.sha256.clone(),
                 set: plan.set.clone(),
             },
-            deployment: DeploymentInfo {
+            deployment: Deployment {
                 name: deployment.name.clone(),
                 file: deployment.file.display().to_string(),
                 targets: deployment

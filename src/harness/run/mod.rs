@@ -29,7 +29,7 @@ use crate::iteration::credentials::{Credentials, auth_variable};
 use crate::iteration::fixed::Shelf;
 use crate::iteration::user::{ONCE, VirtualUser};
 use crate::measure::errors::Failure;
-use crate::measure::log::LogWriter;
+use crate::measure::log::{End, Generator, Issued, LogWriter, Status};
 use crate::osprofiler::driver::Collector;
 use crate::osprofiler::signing::Signer;
 use crate::plan::action::{Step, actions};
@@ -40,11 +40,10 @@ use crate::report::metrics::RunFacts;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Side;
 use crate::results::directory::RunDirectory;
-use crate::results::header::End;
-use crate::results::model::{Results, RunStatus};
+use crate::results::model::Results;
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
-use crate::runner::{self, Issued, Load, Observer};
+use crate::runner::{self, Load, Observer};
 use crate::verdict::live::LiveGate;
 
 use self::record::Ended;
@@ -351,7 +350,7 @@ impl Run {
 
     fn start_log(&self) -> std::io::Result<LogWriter> {
         let mut log = LogWriter::create(&self.directory.log())?;
-        log.header(&serde_json::to_vec(&self.header()).map_err(std::io::Error::other)?)?;
+        log.header(&self.header())?;
         Ok(log)
     }
 
@@ -434,7 +433,7 @@ impl Run {
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
             let seen = runner::run(&load, log, observer);
             notes.extend(seen.notes);
-            generator = Some(seen.generator);
+            generator = Some(Generator::from(seen.generator));
             issued = seen.issued;
             if let Some(error) = seen.failed {
                 stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
@@ -444,11 +443,11 @@ impl Run {
         let failures = self.teardown(&context);
         notes.extend(failures.iter().map(|failure| format!("teardown failed: {}", describe(failure))));
         let (status, error) = match stop.reason() {
-            None => (RunStatus::Finished, None),
-            Some(StopReason::Interrupted) => (RunStatus::Interrupted, None),
-            Some(StopReason::Threshold) => (RunStatus::Aborted, None),
-            Some(StopReason::TimedOut) => (RunStatus::TimedOut, None),
-            Some(StopReason::Failed(error)) => (RunStatus::Failed, Some(error)),
+            None => (Status::Finished, None),
+            Some(StopReason::Interrupted) => (Status::Interrupted, None),
+            Some(StopReason::Threshold) => (Status::Aborted, None),
+            Some(StopReason::TimedOut) => (Status::TimedOut, None),
+            Some(StopReason::Failed(error)) => (Status::Failed, Some(error)),
         };
         End { status, error, notes, aborted_by: None, generator, rows: None, issued }
     }

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use crate::measure::log::{LogFile, LogWriter};
+use crate::measure::log::{End, LogFile, LogWriter};
 use crate::results::directory::RunDirectory;
-use crate::results::header::End;
 
 /// The record of a run that has ended.
 pub(super) struct Ended {
@@ -28,11 +27,11 @@ pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) 
     if let Err(error) = &sealed {
         end.fail(cannot(error));
     }
-    let written = write_end(&mut log, &end);
+    let written = log.end(&end);
     if let Err(error) = &written {
         end.fail(cannot(error));
         // If anything can still be written, it says that the run failed.
-        let _ = write_end(&mut log, &end);
+        let _ = log.end(&end);
     }
     end.rows = Some(log.rows());
     let file = log.file().unwrap_or_else(|| LogFile::at(&path));
@@ -48,8 +47,4 @@ pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) 
         end.fail(why.clone());
     }
     Ended { log: file, end, unsaved }
-}
-
-fn write_end(log: &mut LogWriter, end: &End) -> io::Result<()> {
-    log.end(&serde_json::to_vec(end)?)
 }

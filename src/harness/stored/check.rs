@@ -11,8 +11,8 @@ use crate::harness::error::HarnessError;
 use crate::harness::options::YamlFile;
 use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::{files, judging, writing};
+use crate::measure::log::RunLog;
 use crate::plan::sla::Sla;
-use crate::results::aggregate::Aggregate;
 
 /// Which run to judge, and by what.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ pub struct CheckOptions {
 /// What cannot be read.
 pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
     let (_, aggregate, results, traces) =
-        judging::read_again(&options.run_dir, |aggregate| match &options.sla {
-            Some(file) => replace(aggregate, file),
+        judging::read_again(&options.run_dir, |log| match &options.sla {
+            Some(file) => replace(log, file),
             None => Ok(()),
         })?;
     let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
@@ -41,13 +41,13 @@ pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
 }
 
 /// Gives every workload the criteria of a file.
-fn replace(aggregate: &mut Aggregate, file: &YamlFile) -> Result<(), HarnessError> {
+fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
     let document = read(file)?;
     let mut faults = Vec::new();
-    let mut criteria: Vec<Sla> = vec![Sla::default(); aggregate.header.workloads.len()];
+    let mut criteria: Vec<Sla> = vec![Sla::default(); log.header.workloads.len()];
     let root = &document.root;
     if let Some(sla) = &document.value.sla {
-        let workloads = &aggregate.header.workloads;
+        let workloads = &log.header.workloads;
         let all: Vec<&str> =
             workloads.iter().flat_map(|workload| &workload.actions).map(|(name, _)| name.as_str()).collect();
         match Sla::resolve(Some(sla), node_at(root, "sla"), Some(&all)) {
@@ -63,7 +63,7 @@ fn replace(aggregate: &mut Aggregate, file: &YamlFile) -> Result<(), HarnessErro
     }
     for (index, written) in document.value.workloads.iter().flatten().enumerate() {
         let node = node_at(root, "workloads").items().get(index).unwrap_or(root);
-        of_workload(aggregate, written, node, &mut criteria, &mut faults);
+        of_workload(log, written, node, &mut criteria, &mut faults);
     }
     if faults.is_empty() && criteria.iter().all(Sla::is_empty) {
         faults.push(Fault::file("the file asks for nothing").help("write criteria under `sla:`"));
@@ -71,24 +71,18 @@ fn replace(aggregate: &mut Aggregate, file: &YamlFile) -> Result<(), HarnessErro
     if !faults.is_empty() {
         return Err(HarnessError::faults(Rejected { source: document.source, faults }));
     }
-    for (workload, sla) in aggregate.header.workloads.iter_mut().zip(criteria) {
-        workload.sla = sla;
-    }
-    // Whatever ended the load was another file's threshold.
-    if let Some(end) = &mut aggregate.end {
-        end.aborted_by = None;
-    }
+    log.replace_criteria(criteria);
     Ok(())
 }
 
 fn of_workload(
-    aggregate: &Aggregate,
+    log: &RunLog,
     written: &config::SlaOfWorkload,
     node: &Node,
     criteria: &mut [Sla],
     faults: &mut Vec<Fault>,
 ) {
-    let workloads = &aggregate.header.workloads;
+    let workloads = &log.header.workloads;
     let Some(number) = workloads.iter().position(|workload| workload.name == written.name) else {
         let names = || workloads.iter().map(|workload| workload.name.as_str());
         let message = format!("the run has no workload named `{}`", written.name);

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::analysis::points::Points;
-use crate::base::ids::IdSpace;
 use crate::harness::error::{HarnessError, Kind};
 use crate::harness::outcome::Conclusion;
 use crate::report::compare::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns, VERSION};
 use crate::results::choice::{self, Chosen, Side};
-use crate::results::counting::Counted;
 use crate::results::directory::RunDirectory;
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::{StoredError, StoredRun, is_run};
@@ -100,9 +98,7 @@ fn open(path: &Path) -> Result<StoredRun, HarnessError> {
 fn read(path: &Path) -> Result<StoredRun, StoredError> {
     let mut run = StoredRun::open(path)?;
     if let Some(aggregate) = &run.aggregate {
-        let counted = Counted::read(aggregate)?;
-        let evidence =
-            Evidence { aggregate, counted: &counted, workloads: &run.results.workloads, sampled: &[] };
+        let evidence = Evidence { aggregate, workloads: &run.results.workloads, sampled: &[] };
         let verdict = crate::verdict::judge(&evidence);
         run.results.verdict = verdict;
     }
@@ -128,7 +124,7 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
             "the two runs have no workload of the same name with samples in both",
         ));
     }
-    let (base_points, new_points) = (points(base)?, points(new)?);
+    let (base_points, new_points) = (points(base), points(new));
     let mut notes = Vec::new();
     if base.results.environment.bench_version != new.results.environment.bench_version {
         let versions = [base, new].map(|run| run.results.environment.bench_version.as_str());
@@ -168,15 +164,12 @@ fn trace_points(base: &Points, new: &Points) -> TracePoints {
 }
 
 /// The points of the stored traces of typical and of slow iterations.
-fn points(run: &StoredRun) -> Result<[Points; 2], HarnessError> {
+fn points(run: &StoredRun) -> [Points; 2] {
     let mut both = [Points::default(), Points::default()];
-    let Some(aggregate) = &run.aggregate else { return Ok(both) };
-    let chosen = choice::choose(aggregate).map_err(HarnessError::input)?;
-    let ids = IdSpace::from_seed(aggregate.header.id_seed);
-    let sides: HashMap<Uuid, Side> = chosen
-        .iter()
-        .map(|Chosen { sample, side, .. }| (ids.base_id(sample.workload, sample.number), *side))
-        .collect();
+    let Some(aggregate) = &run.aggregate else { return both };
+    let chosen = choice::choose(aggregate);
+    let sides: HashMap<Uuid, Side> =
+        chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
     let directory = RunDirectory::open(&run.path);
     let mut ordered: Vec<_> = sides.into_iter().collect();
     ordered.sort_by_key(|(id, _)| *id);
@@ -193,7 +186,7 @@ fn points(run: &StoredRun) -> Result<[Points; 2], HarnessError> {
             }
         }
     }
-    Ok(both)
+    both
 }
 
 /// What a run is held against past runs by.

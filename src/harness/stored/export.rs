@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::base::files::write_output;
 use crate::harness::error::HarnessError;
 use crate::harness::judging::no_log;
+use crate::measure::log::LogError;
 use crate::results::directory::RunDirectory;
-use crate::results::export::{ExportError, Exported, Format, Table, export};
+use crate::results::export::{Exported, Format, Table, export};
 
 /// Which table to make of which run.
 #[derive(Clone, Debug)]
@@ -41,8 +42,8 @@ pub fn export_to(
     };
     match export(&log, options.table, options.format, output) {
         Ok(Exported { missing, .. }) => Ok(Ok(missing)),
-        Err(ExportError::Output(error)) => Err(error),
-        Err(ExportError::Log(error)) => Ok(Err(HarnessError::input(error))),
+        Err(LogError::Visitor(error)) => Err(error),
+        Err(error) => Ok(Err(HarnessError::input(error))),
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Flaws {
 }
 
 /// Reads frames.
-pub struct LogReader<R> {
+pub(super) struct LogReader<R> {
     input: R,
     path: String,
     chunk: Box<[u8]>,
@@ -65,10 +65,7 @@ enum Look {
 
 impl<R: Read> LogReader<R> {
     /// Reads the log's beginning.
-    ///
-    /// # Errors
-    /// Another version, another file, or one that cannot be read.
-    pub fn new(mut input: R, name: &str) -> Result<Self, LogError> {
+    pub(super) fn new(mut input: R, name: &str) -> Result<Self, LogError> {
         let mut start = [0; 10];
         let path = name.to_owned();
         if let Err(source) = input.read_exact(&mut start) {
@@ -100,8 +97,7 @@ impl<R: Read> LogReader<R> {
     }
 
     /// What was met so far beside whole frames.
-    #[must_use]
-    pub fn flaws(&self) -> Flaws {
+    pub(super) fn flaws(&self) -> Flaws {
         self.flaws
     }
 

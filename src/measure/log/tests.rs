@@ -1,11 +1,14 @@
 //! What a reader makes of logs that are whole, cut, damaged or unreadable, and what is written to full disks.
 
+mod golden;
+
 use super::*;
 use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
 use proptest::prelude::*;
+use reader::LogReader;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -28,12 +31,16 @@ fn failure() -> [NumberedFailure; 1] {
     [NumberedFailure { number: 1, failure }]
 }
 
+fn end(rows: u64) -> io::Result<Vec<u8>> {
+    Ok(format!("{{\"done\":true,\"rows\":{rows}}}").into_bytes())
+}
+
 /// A log of three frames of samples, with the length at which each frame ends.
 fn written() -> (Vec<u8>, Vec<usize>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let mut writer = LogWriter::create(&path).unwrap();
-    writer.header(b"{}").unwrap();
+    writer.header_with(b"{}").unwrap();
     let mut ends = Vec::new();
     for frame in 0..3 {
         writer.samples(&samples(frame * 10..frame * 10 + 10)).unwrap();
@@ -42,7 +49,7 @@ fn written() -> (Vec<u8>, Vec<usize>) {
         ends.push(usize::try_from(std::fs::metadata(&path).unwrap().len()).unwrap());
     }
     writer.failures(&failure()).unwrap();
-    writer.end(b"{\"done\":true}").unwrap();
+    writer.end_with(end).unwrap();
     assert!(LogWriter::create(&path).is_err(), "a log is never written over");
     (std::fs::read(&path).unwrap(), ends)
 }
@@ -102,7 +109,7 @@ struct Read {
 impl Read {
     /// True when every iteration that was taken stands here, and the log itself says so.
     fn says_that_all_is_here(&self) -> bool {
-        let expected = self.end.as_ref().map(|end| end[ROWS_KEY].as_u64().unwrap());
+        let expected = self.end.as_ref().map(|end| end["rows"].as_u64().unwrap());
         expected == Some(self.numbers.len() as u64) && self.flaws == Flaws::default() && self.error.is_none()
     }
 }
@@ -142,7 +149,7 @@ fn write_to(mut disk: SmallDisk) -> (Vec<u8>, Vec<u64>, bool, u64) {
     disk.syncs = disk.syncs.saturating_add(1);
     let (mut taken, mut ended, mut lost) = (Vec::new(), false, 0);
     if let Ok(mut writer) = LogWriter::to_sink(Box::new(disk))
-        && writer.header(b"{}").is_ok()
+        && writer.header_with(b"{}").is_ok()
     {
         for frame in 0..3 {
             let numbers = frame * 10..frame * 10 + 10;
@@ -150,7 +157,7 @@ fn write_to(mut disk: SmallDisk) -> (Vec<u8>, Vec<u64>, bool, u64) {
             // The last block waits for the end to be written.
             if frame == 2 {
                 let _ = writer.failures(&failure());
-                ended = writer.end(b"{\"done\":true}").is_ok();
+                ended = writer.end_with(end).is_ok();
             } else if writer.seal().is_ok() {
                 taken.extend(numbers.clone());
             }
@@ -181,7 +188,7 @@ fn a_disk_that_is_full_at_any_byte_gives_the_exact_truth_or_none() {
             assert!(!cuts || bytes.len() < 10 || found.flaws == Flaws::default(), "{context}: no half frame");
             let all_here = taken.len() == 30;
             if ended {
-                let rows = found.end.as_ref().unwrap()[ROWS_KEY].as_u64();
+                let rows = found.end.as_ref().unwrap()["rows"].as_u64();
                 assert_eq!(rows, Some(taken.len() as u64), "{context}: the end counts what is there");
             }
             assert!(all_here || !found.says_that_all_is_here() || lost > 0, "{context}: a loss is known");

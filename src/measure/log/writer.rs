@@ -6,11 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Map, Value};
-
 use super::{
-    BLOCK_EVERY, FRAME_HEAD_BYTES, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC,
-    PAYLOAD_BYTES_MAX, ROWS_KEY, VERSION, checksum,
+    BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_SAMPLES, LogFile,
+    MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
 };
 use crate::measure::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
 use crate::measure::errors::NumberedFailure;
@@ -71,7 +69,7 @@ impl LogWriter {
         options.read(true).write(true).create_new(true);
         private(&mut options);
         let file = Arc::new(options.open(path)?);
-        let written = LogFile { path: path.to_path_buf(), written: Some(Arc::clone(&file)) };
+        let written = LogFile::written(path, Arc::clone(&file));
         Ok(Self { file: Some(written), ..Self::to_sink(Box::new(file))? })
     }
 
@@ -102,11 +100,16 @@ impl LogWriter {
         self.file.clone()
     }
 
-    /// Writes what ran, as JSON.
+    /// Writes what ran.
     ///
     /// # Errors
     /// What the system says.
-    pub fn header(&mut self, json: &[u8]) -> io::Result<()> {
+    pub fn header(&mut self, header: &Header) -> io::Result<()> {
+        self.header_with(&serde_json::to_vec(header)?)
+    }
+
+    /// The same as JSON.
+    pub(super) fn header_with(&mut self, json: &[u8]) -> io::Result<()> {
         self.json(KIND_HEADER, json)?;
         self.sink.sync()
     }
@@ -169,17 +172,21 @@ impl LogWriter {
         written
     }
 
-    /// Writes how it ended, a JSON object, with the number of iterations in the log, and brings all to the disk.
+    /// Writes how it ended, with the number of iterations in the log, and brings all to the disk.
     ///
     /// # Errors
     /// What the system says; there is no end in the log then. Samples that cannot be written do not keep the end from
     /// being tried.
-    pub fn end(&mut self, json: &[u8]) -> io::Result<()> {
+    pub fn end(&mut self, end: &End) -> io::Result<()> {
+        self.end_with(|rows| Ok(serde_json::to_vec(&End { rows: Some(rows), ..end.clone() })?))
+    }
+
+    /// The same with the JSON that `json` makes of the number of iterations.
+    pub(super) fn end_with(&mut self, json: impl FnOnce(u64) -> io::Result<Vec<u8>>) -> io::Result<()> {
         let samples = self.seal();
-        let mut end: Map<String, Value> = serde_json::from_slice(json)?;
-        end.insert(ROWS_KEY.to_owned(), self.rows.into());
+        let json = json(self.rows)?;
         let before = self.length;
-        self.json(KIND_END, &serde_json::to_vec(&end)?)?;
+        self.json(KIND_END, &json)?;
         if let Err(error) = self.sink.sync() {
             // What may not be on the disk must not say that it is all there.
             let _ = self.sink.cut(before);

@@ -10,35 +10,28 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::base::clock::{Nanos, saturating_nanos};
 
 pub use contradiction::find as contradictions;
 pub use parse::{Mistake, parse};
 
 /// A condition with how it is judged.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// The condition.
     pub condition: Condition,
     /// It must hold in every stretch of this length.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ns: Option<Nanos>,
     /// With fewer samples it is INVALID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_samples: Option<u64>,
     /// How long after its workload's start the load may be ended by it; absent when it never ends the load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_after_ns: Option<Nanos>,
     /// True when the run does not fail by it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warn: bool,
 }
 
 /// What must hold.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// What is measured.
     pub metric: Metric,
@@ -230,19 +223,6 @@ pub enum Unit {
     PerSecond,
     /// A plain number.
     Number,
-}
-
-impl TryFrom<String> for Condition {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        parse(&text).map_err(|mistake| mistake.message)
-    }
-}
-
-impl From<Condition> for String {
-    fn from(condition: Condition) -> Self {
-        condition.to_string()
-    }
 }
 
 impl fmt::Display for Condition {

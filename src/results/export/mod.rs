@@ -14,14 +14,12 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::base::ids::IdSpace;
-use crate::measure::errors::Failure;
-use crate::measure::log::{Frame, LogFile};
-use crate::measure::rows::Row;
+use crate::measure::errors::{Failure, NumberedFailure};
+use crate::measure::ids::RunIds;
+use crate::measure::log::{Header, LogError, RunLog, Visitor};
+use crate::measure::rows::{Row, Rows};
 use crate::measure::sample::Ended;
 
-use super::aggregate::{self, AggregateError};
-use super::header::{End, Header};
 use super::record;
 
 /// A format of a table.
@@ -148,104 +146,95 @@ pub struct Exported {
     pub missing: Vec<String>,
 }
 
-/// Why nothing or not all was written.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The log cannot be read.
-    #[error(transparent)]
-    Log(#[from] AggregateError),
-    /// The output cannot be written.
-    #[error(transparent)]
-    Output(#[from] io::Error),
-}
-
 /// Writes a table of a run's log.
 ///
 /// # Errors
-/// No log, or an output that cannot be written.
+/// No log, or [`LogError::Visitor`] for an output that cannot be written.
 pub fn export(
     log: &Path,
     table: Table,
     format: Format,
     output: &mut (dyn Write + Send),
-) -> Result<Exported, ExportError> {
-    let log = LogFile::at(log);
-    let mut reader = log.open().map_err(AggregateError::from)?;
-    let header = aggregate::header(&mut reader, &log)?;
-    let mut writer: Box<dyn RowWriter + '_> = match format {
-        Format::Csv => Box::new(csv::CsvWriter::new(table.columns(), output)?),
-        Format::Jsonl => Box::new(jsonl::JsonlWriter::new(table.columns(), output)),
+) -> Result<Exported, LogError> {
+    let log = RunLog::open(log)?;
+    let columns = table.columns();
+    let writer: io::Result<Box<dyn RowWriter + '_>> = match format {
+        Format::Csv => csv::CsvWriter::new(columns, output).map(|writer| Box::new(writer) as _),
+        Format::Jsonl => Ok(Box::new(jsonl::JsonlWriter::new(columns, output))),
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(parquet::ParquetWriter::new(table.columns(), output)?),
+        Format::Parquet => parquet::ParquetWriter::new(columns, output).map(|writer| Box::new(writer) as _),
     };
     let mut source = Source {
-        ids: IdSpace::from_seed(header.id_seed),
-        header: &header,
+        table,
+        ids: log.ids(),
+        header: &log.header,
         failures: HashMap::new(),
+        writer: writer.map_err(LogError::Visitor)?,
+        iterations: 0,
         rows: 0,
     };
-    let (mut iterations, mut end) = (0, None);
-    for frame in &mut reader {
-        match frame.map_err(AggregateError::from)? {
-            Frame::Samples(rows) => {
-                iterations += rows.len() as u64;
-                for row in rows.iter() {
-                    source.add(table, row, &mut *writer)?;
-                }
-            }
-            Frame::Failures(failures) => {
-                source.failures.extend(failures.into_iter().map(|entry| (entry.number, entry.failure)));
-            }
-            Frame::End(json) => end = serde_json::from_slice::<End>(&json).ok(),
-            Frame::Header(_) => {}
-        }
-    }
-    writer.finish()?;
-    let mut missing = record::damage(reader.flaws(), iterations, end.as_ref().and_then(|end| end.rows));
-    if end.is_none() {
+    let ending = log.visit(&mut [&mut source])?;
+    let Source { writer, iterations, rows, .. } = source;
+    writer.finish().map_err(LogError::Visitor)?;
+    let expected = ending.end.as_ref().and_then(|end| end.rows);
+    let mut missing = record::damage(ending.flaws, iterations, expected);
+    if ending.end.is_none() {
         missing.push("the run log has no end: what ran after its last whole frame is unknown".to_owned());
     }
-    Ok(Exported { rows: source.rows, missing })
+    Ok(Exported { rows, missing })
 }
 
-/// What rows are made from.
+/// The visitor that makes rows of a table.
 struct Source<'a> {
-    ids: IdSpace,
+    table: Table,
+    ids: RunIds,
     header: &'a Header,
     failures: HashMap<u32, Failure>,
+    writer: Box<dyn RowWriter + 'a>,
+    /// How many the log has.
+    iterations: u64,
+    /// How many rows were written.
     rows: u64,
 }
 
+impl Visitor for Source<'_> {
+    fn failures(&mut self, failures: &[NumberedFailure]) {
+        self.failures.extend(failures.iter().map(|entry| (entry.number, entry.failure.clone())));
+    }
+
+    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
+        self.iterations += rows.len() as u64;
+        rows.iter().try_for_each(|row| self.add(row))
+    }
+}
+
 impl Source<'_> {
-    fn add(&mut self, table: Table, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
-        match table {
+    fn add(&mut self, row: Row<'_>) -> io::Result<()> {
+        match self.table {
             Table::Iterations => {
                 self.rows += 1;
-                self.iteration(row, writer)
+                self.iteration(row)
             }
             Table::Actions => {
                 self.rows += row.actions.len() as u64;
-                self.actions(row, writer)
+                self.actions(row)
             }
         }
-    }
-
-    fn workload(&self, row: Row<'_>) -> &str {
-        self.header.workloads.get(usize::from(row.head.workload)).map_or("", |workload| &workload.name)
     }
 
     /// Whether its requests carried trace headers.
     fn profiled(&self, row: Row<'_>) -> bool {
-        let control = self.ids.is_control(row.head.workload, row.head.number, self.header.control);
-        self.header.profiling_off.is_none() && !control
+        self.header.profiling_off.is_none() && !self.ids.is_control(row.head)
     }
 
-    fn iteration(&self, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
+    fn iteration(&mut self, row: Row<'_>) -> io::Result<()> {
         let head = row.head;
+        let profiled = self.profiled(row);
         let failure = self.failures.get(&head.error);
-        writer.row(&[
-            Cell::Id(self.ids.base_id(head.workload, head.number)),
-            Cell::Text(Some(self.workload(row))),
+        let workload = workload_of(self.header, row);
+        self.writer.row(&[
+            Cell::Id(self.ids.trace_id(head)),
+            Cell::Text(Some(workload)),
             Cell::Integer(head.number),
             Cell::Flag(head.warm_up),
             Cell::Text(Some(word(head.ended))),
@@ -258,20 +247,21 @@ impl Source<'_> {
             Cell::Text(failure.map(|failure| failure.class.as_str())),
             Cell::Text(failure.and_then(|failure| failure.action.as_deref())),
             Cell::Text(failure.map(|failure| failure.message.as_str())),
-            Cell::Flag(self.profiled(row)),
+            Cell::Flag(profiled),
         ])
     }
 
-    fn actions(&self, row: Row<'_>, writer: &mut dyn RowWriter) -> io::Result<()> {
+    fn actions(&mut self, row: Row<'_>) -> io::Result<()> {
         let head = row.head;
         let names = self.header.workloads.get(usize::from(head.workload)).map(|names| &names.actions);
-        let (trace_id, profiled) = (self.ids.base_id(head.workload, head.number), self.profiled(row));
+        let workload = workload_of(self.header, row);
+        let (trace_id, profiled) = (self.ids.trace_id(head), self.profiled(row));
         for (position, action) in (0..).zip(row.actions) {
             let name = names.and_then(|names| names.get(usize::from(action.action)));
             let phases = &action.phases;
-            writer.row(&[
+            self.writer.row(&[
                 Cell::Id(trace_id),
-                Cell::Text(Some(self.workload(row))),
+                Cell::Text(Some(workload)),
                 Cell::Integer(head.number),
                 Cell::Flag(head.warm_up),
                 Cell::Integer(position),
@@ -298,6 +288,10 @@ impl Source<'_> {
         }
         Ok(())
     }
+}
+
+fn workload_of<'a>(header: &'a Header, row: Row<'_>) -> &'a str {
+    header.workloads.get(usize::from(row.head.workload)).map_or("", |workload| &workload.name)
 }
 
 /// The words of `results.json`.

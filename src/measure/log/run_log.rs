@@ -1,0 +1,157 @@
+//! The log of a run as its users see it: what ran, and one pass over its iterations for any number of visitors.
+//!
+//! A run may have several logs, one of each part that made load: they share the run's id and seed, and the numbers of
+//! their iterations never meet. `bench run` writes one.
+
+use std::cell::Cell;
+use std::io::Read;
+use std::path::Path;
+
+use super::reader::{Flaws, LogReader};
+use super::{End, Frame, Header, LogError, LogFile};
+use crate::measure::errors::NumberedFailure;
+use crate::measure::ids::RunIds;
+use crate::measure::rows::Rows;
+use crate::plan::sla::Sla;
+
+thread_local! {
+    static DECODES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has decoded a log, for tests: reading one is the larger part of a report.
+#[doc(hidden)]
+#[must_use]
+pub fn decodes() -> u64 {
+    DECODES.get()
+}
+
+/// Makes something of the iterations of a log, block by block.
+pub trait Visitor {
+    /// Texts of faults that the following iterations refer to by their numbers.
+    fn failures(&mut self, _failures: &[NumberedFailure]) {}
+
+    /// Iterations, in the order of the log.
+    ///
+    /// # Errors
+    /// Why the pass is to end here, such as an output that cannot be written.
+    fn rows(&mut self, rows: &Rows) -> std::io::Result<()>;
+}
+
+/// The log of a run.
+#[derive(Clone, Debug)]
+pub struct RunLog {
+    /// What ran.
+    pub header: Header,
+    parts: Vec<LogFile>,
+    ids: RunIds,
+    criteria_replaced: bool,
+}
+
+/// What a pass has met beside iterations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// How the run ended; absent when the log does not say.
+    pub end: Option<End>,
+    /// What the log has beside whole frames.
+    pub flaws: Flaws,
+}
+
+impl RunLog {
+    /// The log with this name.
+    ///
+    /// # Errors
+    /// No log, another version, another file, or no header that can be read.
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        Self::of(LogFile::at(path))
+    }
+
+    /// The log in this file.
+    ///
+    /// # Errors
+    /// See [`RunLog::open`].
+    pub fn of(part: LogFile) -> Result<Self, LogError> {
+        let header = header(&mut part.open()?, &part)?;
+        let ids = RunIds::new(header.id_seed, header.control);
+        Ok(Self { ids, header, parts: vec![part], criteria_replaced: false })
+    }
+
+    /// Its name, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.parts[0].path()
+    }
+
+    /// The ids of its iterations.
+    #[must_use]
+    pub fn ids(&self) -> RunIds {
+        self.ids
+    }
+
+    /// Gives every workload other criteria than those that the run was made with. What ended the load was one of those.
+    pub fn replace_criteria(&mut self, criteria: Vec<Sla>) {
+        for (workload, sla) in self.header.workloads.iter_mut().zip(criteria) {
+            workload.sla = sla;
+        }
+        self.criteria_replaced = true;
+    }
+
+    /// Reads every iteration once, for all these visitors.
+    ///
+    /// # Errors
+    /// The log cannot be read, or what a visitor says.
+    pub fn visit(&self, visitors: &mut [&mut dyn Visitor]) -> Result<Ending, LogError> {
+        DECODES.set(DECODES.get() + 1);
+        let mut ending = Ending::default();
+        for part in &self.parts {
+            visit_part(&mut part.open()?, visitors, &mut ending)?;
+        }
+        if let Some(end) = ending.end.as_mut().filter(|_| self.criteria_replaced) {
+            end.aborted_by = None;
+        }
+        Ok(ending)
+    }
+}
+
+fn visit_part<R: Read>(
+    reader: &mut LogReader<R>,
+    visitors: &mut [&mut dyn Visitor],
+    ending: &mut Ending,
+) -> Result<(), LogError> {
+    let mut unread_end = 0;
+    for frame in reader.by_ref() {
+        match frame? {
+            Frame::Samples(rows) => {
+                visitors
+                    .iter_mut()
+                    .try_for_each(|visitor| visitor.rows(&rows))
+                    .map_err(LogError::Visitor)?;
+            }
+            Frame::Failures(failures) => {
+                visitors.iter_mut().for_each(|visitor| visitor.failures(&failures));
+            }
+            Frame::End(json) => {
+                ending.end = serde_json::from_slice(&json).ok();
+                unread_end = if ending.end.is_none() { json.len() as u64 } else { 0 };
+            }
+            Frame::Header(_) => {}
+        }
+    }
+    ending.flaws = reader.flaws();
+    // An end that says nothing is not the end of a log that was cut.
+    ending.flaws.damaged += u64::from(unread_end > 0);
+    ending.flaws.damaged_bytes += unread_end;
+    Ok(())
+}
+
+/// What ran, as the log's first frame says.
+fn header<R: Read>(reader: &mut LogReader<R>, log: &LogFile) -> Result<Header, LogError> {
+    let first = reader.next().transpose()?;
+    let name = || log.path().display().to_string();
+    match first {
+        Some(Frame::Header(json)) if reader.flaws().damaged == 0 => {
+            serde_json::from_slice(&json).map_err(|_| LogError::DamagedHeader(name()))
+        }
+        None if reader.flaws().damaged == 0 => Err(LogError::NoHeader(name())),
+        _ => Err(LogError::DamagedHeader(name())),
+    }
+}
