@@ -50,12 +50,7 @@ pub(super) fn results(aggregate: &Aggregate) -> Results {
 }
 
 /// Judges the run by the criteria of its header; `chosen` and `fetched` hold the random sample of traces.
-pub(super) fn judge(
-    aggregate: &Aggregate,
-    results: &mut Results,
-    chosen: &[Chosen],
-    fetched: &Fetched,
-) {
+pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chosen], fetched: &Fetched) {
     let sampled: Vec<Sampled> = chosen
         .iter()
         .filter(|chosen| chosen.random)

@@ -143,12 +143,7 @@ impl From<log::Environment> for Environment {
     }
 }
 
-fn workload(
-    aggregate: &Aggregate,
-    ids: &RunIds,
-    stats: &WorkloadStats,
-    names: &WorkloadHeader,
-) -> Workload {
+fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &WorkloadHeader) -> Workload {
     let start_ns = if stats.first_start_ns == u64::MAX { 0 } else { stats.first_start_ns };
     let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
     let completed = stats.iterations.ok + stats.iterations.failed;

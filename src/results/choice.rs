@@ -228,7 +228,8 @@ impl Group {
     }
 
     fn chosen(&self, limits: &Limits) -> Vec<Chosen> {
-        let mut slow: Vec<&IterationSample> = samples(&self.slow, !limits.slow_ns.saturating_add(1)).collect();
+        let mut slow: Vec<&IterationSample> =
+            samples(&self.slow, !limits.slow_ns.saturating_add(1)).collect();
         let all_are_here = slow.len() <= self.wanted;
         slow.truncate(self.wanted);
         let top = match all_are_here {
@@ -261,7 +262,8 @@ impl Group {
         let mut wanted = [0_usize; SLICES];
         slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
         let (mut typical, mut rest) = (Vec::new(), Vec::new());
-        let candidates = self.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.sample);
+        let candidates =
+            self.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.sample);
         for sample in candidates.filter(|sample| limits.side(sample) == Side::Typical) {
             let wanted = &mut wanted[limits.slice(sample)];
             if *wanted > 0 {

@@ -79,28 +79,124 @@ impl Generator {
 
 impl From<Generator> for log::Generator {
     fn from(seen: Generator) -> Self {
-        let Generator { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers } = seen;
-        Self { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers: workers.into_iter().map(Into::into).collect() }
+        let Generator {
+            cpu_s,
+            load_s,
+            descriptors_max,
+            descriptors_limit,
+            suspended_s,
+            wall_clock_jump_s,
+            unrecorded,
+            workers,
+        } = seen;
+        Self {
+            cpu_s,
+            load_s,
+            descriptors_max,
+            descriptors_limit,
+            suspended_s,
+            wall_clock_jump_s,
+            unrecorded,
+            workers: workers.into_iter().map(Into::into).collect(),
+        }
     }
 }
 
 impl From<log::Generator> for Generator {
     fn from(seen: log::Generator) -> Self {
-        let log::Generator { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers } = seen;
-        Self { cpu_s, load_s, descriptors_max, descriptors_limit, suspended_s, wall_clock_jump_s, unrecorded, workers: workers.into_iter().map(Into::into).collect() }
+        let log::Generator {
+            cpu_s,
+            load_s,
+            descriptors_max,
+            descriptors_limit,
+            suspended_s,
+            wall_clock_jump_s,
+            unrecorded,
+            workers,
+        } = seen;
+        Self {
+            cpu_s,
+            load_s,
+            descriptors_max,
+            descriptors_limit,
+            suspended_s,
+            wall_clock_jump_s,
+            unrecorded,
+            workers: workers.into_iter().map(Into::into).collect(),
+        }
     }
 }
 
 impl From<WorkerVitals> for log::WorkerVitals {
     fn from(seen: WorkerVitals) -> Self {
-        let WorkerVitals { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s } = seen;
-        Self { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s }
+        let WorkerVitals {
+            workloads,
+            worker,
+            load_s,
+            cpu_s,
+            cpu_share_max,
+            run_queue_s,
+            loop_lag_max_ms,
+            arrivals,
+            late_p50_ms,
+            late_p99_ms,
+            late_max_ms,
+            saturated_s,
+            starved_s,
+            behind_s,
+        } = seen;
+        Self {
+            workloads,
+            worker,
+            load_s,
+            cpu_s,
+            cpu_share_max,
+            run_queue_s,
+            loop_lag_max_ms,
+            arrivals,
+            late_p50_ms,
+            late_p99_ms,
+            late_max_ms,
+            saturated_s,
+            starved_s,
+            behind_s,
+        }
     }
 }
 
 impl From<log::WorkerVitals> for WorkerVitals {
     fn from(seen: log::WorkerVitals) -> Self {
-        let log::WorkerVitals { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s } = seen;
-        Self { workloads, worker, load_s, cpu_s, cpu_share_max, run_queue_s, loop_lag_max_ms, arrivals, late_p50_ms, late_p99_ms, late_max_ms, saturated_s, starved_s, behind_s }
+        let log::WorkerVitals {
+            workloads,
+            worker,
+            load_s,
+            cpu_s,
+            cpu_share_max,
+            run_queue_s,
+            loop_lag_max_ms,
+            arrivals,
+            late_p50_ms,
+            late_p99_ms,
+            late_max_ms,
+            saturated_s,
+            starved_s,
+            behind_s,
+        } = seen;
+        Self {
+            workloads,
+            worker,
+            load_s,
+            cpu_s,
+            cpu_share_max,
+            run_queue_s,
+            loop_lag_max_ms,
+            arrivals,
+            late_p50_ms,
+            late_p99_ms,
+            late_max_ms,
+            saturated_s,
+            starved_s,
+            behind_s,
+        }
     }
 }

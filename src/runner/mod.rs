@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-
 use crate::iteration::Context;
 use crate::measure::log::{Issued, LogWriter};
 use crate::measure::recorder::{Batch, Live};

@@ -24,9 +24,7 @@ use crate::measure::log::Status;
 use crate::plan::threshold::{Metric, Threshold};
 use crate::results::aggregate::Aggregate;
 use crate::results::counting::WorkloadCounts;
-use crate::results::model::{
-    self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict,
-};
+use crate::results::model::{self, Criterion, Measured, ObserverEffect, Outcome, Severity, Verdict};
 use crate::results::record;
 use threshold::{ALPHA, Judge, Judged};
 use traces::Sampled;
@@ -52,7 +50,8 @@ pub struct Evidence<'a> {
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let aggregate = evidence.aggregate;
     let mut criteria = Vec::new();
-    let parts = aggregate.workloads.iter().zip(&aggregate.header().workloads).zip(&aggregate.counted.workloads);
+    let parts =
+        aggregate.workloads.iter().zip(&aggregate.header().workloads).zip(&aggregate.counted.workloads);
     for (number, ((stats, header), counts)) in parts.enumerate() {
         criteria.extend(sla::judge(aggregate, header, stats, &counts.rally));
         let sampled: Vec<&Sampled> =
@@ -67,7 +66,11 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let mut invalid = record::faults(aggregate);
     let is_whole = invalid.is_empty();
     let end = aggregate.end.as_ref();
-    invalid.extend(end.and_then(|end| end.generator.as_ref()).map(|seen| generator::faults(&seen.clone().into())).unwrap_or_default());
+    invalid.extend(
+        end.and_then(|end| end.generator.as_ref())
+            .map(|seen| generator::faults(&seen.clone().into()))
+            .unwrap_or_default(),
+    );
     let outcome = match worst(&criteria) {
         _ if !is_whole => Outcome::Invalid,
         // Whatever was measured, it may have been the generator.

@@ -3,10 +3,10 @@
 //! passes without data, these are INVALID.
 
 use crate::measure::latency::SampleId;
+use crate::measure::log::WorkloadHeader;
 use crate::plan::sla::Outliers;
 use crate::results::RallySums;
 use crate::results::aggregate::{Aggregate, EXEMPLARS_MAX, WorkloadStats};
-use crate::measure::log::WorkloadHeader;
 use crate::results::model::{Criterion, Outcome, Severity};
 
 /// Judges one workload.

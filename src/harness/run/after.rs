@@ -43,13 +43,7 @@ impl Run {
     }
 
     /// The traces of the chosen iterations.
-    fn fetch(
-        &self,
-        aggregate: &Aggregate,
-        connection: &Secret,
-        chosen: &[Chosen],
-        stop: &Stop,
-    ) -> Fetched {
+    fn fetch(&self, aggregate: &Aggregate, connection: &Secret, chosen: &[Chosen], stop: &Stop) -> Fetched {
         let recent_ns = self.clock.now_ns().saturating_sub(RECENT_NS);
         let wanted = |Chosen { sample, .. }: &Chosen| Wanted {
             id: aggregate.trace_id(sample),
@@ -119,10 +113,8 @@ impl Run {
         let folder = self.directory.path().join("traces");
         let stored = self.directory.store_traces(&traces);
         stored.map_err(HarnessError::cannot(format!("write traces to {}", folder.display())))?;
-        let sides: HashMap<Uuid, Side> = chosen
-            .iter()
-            .map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side))
-            .collect();
+        let sides: HashMap<Uuid, Side> =
+            chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
         let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
         let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
         Ok(RoundEnded { aggregate, results, traces })

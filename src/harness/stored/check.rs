@@ -30,11 +30,10 @@ pub struct CheckOptions {
 /// # Errors
 /// What cannot be read.
 pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
-    let (_, aggregate, results, traces) =
-        judging::read_again(&options.run_dir, |log| match &options.sla {
-            Some(file) => replace(log, file),
-            None => Ok(()),
-        })?;
+    let (_, aggregate, results, traces) = judging::read_again(&options.run_dir, |log| match &options.sla {
+        Some(file) => replace(log, file),
+        None => Ok(()),
+    })?;
     let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
     let conclusion = Conclusion::of(&results, aggregate.total());
     Ok(Finished { conclusion, results, traces, directory: None, fault: junit.err() })

@@ -61,8 +61,11 @@ pub(super) fn serialize<S: Serializer>(sla: &Sla, serializer: S) -> Result<S::Ok
         max_seconds_per_iteration,
         max_avg_duration,
         max_avg_duration_per_atomic,
-        outliers: outliers
-            .map(|Outliers { max, min_iterations, sigmas }| StoredOutliers { max, min_iterations, sigmas }),
+        outliers: outliers.map(|Outliers { max, min_iterations, sigmas }| StoredOutliers {
+            max,
+            min_iterations,
+            sigmas,
+        }),
         max_degradation,
         thresholds: thresholds.into_iter().map(StoredThreshold::from).collect(),
     };
@@ -79,9 +82,11 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         max_seconds_per_iteration: stored.max_seconds_per_iteration,
         max_avg_duration: stored.max_avg_duration,
         max_avg_duration_per_atomic: stored.max_avg_duration_per_atomic,
-        outliers: stored
-            .outliers
-            .map(|StoredOutliers { max, min_iterations, sigmas }| Outliers { max, min_iterations, sigmas }),
+        outliers: stored.outliers.map(|StoredOutliers { max, min_iterations, sigmas }| Outliers {
+            max,
+            min_iterations,
+            sigmas,
+        }),
         max_degradation: stored.max_degradation,
         thresholds: thresholds.map_err(D::Error::custom)?,
     })

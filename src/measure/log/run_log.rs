@@ -121,10 +121,7 @@ fn visit_part<R: Read>(
     for frame in reader.by_ref() {
         match frame? {
             Frame::Samples(rows) => {
-                visitors
-                    .iter_mut()
-                    .try_for_each(|visitor| visitor.rows(&rows))
-                    .map_err(LogError::Visitor)?;
+                visitors.iter_mut().try_for_each(|visitor| visitor.rows(&rows)).map_err(LogError::Visitor)?;
             }
             Frame::Failures(failures) => {
                 visitors.iter_mut().for_each(|visitor| visitor.failures(&failures));

@@ -183,7 +183,8 @@ fn failures() -> Vec<NumberedFailure> {
 /// 40 iterations in the order of a block, with every kind of end and figure.
 fn samples() -> Vec<IterationSample> {
     let sample = |number: u64, workload: u16| {
-        let ended = [Ended::Ok, Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped][number as usize % 5];
+        let ended =
+            [Ended::Ok, Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped][number as usize % 5];
         let action = |index: u16| ActionSample {
             action: index,
             offset_ns: 1_000 + u64::from(index) * 5_000_000,
@@ -309,7 +310,10 @@ fn other_versions_say_what_to_do() {
     for (version, expected) in [
         (1, "has version 1 of the run log; this bench reads version 3: use the bench that wrote it"),
         (2, "has version 2 of the run log; this bench reads version 3: use the bench that wrote it"),
-        (4, "has version 4 of the run log; this bench reads version 3: a newer bench wrote it; use that one, or"),
+        (
+            4,
+            "has version 4 of the run log; this bench reads version 3: a newer bench wrote it; use that one, or",
+        ),
         (0xffff, "has version 65535 of the run log"),
     ] {
         let mut bytes = golden.clone();
