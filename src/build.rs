@@ -14,7 +14,7 @@ fn main() {
                 println!("cargo::rerun-if-changed={path}");
             }
         }
-        version.push_str(&format!(" ({commit})"));
+        version = format!("{version} ({commit})");
     }
     println!("cargo::rustc-env=BENCH_VERSION={version}");
 }

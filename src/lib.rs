@@ -21,6 +21,8 @@
 //!                                                            report: terminal, HTML, JSON
 //! ```
 //!
+//! A program of your own runs a scenario with [`harness::run`]; the command line does the same.
+//!
 //! # The rooms, by rank
 //!
 //! An import points to an earlier rank only, never sideways and never back. A test holds every `use`

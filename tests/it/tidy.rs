@@ -71,14 +71,15 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("io::stderr", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("indicatif::", &["cli/output/bars.rs"]),
     // Who starts programs must end them.
-    ("Command::new", &["harness/ab/service.rs"]),
+    ("Command::new", &["harness/ab/service.rs", "build.rs"]),
 ];
 
 /// Words that only these files or rooms may have: what the map says that the others must not do.
-const ONLY_IN: [(&str, &[&str]); 5] = [
+const ONLY_IN: [(&str, &[&str]); 6] = [
     // Faults of arguments, and so the crate that reads them, end at the command line.
     ("clap::", &["cli/"]),
     ("env::args", &["main.rs"]),
+    ("env::var", &["cli/", "harness/options.rs", "harness/run/header.rs"]),
     // One place makes an error a message, one makes it an exit code, one makes an event a warning.
     ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),
     ("\"warning: ", &["cli/progress.rs"]),

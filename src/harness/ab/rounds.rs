@@ -159,8 +159,7 @@ impl Comparison {
             RunStatus::Interrupted => Err(Ended::Interrupted),
             RunStatus::Failed | RunStatus::Recovered => {
                 let error = run.error.as_deref().unwrap_or("a round did not end");
-                let setup_failed = error.starts_with(run::SETUP_FAILED);
-                let kind = if setup_failed { Kind::Unreachable } else { Kind::Failed };
+                let kind = if ended.setup_failed { Kind::Unreachable } else { Kind::Failed };
                 Err(Ended::Failed(HarnessError::new(kind, error)))
             }
         }

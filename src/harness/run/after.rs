@@ -109,6 +109,7 @@ impl Run {
 
     /// Results, traces, causes, verdict; traces are stored.
     pub(super) fn finish_round(&self, ended: Ended, stop: &Stop) -> Result<RoundEnded, HarnessError> {
+        let setup_failed = ended.setup_failed;
         let (aggregate, results, traces, chosen) = self.explained(ended, stop)?;
         let folder = self.directory.path().join("traces");
         let stored = self.directory.store_traces(&traces);
@@ -117,7 +118,7 @@ impl Run {
             chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
         let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
         let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
-        Ok(RoundEnded { aggregate, results, traces })
+        Ok(RoundEnded { setup_failed, aggregate, results, traces })
     }
 
     /// Results with what traces tell.

@@ -11,6 +11,8 @@ pub(super) struct Ended {
     pub(super) log: LogFile,
     /// How the run ended, whether or not the log says so.
     pub(super) end: End,
+    /// True when it ended because setup did not succeed.
+    pub(super) setup_failed: bool,
     /// Why the log could not be kept.
     pub(super) unsaved: Option<String>,
 }
@@ -46,5 +48,5 @@ pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) 
     if let Some(why) = &unsaved {
         end.fail(why.clone());
     }
-    Ended { log: file, end, unsaved }
+    Ended { log: file, end, setup_failed: false, unsaved }
 }

@@ -1,0 +1,142 @@
+//! Before anything is sent: files read, limits raised, the run's directory made, the demo started.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{PreparedRun, Round, Run};
+use crate::base::clock::RunClock;
+use crate::base::ids::IdSpace;
+use crate::config::Document;
+use crate::config::rounds::as_round;
+use crate::config::scenario::Scenario;
+use crate::harness::error::HarnessError;
+use crate::harness::event::{Event, Sink, warn};
+use crate::harness::housekeeping::runtime;
+use crate::harness::options::RunOptions;
+use crate::harness::{demo, files};
+use crate::osprofiler::driver::Collector;
+use crate::plan::Plan;
+use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
+use crate::results::directory::RunDirectory;
+use crate::runner;
+
+pub(super) fn assemble(
+    options: RunOptions,
+    round: Option<&Round<'_>>,
+    events: &Sink,
+) -> Result<PreparedRun, HarnessError> {
+    let RunOptions { scenario, deployment, load, watch, .. } = &options;
+    let (mut document, mut deployment) = files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
+    if let Some(round) = round {
+        vary(&mut document, &mut deployment, round)?;
+    }
+    // Every fault of the files is known before anything is made or started.
+    let mut checked = deployment.clone();
+    demo::stand_in(&mut checked);
+    let mut plan = files::plan(scenario, &document, checked, load)?;
+    if options.publish {
+        can_publish(&plan)?;
+    }
+    let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    let workers = load.workers.unwrap_or_else(cores);
+    // The embedded demo has the other end of each connection in this process.
+    let ends = if deployment.demo.is_some() { 2 } else { 1 };
+    let limits = runner::limits::prepare(&plan, ends, workers).map_err(HarnessError::failed)?;
+    let users_max = limits.users_max;
+    plan.warnings.extend(limits.warnings.iter().cloned());
+    let listener = watch.listen()?;
+    let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
+    let directory = match round {
+        None => make_directory(&options, &plan.title, run_id, &clock)?,
+        Some(round) => RunDirectory::make(round.directory)
+            .map_err(HarnessError::cannot(format!("make {}", round.directory.display())))?,
+    };
+    let demo = demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
+        // Nothing ran, and the directory was made just now.
+        let _ = std::fs::remove_dir_all(directory.path());
+    })?;
+    let mut plan = match &demo {
+        Some(_) => {
+            let mut plan = files::plan(scenario, &document, deployment, load)?;
+            plan.warnings.extend(limits.warnings);
+            plan
+        }
+        None => plan,
+    };
+    match round {
+        None => warn(events, &plan.warnings),
+        Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
+    }
+    events.event(&Event::Started { plan: &plan, directory: directory.path() });
+    let run = Run {
+        plan: Arc::new(plan),
+        clock,
+        ids: IdSpace::random(),
+        run_id,
+        workers,
+        users_max,
+        directory,
+        demo,
+        runtime: runtime()?,
+        events: Arc::clone(events),
+        options,
+    };
+    Ok(PreparedRun { run, listener })
+}
+
+/// Makes a scenario one of a round, and a target the default one.
+pub(in crate::harness) fn vary(
+    document: &mut Document<Scenario>,
+    deployment: &mut Deployment,
+    round: &Round<'_>,
+) -> Result<(), HarnessError> {
+    as_round(&mut document.value, round.length, round.factor).map_err(HarnessError::usage)?;
+    choose_target(deployment, round.target)
+}
+
+/// Makes a target the one that actions use which name none.
+fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), HarnessError> {
+    let Some(name) = name else { return Ok(()) };
+    let named = deployment.targets.iter().find(|(known, _)| known == name).map(|(_, url)| url.clone());
+    let Some(url) = named else {
+        let known: Vec<&str> = deployment.targets.iter().map(|(name, _)| name.as_str()).collect();
+        let (file, known) = (deployment.file.display(), known.join(", "));
+        return Err(
+            HarnessError::usage(format!("{file} has no target `{name}`")).remedy(format!("it has {known}"))
+        );
+    };
+    deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
+    deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
+    Ok(())
+}
+
+/// Says before the load that nothing could be published after it.
+fn can_publish(plan: &Plan) -> Result<(), HarnessError> {
+    let wrong = |why: String| Err(HarnessError::usage(format!("cannot --publish: {why}")));
+    if let Some(reason) = &plan.profiling_off {
+        return wrong(format!("nothing is profiled: {reason}"));
+    }
+    if plan.traces.slow == 0 {
+        return wrong("the scenario says that no trace is kept (trace: {fetch: none})".to_owned());
+    }
+    match plan.deployment.connection_string.as_ref().map(|connection| Collector::writes(connection.expose()))
+    {
+        None => wrong("the deployment names no collector (profiler.connection_string)".to_owned()),
+        Some(Err(error)) => wrong(format!("failed to {}", error.chain())),
+        Some(Ok(())) => Ok(()),
+    }
+}
+
+fn make_directory(
+    options: &RunOptions,
+    title: &str,
+    run_id: Uuid,
+    clock: &RunClock,
+) -> Result<RunDirectory, HarnessError> {
+    RunDirectory::create(&options.out, title, run_id, clock.wall_anchor_unix_ns()).map_err(|error| {
+        let out = options.out.display();
+        HarnessError::failed(format!("cannot make the run's directory in {out}: {error}"))
+            .remedy("choose another with --out")
+    })
+}

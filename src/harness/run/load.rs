@@ -1,0 +1,112 @@
+//! Setup, load and teardown.
+
+use std::sync::Arc;
+
+use super::Run;
+use crate::base::masking;
+use crate::iteration::Context;
+use crate::iteration::user::{ONCE, VirtualUser};
+use crate::measure::errors::Failure;
+use crate::measure::log::{End, Generator, Issued, LogWriter, Status};
+use crate::plan::scenario::BUILT_IN;
+use crate::runner::stop::{Stop, StopReason};
+use crate::runner::{self, Load, Observer};
+
+/// What became of setup and load.
+pub(super) struct Loaded {
+    /// How the run ended.
+    pub(super) end: End,
+    /// True when it ended because setup did not succeed.
+    pub(super) setup_failed: bool,
+}
+
+impl Run {
+    /// Setup, load, teardown.
+    pub(super) fn load(
+        &self,
+        mut context: Context,
+        stop: &Stop,
+        log: &mut LogWriter,
+        observer: &mut dyn Observer,
+    ) -> Loaded {
+        let (mut notes, mut generator) = (Vec::new(), None);
+        let planned = self.plan.workloads.iter().map(|workload| workload.runner.planned());
+        let mut issued: Vec<Issued> = planned.map(Issued::none_of).collect();
+        let setup = self.setup(&mut context, stop);
+        if let Err(failure) = &setup {
+            stop.stop(StopReason::Failed(format!("setup failed: {}", describe(failure))));
+        }
+        let context = Arc::new(context);
+        if !stop.is_stopping() {
+            let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
+            let (workers, users_max) = (self.workers, self.users_max);
+            let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
+            let seen = runner::run(&load, log, observer);
+            notes.extend(seen.notes);
+            generator = Some(Generator::from(seen.generator));
+            issued = seen.issued;
+            if let Some(error) = seen.failed {
+                stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
+            }
+        }
+        // Whatever happened, what was set up is taken down; a stop does not stop this.
+        let failures = self.teardown(&context);
+        notes.extend(failures.iter().map(|failure| format!("teardown failed: {}", describe(failure))));
+        let (status, error) = match stop.reason() {
+            None => (Status::Finished, None),
+            Some(StopReason::Interrupted) => (Status::Interrupted, None),
+            Some(StopReason::Threshold) => (Status::Aborted, None),
+            Some(StopReason::TimedOut) => (Status::TimedOut, None),
+            Some(StopReason::Failed(error)) => (Status::Failed, Some(error)),
+        };
+        let end = End { status, error, notes, aborted_by: None, generator, rows: None, issued };
+        Loaded { end, setup_failed: setup.is_err() }
+    }
+
+    /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted
+    /// until then is visible to all iterations and to teardown.
+    fn setup(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
+        let name = Arc::from("setup");
+        let mut variables = context.variables(&name, 0, context.ids.base_id(ONCE, 0));
+        let mut user = VirtualUser::new(context);
+        let ended = self.runtime.block_on(async {
+            tokio::select! {
+                ended = user.once(context, &self.plan.setup, &name, &mut variables) => ended,
+                () = stop.stopping() => Ok(()),
+            }
+        });
+        let mut shared = (*context.variables).clone();
+        for secret in variables.secrets() {
+            masking::hide_learned(&secret);
+        }
+        for (name, value) in variables.own().iter().filter(|(name, _)| !BUILT_IN.contains(&&**name)) {
+            match shared.iter_mut().find(|(other, _)| other == name) {
+                Some((_, declared)) => declared.clone_from(value),
+                None => shared.push((Arc::clone(name), value.clone())),
+            }
+        }
+        context.variables = Arc::new(shared);
+        ended
+    }
+
+    /// Runs every step of teardown, also after one that failed; gives the failures.
+    fn teardown(&self, context: &Context) -> Vec<Failure> {
+        let name = Arc::from("teardown");
+        let mut variables = context.variables(&name, 0, context.ids.base_id(ONCE, 0));
+        let mut user = VirtualUser::new(context);
+        let steps = self.plan.teardown.iter();
+        steps
+            .filter_map(|step| {
+                let step = std::slice::from_ref(step);
+                self.runtime.block_on(user.once(context, step, &name, &mut variables)).err()
+            })
+            .collect()
+    }
+}
+
+fn describe(failure: &Failure) -> String {
+    match &failure.action {
+        Some(action) => format!("{action}: {}", failure.message),
+        None => failure.message.clone(),
+    }
+}

@@ -1,0 +1,90 @@
+//! Before the load: targets and collector are asked whether they answer, and the login is made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Run;
+use crate::client::options::Settings;
+use crate::client::plain::PlainClient;
+use crate::client::pool;
+use crate::client::tls;
+use crate::collect;
+use crate::harness::error::HarnessError;
+use crate::harness::files;
+use crate::iteration::Context;
+use crate::iteration::credentials::{Credentials, auth_variable};
+use crate::iteration::fixed::Shelf;
+use crate::osprofiler::signing::Signer;
+use crate::plan::Plan;
+use crate::plan::action::{Step, actions};
+use crate::plan::deployment::Auth;
+
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the load needs, once everything has answered.
+pub(super) struct Prepared {
+    pub(super) context: Context,
+    pub(super) client: PlainClient,
+    pub(super) token_valid_for: Option<Duration>,
+}
+
+impl Run {
+    /// Everything that must answer before the load may start.
+    pub(super) async fn prepare(&self) -> Result<Prepared, HarnessError> {
+        let deployment = &self.plan.deployment;
+        let mut origins = Vec::new();
+        for action in all_steps(&self.plan).flat_map(actions) {
+            if !origins.contains(&&action.base.origin) {
+                origins.push(&action.base.origin);
+            }
+        }
+        let login_over_tls = matches!(&deployment.auth, Auth::Keystone(login) if login.auth_url.origin.tls);
+        let wants_tls = login_over_tls
+            || self.options.watch.wants_tls()
+            || origins.iter().any(|origin| origin.tls)
+            || self.plan.http.guard.allows_others();
+        let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
+        let http = Settings::new(&tls, self.plan.http.clone());
+        for origin in origins {
+            pool::probe(origin, &http, PROBE_LIMIT).await.map_err(HarnessError::unreachable)?;
+        }
+        if let Some(connection) = self.collector() {
+            collect::probe(connection).await.map_err(|error| {
+                HarnessError::unreachable(format!(
+                    "the collector does not answer: {error}\nTraced services fail without it: start it, or run with --no-profile."
+                ))
+            })?;
+        }
+        let client = PlainClient::new(&tls, &self.plan.http.dns).map_err(HarnessError::unreachable)?;
+        let (credentials, token_valid_for) =
+            Credentials::establish(&deployment.auth, &client).await.map_err(HarnessError::unreachable)?;
+        let context = self.context(http, Arc::new(credentials));
+        Ok(Prepared { context, client, token_valid_for })
+    }
+
+    fn context(&self, http: Arc<Settings>, credentials: Arc<Credentials>) -> Context {
+        let deployment = &self.plan.deployment;
+        let mut variables = self.plan.variables.clone();
+        for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
+            *value = auth_variable(value.clone(), Arc::clone(&credentials));
+        }
+        let profiled = self.plan.profiling_off.is_none();
+        Context {
+            clock: self.clock,
+            ids: self.ids,
+            signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
+            control: self.plan.control,
+            headers: files::default_headers(Some(deployment)),
+            foreign_headers: files::default_headers(None),
+            credentials,
+            http,
+            variables: Arc::new(variables),
+            shelf: Shelf::default(),
+        }
+    }
+}
+
+fn all_steps(plan: &Plan) -> impl Iterator<Item = &[Step]> {
+    let workloads = plan.workloads.iter().map(|workload| workload.steps.as_slice());
+    workloads.chain([plan.setup.as_slice(), plan.teardown.as_slice()])
+}
