@@ -38,9 +38,11 @@ impl<P: Into<PathBuf>> From<P> for YamlFile {
     }
 }
 
+type LookUp = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// Looks up the environment variables that files refer to.
 #[derive(Clone)]
-pub struct Environment(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub struct Environment(Arc<LookUp>);
 
 impl Environment {
     /// Looks them up in another place than this process's environment.

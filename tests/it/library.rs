@@ -8,7 +8,7 @@ use bench::harness::ab::{AbOptions, PreparedAb, SideOptions};
 use bench::harness::options::{Environment, ReportOptions};
 use bench::harness::stored::{CheckOptions, CompareOptions, Comparison, check, compare, report};
 use bench::harness::{
-    Conclusion, Event, HarnessError, Interrupt, Kind, LoadOptions, RunOptions, Sink, YamlFile, event, run,
+    Conclusion, Event, Interrupt, Kind, LoadOptions, RunOptions, Sink, YamlFile, event, run,
 };
 use bench::measure::log::decodes;
 use bench::results::model::Outcome;
@@ -114,81 +114,63 @@ fn an_interrupt_ends_a_run_in_order_and_two_runs_do_not_disturb_each_other() {
     assert!(names.lock().unwrap().contains(&"stopping".to_owned()));
 }
 
-/// Every kind of error, with words that say what helps.
+/// A change to options that are good, the kind of error that it leads to, and some of its words.
+type Fault = (fn(&mut RunOptions), Kind, &'static [&'static str]);
+
+const FAULTS: [Fault; 6] = [
+    (
+        |options| options.scenario = "there-is-none.yaml".into(),
+        Kind::Input,
+        &["cannot read there-is-none.yaml", "check the path"],
+    ),
+    (
+        |options| options.scenario = YamlFile::text("my.yaml", "title: t\nruner: {}\n"),
+        Kind::Input,
+        &["my.yaml:2", "did you mean `runner`?", "my.yaml: "],
+    ),
+    (
+        |options| {
+            options.load = LoadOptions { environment: Environment::new(|_| None), ..LoadOptions::default() };
+            let text = "targets: { default: 'http://127.0.0.1:9' }\nprofiler: { hmac_key: { env: HOME } }";
+            options.deployment = Some(YamlFile::text("d.yaml", text));
+        },
+        Kind::Input,
+        &["d.yaml:2", "HOME"],
+    ),
+    (|options| options.publish = true, Kind::Usage, &["cannot --publish"]),
+    (
+        |options| {
+            let text = "targets: { default: 'http://127.0.0.1:9' }";
+            options.deployment = Some(YamlFile::text("d.yaml", text));
+        },
+        Kind::Unreachable,
+        &["127.0.0.1:9"],
+    ),
+    (|options| options.out = "/dev/null/runs".into(), Kind::Failed, &["/dev/null/runs", "--out"]),
+];
+
 #[test]
 fn an_error_has_a_kind_and_says_what_helps() {
     let server = Server::answering_after(Duration::ZERO);
     let out = tempfile::tempdir().unwrap();
     let serial = format!("runner: {{ serial: {{ times: 1 }} }}\n{GET}");
-    let good = || options(out.path(), &server.url(), &serial);
-    let with = |change: fn(&mut RunOptions)| {
-        let mut options = good();
+    for (change, kind, words) in FAULTS {
+        let mut options = options(out.path(), &server.url(), &serial);
         change(&mut options);
-        run(options, &Interrupt::new(), &event::silent()).map(|finished| finished.conclusion)
-    };
-    let interrupted = Interrupt::new();
-    interrupted.interrupt();
-    let rows: [(&str, Result<Conclusion, HarnessError>, Kind, &[&str]); 7] = [
-        (
-            "no file",
-            with(|options| options.scenario = "there-is-none.yaml".into()),
-            Kind::Input,
-            &["cannot read there-is-none.yaml", "check the path"],
-        ),
-        (
-            "a faulty text",
-            with(|options| options.scenario = YamlFile::text("my.yaml", "title: t\nruner: {}\n")),
-            Kind::Input,
-            &["my.yaml:2", "did you mean `runner`?", "my.yaml: "],
-        ),
-        (
-            "a variable that is not set",
-            with(|options| {
-                options.load =
-                    LoadOptions { environment: Environment::new(|_| None), ..LoadOptions::default() };
-                let text =
-                    "targets: { default: 'http://127.0.0.1:9' }\nprofiler: { hmac_key: { env: HOME } }";
-                options.deployment = Some(YamlFile::text("d.yaml", text));
-            }),
-            Kind::Input,
-            &["d.yaml:2", "HOME"],
-        ),
-        ("nothing to publish to", with(|options| options.publish = true), Kind::Usage, &["cannot --publish"]),
-        (
-            "nobody answers",
-            with(|options| {
-                let text = "targets: { default: 'http://127.0.0.1:9' }";
-                options.deployment = Some(YamlFile::text("d.yaml", text));
-            }),
-            Kind::Unreachable,
-            &["127.0.0.1:9"],
-        ),
-        (
-            "no place for files",
-            with(|options| options.out = "/dev/null/runs".into()),
-            Kind::Failed,
-            &["/dev/null/runs", "--out"],
-        ),
-        (
-            "interrupted before it began",
-            run(good(), &interrupted, &event::silent()).map(|finished| finished.conclusion),
-            Kind::Interrupted,
-            &["nothing ran"],
-        ),
-    ];
-    for (name, result, kind, words) in rows {
-        let error = result.expect_err(name);
-        assert_eq!(error.kind(), kind, "{name}: {error}");
+        let error = run(options, &Interrupt::new(), &event::silent()).expect_err(words[0]);
+        assert_eq!(error.kind(), kind, "{error}");
         for word in words {
-            assert!(error.to_string().contains(word), "{name}: {error}");
+            assert!(error.to_string().contains(word), "{word}: {error}");
         }
         let first = error.reports(false).next().unwrap();
-        assert!(
-            first.is_rendered || !first.text.starts_with("error"),
-            "{name}: a front end says that: {error}"
-        );
+        assert!(first.is_rendered || !first.text.starts_with("error"), "a front end says that: {error}");
     }
+    let interrupted = Interrupt::new();
+    interrupted.interrupt();
+    let error = run(options(out.path(), &server.url(), &serial), &interrupted, &event::silent());
+    assert_eq!(error.unwrap_err().kind(), Kind::Interrupted);
     assert_eq!(server.seen().len(), 0, "nothing was sent");
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "no directory is left behind");
 }
 
 #[test]
