@@ -82,7 +82,7 @@ const ONLY_IN: [(&str, &[&str]); 6] = [
     ("env::var", &["cli/", "harness/options.rs", "harness/run/header.rs"]),
     // One place makes an error a message, one makes it an exit code, one makes an event a warning.
     ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),
-    ("\"warning: ", &["cli/progress.rs"]),
+    ("&format!(\"warning: ", &["cli/progress.rs"]),
     ("Exit::Failed", &["cli/exit.rs", "cli/output/mod.rs", "cli/trace/headers.rs"]),
 ];
 
