@@ -149,13 +149,14 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
 
 fn tell(compared: Compared, arguments: &AbArguments) -> Result<Exit, HarnessError> {
     let Compared { conclusion, paired, directory, fault } = compared;
-    let text = pairs::terminal(&paired);
+    let text = pairs::terminal(&paired, output::look());
     if arguments.quiet {
         output::print(text.lines().next().unwrap_or_default());
         output::print(&directory.display().to_string());
     } else {
         output::print(&format!("\n{text}"));
-        output::print(&format!("\nresults  {}", directory.join("ab.json").display()));
+        let path = |name| directory.join(name).display().to_string();
+        output::print(&format!("\nreport   {}\nresults  {}", path("ab.html"), path("ab.json")));
     }
     annotate_criteria(&pairs::criteria(&paired));
     fault.map_or(Ok(Exit::of(conclusion, arguments.strict)), Err)

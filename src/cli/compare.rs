@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use crate::base::files::write_output;
 use crate::harness::HarnessError;
 use crate::harness::stored::{CompareOptions, Comparison, compare as compared};
-use crate::report::compare;
+use crate::report::document::terminal::Look;
+use crate::report::{compare, html};
 use crate::verdict::paired::Metric;
 
 use super::exit::Exit;
@@ -39,11 +40,14 @@ pub(super) struct CompareArguments {
     #[arg(long)]
     strict: bool,
     /// Print JSON.
-    #[arg(long, conflicts_with = "markdown")]
+    #[arg(long, conflicts_with_all = ["markdown", "html"])]
     json: bool,
     /// Print Markdown.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     markdown: bool,
+    /// Print one HTML page that needs no network: `bench compare BASE NEW --html -o compare.html`.
+    #[arg(long)]
+    html: bool,
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -68,10 +72,13 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
             Comparison::TwoRuns(two) => compare::markdown(two),
             Comparison::AgainstHistory(judged) => compare::history_markdown(judged),
         }
+    } else if arguments.html {
+        page(&comparison)?
     } else {
+        let look = if arguments.output.is_some() { Look::default() } else { output::look() };
         let text = match &comparison {
-            Comparison::TwoRuns(two) => compare::terminal(two),
-            Comparison::AgainstHistory(judged) => compare::history_terminal(judged),
+            Comparison::TwoRuns(two) => compare::terminal(two, look),
+            Comparison::AgainstHistory(judged) => compare::history_terminal(judged, look),
         };
         text + "\n"
     };
@@ -79,9 +86,19 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
     Ok(Exit::of(comparison.conclusion(), arguments.strict))
 }
 
+fn page(comparison: &Comparison) -> Result<String, HarnessError> {
+    let mut page = Vec::new();
+    let written = match comparison {
+        Comparison::TwoRuns(two) => html::comparison::two_runs(two, &mut page),
+        Comparison::AgainstHistory(judged) => html::comparison::history(judged, &mut page),
+    };
+    written.map_err(HarnessError::cannot("write the page"))?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
 fn write(arguments: &CompareArguments, text: &str) -> Result<(), HarnessError> {
     let Some(path) = &arguments.output else {
-        let for_people = !(arguments.json || arguments.markdown);
+        let for_people = !(arguments.json || arguments.markdown || arguments.html);
         return if for_people { output::show(text) } else { output::deliver(text) };
     };
     write_output(path, |output| output.write_all(text.as_bytes()))

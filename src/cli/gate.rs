@@ -10,7 +10,7 @@ use crate::report::{annotations, terminal};
 use crate::results::model::{Criterion, Results};
 
 use super::exit::Exit;
-use super::output::{self, Stream};
+use super::output;
 
 /// Where GitHub Actions wants a step's summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -55,23 +55,23 @@ impl GateArguments {
     /// Tells of a run that was written: all its files are there, or never will be.
     pub(super) fn tell(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
         let (results, path) = (&finished.results, finished.directory.as_deref());
-        let colour = output::colours(Stream::Output);
+        let look = output::look();
         if quiet {
             let path = path.map(|path| format!("\n{}", path.display())).unwrap_or_default();
-            output::print(&format!("{}{path}", terminal::verdict_line(results, colour)));
+            output::print(&format!("{}{path}", terminal::verdict_line(results, look)));
         } else {
-            output::print(&words(|text| terminal::summary(results, path, colour, text)));
+            output::print(&words(|text| terminal::summary(results, path, look, text)));
         }
         self.end(finished)
     }
 
     /// Tells of a run that was judged again: its criteria only.
     pub(super) fn tell_criteria(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
-        let (results, colour) = (&finished.results, output::colours(Stream::Output));
+        let (results, look) = (&finished.results, output::look());
         if quiet {
-            output::print(&terminal::verdict_line(results, colour));
+            output::print(&terminal::verdict_line(results, look));
         } else {
-            output::print(&words(|text| terminal::gate(results, colour, text)));
+            output::print(&words(|text| terminal::gate(results, look, text)));
         }
         self.end(finished)
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::saturating_nanos;
 use crate::base::units::format_ns;
+use crate::base::visible::on_one_line;
 use crate::harness::{Event, Events, Sink, WorkloadProgress};
-use crate::report::terminal::clean;
 
 use super::output::{self, Bar, Stream, say};
 
@@ -126,7 +126,7 @@ impl Lines {
                 Some(_) => progress.ended + progress.dropped,
                 None => milliseconds(progress.elapsed),
             };
-            bar.text = format!("{}: {}", clean(&progress.name), figures(progress));
+            bar.text = format!("{}: {}", on_one_line(&progress.name), figures(progress));
             self.draw();
         } else if !quiet && line.last_line.elapsed() >= PLAIN_LINE_EVERY {
             line.last_line = Instant::now();
@@ -190,7 +190,7 @@ fn plain(progress: &WorkloadProgress) -> String {
         all if all == progress.ended => ", warming up".to_owned(),
         some => format!(" ({some} to warm up)"),
     };
-    format!("{}: {}{of}{warm_up}, {}", clean(&progress.name), progress.ended, figures(progress))
+    format!("{}: {}{of}{warm_up}, {}", on_one_line(&progress.name), progress.ended, figures(progress))
 }
 
 fn milliseconds(duration: Duration) -> u64 {

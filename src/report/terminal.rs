@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::document::terminal::{self, Look};
 use super::run;
-use crate::base::visible::on_one_line;
 use crate::results::model::Results;
 
 /// Writes the summary; with `directory`, where more is to be found.
@@ -15,32 +14,22 @@ use crate::results::model::Results;
 pub fn summary(
     results: &Results,
     directory: Option<&Path>,
-    colour: bool,
+    look: Look,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(output, "\n{}", terminal::text(&run::summary(results, directory), look(colour)))
+    writeln!(output, "\n{}", terminal::text(&run::summary(results, directory), look))
 }
 
 /// Writes the verdict with its criteria, without the figures.
 ///
 /// # Errors
 /// What the writer says.
-pub fn gate(results: &Results, colour: bool, output: &mut dyn Write) -> io::Result<()> {
-    writeln!(output, "{}", terminal::text(&run::gate(results), look(colour)))
+pub fn gate(results: &Results, look: Look, output: &mut dyn Write) -> io::Result<()> {
+    writeln!(output, "{}", terminal::text(&run::gate(results), look))
 }
 
 /// The verdict in one line.
 #[must_use]
-pub fn verdict_line(results: &Results, colour: bool) -> String {
-    terminal::line(&run::verdict(results), look(colour))
-}
-
-fn look(colour: bool) -> Look {
-    Look { colour, columns: None }
-}
-
-/// Text from outside on one line, without what a terminal could obey.
-#[must_use]
-pub fn clean(text: &str) -> String {
-    on_one_line(text)
+pub fn verdict_line(results: &Results, look: Look) -> String {
+    terminal::line(&run::verdict(results), look)
 }

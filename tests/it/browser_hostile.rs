@@ -4,12 +4,17 @@
 //! names, URLs, statements, hosts, headers and error texts; the page is opened in a real Chromium, everything on it is
 //! opened, hovered and clicked, and then nothing may have run, loaded or been refused by the policy.
 
+use bench::analysis::points::PointRow;
 use bench::osprofiler::record::Record;
 use bench::osprofiler::report::TraceTree;
+use bench::report::compare::{PointDifference, RunRef, TracePoints, TwoRuns};
 use bench::report::html::{self, Shown, Traces};
+use bench::report::pairs::{Pair, Paired, RoundInfo, Side};
 use bench::results::IterationColumns;
-use bench::results::model::Results;
+use bench::results::model::{Counts, Outcome, Results, ScenarioInfo};
 use bench::results::trace::StoredTrace;
+use bench::verdict::compare::{FailuresRow, RatioRow};
+use bench::verdict::paired::{Decision, Names, Row, Series};
 use serde_json::{Map, Value, json};
 
 use crate::browser::Browser;
@@ -245,6 +250,140 @@ fn nothing_of_a_hostile_trace_runs() {
         let path = bench.write(&format!("{number}.html"), page);
         opened_and_touched(&browser, &path, text);
         assert_eq!(browser.run("return document.querySelectorAll('.wf li').length"), 3, "{text:?}");
+    }
+}
+
+/// The pages of comparisons have no script of their own: all texts at once in every place.
+#[test]
+fn nothing_of_a_hostile_comparison_runs() {
+    let Some(browser) = Browser::start() else { return };
+    let bench = Bench::new();
+    let text = payloads().concat();
+    let mut page = Vec::new();
+    html::comparison::ab(&hostile_pairs(&text), &mut page).unwrap();
+    opened_and_touched(&browser, &bench.write("ab.html", page), &text);
+    assert_eq!(
+        browser.run("return document.querySelectorAll('circle.pair, .failed-pair').length > 3"),
+        json!(true)
+    );
+    let mut page = Vec::new();
+    html::comparison::two_runs(&hostile_runs(&text), &mut page).unwrap();
+    opened_and_touched(&browser, &bench.write("two.html", page), &text);
+    assert_eq!(browser.run("return document.scripts.length"), 0);
+}
+
+fn hostile_pairs(text: &str) -> Paired {
+    let round =
+        || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
+    let side = || Side {
+        name: text.to_owned(),
+        deployment: format!("{text}."),
+        target: Some(text.to_owned()),
+        command: Some(format!("{text} ")),
+    };
+    let point = |slow| PointRow {
+        slow,
+        service: text.to_owned(),
+        name: text.to_owned(),
+        a_self_ms: 1.0,
+        b_self_ms: 2.0,
+        a_calls: 1.0,
+        b_calls: 1.0,
+        difference_ms: 1.0,
+        low_ms: 0.5,
+        high_ms: 1.5,
+    };
+    let row = |action| Row {
+        series: Series { workload: 0, action, percentile: 95.0, gated: true },
+        a_ms: Some(1.0),
+        b_ms: Some(2.0),
+        ratio: Some(2.0),
+        low: Some(1.5),
+        high: Some(2.5),
+        alpha: 0.005,
+        sd: Some(0.1),
+        detectable: Some(1.2),
+        wilcoxon_p: Some(0.01),
+        outcome: Outcome::Fail,
+        samples: 400,
+        pairs: vec![(Some(1.0), Some(2.0)), (Some(1.0), None), (None, Some(1.0))],
+    };
+    let pair = |left_out| Pair { b_first: true, left_out, a: round(), b: round(), further: Vec::new() };
+    Paired {
+        format: "bench-ab",
+        version: 1,
+        bench_version: "1",
+        decision: Decision { outcome: Outcome::Fail, reasons: vec![text.to_owned()] },
+        finished: true,
+        scenario: ScenarioInfo {
+            title: text.to_owned(),
+            file: text.to_owned(),
+            sha256: text.to_owned(),
+            set: std::collections::BTreeMap::new(),
+        },
+        a: side(),
+        b: side(),
+        margin_percent: 10.0,
+        looks: [5, 10],
+        alpha: 0.005,
+        order_seed: 1,
+        pairs: vec![pair(None), pair(Some(text.to_owned()))],
+        workloads: vec![
+            Names { workload: text.to_owned(), actions: vec![text.to_owned()] },
+            Names { workload: text.to_owned(), actions: Vec::new() },
+        ],
+        rows: vec![row(None), row(Some(0))],
+        failures: Vec::new(),
+        points: vec![point(false), point(true)],
+        notes: vec![text.to_owned()],
+    }
+}
+
+fn hostile_runs(text: &str) -> TwoRuns {
+    let run = || RunRef {
+        path: text.to_owned(),
+        run_id: uuid::Uuid::from_u128(1),
+        started_at: text.to_owned(),
+        scenario: text.to_owned(),
+        deployment: text.to_owned(),
+        bench_version: text.to_owned(),
+    };
+    let kind = PointDifference {
+        service: text.to_owned(),
+        name: text.to_owned(),
+        base_self_ms: 1.0,
+        new_self_ms: 2.0,
+        base_calls: 1.0,
+        new_calls: 1.0,
+        low_ms: Some(0.5),
+        high_ms: Some(1.5),
+    };
+    let points = TracePoints { base_traces: 1, new_traces: 1, kinds: vec![kind] };
+    let row = RatioRow {
+        workload: text.to_owned(),
+        action: Some(text.to_owned()),
+        percentile: 95.0,
+        base_ms: 1.0,
+        new_ms: 2.0,
+        ratio: Some(2.0),
+        low: Some(1.5),
+        high: Some(2.5),
+        base_samples: (9, 9.0),
+        new_samples: (9, 9.0),
+    };
+    let failures =
+        || FailuresRow { workload: text.to_owned(), base: Counts::default(), new: Counts::default() };
+    TwoRuns {
+        format: "bench-compare",
+        version: 1,
+        base: run(),
+        new: run(),
+        differences: vec![text.to_owned()],
+        rows: vec![row],
+        failures: vec![failures(), failures()],
+        typical_points: points.clone(),
+        slow_points: points,
+        notes: vec![text.to_owned()],
     }
 }
 

@@ -78,6 +78,11 @@ fn two_runs_are_shown_side_by_side_and_not_judged() {
     assert_eq!(ended.stdout, "");
     let markdown = std::fs::read_to_string(bench.path().join("c.md")).unwrap();
     assert!(markdown.contains("| look p50 |") && markdown.contains("without its log"), "{markdown}");
+    // A page, in the same way.
+    bench.run(&["compare", text(&base), text(&new), "--html", "-o", "c.html"]).expect_code(0);
+    let page = std::fs::read_to_string(bench.path().join("c.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains(">look p50</th>"), "{page}");
+    bench.run(&["compare", text(&base), text(&new), "--html", "--json"]).expect_code(64);
     // A run against itself has the ratio 1 everywhere.
     let same = bench.run(&["compare", text(&base), text(&base), "--json"]).expect_code(0).stdout;
     let same: Value = serde_json::from_str(&same).unwrap();
@@ -345,6 +350,8 @@ fn a_second_run_confirms_only_when_it_is_apart_from_the_first() {
     std::fs::remove_file(&between).unwrap();
     let ended = bench.run(&["compare", text(&past), text(&new), text(&new), "--markdown"]).expect_code(0);
     assert!(ended.stdout.starts_with("### INCONCLUSIVE"), "{}", ended.stdout);
+    let ended = bench.run(&["compare", text(&past), text(&new), text(&new), "--html"]).expect_code(0);
+    assert!(ended.stdout.contains("<strong>INCONCLUSIVE</strong>"), "{}", ended.stdout);
     assert!(ended.stdout.contains("RERUN is the same run as NEW"), "{}", ended.stdout);
 }
 

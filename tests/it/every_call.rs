@@ -113,7 +113,7 @@ const AB: Row = row(
     "ab load.yaml -d h.yaml -d h.yaml --out out --pairs 10 --junit out.xml",
     0,
     Words::Verdict,
-    &["ab.json", "ab.md", "../out.xml"],
+    &["ab.json", "ab.html", "ab.md", "../out.xml"],
 );
 
 /// The shim, compiled; `None` without a C compiler.

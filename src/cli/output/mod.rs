@@ -21,6 +21,7 @@ use super::signals::Signals;
 use crate::base::masking::masked;
 use crate::base::visible::{for_terminal, visible};
 use crate::harness::HarnessError;
+use crate::report::document::terminal::Look;
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
@@ -95,6 +96,12 @@ pub(super) fn is_terminal(stream: Stream) -> bool {
 /// Whether colours may be used on a stream.
 pub(super) fn colours(stream: Stream) -> bool {
     is_terminal(stream) && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// How text for people looks on standard output: as wide as the terminal, if it is one.
+pub(super) fn look() -> Look {
+    let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    Look { columns: columns.filter(|_| is_terminal(Stream::Output)), colour: colours(Stream::Output) }
 }
 
 /// Standard output for the bytes that a command was called for.

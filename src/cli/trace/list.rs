@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::cli::exit::Exit;
 use crate::harness::HarnessError;
 use crate::osprofiler::driver::TraceSummary;
-use crate::report::document::terminal::{self, Look};
+use crate::report::document::terminal;
 use crate::report::trace;
 
 use super::sources::SourceArguments;
@@ -29,11 +29,12 @@ pub(in crate::cli) struct ListArguments {
 
 pub(super) fn list(arguments: &ListArguments) -> Result<Exit, HarnessError> {
     let (traces, more) = arguments.source.source().list(arguments.error_traces, arguments.limit)?;
+    let look = crate::cli::output::look();
     words(None, |out| {
         if arguments.json {
             return traces.iter().try_for_each(|trace| writeln!(out, "{}", object(trace)));
         }
-        writeln!(out, "{}", terminal::text(&trace::list::document(&traces), Look::default()))
+        writeln!(out, "{}", terminal::text(&trace::list::document(&traces), look))
     })?;
     if traces.is_empty() {
         crate::cli::say("no traces");

@@ -3,19 +3,16 @@
 use std::path::PathBuf;
 
 use crate::cli::exit::Exit;
-use crate::cli::output::{Stream, colours, is_terminal};
+use crate::cli::output::look;
 use crate::harness::HarnessError;
 use crate::osprofiler::compat::{compat_report_as, write_as_python};
 use crate::osprofiler::report::TraceTree;
+use crate::report::document::terminal::Look;
 use crate::report::html;
-use crate::report::trace::text::Look;
 use crate::report::trace::{dot, json, text};
 
 use super::sources::SourceArguments;
 use super::{output, words};
-
-/// The width of text that goes to a file or a pipe.
-const COLUMNS: usize = 140;
 
 /// Show a trace: as a tree in the terminal, a page, JSON or a graph.
 ///
@@ -57,7 +54,8 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     }
     let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
     if !(arguments.json || arguments.html || arguments.dot) {
-        words(path, |out| text::write(base_id, &tree, look(path.is_none()), out))?;
+        let look = if path.is_some() { Look::default() } else { look() };
+        words(path, |out| text::write(base_id, &tree, look, out))?;
         return Ok(Exit::Ok);
     }
     output(path, |out| {
@@ -70,12 +68,4 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         }
     })?;
     Ok(Exit::Ok)
-}
-
-fn look(to_stdout: bool) -> Look {
-    if !to_stdout || !is_terminal(Stream::Output) {
-        return Look { columns: COLUMNS, colour: false };
-    }
-    let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| usize::from(width.0));
-    Look { columns, colour: colours(Stream::Output) }
 }

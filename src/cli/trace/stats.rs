@@ -9,7 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::say;
 use crate::harness::HarnessError;
 use crate::harness::traces::StatsProfiles;
-use crate::report::document::terminal::{self, Look};
+use crate::report::document::terminal;
 use crate::report::trace::stats;
 
 use super::sources::SourceArguments;
@@ -67,7 +67,7 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
             Sort::Name => SortKey::Name,
         };
         let document = stats::document(&all, by, arguments.limit);
-        words(None, |out| writeln!(out, "{}", terminal::text(&document, Look::default())))?;
+        words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::look())))?;
     }
     Ok(Exit::Ok)
 }

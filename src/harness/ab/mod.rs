@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::analysis::points::{PairTraces, over_pairs};
 use crate::base::clock::RunClock;
+use crate::report::html::comparison;
 use crate::report::pairs::{self, FORMAT, Pair, Paired, VERSION};
 use crate::results::directory::{RunDirectory, write_at_once};
 use crate::results::model::{Outcome, ScenarioInfo};
@@ -94,7 +95,7 @@ pub struct Compared {
     pub conclusion: Conclusion,
     /// Its pairs, ratios and verdict.
     pub paired: Paired,
-    /// Its directory, with ab.json, ab.md and a directory for each round.
+    /// Its directory, with ab.json, ab.html, ab.md and a directory for each round.
     pub directory: PathBuf,
     /// What could not be written beside these.
     pub fault: Option<HarnessError>,
@@ -289,6 +290,7 @@ fn write(paired: &Paired, directory: &Path) -> Result<(), HarnessError> {
     };
     write_at_once(&directory.join("ab.json"), |output| Ok(serde_json::to_writer_pretty(output, paired)?))
         .map_err(failed)?;
+    write_at_once(&directory.join("ab.html"), |output| comparison::ab(paired, output)).map_err(failed)?;
     write_at_once(&directory.join("ab.md"), |output| output.write_all(pairs::markdown(paired).as_bytes()))
         .map_err(failed)
 }

@@ -130,7 +130,7 @@ impl Service {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(OUTPUT_SHOWN)..]).into_owned();
         let lines: Vec<String> =
-            text.lines().map(|line| format!("\n  {}", crate::report::terminal::clean(line))).collect();
+            text.lines().map(|line| format!("\n  {}", crate::base::visible::on_one_line(line))).collect();
         if lines.is_empty() { String::new() } else { format!("; it printed:{}", lines.concat()) }
     }
 

@@ -110,7 +110,7 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
     if !differences.is_empty() && !options.allow_different {
         let shown = differences.iter().take(DIFFERENCES_SHOWN);
         let lines: Vec<String> =
-            shown.map(|text| format!("  {}\n", crate::report::terminal::clean(text))).collect();
+            shown.map(|text| format!("  {}\n", crate::base::visible::on_one_line(text))).collect();
         let text = format!(
             "these runs are not of the same thing:\n{}compare runs that differ in the build only, or add --allow-different",
             lines.concat()

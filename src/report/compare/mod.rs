@@ -2,7 +2,7 @@
 //!
 //! Version 1 of each of the two kinds. As in the results of a run, no key is ever given another meaning.
 
-mod text;
+pub(super) mod text;
 
 use schemars::JsonSchema;
 use serde::Serialize;

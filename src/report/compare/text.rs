@@ -12,8 +12,8 @@ const ROWS_SHOWN: usize = 100;
 
 /// Two runs, for a terminal.
 #[must_use]
-pub fn terminal(compared: &TwoRuns) -> String {
-    tty::text(&document(compared), tty::Look::default())
+pub fn terminal(compared: &TwoRuns, look: tty::Look) -> String {
+    tty::text(&document(compared), look)
 }
 
 /// Two runs, for a step summary or a comment.
@@ -24,8 +24,8 @@ pub fn markdown(compared: &TwoRuns) -> String {
 
 /// A run against its history, for a terminal.
 #[must_use]
-pub fn history_terminal(judged: &AgainstHistory) -> String {
-    tty::text(&history_document(judged), tty::Look::default())
+pub fn history_terminal(judged: &AgainstHistory, look: tty::Look) -> String {
+    tty::text(&history_document(judged), look)
 }
 
 /// The same in Markdown.
@@ -53,7 +53,7 @@ pub fn document(compared: &TwoRuns) -> Document {
 }
 
 /// One run cannot tell a build from an hour.
-pub(super) fn caveat() -> Line {
+pub(in crate::report) fn caveat() -> Line {
     let mut line = Line::from(
         "This describes these two runs. Whether the builds differ cannot be told from one run of each: what else the \
          machine and the network did at the time is in it as well. ",
@@ -62,7 +62,7 @@ pub(super) fn caveat() -> Line {
 }
 
 /// The trace points that differ most, of typical and of slow iterations, with what their figures are of.
-pub(super) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
+pub(in crate::report) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
     let hint = |points: &TracePoints| {
         let TracePoints { base_traces, new_traces, .. } = points;
         format!(
@@ -76,21 +76,21 @@ pub(super) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table
     ]
 }
 
-pub(super) fn named(run: &RunRef) -> String {
+pub(in crate::report) fn named(run: &RunRef) -> String {
     let time: String = run.started_at.chars().take(19).collect();
     format!("{} ({time})", run.path)
 }
 
 /// One row for each percentile.
-pub(super) fn ratios(compared: &TwoRuns) -> Table {
+pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
+        Column::drawing("between its bounds"),
         Column::figure("base"),
         Column::figure("new"),
         Column::figure("new/base"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::drawing("between its bounds"),
         Column::words(""),
     ]);
     table.scale = Scale { neutral: 1.0, limit: None, ratio: true };
@@ -110,12 +110,12 @@ pub(super) fn ratios(compared: &TwoRuns) -> Table {
         };
         table.row([
             subject.join(" ").into(),
+            row.ratio.map_or_else(Cell::empty, |ratio| Interval::of_ratio(ratio, row.low, row.high).into()),
             duration(row.base_ms).into(),
             duration(row.new_ms).into(),
             known_ratio(row.ratio).into(),
             known_ratio(row.low).into(),
             known_ratio(row.high).into(),
-            row.ratio.map_or_else(Cell::empty, |ratio| Interval::of_ratio(ratio, row.low, row.high).into()),
             finding.into(),
         ]);
     }
@@ -123,7 +123,7 @@ pub(super) fn ratios(compared: &TwoRuns) -> Table {
 }
 
 /// What failed, one row for each workload.
-pub(super) fn failures(compared: &TwoRuns) -> Table {
+pub(in crate::report) fn failures(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
     let shown = |counts: &Counts| format!("{} of {}", counts.failed + counts.dropped, counts.total);
     for row in &compared.failures {
@@ -135,11 +135,11 @@ pub(super) fn failures(compared: &TwoRuns) -> Table {
 fn point_table(points: &TracePoints) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
+        Column::drawing("longer in the new run"),
         Column::figure("base"),
         Column::figure("new"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::drawing("longer in the new run"),
         Column::figure("calls base"),
         Column::figure("calls new"),
     ]);
@@ -149,11 +149,11 @@ fn point_table(points: &TracePoints) -> Table {
         let difference_ms = kind.new_self_ms - kind.base_self_ms;
         table.row([
             format!("{} {}", kind.service, kind.name).into(),
+            Interval::of_difference(difference_ms, kind.low_ms.zip(kind.high_ms)).into(),
             duration(kind.base_self_ms).into(),
             duration(kind.new_self_ms).into(),
             signed(kind.low_ms),
             signed(kind.high_ms),
-            Interval::of_difference(difference_ms, kind.low_ms.zip(kind.high_ms)).into(),
             format!("{:.2}", kind.base_calls).into(),
             format!("{:.2}", kind.new_calls).into(),
         ]);
@@ -173,13 +173,13 @@ pub fn history_document(judged: &AgainstHistory) -> Document {
     document
 }
 
-pub(super) fn history_subject(judged: &AgainstHistory) -> Line {
+pub(in crate::report) fn history_subject(judged: &AgainstHistory) -> Line {
     let new = named(&judged.new);
     format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
 }
 
 /// What failed, one row for each workload.
-pub(super) fn history_failures(judged: &AgainstHistory) -> Table {
+pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("past runs"),
@@ -202,9 +202,10 @@ pub(super) fn history_failures(judged: &AgainstHistory) -> Table {
 }
 
 /// One row for each metric.
-pub(super) fn history_table(judged: &AgainstHistory) -> Table {
+pub(in crate::report) fn history_table(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
+        Column::drawing("against past runs"),
         Column::figure("past runs"),
         Column::figure("vary by"),
         Column::figure("new"),
@@ -212,15 +213,24 @@ pub(super) fn history_table(judged: &AgainstHistory) -> Table {
         Column::words(""),
         Column::message("why"),
     ]);
+    table.scale = Scale { neutral: 1.0, limit: None, ratio: true };
     for row in &judged.rows {
         let action = row.action.as_deref().map(|action| format!("{action} ")).unwrap_or_default();
+        let badge = Badge::verdict(row.outcome);
         table.row([
             format!("{} {action}p{}", row.workload, row.percentile).into(),
+            Interval {
+                value: row.new_ms / row.past_ms,
+                low: 1.0,
+                high: row.bound_ms / row.past_ms,
+                tone: badge.tone,
+            }
+            .into(),
             duration(row.past_ms).into(),
             format!("{:.1} %", row.sd * 100.0).into(),
             duration(row.new_ms).into(),
             duration(row.bound_ms).into(),
-            Badge::verdict(row.outcome).into(),
+            badge.into(),
             row.reason.as_str().into(),
         ]);
     }

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::report::document::{
-    Block, Cell, Column, Document, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table,
+    Block, Cell, Column, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table,
 };
 
 /// What parts of a document look like: macros that a page's template has before it.
@@ -93,12 +93,19 @@ struct DrawnView {
     described: String,
 }
 
+impl FactView {
+    pub(super) fn new(name: &'static str, line: &Line) -> Self {
+        Self { name, line: spans(line) }
+    }
+}
+
 /// The parts of a document.
-pub(super) fn blocks(document: &Document) -> Vec<BlockView> {
+#[cfg(test)]
+pub(super) fn blocks(document: &crate::report::document::Document) -> Vec<BlockView> {
     document.blocks.iter().map(block).collect()
 }
 
-fn block(block: &Block) -> BlockView {
+pub(super) fn block(block: &Block) -> BlockView {
     match block {
         Block::Title(line) => BlockView::Title { line: spans(line) },
         Block::Heading(line, hint) => {
@@ -110,9 +117,9 @@ fn block(block: &Block) -> BlockView {
         Block::Criteria(all) => BlockView::Criteria { criteria: all.iter().map(judged).collect() },
         Block::Invalid(line) => BlockView::Invalid { line: spans(line) },
         Block::Note(word, line) => BlockView::Note { word, line: spans(line) },
-        Block::Facts(facts) => BlockView::Facts {
-            facts: facts.iter().map(|(name, line)| FactView { name, line: spans(line) }).collect(),
-        },
+        Block::Facts(facts) => {
+            BlockView::Facts { facts: facts.iter().map(|(name, line)| FactView::new(name, line)).collect() }
+        }
     }
 }
 
@@ -194,14 +201,15 @@ impl Drawing {
             Cell::Line(_) => Vec::new(),
         });
         let known = ends.chain([table.scale.neutral]).chain(table.scale.limit);
-        let known: Vec<f64> = known.map(|end| drawing.place(end)).filter(|end| end.is_finite()).collect();
+        let known = known.filter(|end| end.is_finite());
+        let known: Vec<f64> = known.map(|end| drawing.place(end)).collect();
         drawing.from = known.iter().copied().fold(f64::INFINITY, f64::min);
         drawing.to = known.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         drawing
     }
 
     fn place(&self, value: f64) -> f64 {
-        if self.scale.ratio { value.max(0.01).ln() } else { value }
+        if self.scale.ratio { value.clamp(0.01, 100.0).ln() } else { value }
     }
 
     /// In percent of the width.

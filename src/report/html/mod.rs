@@ -1,4 +1,5 @@
-//! The HTML report of a run, and the page of a trace: each one file that needs no network and runs nothing but its own script.
+//! The HTML report of a run, the page of a trace and that of a comparison: each one file that needs no network and runs
+//! nothing but its own script.
 //!
 //! The verdict and every table are written by the template and can be read without JavaScript; the
 //! script draws charts and waterfalls. All text from scenarios, services and traces is data: the
@@ -9,8 +10,8 @@
 
 mod calls;
 mod causes;
+pub mod comparison;
 mod criteria;
-#[cfg(test)]
 mod document;
 mod island;
 mod refs;
@@ -122,11 +123,13 @@ fn script(own: &str) -> String {
 
 /// Admits the embedded style and script and nothing else.
 fn content_policy(script: &str) -> String {
-    format!(
-        "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
-        source_hash(STYLE),
-        source_hash(script)
-    )
+    format!("{}; script-src '{}'", style_policy(), source_hash(script))
+}
+
+/// Admits the embedded style and nothing else.
+fn style_policy() -> String {
+    let style = source_hash(STYLE);
+    format!("default-src 'none'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'")
 }
 
 fn source_hash(source: &str) -> String {

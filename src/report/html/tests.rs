@@ -6,6 +6,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::*;
+use crate::report::document::terminal::Look;
 use crate::results::model::{Distribution, Outcome, RunStatus};
 use crate::results::trace::StoredPoint;
 use sample::{Sample, poison, sample};
@@ -87,7 +88,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let sample = sample(2_000);
     let mut text = Vec::new();
     let directory = std::path::Path::new("runs/x");
-    crate::report::terminal::summary(&sample.results, Some(directory), false, &mut text).unwrap();
+    crate::report::terminal::summary(&sample.results, Some(directory), Look::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains(", 7 dropped: never started, 40 of the warm-up aside (1 failed); "), "{text}");
     let times = |name: &str| {
@@ -110,7 +111,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let mut on_time = sample.results;
     on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
     let mut text = Vec::new();
-    crate::report::terminal::summary(&on_time, Some(directory), false, &mut text).unwrap();
+    crate::report::terminal::summary(&on_time, Some(directory), Look::default(), &mut text).unwrap();
     assert!(
         !String::from_utf8(text).unwrap().contains("\n  late by"),
         "one row where both times are the same"
@@ -138,6 +139,8 @@ fn nothing_is_loaded_from_anywhere() {
     let files = [
         ("page.html", PAGE),
         ("trace.html", trace::PAGE),
+        ("comparison.html", comparison::PAGE),
+        ("document.html", document::MACROS),
         ("style.css", STYLE),
         ("common.js", COMMON),
         ("waterfall.js", WATERFALL),

@@ -12,15 +12,15 @@ use crate::verdict::paired::{Failures, Names, Row, Series};
 /// How many kinds of trace points are shown for each choice of traces.
 const POINTS_SHOWN: usize = 6;
 /// What figures of trace points are.
-pub(super) const POINTS_HINT: &str =
+pub(in crate::report) const POINTS_HINT: &str =
     "Time of their own and calls in a trace, of traces that were fetched; no verdict looks at them";
 /// How many percentiles are shown that no verdict looks at.
 const ROWS_SHOWN: usize = 60;
 
 /// For a terminal.
 #[must_use]
-pub fn terminal(paired: &Paired) -> String {
-    tty::text(&document(paired), tty::Look::default())
+pub fn terminal(paired: &Paired, look: tty::Look) -> String {
+    tty::text(&document(paired), look)
 }
 
 /// For a step summary or a comment.
@@ -67,7 +67,7 @@ fn seen(row: &Row) -> String {
 }
 
 /// A percentile of a round; it has no time where it falls among what failed.
-pub(super) fn time(ms: Option<f64>) -> String {
+pub(in crate::report) fn time(ms: Option<f64>) -> String {
     ms.map_or_else(|| "failed".to_owned(), duration)
 }
 
@@ -79,7 +79,7 @@ pub fn headline(paired: &Paired) -> Line {
 }
 
 /// What the verdict is of.
-pub(super) fn subject_of(paired: &Paired) -> Line {
+pub(in crate::report) fn subject_of(paired: &Paired) -> Line {
     let Side { name: a, .. } = &paired.a;
     let Side { name: b, .. } = &paired.b;
     let cut_short = if paired.finished { "" } else { " · interrupted" };
@@ -91,7 +91,7 @@ fn counted(pairs: usize) -> String {
 }
 
 /// Why, a sentence each, and by what.
-pub(super) fn explanation(paired: &Paired) -> Vec<Line> {
+pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
     let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
     let left_out = match paired.pairs.len() - counting {
         0 => String::new(),
@@ -199,7 +199,7 @@ fn significant(value: f64) -> String {
 }
 
 /// `p95`, `log in p95`, with the workload where there are several.
-pub(super) fn subject(series: &Series, names: &[Names]) -> String {
+pub(in crate::report) fn subject(series: &Series, names: &[Names]) -> String {
     let workload = names.get(series.workload);
     let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
     let mut parts = Vec::new();
@@ -212,7 +212,7 @@ pub(super) fn subject(series: &Series, names: &[Names]) -> String {
 }
 
 /// The trace points that differ most, of typical and of slow iterations.
-pub(super) fn point_tables(paired: &Paired) -> Vec<(&'static str, Table)> {
+pub(in crate::report) fn point_tables(paired: &Paired) -> Vec<(&'static str, Table)> {
     let of = |slow: bool| paired.points.iter().filter(move |row| row.slow == slow).take(POINTS_SHOWN);
     vec![
         ("Trace points of typical iterations", points(of(false))),
@@ -221,15 +221,15 @@ pub(super) fn point_tables(paired: &Paired) -> Vec<(&'static str, Table)> {
 }
 
 /// One row for each percentile: the judged ones first.
-pub(super) fn ratios(paired: &Paired) -> Table {
+pub(in crate::report) fn ratios(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
+        Column::drawing("between its bounds"),
         Column::figure("A"),
         Column::figure("B"),
         Column::figure("B/A"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::drawing("between its bounds"),
         Column::figure("Wilcoxon p"),
         Column::words(""),
     ]);
@@ -242,15 +242,15 @@ pub(super) fn ratios(paired: &Paired) -> Table {
         let badge = row.series.gated.then(|| Badge::verdict(row.outcome));
         table.row([
             subject(&row.series, &paired.workloads).into(),
+            row.ratio.map_or_else(Cell::empty, |value| {
+                let [low, high] = [row.low, row.high].map(|bound| bound.unwrap_or(f64::NAN));
+                Interval { value, low, high, tone: badge.map_or(Tone::Plain, |badge| badge.tone) }.into()
+            }),
             time(row.a_ms).into(),
             time(row.b_ms).into(),
             known_ratio(row.ratio).into(),
             known_ratio(row.low).into(),
             known_ratio(row.high).into(),
-            row.ratio.map_or_else(Cell::empty, |value| {
-                let [low, high] = [row.low, row.high].map(|bound| bound.unwrap_or(f64::NAN));
-                Interval { value, low, high, tone: badge.map_or(Tone::Plain, |badge| badge.tone) }.into()
-            }),
             p.map_or_else(Cell::empty, |p| format!("{p:.4}").into()),
             badge.map_or_else(Cell::empty, Cell::from),
         ]);
@@ -259,7 +259,7 @@ pub(super) fn ratios(paired: &Paired) -> Table {
 }
 
 /// What failed, one row for each workload.
-pub(super) fn failures(paired: &Paired) -> Table {
+pub(in crate::report) fn failures(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::figure("A"),
@@ -285,12 +285,12 @@ pub(super) fn failures(paired: &Paired) -> Table {
 fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
+        Column::drawing("longer in B"),
         Column::figure("A"),
         Column::figure("B"),
         Column::figure("difference"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::drawing("longer in B"),
         Column::figure("calls A"),
         Column::figure("calls B"),
     ]);
@@ -298,12 +298,12 @@ fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
         let signed = |ms: f64| Cell::from(format!("{ms:+.3} ms"));
         table.row([
             format!("{} {}", row.service, row.name).into(),
+            Interval::of_difference(row.difference_ms, Some((row.low_ms, row.high_ms))).into(),
             duration(row.a_self_ms).into(),
             duration(row.b_self_ms).into(),
             signed(row.difference_ms),
             signed(row.low_ms),
             signed(row.high_ms),
-            Interval::of_difference(row.difference_ms, Some((row.low_ms, row.high_ms))).into(),
             format!("{:.2}", row.a_calls).into(),
             format!("{:.2}", row.b_calls).into(),
         ]);

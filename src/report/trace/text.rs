@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
+use crate::report::document::terminal::Look;
 use crate::report::words::duration_us;
 use crate::results::model::TraceState;
 use crate::results::trace::state;
@@ -14,17 +15,10 @@ const BAR_CELLS: usize = 24;
 const INDENT_MAX: usize = 24;
 /// What stands left of the tree: the bar, two durations and the gaps.
 const LEFT_COLUMNS: usize = BAR_CELLS + 2 + 8 + 2 + 8 + 2;
+/// The width of text that goes to a file or a pipe.
+const COLUMNS: usize = 140;
 /// Names are legible even where the terminal is narrow.
 const NAME_COLUMNS_MIN: usize = 30;
-
-/// How the text is shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Look {
-    /// Columns of the terminal; lines are cut to it.
-    pub columns: usize,
-    /// Whether colours may be used.
-    pub colour: bool,
-}
 
 /// Writes the tree with a line of summary above.
 ///
@@ -48,7 +42,7 @@ pub fn write(base_id: &str, tree: &TraceTree, look: Look, out: &mut dyn Write) -
         let bar = bar(point, own.iter().map(|&child| &tree.points[child]), length_us);
         let time = |us: Option<u64>| us.map_or_else(|| "?".to_owned(), duration_us);
         let left = format!("{bar}  {:>8}  {:>8}  ", time(point.duration_us), time(point.self_us));
-        let room = look.columns.saturating_sub(LEFT_COLUMNS).max(NAME_COLUMNS_MIN);
+        let room = look.columns.unwrap_or(COLUMNS).saturating_sub(LEFT_COLUMNS).max(NAME_COLUMNS_MIN);
         let parent = point.parent.map(|parent| &tree.points[parent]);
         writeln!(out, "{left}{}", name(point, parent, &goes_on, room, look))?;
         if let Some(error) = &point.error {

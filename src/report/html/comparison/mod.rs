@@ -1,0 +1,314 @@
+//! The page of a comparison: `ab.html`, and what `bench compare --html` writes.
+//!
+//! It has no script: its charts are drawn by the template, and its policy admits the embedded style only. Its tables are
+//! those of the terminal and of Markdown. Nothing here may compute a statistic.
+
+mod pair_chart;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::io::{self, Write};
+
+use minijinja::{Value, context};
+use serde::Serialize;
+
+use self::pair_chart::ChartView;
+use super::document::{self, BlockView, FactView, SpanView, TableView, spans};
+use super::view::Badge;
+use super::{STYLE, fill, style_policy};
+use crate::report::compare::text as compare_text;
+use crate::report::compare::{AgainstHistory, TwoRuns};
+use crate::report::document as model;
+use crate::report::document::{Block, Cell, Column, Line, Table, Tone};
+use crate::report::pairs::text as pairs_text;
+use crate::report::pairs::{Pair, Paired, Side};
+use crate::report::words::{duration, known_ratio, ratio};
+use crate::results::model::Outcome;
+use crate::verdict::compare::RatioRow;
+
+pub(super) const PAGE: &str = include_str!("comparison.html");
+/// Ratios on the first screen.
+const TILES_MAX: usize = 5;
+
+/// Everything on the page.
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    verdict: Badge,
+    /// The verdict in a few words.
+    reason: &'static str,
+    sentences: Vec<Vec<SpanView>>,
+    sides: Vec<FactView>,
+    tiles: Vec<Tile>,
+    notes: Vec<BlockView>,
+    charts: Vec<ChartView>,
+    sections: Vec<Section>,
+    rounds: Option<TableView>,
+    facts_title: &'static str,
+    facts: Vec<FactView>,
+}
+
+/// A ratio on the first screen.
+#[derive(Serialize)]
+struct Tile {
+    name: String,
+    value: String,
+    aside: String,
+    class: &'static str,
+}
+
+#[derive(Serialize)]
+struct Section {
+    title: &'static str,
+    hint: Option<Vec<SpanView>>,
+    table: TableView,
+}
+
+/// Writes the page of a comparison by paired rounds.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
+    let judged = paired.rows.iter().filter(|row| row.series.gated);
+    let tiles = judged.clone().take(TILES_MAX).map(|row| Tile {
+        name: format!("{} · B/A", pairs_text::subject(&row.series, &paired.workloads)),
+        value: known_ratio(row.ratio),
+        aside: between(row.low, row.high),
+        class: tile_class(model::Badge::verdict(row.outcome).tone),
+    });
+    let mut sections = vec![
+        section("Response times", Some(MARGIN_HINT.into()), &pairs_text::ratios(paired)),
+        section("Failures", None, &pairs_text::failures(paired)),
+    ];
+    let points = pairs_text::point_tables(paired).into_iter();
+    sections.splice(
+        1..1,
+        points.map(|(title, table)| section(title, Some(pairs_text::POINTS_HINT.into()), &table)),
+    );
+    let page = Page {
+        title: paired.scenario.title.clone(),
+        verdict: model::Badge::verdict(paired.decision.outcome).into(),
+        reason: reason(paired),
+        sentences: pairs_text::explanation(paired).iter().map(spans).collect(),
+        sides: vec![side("A", &paired.a), side("B", &paired.b)],
+        tiles: tiles.collect(),
+        notes: notes(&paired.notes),
+        charts: judged.map(|row| pair_chart::view(row, paired)).collect(),
+        sections: sections.into_iter().flatten().collect(),
+        rounds: Some(document::table(&rounds(paired))),
+        facts_title: "How it was compared",
+        facts: facts(vec![
+            ("Scenario", Line::default().code(paired.scenario.file.as_str()).done()),
+            ("SHA-256", Line::default().code(paired.scenario.sha256.as_str()).done()),
+            ("Margin", format!("{} %", paired.margin_percent).into()),
+            ("Looks", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
+            ("Seed of the order", paired.order_seed.to_string().into()),
+            ("bench", paired.bench_version.into()),
+        ]),
+    };
+    write(&page, out)
+}
+
+/// Writes the page of two runs side by side.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
+    let iterations = compared.rows.iter().filter(|row| row.action.is_none());
+    let several = compared.failures.len() > 1;
+    let tile = |row: &RatioRow| {
+        let workload = if several { format!("{} ", row.workload) } else { String::new() };
+        let interval = row.ratio.map(|ratio| model::Interval::of_ratio(ratio, row.low, row.high));
+        Tile {
+            name: format!("{workload}p{} · new/base", row.percentile),
+            value: known_ratio(row.ratio),
+            aside: between(row.low, row.high),
+            class: interval.map_or("", |interval| tile_class(interval.tone)),
+        }
+    };
+    let mut sections = vec![
+        section("Response times", Some(RATIOS_HINT.into()), &compare_text::ratios(compared)),
+        section("Failures", None, &compare_text::failures(compared)),
+    ];
+    let points = compare_text::point_tables(compared).into_iter();
+    sections.splice(1..1, points.map(|(title, hint, table)| section(title, Some(hint), &table)));
+    let differences = compared.differences.iter();
+    let differences = differences.map(|one| Block::Note("differs", one.as_str().into()));
+    let page = Page {
+        title: compared.new.scenario.clone(),
+        verdict: Badge { word: "No verdict", class: "plain" },
+        reason: "Two runs are described, not judged.",
+        sentences: vec![spans(&compare_text::caveat())],
+        sides: vec![run("base", &compared.base), run("new", &compared.new)],
+        tiles: iterations.take(TILES_MAX).map(tile).collect(),
+        notes: differences.map(|one| document::block(&one)).chain(notes(&compared.notes)).collect(),
+        charts: Vec::new(),
+        sections: sections.into_iter().flatten().collect(),
+        rounds: None,
+        facts_title: "",
+        facts: Vec::new(),
+    };
+    write(&page, out)
+}
+
+/// Writes the page of a run against the runs before it.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
+    let tiles = judged.rows.iter().take(TILES_MAX).map(|row| Tile {
+        name: format!("{} p{} · new/past", row.action.as_deref().unwrap_or(&row.workload), row.percentile),
+        value: ratio(row.new_ms / row.past_ms),
+        aside: format!("{} against {}", duration(row.new_ms), duration(row.past_ms)),
+        class: tile_class(model::Badge::verdict(row.outcome).tone),
+    });
+    // What decided it, once.
+    let decisive = judged.rows.iter().map(|row| (row.outcome, &row.reason));
+    let decisive = decisive.chain(judged.failures.iter().map(|row| (row.outcome, &row.reason)));
+    let mut reasons: Vec<&String> =
+        decisive.filter(|(outcome, _)| *outcome == judged.outcome).map(|(_, reason)| reason).collect();
+    reasons.dedup();
+    let mut sides = vec![run("new", &judged.new)];
+    sides.extend(judged.confirming.as_ref().map(|confirming| run("confirming", confirming)));
+    sides.push(FactView::new("past", &format!("{} runs", judged.past.len()).into()));
+    let past = judged.past.iter().map(|past| ("run", Line::from(compare_text::named(past))));
+    let page = Page {
+        title: judged.new.scenario.clone(),
+        verdict: model::Badge::verdict(judged.outcome).into(),
+        reason: match judged.outcome {
+            Outcome::Pass => "Not slower than the runs before it.",
+            Outcome::Fail => "Slower, or failing more, than the runs before it.",
+            _ => "It is not clear whether it is slower.",
+        },
+        sentences: reasons.iter().take(3).map(|reason| spans(&Line::from(format!("{reason}.")))).collect(),
+        sides,
+        tiles: tiles.collect(),
+        notes: notes(&judged.notes),
+        charts: Vec::new(),
+        sections: [
+            section("Response times", Some(HISTORY_HINT.into()), &compare_text::history_table(judged)),
+            section("Failures", None, &compare_text::history_failures(judged)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        rounds: None,
+        facts_title: "Past runs",
+        facts: facts(past.collect()),
+    };
+    write(&page, out)
+}
+
+/// What the drawings of ratios show.
+const RATIOS_HINT: &str =
+    "Each ratio between its bounds. The line is 1: no difference; what lies right of it took longer.";
+/// The same where there is a margin.
+const MARGIN_HINT: &str = "Each ratio between its bounds. The line is 1: no difference; what lies right of it took longer. The dashed line is the margin.";
+/// What the drawings of a history show.
+const HISTORY_HINT: &str =
+    "The new run against the mean of the past ones, which is 1. The bar is what 99 of 100 runs stay below.";
+
+fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
+    let safe = Value::from_safe_string;
+    let values = context! {
+        policy => safe(style_policy()),
+        style => safe(STYLE.to_owned()),
+        page => page,
+    };
+    fill(&format!("{}{PAGE}", document::MACROS), values, out)
+}
+
+/// The verdict in a few words.
+fn reason(paired: &Paired) -> &'static str {
+    let slower = paired.rows.iter().any(|row| row.series.gated && row.outcome == Outcome::Fail);
+    match paired.decision.outcome {
+        _ if !paired.finished => "It was interrupted.",
+        Outcome::Pass => "B is not slower than A.",
+        Outcome::Fail if slower => "B is slower than A.",
+        Outcome::Fail => "B fails more often than A.",
+        Outcome::Inconclusive => "It is not clear whether B is slower.",
+        Outcome::Invalid | Outcome::None => "There is nothing to judge by.",
+    }
+}
+
+fn between(low: Option<f64>, high: Option<f64>) -> String {
+    low.zip(high).map_or_else(
+        || "without bounds".to_owned(),
+        |(low, high)| format!("{} to {}", ratio(low), ratio(high)),
+    )
+}
+
+/// Tiles are coloured where something is wrong only.
+fn tile_class(tone: Tone) -> &'static str {
+    if tone == Tone::Bad { "bad" } else { "" }
+}
+
+fn section(title: &'static str, hint: Option<Line>, table: &Table) -> Option<Section> {
+    let hint = hint.as_ref().map(spans);
+    (!table.rows.is_empty()).then(|| Section { title, hint, table: document::table(table) })
+}
+
+fn notes(notes: &[String]) -> Vec<BlockView> {
+    notes.iter().map(|note| document::block(&Block::Note("note", note.as_str().into()))).collect()
+}
+
+fn facts(facts: Vec<(&'static str, Line)>) -> Vec<FactView> {
+    facts.iter().map(|(name, line)| FactView::new(name, line)).collect()
+}
+
+fn side(letter: &'static str, side: &Side) -> FactView {
+    let mut line = Line::from(side.name.as_str());
+    if side.deployment != side.name {
+        line.text(", ").code(side.deployment.as_str());
+    }
+    let command = side.command.as_ref().filter(|command| **command != side.name);
+    if let Some(command) = command {
+        line.text(", ").code(command.as_str());
+    }
+    FactView::new(letter, &line)
+}
+
+fn run(name: &'static str, run: &crate::report::compare::RunRef) -> FactView {
+    let mut line = Line::default();
+    line.code(run.path.as_str())
+        .text(format!(" on {}, {}, bench {}", run.deployment, run.started_at, run.bench_version));
+    FactView::new(name, &line)
+}
+
+/// What ran, a row for each pair.
+fn rounds(paired: &Paired) -> Table {
+    let mut table = Table::new(vec![
+        Column::figure("Pair"),
+        Column::words("First"),
+        Column::figure("A iterations"),
+        Column::figure("A failed"),
+        Column::figure("B iterations"),
+        Column::figure("B failed"),
+        Column::words("Rounds"),
+        Column::message("Left out"),
+    ]);
+    for (number, pair) in (1..).zip(&paired.pairs) {
+        let Pair { a, b, further, left_out, b_first } = pair;
+        let sum = |of: fn(&crate::report::pairs::RoundInfo) -> u64, b_side: bool| {
+            let further = further.iter().map(|further| of(if b_side { &further.b } else { &further.a }));
+            (of(if b_side { b } else { a }) + further.sum::<u64>()).to_string()
+        };
+        let mut directories = Line::default();
+        directories.code(a.directory.as_str()).text(" ").code(b.directory.as_str());
+        for further in further {
+            directories.text(" ").code(further.a.directory.as_str());
+            directories.text(" ").code(further.b.directory.as_str());
+        }
+        table.row([
+            number.to_string().into(),
+            if *b_first { "B" } else { "A" }.into(),
+            sum(|round| round.iterations, false).into(),
+            sum(|round| round.failed, false).into(),
+            sum(|round| round.iterations, true).into(),
+            sum(|round| round.failed, true).into(),
+            directories.into(),
+            left_out.as_deref().map_or_else(Cell::empty, Cell::from),
+        ]);
+    }
+    table
+}

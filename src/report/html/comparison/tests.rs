@@ -1,0 +1,334 @@
+//! What the pages of comparisons hold, and that a hostile text in them stays text.
+//!
+//! `BENCH_WRITE_SAMPLE_COMPARISON=DIR cargo test comparison` writes them to look at.
+
+use super::*;
+use crate::analysis::points::PointRow;
+use crate::base::visible::is_deceptive;
+use crate::report::compare::{PointDifference, RunRef, TracePoints};
+use crate::report::pairs::{Further, RoundInfo};
+use crate::results::model::{Counts, ScenarioInfo};
+use crate::verdict::compare::FailuresRow;
+use crate::verdict::history::{HistoryFailures, HistoryRow};
+use crate::verdict::paired::{Decision, Failures, Names, Row, Series};
+
+/// A comparison of two builds; with a text, it stands in every place.
+fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
+    let words = |own: &str| text.unwrap_or(own).to_owned();
+    let side = |name: &str| Side {
+        name: words(name),
+        deployment: words("deployments/staging.yaml"),
+        target: None,
+        command: Some(words("./target/release/api --port 8080")),
+    };
+    let slower = if outcome == Outcome::Fail { 1.19 } else { 1.01 };
+    let pair_ms = |n: usize, middle_ms: f64| {
+        let noise = |n: usize| ((n * n * 31 + n * 17) % 29) as f64 / 290.0 - 0.05;
+        let b = (n != 5).then(|| middle_ms * slower * (1.0 + noise(n + 3)));
+        (Some(middle_ms * (1.0 + noise(n))), b)
+    };
+    let row = |action, percentile, gated, middle_ms: f64| Row {
+        series: Series { workload: 0, action, percentile, gated },
+        a_ms: Some(middle_ms),
+        b_ms: Some(middle_ms * slower),
+        ratio: Some(slower),
+        low: Some(slower - 0.05),
+        high: Some(slower + 0.06),
+        alpha: 0.0025,
+        sd: Some(0.03),
+        detectable: Some(1.14),
+        wilcoxon_p: Some(0.0012),
+        outcome: if gated { outcome } else { Outcome::None },
+        samples: 400,
+        pairs: (0..12).map(|n| pair_ms(n, middle_ms)).collect(),
+    };
+    let point = |slow, name: &str, difference_ms: f64| PointRow {
+        slow,
+        service: words("keystone/public"),
+        name: words(name),
+        a_self_ms: 12.0,
+        b_self_ms: 12.0 + difference_ms,
+        a_calls: 2.0,
+        b_calls: 2.0,
+        difference_ms,
+        low_ms: difference_ms - 1.5,
+        high_ms: difference_ms + 1.4,
+    };
+    let round = |side: &str, n: usize| RoundInfo {
+        directory: words(&format!("{n:04}-{side}")),
+        started_at: words("2025-11-20T12:00:00Z"),
+        iterations: 400,
+        failed: 1,
+        duration_s: 30.0,
+        length: 1.0,
+    };
+    let pair = |n: usize| Pair {
+        b_first: n.is_multiple_of(3),
+        left_out: (n == 4).then(|| words("the load generator itself was the limit")),
+        a: round("a", n + 1),
+        b: round("b", n + 1),
+        further: (n == 2).then(|| Further { a: round("a2", 3), b: round("b2", 3) }).into_iter().collect(),
+    };
+    Paired {
+        format: "bench-ab",
+        version: 1,
+        bench_version: "0.1.0",
+        decision: Decision { outcome, reasons: text.map(str::to_owned).into_iter().collect() },
+        finished: true,
+        scenario: ScenarioInfo {
+            title: words("Log in, then list users"),
+            file: words("scenarios/keystone.yaml"),
+            sha256: words(&"6d2c0b5f".repeat(8)),
+            set: std::collections::BTreeMap::new(),
+        },
+        a: side("main"),
+        b: side("feature/tokens"),
+        margin_percent: 10.0,
+        looks: [10, 20],
+        alpha: 0.0025,
+        order_seed: 7,
+        pairs: (0..13).map(pair).collect(),
+        workloads: vec![Names {
+            workload: words("list-users"),
+            actions: vec![words("log in"), words("list")],
+        }],
+        rows: vec![
+            row(None, 50.0, true, 88.0),
+            row(None, 95.0, true, 190.0),
+            row(Some(0), 95.0, false, 120.0),
+            row(Some(1), 95.0, false, 60.0),
+        ],
+        failures: vec![Failures {
+            workload: 0,
+            a: 4,
+            a_share: 0.0008,
+            b: 5,
+            b_share: 0.001,
+            p_greater: Some(0.4),
+            outcome: Outcome::Pass,
+        }],
+        points: vec![
+            point(false, "db SELECT role.id FROM assignment WHERE actor_id = ?", 14.2),
+            point(false, "wsgi GET /v3/users", 0.4),
+            point(false, "redis", -2.1),
+            point(true, "db SELECT role.id FROM assignment WHERE actor_id = ?", 31.0),
+        ],
+        notes: vec![words("the first pair is left out: the build was still compiling its templates")],
+    }
+}
+
+fn run_ref(words: &dyn Fn(&str) -> String, path: &str) -> RunRef {
+    RunRef {
+        path: words(path),
+        run_id: uuid::Uuid::from_u128(7),
+        started_at: words("2025-11-20T12:00:00Z"),
+        scenario: words("Log in, then list users"),
+        deployment: words("staging"),
+        bench_version: words("0.1.0"),
+    }
+}
+
+fn runs(text: Option<&str>) -> TwoRuns {
+    let words = |own: &str| text.unwrap_or(own).to_owned();
+    let row = |action: Option<&str>, percentile, ratio: f64, bounds: Option<f64>| RatioRow {
+        workload: words("list-users"),
+        action: action.map(words),
+        percentile,
+        base_ms: 88.0,
+        new_ms: 88.0 * ratio,
+        ratio: Some(ratio),
+        low: bounds.map(|by| ratio - by),
+        high: bounds.map(|by| ratio + by),
+        base_samples: (2_000, 1_800.0),
+        new_samples: (2_000, 1_700.0),
+    };
+    let kind = |name: &str, by_ms: f64, bounds: bool| PointDifference {
+        service: words("keystone/public"),
+        name: words(name),
+        base_self_ms: 20.0,
+        new_self_ms: 20.0 + by_ms,
+        base_calls: 2.0,
+        new_calls: 2.0,
+        low_ms: bounds.then_some(by_ms - 1.0),
+        high_ms: bounds.then_some(by_ms + 1.0),
+    };
+    let points = || TracePoints {
+        base_traces: 40,
+        new_traces: 38,
+        kinds: vec![
+            kind("db SELECT role.id FROM assignment WHERE actor_id = ?", 9.0, true),
+            kind("redis", -3.0, false),
+        ],
+    };
+    let counts = |failed| Counts { total: 2_000, ok: 2_000 - failed, failed, aborted: 0, dropped: 0 };
+    TwoRuns {
+        format: "bench-compare",
+        version: 1,
+        base: run_ref(&words, "runs/2025-11-19-main"),
+        new: run_ref(&words, "runs/2025-11-20-feature-tokens"),
+        differences: vec![words("processors: 8 and 4")],
+        rows: vec![
+            row(None, 50.0, 1.12, Some(0.04)),
+            row(None, 95.0, 1.02, Some(0.07)),
+            row(None, 99.9, 1.4, None),
+            row(Some("log in"), 95.0, 0.9, Some(0.03)),
+        ],
+        failures: vec![FailuresRow { workload: words("list-users"), base: counts(3), new: counts(9) }],
+        typical_points: points(),
+        slow_points: points(),
+        notes: vec![words("made by different versions of bench: 0.1.0 and 0.1.1")],
+    }
+}
+
+fn judged(text: Option<&str>) -> AgainstHistory {
+    let words = |own: &str| text.unwrap_or(own).to_owned();
+    let row = |action: Option<&str>, percentile, new_ms, outcome, reason: &str| HistoryRow {
+        workload: words("list-users"),
+        action: action.map(words),
+        percentile,
+        runs: 12,
+        past_ms: 88.0,
+        sd: 0.023,
+        bound_ms: 96.0,
+        new_ms,
+        confirming_ms: Some(new_ms),
+        outcome,
+        reason: words(reason),
+    };
+    AgainstHistory {
+        format: "bench-history",
+        version: 1,
+        outcome: Outcome::Inconclusive,
+        new: run_ref(&words, "runs/2025-11-20-feature-tokens"),
+        confirming: Some(run_ref(&words, "runs/2025-11-20-again")),
+        past: (0..12).map(|_| run_ref(&words, "runs/2025-11-01-main")).collect(),
+        rows: vec![
+            row(
+                None,
+                50.0,
+                107.0,
+                Outcome::Inconclusive,
+                "longer than past runs; a second run has to confirm it",
+            ),
+            row(Some("log in"), 95.0, 90.0, Outcome::Pass, "as past runs"),
+        ],
+        failures: vec![HistoryFailures {
+            workload: words("list-users"),
+            runs: 12,
+            past_share: 0.001,
+            bound_share: 0.004,
+            new: 3,
+            new_share: 0.0015,
+            confirming_share: None,
+            outcome: Outcome::Pass,
+            reason: words("no more often than past runs"),
+        }],
+        notes: vec![words("the weaker gate")],
+    }
+}
+
+/// All pages, by name.
+fn pages(text: Option<&str>) -> Vec<(&'static str, String)> {
+    let page = |write: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
+        let mut page = Vec::new();
+        write(&mut page).unwrap();
+        String::from_utf8(page).unwrap()
+    };
+    vec![
+        ("ab-fail", page(&|out| ab(&paired(text, Outcome::Fail), out))),
+        ("ab-pass", page(&|out| ab(&paired(text, Outcome::Pass), out))),
+        ("ab-inconclusive", page(&|out| ab(&paired(text, Outcome::Inconclusive), out))),
+        ("two-runs", page(&|out| two_runs(&runs(text), out))),
+        ("history", page(&|out| history(&judged(text), out))),
+    ]
+}
+
+#[test]
+fn the_pages_say_what_the_comparisons_hold() {
+    let pages = pages(None);
+    if let Ok(folder) = std::env::var("BENCH_WRITE_SAMPLE_COMPARISON") {
+        for (name, page) in &pages {
+            std::fs::write(std::path::Path::new(&folder).join(format!("{name}.html")), page).unwrap();
+        }
+    }
+    let holds = |wanted: &str, parts: &[&str]| {
+        let (_, page) = pages.iter().find(|(name, _)| *name == wanted).unwrap();
+        for part in parts {
+            assert!(page.contains(part), "{wanted} lacks {part}: {page}");
+        }
+        // The verdict and why it is so stand before every figure.
+        let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{wanted}: {part}"));
+        assert!(
+            at("<strong>") < at("class=\"finding\"") && at("class=\"finding\"") < at("<main"),
+            "{wanted}"
+        );
+    };
+    holds(
+        "ab-fail",
+        &[
+            "<strong>FAIL</strong><span>B is slower than A.</span>",
+            "p50: B takes longer by more than the margin of 10 %: B&#x2f;A is 1.190 (1.140 to 1.250)",
+            "<dt>p95 · B&#x2f;A</dt><dd><b>1.190</b> 1.140 to 1.250</dd>",
+            "Pair 4: B&#x2f;A",
+            // The fifth pair was left out, so that the sixth counting one is the seventh of all.
+            "Pair 7: no ratio, failed against",
+            "<h2>Trace points of typical iterations</h2>",
+            "+14.200 ms, from +12.700 ms to +15.600 ms",
+            "the load generator itself was the limit",
+            "<code>0003-a2</code>",
+            "Rounds of each pair (13)",
+        ],
+    );
+    holds("ab-pass", &["<strong>PASS</strong>", "p50: B does not take 10 % longer"]);
+    holds(
+        "two-runs",
+        &[
+            "<strong>No verdict</strong>",
+            "<code>bench ab</code> can tell.",
+            "<strong>differs:</strong> processors: 8 and 4",
+            "of 40 and 38 traces",
+            "1.400, without bounds",
+        ],
+    );
+    holds(
+        "history",
+        &["<strong>INCONCLUSIVE</strong>", "a second run has to confirm it.", "1.216, from 1.000 to 1.091"],
+    );
+}
+
+#[test]
+fn nothing_runs_and_nothing_is_loaded() {
+    for (name, page) in pages(None) {
+        let policy = page.split("http-equiv=\"Content-Security-Policy\" content=\"").nth(1).unwrap();
+        let policy = policy.split('"').next().unwrap();
+        assert_eq!(policy, style_policy(), "{name}");
+        assert!(!policy.contains("script") && !policy.contains("unsafe"), "{policy}");
+        for forbidden in ["<script", " style=\"", "http://", "https://", "src=", "url(", "@import", " on"] {
+            let found =
+                page.match_indices(forbidden).map(|(at, _)| page[at..].chars().take(40).collect::<String>());
+            // An attribute that begins with `on` would be a handler; words may.
+            let found: Vec<String> =
+                found.filter(|text| forbidden != " on" || text[..12.min(text.len())].contains('=')).collect();
+            assert_eq!(found, Vec::<String>::new(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn hostile_text_stays_text_on_every_page() {
+    let tags = |page: &str| -> Vec<String> {
+        let tags = page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or(rest));
+        // What a drawing says of itself is a text in an attribute.
+        tags.map(|tag| tag.split(" aria-label=").next().unwrap_or(tag).to_owned()).collect()
+    };
+    let texts: Vec<String> =
+        serde_json::from_str(include_str!("../../../../tests/vectors/hostile.json")).unwrap();
+    let harmless = pages(Some("x"));
+    for text in texts.iter().filter(|text| !text.is_empty()).cloned().chain([texts.concat()]) {
+        for ((name, page), (_, plain)) in pages(Some(&text)).iter().zip(&harmless) {
+            assert_eq!(tags(page), tags(plain), "{name}: {text:?}");
+            assert!(!page.contains(|c| is_deceptive(c)), "{name}: {text:?}");
+            assert!(!page.contains("\" on") && !page.contains("' on"), "{name}: {text:?}");
+        }
+    }
+}
