@@ -90,10 +90,15 @@ impl Browser {
         value
     }
 
+    /// Opens a file; without a script it is then as it stays.
+    pub(crate) fn load(&self, path: &Path) {
+        self.call("POST", "/url", &json!({"url": format!("file://{}", path.display())}));
+    }
+
     /// Opens a file and waits until its script has drawn.
     #[track_caller]
     pub(crate) fn open(&self, path: &Path) {
-        self.call("POST", "/url", &json!({"url": format!("file://{}", path.display())}));
+        self.load(path);
         for _ in 0..1200 {
             if self.run("return document.documentElement.dataset.drawn === 'yes'") == json!(true) {
                 return;

@@ -202,6 +202,11 @@ fn nothing() -> Value {
 #[track_caller]
 fn opened_and_touched(browser: &Browser, path: &std::path::Path, text: &str) {
     browser.open(path);
+    touched(browser, text);
+}
+
+#[track_caller]
+fn touched(browser: &Browser, text: &str) {
     browser.run(TOUCH);
     // The dialog of the trace that was opened last has unpacked it.
     browser.wait("return !document.querySelector('#viewer-body')?.textContent.includes('Unpacking')");
@@ -261,14 +266,16 @@ fn nothing_of_a_hostile_comparison_runs() {
     let text = payloads().concat();
     let mut page = Vec::new();
     html::comparison::ab(&hostile_pairs(&text), &mut page).unwrap();
-    opened_and_touched(&browser, &bench.write("ab.html", page), &text);
+    browser.load(&bench.write("ab.html", page));
+    touched(&browser, &text);
     assert_eq!(
         browser.run("return document.querySelectorAll('circle.pair, .failed-pair').length > 3"),
         json!(true)
     );
     let mut page = Vec::new();
     html::comparison::two_runs(&hostile_runs(&text), &mut page).unwrap();
-    opened_and_touched(&browser, &bench.write("two.html", page), &text);
+    browser.load(&bench.write("two.html", page));
+    touched(&browser, &text);
     assert_eq!(browser.run("return document.scripts.length"), 0);
 }
 
