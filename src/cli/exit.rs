@@ -86,3 +86,38 @@ pub(super) fn words(error: &HarnessError) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What CI jobs rely on, and the README says.
+    #[test]
+    fn every_result_and_every_error_has_its_code() {
+        for (conclusion, code, strict) in [
+            (Conclusion::Good, 0, 0),
+            (Conclusion::Failed, 1, 1),
+            (Conclusion::GateFailed, 2, 2),
+            (Conclusion::NoVerdict, 3, 3),
+            (Conclusion::Inconclusive, 0, 4),
+            (Conclusion::Interrupted, 105, 105),
+        ] {
+            let codes = [false, true].map(|strict| Exit::of(conclusion, strict) as u8);
+            assert_eq!(codes, [code, strict], "{conclusion:?}");
+        }
+        for (kind, code) in [
+            (Kind::Failed, 1),
+            (Kind::NoVerdict, 3),
+            (Kind::Usage, 64),
+            (Kind::Input, 65),
+            (Kind::Unreachable, 69),
+            (Kind::Interrupted, 105),
+        ] {
+            assert_eq!(Exit::of_error(&HarnessError::new(kind, "x")) as u8, code, "{kind:?}");
+            let shown =
+                words(&HarnessError::new(kind, "what").remedy("how").and(HarnessError::input("more")));
+            let expected = if code == 105 { "what; how\nmore" } else { "error: what; how\nerror: more" };
+            assert_eq!(shown, expected);
+        }
+    }
+}

@@ -9,6 +9,7 @@ use crate::base::clock::saturating_nanos;
 use crate::base::units::format_ns;
 use crate::base::visible::on_one_line;
 use crate::harness::{Event, Events, Sink, WorkloadProgress};
+use crate::report::pairs::progress as pair_line;
 
 use super::output::{self, Bar, Stream, say};
 
@@ -75,7 +76,10 @@ impl Events for Shown {
             Event::FetchingBegan { wanted } => lines.say(&fetching(*wanted)),
             Event::Fetching { fetched, wanted } => lines.fetching(*fetched, *wanted),
             Event::FetchingEnded => lines.draw(),
-            Event::Comparing(text) => lines.say(text),
+            Event::PairEnded { pairs, pairs_max, rows, workloads } => {
+                lines.say(&pair_line(*pairs, *pairs_max, rows, workloads));
+            }
+            Event::RoundsLonger(why) => lines.say(why),
         }
     }
 }

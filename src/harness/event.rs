@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::Plan;
+use crate::verdict::paired::{Names, Row};
 
 use super::progress::WorkloadProgress;
 
@@ -51,8 +52,19 @@ pub enum Event<'a> {
     },
     /// No more traces are coming.
     FetchingEnded,
-    /// The state of a comparison, in words: after each pair of rounds, or when rounds get longer.
-    Comparing(&'a str),
+    /// A pair of rounds of a comparison has ended.
+    PairEnded {
+        /// How many pairs count until now.
+        pairs: usize,
+        /// How many there are at most.
+        pairs_max: usize,
+        /// The ratios until now.
+        rows: &'a [Row],
+        /// The workloads that these are of.
+        workloads: &'a [Names],
+    },
+    /// The rounds of a comparison get longer, for this reason.
+    RoundsLonger(&'a str),
 }
 
 /// What takes events. It is called from several threads, one at a time or not, and must return at once: the load

@@ -136,11 +136,30 @@ pub(super) fn plan(
         .map_err(|faults| HarnessError::faults(Rejected { source: document.source.clone(), faults }))
 }
 
+/// A file that is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Valid {
+    /// A scenario, with its deployment.
+    Scenario {
+        /// How many workloads it has.
+        workloads: usize,
+        /// How many actions these have.
+        actions: usize,
+    },
+    /// A deployment with this many targets.
+    Deployment {
+        /// How many.
+        targets: usize,
+    },
+    /// A deployment that is the embedded demo.
+    Demo,
+}
+
 /// Checks a scenario together with its deployment, or a deployment; says what it is.
 ///
 /// # Errors
 /// All faults of the file, and those of the deployment that it names.
-pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Result<String, HarnessError> {
+pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Result<Valid, HarnessError> {
     let text = source(file)?;
     let (root, faults) = yaml::parse_all(&text);
     let Some(root) = root else { return Err(HarnessError::faults(Rejected { source: text, faults })) };
@@ -149,8 +168,8 @@ pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Res
         let deployment = deployment(file, &load.environment)?;
         warn(events, &deployment.warnings);
         return Ok(match deployment.demo {
-            Some(_) => "a valid deployment: the embedded demo".to_owned(),
-            None => format!("a valid deployment with {}", counted(deployment.targets.len(), "target")),
+            Some(_) => Valid::Demo,
+            None => Valid::Deployment { targets: deployment.targets.len() },
         });
     }
     let (document, mut deployment) = scenario_and_deployment(file, given, &load)?;
@@ -158,11 +177,7 @@ pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Res
     let plan = plan(file, &document, deployment, &load)?;
     warn(events, &plan.warnings);
     let actions = plan.workloads.iter().map(|workload| workload.actions().count()).sum();
-    Ok(format!(
-        "a valid scenario with {} and {}",
-        counted(plan.workloads.len(), "workload"),
-        counted(actions, "action")
-    ))
+    Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
 }
 
 /// Whether the author had a scenario in mind, be the keys misspelt.
@@ -177,10 +192,6 @@ fn looks_like_a_scenario(root: &yaml::Node) -> bool {
             .count()
     };
     like(&SCENARIO) > like(&DEPLOYMENT)
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The harness's own headers and, for its targets, the deployment's.

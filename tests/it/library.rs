@@ -43,7 +43,7 @@ fn recorded() -> (Sink, Arc<Mutex<Vec<String>>>) {
                 format!("ended {} of {:?}, {} failed", ended.ended, ended.times, ended.failed)
             }
             Event::Stopping { .. } => "stopping".to_owned(),
-            Event::Comparing(_) => "comparing".to_owned(),
+            Event::PairEnded { pairs, pairs_max, .. } => format!("pair {pairs} of {pairs_max}"),
             _ => return,
         };
         sink.lock().unwrap().push(name);
@@ -207,7 +207,7 @@ fn two_builds_are_compared_without_a_process() {
     let compared = PreparedAb::new(options, &events).unwrap().run(&Interrupt::new()).unwrap();
     assert_eq!(compared.conclusion, Conclusion::GateFailed, "{:?}", compared.paired.decision.reasons);
     assert!(compared.directory.join("ab.json").is_file());
-    assert!(names.lock().unwrap().iter().any(|name| name == "comparing"));
+    assert!(names.lock().unwrap().contains(&"pair 1 of 10".to_owned()));
 }
 
 /// Whatever a report needs of the log it makes in two passes: one before the verdict, one that lists the iterations.

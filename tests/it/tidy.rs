@@ -75,10 +75,11 @@ const OWNERS: [(&str, &[&str]); 17] = [
 ];
 
 /// Words that only these files or rooms may have: what the map says that the others must not do.
-const ONLY_IN: [(&str, &[&str]); 6] = [
+const ONLY_IN: [(&str, &[&str]); 7] = [
     // Faults of arguments, and so the crate that reads them, end at the command line.
     ("clap::", &["cli/"]),
     ("env::args", &["main.rs"]),
+    ("tokio::signal", &["cli/"]),
     ("env::var", &["cli/", "harness/options.rs", "harness/run/header.rs"]),
     // One place makes an error a message, one makes it an exit code, one makes an event a warning.
     ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),

@@ -168,7 +168,8 @@ fn make_directory(options: &AbOptions, job: &Job) -> Result<PathBuf, HarnessErro
     let made = RunDirectory::create(&options.out, &title, uuid::Uuid::new_v4(), started);
     made.map(|made| made.path().to_path_buf()).map_err(|error| {
         let out = options.out.display();
-        HarnessError::failed(format!("cannot make a directory in {out}: {error}; choose another with --out"))
+        HarnessError::failed(format!("cannot make a directory in {out}: {error}"))
+            .remedy("choose another with --out")
     })
 }
 
@@ -219,9 +220,12 @@ impl Comparison {
                     return Ok(Some(Decision { outcome: Outcome::Invalid, reasons }));
                 }
             }
-            let (pairs, rows) = (self.trial.pairs(), self.trial.rows());
-            let text = pairs::progress(pairs, self.rules.looks[1], &rows, &self.job.names);
-            self.events.event(&Event::Comparing(&text));
+            self.events.event(&Event::PairEnded {
+                pairs: self.trial.pairs(),
+                pairs_max: self.rules.looks[1],
+                rows: &self.trial.rows(),
+                workloads: &self.job.names,
+            });
             if let Some(decision) = self.trial.decide() {
                 return Ok(Some(decision));
             }

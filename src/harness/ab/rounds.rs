@@ -69,7 +69,7 @@ impl Comparison {
                 Offered::LeftOut(reason) => break Some(reason),
                 Offered::Longer { factor, why } => {
                     let note = format!("pair {number}: {why}");
-                    self.events.event(&Event::Comparing(&note));
+                    self.events.event(&Event::RoundsLonger(&note));
                     self.notes.push(note);
                     self.factor = factor;
                 }

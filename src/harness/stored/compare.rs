@@ -289,7 +289,7 @@ fn fits(past: &Results, new: &Results, allow_different: bool) -> bool {
 /// The runs in a directory, latest first: their names begin with their time.
 fn runs_of(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
     let entries = std::fs::read_dir(directory).map_err(|error| {
-        HarnessError::input(format!("cannot read {}: {error}; check the path", directory.display()))
+        HarnessError::input(format!("cannot read {}: {error}", directory.display())).remedy("check the path")
     })?;
     let is_past =
         |path: &PathBuf| is_run(path) && (path.is_dir() || path.extension().is_some_and(|end| end == "json"));

@@ -77,7 +77,7 @@ fn must_exist(connection: &str) -> Result<(), HarnessError> {
     if path.is_empty() || Path::new(path).exists() {
         return Ok(());
     }
-    Err(HarnessError::input(format!("there is no file {path}; check the connection string")))
+    Err(HarnessError::input(format!("there is no file {path}")).remedy("check the connection string"))
 }
 
 /// What a driver's error means for the caller.
@@ -116,8 +116,7 @@ impl TraceSource {
             } else if path.exists() {
                 named.files.push(path.to_path_buf());
             } else if given.contains(['/', '\\']) || path.extension().is_some() {
-                let text = format!("there is no file {given}; check the path");
-                return Err(HarnessError::input(text));
+                return Err(HarnessError::input(format!("there is no file {given}")).remedy("check the path"));
             } else {
                 named.ids.push(given.clone());
             }
@@ -162,8 +161,8 @@ impl TraceSource {
 
     fn fetch(&self, ids: &[String]) -> Result<Vec<TraceRecords>, HarnessError> {
         if ids.is_empty() {
-            let text = "no trace is named; give an id, a run's directory or a file";
-            return Err(HarnessError::usage(text));
+            let help = "give an id, a run's directory or a file";
+            return Err(HarnessError::usage("no trace is named").remedy(help));
         }
         let (runtime, collector) = self.connect()?;
         let mut traces = Vec::new();
@@ -180,8 +179,8 @@ impl TraceSource {
             if records.is_empty() {
                 let reasons = "check the id, that the request was signed with a key of the services, and that \
                                they report to this collector";
-                let text = format!("{} has no trace {id}; {reasons}", collector.target());
-                return Err(HarnessError::failed(text));
+                let text = format!("{} has no trace {id}", collector.target());
+                return Err(HarnessError::failed(text).remedy(reasons));
             }
             let style = collector.report_style();
             traces.push(TraceRecords { base_id: id.clone(), records, unreadable, style });
@@ -274,7 +273,7 @@ impl TraceSource {
             return Ok(traces.remove(0));
         }
         let ids = ids_of(&traces);
-        let text = format!("one trace can be shown, there are {}; name one:\n{ids}", traces.len());
-        Err(HarnessError::usage(text))
+        let text = format!("one trace can be shown, there are {}", traces.len());
+        Err(HarnessError::usage(text).remedy(format!("name one:\n{ids}")))
     }
 }
