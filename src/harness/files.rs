@@ -155,6 +155,23 @@ pub enum Valid {
     Demo,
 }
 
+impl std::fmt::Display for Valid {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let counted =
+            |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        match *self {
+            Self::Scenario { workloads, actions } => {
+                let (workloads, actions) = (counted(workloads, "workload"), counted(actions, "action"));
+                write!(formatter, "a valid scenario with {workloads} and {actions}")
+            }
+            Self::Deployment { targets } => {
+                write!(formatter, "a valid deployment with {}", counted(targets, "target"))
+            }
+            Self::Demo => formatter.write_str("a valid deployment: the embedded demo"),
+        }
+    }
+}
+
 /// Checks a scenario together with its deployment, or a deployment; says what it is.
 ///
 /// # Errors
