@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
+use super::complaint::Complaint;
 use super::masking;
 use super::visible::{is_deceptive, on_one_line};
 
@@ -73,13 +74,10 @@ impl Fault {
         Self { severity: Severity::Error, span: None, message: message.into(), help: None }
     }
 
-    /// An error whose message holds its remedy after a semicolon, as those of other rooms do.
+    /// An error at `span` for what a reader of text complains of.
     #[must_use]
-    pub fn with_remedy(span: Range<usize>, message: &str) -> Self {
-        match message.rsplit_once("; ") {
-            Some((message, help)) => Self::error(span, message).help(help),
-            None => Self::error(span, message),
-        }
+    pub fn of(span: Range<usize>, complaint: Complaint) -> Self {
+        Self::error(span, complaint.what).help(complaint.remedy)
     }
 
     /// The same fault as a warning.

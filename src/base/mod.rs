@@ -5,6 +5,7 @@
 //! Nothing here may know of load tests, of OSProfiler or of HTTP.
 
 pub mod clock;
+pub mod complaint;
 pub mod diagnostics;
 pub mod files;
 pub mod ids;
@@ -15,5 +16,6 @@ pub mod template_names;
 pub mod units;
 pub mod visible;
 pub mod yaml;
+pub mod yaml_text;
 
 pub use osprofiler::base::secret;

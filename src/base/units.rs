@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use super::complaint::Complaint;
+
 const UNITS: [(&str, f64); 6] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0)];
 const HOUR_S: f64 = 3600.0;
@@ -17,17 +19,18 @@ pub const BYTES_MAX: f64 = 1_099_511_627_776.0;
 ///
 /// # Errors
 /// Says what is wrong and how a duration is written: no unit, unknown unit, negative, over 30 days.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, Complaint> {
     let help = "write a number with a unit, such as 250ms, 1.5s, 2m or 1h";
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err(format!("an empty duration: {help}"));
+        return Err(Complaint::new("an empty duration", help));
     }
     let mut total_s = 0.0;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
-        let value: f64 = number.parse().map_err(|_| format!("`{text}` is not a duration: {help}"))?;
+        let value: f64 =
+            number.parse().map_err(|_| Complaint::new(format!("`{text}` is not a duration"), help))?;
         let tail = tail.trim_start();
         let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
@@ -35,24 +38,48 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         total_s += value
             * factor.ok_or_else(|| {
                 if unit.is_empty() {
-                    format!("`{text}` has no unit: {help}")
+                    Complaint::new(format!("`{text}` has no unit"), help)
                 } else {
-                    format!("`{unit}` is not a unit of time: use ns, us, ms, s, m or h")
+                    Complaint::new(format!("`{unit}` is not a unit of time"), "use ns, us, ms, s, m or h")
                 }
             })?;
         rest = tail.trim_start();
     }
     if total_s > DURATION_MAX.as_secs_f64() {
-        return Err(format!("`{text}` is longer than 30 days: write a shorter duration"));
+        return Err(Complaint::new(format!("`{text}` is longer than 30 days"), "write a shorter duration"));
     }
     Ok(Duration::from_secs_f64(total_s))
+}
+
+/// A duration as [`parse_duration`] reads it, in the largest unit of which it is a whole number: `90s`, `2m`.
+#[must_use]
+pub fn write_duration(duration: Duration) -> String {
+    const UNITS_NS: [(u128, &str); 6] = [
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+        (1, "ns"),
+    ];
+    let nanos = duration.as_nanos();
+    let whole = UNITS_NS.iter().find(|(unit, _)| nanos > 0 && nanos.is_multiple_of(*unit));
+    whole.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", nanos / unit))
+}
+
+/// A size as [`parse_bytes`] reads it, in the largest unit of which it is a whole number: `64KiB`, `1000`.
+#[must_use]
+pub fn write_bytes(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let whole = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
 /// Reads `512`, `64kB`, `64KiB`, `1.5MiB`, `2GB`: a size in bytes.
 ///
 /// # Errors
 /// Says what is wrong and how a size is written: unknown unit, negative, over 1 TiB.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+pub fn parse_bytes(text: &str) -> Result<u64, Complaint> {
     const SIZES: [(&str, f64); 8] = [
         ("", 1.0),
         ("B", 1.0),
@@ -67,12 +94,13 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
     let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(digits);
-    let value: f64 = number.parse().map_err(|_| format!("`{text}` is not a size: {help}"))?;
+    let value: f64 = number.parse().map_err(|_| Complaint::new(format!("`{text}` is not a size"), help))?;
     let known = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
-    let (_, factor) = known.ok_or_else(|| format!("`{}` is not a unit of size: {help}", unit.trim()))?;
+    let (_, factor) =
+        known.ok_or_else(|| Complaint::new(format!("`{}` is not a unit of size", unit.trim()), help))?;
     let bytes = (value * factor).round();
     if bytes > BYTES_MAX {
-        return Err(format!("`{text}` is more than 1 TiB: write a smaller size"));
+        return Err(Complaint::new(format!("`{text}` is more than 1 TiB"), "write a smaller size"));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 TiB")]
     Ok(bytes as u64)
@@ -82,14 +110,18 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// Says what is wrong and how a percentage is written: no sign, no number, not between `least` and `most`.
-pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, String> {
+pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, Complaint> {
     let help = "write a number with its sign, such as 10%";
     let Some(number) = text.trim().strip_suffix('%') else {
-        return Err(format!("`{text}` is not a percentage: {help}"));
+        return Err(Complaint::new(format!("`{text}` is not a percentage"), help));
     };
-    let value: f64 = number.trim().parse().map_err(|_| format!("`{text}` is not a percentage: {help}"))?;
+    let value: f64 =
+        number.trim().parse().map_err(|_| Complaint::new(format!("`{text}` is not a percentage"), help))?;
     if !(least..=most).contains(&value) {
-        return Err(format!("`{text}` is out of range: write {least}% to {most}%"));
+        return Err(Complaint::new(
+            format!("`{text}` is out of range"),
+            format!("write {least}% to {most}%"),
+        ));
     }
     Ok(value)
 }
@@ -152,7 +184,7 @@ mod tests {
             ("5 bananas", "`bananas` is not a unit of size"),
             ("9999GiB", "more than 1 TiB"),
         ] {
-            assert!(parse_bytes(text).unwrap_err().contains(part), "{text}");
+            assert!(parse_bytes(text).unwrap_err().what.contains(part), "{text}");
         }
     }
 
@@ -174,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn durations_and_sizes_are_written_as_they_are_read() {
+        for text in ["0s", "250ms", "1500ms", "90s", "2m", "90m", "1h", "720h", "10us", "999ns"] {
+            assert_eq!(write_duration(parse_duration(text).unwrap()), text);
+        }
+        for text in ["0", "512", "1000", "64KiB", "3MiB", "1025MiB", "2GiB"] {
+            assert_eq!(write_bytes(parse_bytes(text).unwrap()), text);
+        }
+    }
+
+    #[test]
     fn what_is_no_duration_says_why() {
         for (text, part) in [
             ("", "empty"),
@@ -187,7 +229,7 @@ mod tests {
             ("99999h", "longer than 30 days"),
         ] {
             let error = parse_duration(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
+            assert!(error.what.contains(part), "{text}: {error}");
         }
     }
 

@@ -449,6 +449,12 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
     }
 }
 
+/// True when a text without quotes is read as that text, by readers of YAML 1.1 too.
+pub(super) fn is_plain_text(text: &str) -> bool {
+    let boolean = || ["y", "n"].iter().chain(&BOOLEAN_KEYS).any(|word| word.eq_ignore_ascii_case(text));
+    matches!(scalar(text, ScalarStyle::Plain, false), Kind::Text { .. }) && !boolean()
+}
+
 /// The core schema of YAML 1.2, without octal numbers, infinities and NaN.
 fn scalar(text: &str, style: ScalarStyle, tagged: bool) -> Kind {
     let quoted = !matches!(style, ScalarStyle::Plain) || tagged;

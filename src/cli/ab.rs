@@ -78,7 +78,7 @@ pub(super) struct AbArguments {
 }
 
 fn length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text)?;
+    let length = parse_duration(text).map_err(|complaint| complaint.to_string())?;
     if length.is_zero() {
         Err("a round lasts longer than that; write it such as 30s".to_owned())
     } else {

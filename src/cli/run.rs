@@ -7,6 +7,7 @@ use crate::harness::live::otlp_url;
 use crate::harness::options::{Environment, WatchOptions};
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 
+use crate::base::complaint::Complaint;
 use crate::plan::given::Given;
 
 use super::exit::Exit;
@@ -91,7 +92,7 @@ struct WatchArguments {
     otlp: Option<String>,
 }
 
-fn name_and_value(text: &str) -> Result<(String, Given), String> {
+fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
     Given::parse(text, &|name| Environment::default().get(name))
 }
 

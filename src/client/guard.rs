@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::Host;
 
+use crate::base::complaint::Complaint;
+
 use super::error::ClientError;
 use super::url::Origin;
 
@@ -35,10 +37,10 @@ impl HostPattern {
     ///
     /// # Errors
     /// What is wrong, and how to write it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Complaint> {
         const USAGE: &str =
             "write a host, host:port, an address, or *.example.com for all hosts below a domain";
-        let wrong = |what: &str| Err(format!("`{text}` is not a host: {what}; {USAGE}"));
+        let wrong = |what: &str| Err(Complaint::new(format!("`{text}` is not a host: {what}"), USAGE));
         let trimmed = text.trim();
         if let Ok(address) = trimmed.parse::<Ipv6Addr>() {
             return Ok(Self { host: Host::Ipv6(address), below: false, port: None });
@@ -349,7 +351,7 @@ mod tests {
             "[::1",
         ] {
             let error = HostPattern::parse(text).unwrap_err();
-            assert!(error.contains("; write a host"), "{text}: {error}");
+            assert!(error.remedy.starts_with("write a host"), "{text}: {error}");
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use url::Url;
 
+use crate::base::complaint::Complaint;
+
 /// Where requests go: scheme, host, port and the path that comes before every request's path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -29,14 +31,17 @@ impl BaseUrl {
     ///
     /// # Errors
     /// No URL, another scheme than http and https, credentials, a query or a fragment in it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Complaint> {
         let url = Url::parse(text.trim())
-            .map_err(|error| format!("not a URL: {error}; write it as http://host:port"))?;
+            .map_err(|error| Complaint::new(format!("not a URL: {error}"), "write it as http://host:port"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("a URL must not hold credentials; put them under `auth`".to_owned());
+            return Err(Complaint::new("a URL must not hold credentials", "put them under `auth`"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("a base URL has no query and no fragment; put the query into the action".to_owned());
+            return Err(Complaint::new(
+                "a base URL has no query and no fragment",
+                "put the query into the action",
+            ));
         }
         let prefix = url.path().trim_end_matches('/').to_owned();
         Ok(Self { origin: Origin::of(&url)?, prefix })
@@ -58,14 +63,24 @@ impl std::fmt::Display for BaseUrl {
 
 impl Origin {
     /// The origin of a URL.
-    pub(super) fn of(url: &Url) -> Result<Self, String> {
+    pub(super) fn of(url: &Url) -> Result<Self, Complaint> {
         let tls = match url.scheme() {
             "http" => false,
             "https" => true,
-            other => return Err(format!("the scheme `{other}` cannot be loaded; use http or https")),
+            other => {
+                return Err(Complaint::new(
+                    format!("the scheme `{other}` cannot be loaded"),
+                    "use http or https",
+                ));
+            }
         };
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or("a URL needs a host")?;
-        let port = url.port_or_known_default().ok_or("a URL needs a port")?;
+        let host = url
+            .host_str()
+            .filter(|host| !host.is_empty())
+            .ok_or_else(|| Complaint::new("a URL needs a host", "write it as http://host:port"))?;
+        let port = url
+            .port_or_known_default()
+            .ok_or_else(|| Complaint::new("a URL needs a port", "write it as http://host:port"))?;
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { tls, host, port, authority })
@@ -101,7 +116,7 @@ pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
         path.push('?');
         push_escaped_path(query, &mut path);
     }
-    Ok(Some((Origin::of(&url)?, path)))
+    Ok(Some((Origin::of(&url).map_err(|complaint| complaint.to_string())?, path)))
 }
 
 /// `https://host:port` and the rest of an absolute URL; `None` when the text is a path, or
@@ -109,7 +124,7 @@ pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
 ///
 /// # Errors
 /// A URL that cannot be read.
-pub fn split_absolute(text: &str) -> Result<Option<(BaseUrl, &str)>, String> {
+pub fn split_absolute(text: &str) -> Result<Option<(BaseUrl, &str)>, Complaint> {
     let Some(after_scheme) = text.find("://").map(|at| at + 3) else { return Ok(None) };
     if text.find(['/', '?', '{']).is_some_and(|at| at + 2 < after_scheme) {
         return Ok(None);
@@ -171,7 +186,7 @@ mod tests {
         ] {
             match (BaseUrl::parse(text), expected) {
                 (Ok(url), Ok(expected)) => assert_eq!(url.to_string(), expected),
-                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+                (Err(error), Err(part)) => assert!(error.what.contains(part), "{text}: {error}"),
                 (result, _) => panic!("{text}: {result:?}"),
             }
         }

@@ -11,7 +11,7 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::base::diagnostics::{Fault, Shown};
 use crate::base::units::parse_duration;
-use crate::base::yaml::{Key, Kind, Node};
+use crate::base::yaml::{DEPTH_MAX, Key, Kind, Node};
 
 use super::deployment::Slowdown;
 use super::reference::ShareText;
@@ -27,11 +27,17 @@ pub fn check(root: &Node, schema: &Value, shown: &Shown) -> Vec<Fault> {
 /// `None` when nothing is left of it.
 #[must_use]
 pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
-    let unusable = checked(&root, schema, &Shown::default()).unusable;
-    if unusable.contains(&root.span) {
-        return None;
+    // What is left without a key that it must have is no more use than that key.
+    for _ in 0..=DEPTH_MAX {
+        let unusable = checked(&root, schema, &Shown::default()).unusable;
+        if unusable.contains(&root.span) {
+            return None;
+        }
+        if unusable.is_empty() {
+            break;
+        }
+        prune(&mut root, &unusable);
     }
-    prune(&mut root, &unusable);
     Some(root)
 }
 
@@ -293,6 +299,7 @@ impl<'s> Checker<'s> {
             && schema.get("maxProperties").and_then(Value::as_u64).is_some_and(|most| count > most)
         {
             let second = &entries[1].0;
+            self.unusable.extend(entries[1..].iter().map(|(key, _)| key.span.clone()));
             self.faults.push(
                 Fault::error(second.span.clone(), format!("{name} takes one key only, but has {count}"))
                     .help(format!("keep one of: {}", names())),
@@ -328,14 +335,8 @@ impl<'s> Checker<'s> {
             Some(Slowdown::FORMAT) => Slowdown::parse(text).map(drop),
             _ => Ok(()),
         };
-        if let Err(message) = read {
-            let (message, help) =
-                message.split_once(": ").map_or((message.as_str(), None), |(m, h)| (m, Some(h)));
-            let fault = Fault::error(node.span.clone(), message);
-            self.faults.push(match help {
-                Some(help) => fault.help(help),
-                None => fault,
-            });
+        if let Err(complaint) = read {
+            self.faults.push(Fault::of(node.span.clone(), complaint));
         }
         if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
             let choices: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();

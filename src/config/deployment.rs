@@ -3,64 +3,81 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::base::complaint::Complaint;
 use crate::base::units::parse_percent;
 
+use super::one_of::one_of;
 use super::reference::{DurationText, Reference, SecretReference};
 
 /// A deployment: its targets, its credentials, its profiler.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
     /// The deployment's name in reports; the file's name where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Base URLs by name; `default` is used where an action names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<BTreeMap<String, Reference>>,
     /// Hosts beside the targets that requests may go to when a template, an answer or a redirect names them:
     /// `host`, `host:port`, an address, `*.example.com`. Nothing secret goes there.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub targets_allowed: Option<Vec<Reference>>,
     /// TLS options of all targets.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
     /// Which HTTP is spoken.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
     /// Who resolves the targets' names.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<Dns>,
     /// Headers of every request.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, SecretReference>>,
     /// Who makes the requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
     /// The deployment's OSProfiler.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profiler: Option<Profiler>,
     /// Serve the embedded demo and use it as the deployment: targets, key and collector are its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub demo: Option<Demo>,
 }
 
 /// TLS options.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Verify the servers' certificates (default true). Turning it off is stamped into every result.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
     /// A file of PEM certificates to trust instead of the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     /// A file with the client's PEM certificate chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
     /// A file with the client's PEM key.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
 /// Which HTTP is spoken.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
     /// `auto` (the default: what the server chooses by ALPN, HTTP/1.1 in clear), 1.1, or 2 (by ALPN over
     /// TLS, by prior knowledge in clear).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<HttpVersion>,
 }
 
 /// A version of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HttpVersion {
     /// What the server chooses.
     Auto,
@@ -88,6 +105,16 @@ impl<'de> Deserialize<'de> for HttpVersion {
     }
 }
 
+impl Serialize for HttpVersion {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Auto => "auto",
+            Self::Http1 => "1.1",
+            Self::Http2 => "2",
+        })
+    }
+}
+
 impl JsonSchema for HttpVersion {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "HttpVersion".into()
@@ -104,37 +131,37 @@ impl JsonSchema for HttpVersion {
 }
 
 /// Who resolves the targets' names.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dns {
     /// DNS servers to ask instead of all that the system asks: addresses such as 10.0.0.2 or
     /// 127.0.0.1:5353.
     #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<Reference>>,
 }
 
-/// Who makes the requests: exactly one of the kinds.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
-pub struct Auth {
-    /// Nobody: no header is added.
-    pub none: Option<Empty>,
-    /// HTTP basic authentication.
-    pub basic: Option<Basic>,
-    /// A bearer token.
-    pub bearer: Option<Bearer>,
-    /// A token from Keystone v3, sent as X-Auth-Token and renewed before it expires.
-    pub keystone: Option<Keystone>,
+one_of! {
+    /// Who makes the requests: exactly one of the kinds.
+    pub enum Auth {
+        /// Nobody: no header is added.
+        "none" => None(Empty),
+        /// HTTP basic authentication.
+        "basic" => Basic(Basic),
+        /// A bearer token.
+        "bearer" => Bearer(Bearer),
+        /// A token from Keystone v3, sent as X-Auth-Token and renewed before it expires.
+        "keystone" => Keystone(Keystone),
+    }
 }
 
 /// A kind without settings: `{}`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Empty {}
 
 /// HTTP basic authentication.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Basic {
     /// The user.
@@ -144,7 +171,7 @@ pub struct Basic {
 }
 
 /// A bearer token.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bearer {
     /// The token, without the word `Bearer`.
@@ -152,7 +179,7 @@ pub struct Bearer {
 }
 
 /// Keystone v3 with a password.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keystone {
     /// Keystone's URL, such as http://127.0.0.1:5000/v3.
@@ -164,35 +191,44 @@ pub struct Keystone {
     /// The project to scope the token to.
     pub project_name: Reference,
     /// The user's domain (default `Default`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_domain_name: Option<Reference>,
     /// The project's domain (default `Default`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub project_domain_name: Option<Reference>,
 }
 
 /// The deployment's OSProfiler.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profiler {
     /// Profile every iteration (default true; without a key nothing is attempted).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// The HMAC key that the services accept.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hmac_key: Option<SecretReference>,
     /// The HMAC keys that the services accept; the first one signs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hmac_keys: Option<Vec<SecretReference>>,
     /// OSProfiler's connection string of the collector, such as redis://127.0.0.1:6379.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_string: Option<SecretReference>,
 }
 
 /// The embedded demo service.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demo {
     /// The share of user look-ups, in percent, that miss the role cache and are slow (default 2).
     #[schemars(range(min = 0.0, max = 100.0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_percent: Option<f64>,
     /// How long the query of such a look-up takes (default 80ms).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_query: Option<DurationText>,
     /// How much longer all of its work takes than it would, such as 25% (default 0%): a regression to be found.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Slowdown>,
 }
 
@@ -208,7 +244,7 @@ impl Slowdown {
     ///
     /// # Errors
     /// What is wrong, and how to write it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Complaint> {
         parse_percent(text, 0.0, 1000.0).map(Self)
     }
 }
@@ -216,6 +252,12 @@ impl Slowdown {
 impl<'de> Deserialize<'de> for Slowdown {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Slowdown {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}%", self.0))
     }
 }
 

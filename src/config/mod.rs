@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod deployment;
+mod one_of;
 pub mod rally;
 pub mod reference;
 pub mod rounds;
@@ -18,10 +19,12 @@ pub mod sla;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml::{self, Node};
+use crate::base::yaml_text;
 
 /// A document: as written, and with the place of everything in it.
 pub struct Document<T> {
@@ -79,6 +82,15 @@ pub fn from_node<T: DeserializeOwned>(
             Err(Rejected { source, faults: vec![fault] })
         }
     }
+}
+
+/// A document as YAML, in the order of its keys' definition and without those that are not set. Reading it gives the
+/// same document.
+///
+/// # Errors
+/// A secret that is written out: only a reference to it can be written.
+pub fn write<T: Serialize>(document: &T) -> Result<String, serde_yaml::Error> {
+    Ok(yaml_text::to_text(&serde_yaml::to_value(document)?))
 }
 
 /// What can still be read of a rejected document: all but the parts at fault. It is for finding

@@ -5,9 +5,13 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{self, Serialize, SerializeMap as _, Serializer};
 
+use crate::base::complaint::Complaint;
 use crate::base::secret::Secret;
-use crate::base::units::{BYTES_MAX, parse_bytes, parse_duration, parse_percent};
+use crate::base::units::{
+    BYTES_MAX, parse_bytes, parse_duration, parse_percent, write_bytes, write_duration,
+};
 
 /// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
 ///
@@ -59,6 +63,22 @@ impl<'de> Deserialize<'de> for Reference {
     }
 }
 
+impl Serialize for Reference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (key, value, default) = match self {
+            Self::Inline(text) => return serializer.serialize_str(text.expose()),
+            Self::Env { name, default } => ("env", name, default.as_ref()),
+            Self::File(path) => ("file", path, None),
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(key, value)?;
+        if let Some(default) = default {
+            map.serialize_entry("default", default)?;
+        }
+        map.end()
+    }
+}
+
 impl JsonSchema for Reference {
     fn schema_name() -> Cow<'static, str> {
         "Reference".into()
@@ -85,6 +105,18 @@ pub struct SecretReference(pub Reference);
 impl<'de> Deserialize<'de> for SecretReference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Reference::deserialize(deserializer).map(Self)
+    }
+}
+
+/// Only where the secret is can be written; the secret itself never is.
+impl Serialize for SecretReference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Reference::Inline(_) | Reference::Env { default: Some(_), .. } => {
+                Err(ser::Error::custom("a secret is written as {env: NAME} or {file: PATH} only"))
+            }
+            reference => reference.serialize(serializer),
+        }
     }
 }
 
@@ -119,6 +151,12 @@ impl<'de> Deserialize<'de> for DurationText {
     }
 }
 
+impl Serialize for DurationText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&write_duration(self.0))
+    }
+}
+
 impl JsonSchema for DurationText {
     fn schema_name() -> Cow<'static, str> {
         "Duration".into()
@@ -145,7 +183,7 @@ impl ShareText {
     ///
     /// # Errors
     /// Says what is wrong and what to write.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Complaint> {
         parse_percent(text, 0.1, 90.0).map(Self)
     }
 }
@@ -153,6 +191,12 @@ impl ShareText {
 impl<'de> Deserialize<'de> for ShareText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for ShareText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}%", self.0))
     }
 }
 
@@ -181,6 +225,12 @@ impl<'de> Deserialize<'de> for SizeText {
             other => other.to_string(),
         };
         parse_bytes(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for SizeText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&write_bytes(self.0))
     }
 }
 

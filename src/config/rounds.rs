@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::base::complaint::Complaint;
+
 use super::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
 use super::scenario::Scenario;
 
@@ -13,14 +15,13 @@ const WARM_UP_SHARE: u32 = 10;
 ///
 /// # Errors
 /// A runner whose stages a length cannot replace.
-pub fn as_round(scenario: &mut Scenario, length: Option<Duration>, factor: f64) -> Result<(), String> {
-    if let Some(runner) = &mut scenario.runner {
-        one(runner, &mut scenario.warm_up, length)?;
+pub fn as_round(scenario: &mut Scenario, length: Option<Duration>, factor: f64) -> Result<(), Complaint> {
+    let single = scenario.runner.as_mut().map(|runner| (runner, &mut scenario.warm_up));
+    let several = scenario.workloads.iter_mut().flatten();
+    let several = several.filter_map(|workload| Some((workload.runner.as_mut()?, &mut workload.warm_up)));
+    for (runner, warm_up) in single.into_iter().chain(several) {
+        one(runner, warm_up, length)?;
         lengthen(runner, factor);
-    }
-    for workload in scenario.workloads.iter_mut().flatten() {
-        one(&mut workload.runner, &mut workload.warm_up, length)?;
-        lengthen(&mut workload.runner, factor);
     }
     Ok(())
 }
@@ -38,43 +39,42 @@ fn lengthen(runner: &mut Runner, factor: f64) {
     )]
     let more = |times: u64| (times as f64 * factor).ceil() as u64;
     let longer = |lasts: DurationOrSeconds| DurationOrSeconds(lasts.0.mul_f64(factor));
-    if let Some(serial) = &mut runner.serial {
-        serial.times = more(serial.times);
-    }
-    if let Some(constant) = &mut runner.constant {
-        constant.times = Some(more(constant.times.unwrap_or(1)));
-    }
-    if let Some(timed) = &mut runner.constant_for_duration {
-        timed.duration = longer(timed.duration);
-    }
-    if let Some(rps) = &mut runner.rps {
-        (rps.times, rps.duration) = (rps.times.map(more), rps.duration.map(longer));
-        if let Rate::Steps(steps) = &mut rps.rps {
-            let step = steps.duration.unwrap_or(DurationOrSeconds(Duration::from_secs(1)));
-            steps.duration = Some(longer(step));
+    match runner {
+        Runner::Serial(serial) => serial.times = more(serial.times),
+        Runner::Constant(constant) => constant.times = Some(more(constant.times.unwrap_or(1))),
+        Runner::ConstantForDuration(timed) => timed.duration = longer(timed.duration),
+        Runner::Rps(rps) => {
+            (rps.times, rps.duration) = (rps.times.map(more), rps.duration.map(longer));
+            if let Rate::Steps(steps) = &mut rps.rps {
+                let step = steps.duration.unwrap_or(DurationOrSeconds(Duration::from_secs(1)));
+                steps.duration = Some(longer(step));
+            }
         }
-    }
-    if let Some(ramping) = &mut runner.ramping {
-        ramping.stages.iter_mut().for_each(|stage| stage.duration = longer(stage.duration));
+        Runner::Ramping(ramping) => {
+            ramping.stages.iter_mut().for_each(|stage| stage.duration = longer(stage.duration));
+        }
     }
 }
 
-fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duration>) -> Result<(), String> {
+fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duration>) -> Result<(), Complaint> {
     if let Some(length) = length {
         let duration = DurationOrSeconds(length);
-        let timed = |concurrency, timeout| Some(ConstantForDuration { duration, concurrency, timeout });
-        if let Some(serial) = runner.serial.take() {
-            runner.constant_for_duration = timed(1, serial.timeout);
-        } else if let Some(constant) = runner.constant.take() {
-            runner.constant_for_duration = timed(constant.concurrency.unwrap_or(1), constant.timeout);
-        } else if let Some(constant) = &mut runner.constant_for_duration {
-            constant.duration = duration;
-        } else if let Some(rps) = &mut runner.rps {
-            (rps.times, rps.duration) = (None, Some(duration));
-        } else {
-            return Err(
-                "a ramp has the length of its stages: leave --round out, or use another runner".to_owned()
-            );
+        let timed = |concurrency, timeout| {
+            Runner::ConstantForDuration(ConstantForDuration { duration, concurrency, timeout })
+        };
+        match runner {
+            Runner::Serial(serial) => *runner = timed(1, serial.timeout),
+            Runner::Constant(constant) => {
+                *runner = timed(constant.concurrency.unwrap_or(1), constant.timeout)
+            }
+            Runner::ConstantForDuration(constant) => constant.duration = duration,
+            Runner::Rps(rps) => (rps.times, rps.duration) = (None, Some(duration)),
+            Runner::Ramping(_) => {
+                return Err(Complaint::new(
+                    "a ramp has the length of its stages",
+                    "leave --round out, or use another runner",
+                ));
+            }
         }
         // What was to warm up a longer run would leave nothing of this one.
         if matches!(warm_up, Some(WarmUp::For(long)) if *long > length) {
@@ -91,16 +91,12 @@ fn default_warm_up(runner: &Runner) -> Option<WarmUp> {
     let times =
         |times: u64| Some(times / u64::from(WARM_UP_SHARE)).filter(|times| *times > 0).map(WarmUp::Times);
     let lasts = |duration: DurationOrSeconds| Some(WarmUp::For(duration.0 / WARM_UP_SHARE));
-    if let Some(serial) = &runner.serial {
-        times(serial.times)
-    } else if let Some(constant) = &runner.constant {
-        times(constant.times.unwrap_or(1))
-    } else if let Some(timed) = &runner.constant_for_duration {
-        lasts(timed.duration)
-    } else if let Some(rps) = &runner.rps {
-        rps.times.map_or_else(|| rps.duration.and_then(lasts), times)
-    } else {
+    match runner {
+        Runner::Serial(serial) => times(serial.times),
+        Runner::Constant(constant) => times(constant.times.unwrap_or(1)),
+        Runner::ConstantForDuration(timed) => lasts(timed.duration),
+        Runner::Rps(rps) => rps.times.map_or_else(|| rps.duration.and_then(lasts), times),
         // A ramp is a warm-up of its own.
-        None
+        Runner::Ramping(_) => None,
     }
 }

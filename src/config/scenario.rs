@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::reference::{DurationText, Reference, ShareText, SizeText};
@@ -11,45 +11,60 @@ use super::runner::{Runner, WarmUp};
 pub use super::sla::Sla;
 
 /// A scenario. A file with one workload may write the workload's keys at the top level.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What it is, in one line.
     #[schemars(length(min = 1))]
     pub title: String,
     /// The deployment file, relative to this file; `-d` overrides it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
     /// Variables for `{{ templates }}`; `--set NAME=VALUE` overrides them.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub variables: Option<BTreeMap<String, Variable>>,
     /// False switches profiling off for this scenario; `{control: 10%}` leaves a random share of iterations
     /// unprofiled, and the report says what profiling costs the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// Which traces are fetched after the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
     /// The longest that the whole run may take; it is stopped gracefully then.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
     /// How long running iterations may go on after a stop (default 30s).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub graceful_stop: Option<DurationText>,
     /// How the requests use HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
     /// Actions before the load, once; what they extract is visible to all iterations.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<Vec<Step>>,
     /// Actions after the load, once, whatever happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub teardown: Option<Vec<Step>>,
     /// Several loads, one after another.
     #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<Vec<Workload>>,
     /// True runs the workloads at the same time instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<bool>,
     /// How often and how concurrently the iteration runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<Runner>,
     /// Load before the measured part, of the same kind; its samples are kept apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// One pass: actions in order.
     #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<Vec<Step>>,
     /// When the run counts as good.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
 }
 
@@ -63,7 +78,7 @@ pub enum Profile {
 }
 
 /// All but a random share.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct ProfileControl {
     /// The share of iterations that is left unprofiled, such as `10%`.
@@ -83,6 +98,15 @@ impl<'de> Deserialize<'de> for Profile {
     }
 }
 
+impl Serialize for Profile {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Switch(on) => on.serialize(serializer),
+            Self::Control(control) => ProfileControl { control }.serialize(serializer),
+        }
+    }
+}
+
 impl JsonSchema for Profile {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Profile".into()
@@ -97,21 +121,24 @@ impl JsonSchema for Profile {
 }
 
 /// Which traces are fetched after the load, and how long services may take to report.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// `slow` (the default): of the slowest 5 % of iterations, as many typical ones, and some of the failed; `all`: of
     /// further iterations too, up to the limit; `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fetch: Option<Fetch>,
     /// How many slow iterations of the run, and with `all` how many others (default 200).
     #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// How long to wait for points that are still under way (default 5s).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<DurationText>,
 }
 
 /// Whose traces are fetched.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fetch {
     /// Slow, typical and failed iterations.
@@ -132,34 +159,42 @@ impl JsonSchema for Fetch {
 }
 
 /// How the requests use HTTP: connections, redirects, compression, limits.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
     /// Whose connections are: each virtual user keeps its own (`user`, the default), each iteration
     /// opens its own (`iteration`), or the users of a worker share them (`shared`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
     /// The most connections to one origin that the users of a worker share (default 256).
     #[schemars(range(min = 1, max = 100_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
     /// How many redirects an action follows (default 0: the redirect itself is judged).
     #[schemars(range(min = 0, max = 50))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub redirects: Option<u32>,
     /// True asks for compressed answers. They are decompressed after their time was taken, if anything
     /// looks at the body; false leaves them as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decompress: Option<bool>,
     /// The largest body of an answer, before and after decompression (default 64MiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body: Option<SizeText>,
     /// The largest head of an answer (default 256KiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_head: Option<SizeText>,
     /// The most headers of an answer (default 256).
     #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_headers: Option<u32>,
     /// The most bytes of trailers behind a chunked body (default 64KiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_trailers: Option<SizeText>,
 }
 
 /// Whose connections are.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Connections {
     /// Each virtual user keeps its own.
@@ -180,82 +215,109 @@ impl JsonSchema for Connections {
 }
 
 /// One load.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name in every table.
     #[schemars(length(min = 1))]
     pub name: String,
+    // It is always there, but in what is left of a file with faults.
     /// How often and how concurrently the iteration runs.
-    pub runner: Runner,
+    #[schemars(with = "Runner")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runner: Option<Runner>,
     /// Load before the measured part, of the same kind; its samples are kept apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// One pass: actions in order.
     #[schemars(length(min = 1))]
     pub iteration: Vec<Step>,
     /// When it counts as good.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
 }
 
 /// A variable's value: anything, or where to find it.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(transparent)]
 pub struct Variable(pub Value);
 
 /// A step of an iteration: an action with its request, or a think time.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The action's name: the key in every table (default: its method and path).
     #[schemars(length(min = 1, max = 200))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// GET this path of the target, or this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub get: Option<String>,
     /// HEAD this path of the target, or this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
     /// POST to this path of the target, or to this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub post: Option<String>,
     /// PUT to this path of the target, or to this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub put: Option<String>,
     /// PATCH this path of the target, or this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
     /// DELETE this path of the target, or this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delete: Option<String>,
     /// OPTIONS of this path of the target, or of this URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
     /// The deployment's target (default `default`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Headers; they win over the deployment's.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
     /// Query parameters, encoded for you.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<BTreeMap<String, Scalar>>,
     /// A JSON body; texts in it may hold templates.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
     /// A form body, encoded for you.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<BTreeMap<String, Scalar>>,
     /// A body as it is.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
     /// False sends the request without the deployment's credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<bool>,
     /// The longest that the request may take (default 30s).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
     /// How many redirects are followed (default: that of `http`, else 0).
     #[schemars(range(min = 0, max = 50))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub redirects: Option<u32>,
     /// True asks for a compressed answer, false leaves one as it is (default: that of `http`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decompress: Option<bool>,
     /// The largest body of the answer (default: that of `http`, else 64MiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body: Option<SizeText>,
     /// What the answer must be; without it, statuses from 400 on are failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
     /// What to take out of the answer, by the variable's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub extract: Option<BTreeMap<String, Extract>>,
     /// A pause instead of a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<DurationText>,
 }
 
@@ -272,6 +334,12 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
+impl Serialize for Scalar {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 impl JsonSchema for Scalar {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Scalar".into()
@@ -282,28 +350,33 @@ impl JsonSchema for Scalar {
 }
 
 /// What an answer must be.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// A status such as 201, a class such as `2xx`, or a list of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Headers that must have this value, or match `{matches: REGEX}`.
     #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, TextCondition>>,
     /// What the body must hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<TextCondition>,
     /// JSONPath to the value that must stand there; `{exists: true}` asks for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<BTreeMap<String, Value>>,
     /// The longest that the request may have taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<DurationText>,
 }
 
 /// Statuses that are accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status(pub Vec<StatusRange>);
 
 /// `from..=to`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StatusRange {
     /// The first status.
     pub from: u16,
@@ -339,6 +412,19 @@ fn status_range(value: &Value) -> Option<StatusRange> {
     }
 }
 
+impl Serialize for Status {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = |range: &StatusRange| match range.from == range.to {
+            true => Value::from(range.from),
+            false => Value::from(format!("{}xx", range.from / 100)),
+        };
+        match self.0.as_slice() {
+            [one] => written(one).serialize(serializer),
+            several => several.iter().map(written).collect::<Vec<_>>().serialize(serializer),
+        }
+    }
+}
+
 impl JsonSchema for Status {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Status".into()
@@ -360,7 +446,7 @@ impl JsonSchema for Status {
 
 /// A condition on a text: the text itself (of a header) or a part of it (of a body), or
 /// `{equals: …}`, `{contains: …}`, `{matches: REGEX}`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TextCondition {
     /// The text itself, given without a key.
     pub plain: Option<String>,
@@ -390,6 +476,17 @@ impl<'de> Deserialize<'de> for TextCondition {
     }
 }
 
+impl Serialize for TextCondition {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(text) = &self.plain {
+            return text.serialize(serializer);
+        }
+        let keys = [("equals", &self.equals), ("contains", &self.contains), ("matches", &self.matches)];
+        let written = keys.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
+        serializer.collect_map(written)
+    }
+}
+
 impl JsonSchema for TextCondition {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "TextCondition".into()
@@ -407,21 +504,27 @@ impl JsonSchema for TextCondition {
 }
 
 /// Where a variable's value stands in an answer: exactly one of the places.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
     /// A JSONPath (RFC 9535), such as `$.token.user.id`; the first match counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
     /// A JSON pointer (RFC 6901), such as `/token/user/id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// A header's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
     /// A regular expression on the body; its first group counts, or all that it matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
     /// What counts when nothing is found; without it, the iteration fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// True hides the value in every message (default: true where the name of the header or the variable says that it
     /// is a secret, such as X-Subject-Token, Set-Cookie or `token`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
 }
 

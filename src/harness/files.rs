@@ -177,10 +177,23 @@ impl std::fmt::Display for Valid {
 /// # Errors
 /// All faults of the file, and those of the deployment that it names.
 pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Result<Valid, HarnessError> {
+    validate_with(file, given, &Environment::default(), events)
+}
+
+/// As [`validate`], with another environment than the process's own.
+///
+/// # Errors
+/// All faults of the file, and those of the deployment that it names.
+pub fn validate_with(
+    file: &YamlFile,
+    given: Option<&YamlFile>,
+    environment: &Environment,
+    events: &Sink,
+) -> Result<Valid, HarnessError> {
     let text = source(file)?;
     let (root, faults) = yaml::parse_all(&text);
     let Some(root) = root else { return Err(HarnessError::faults(Rejected { source: text, faults })) };
-    let load = LoadOptions::default();
+    let load = LoadOptions { environment: environment.clone(), ..LoadOptions::default() };
     if !looks_like_a_scenario(&root) {
         let deployment = deployment(file, &load.environment)?;
         warn(events, &deployment.warnings);

@@ -212,9 +212,9 @@ impl Compiler<'_> {
             }
             match header(name, literal) {
                 Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
-                Err(message) => {
+                Err(complaint) => {
                     let span = key_span(at(node, &["headers"]), name);
-                    self.faults.push(Fault::with_remedy(span, &message));
+                    self.faults.push(Fault::of(span, complaint));
                 }
             }
         }
@@ -266,8 +266,8 @@ impl Compiler<'_> {
         place: &Node,
     ) -> Option<(BaseUrl, &'t str, bool)> {
         match url::split_absolute(written) {
-            Err(message) => {
-                self.faults.push(Fault::with_remedy(place.span.clone(), &message));
+            Err(complaint) => {
+                self.faults.push(Fault::of(place.span.clone(), complaint));
                 None
             }
             Ok(Some((base, path))) => {

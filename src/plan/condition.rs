@@ -109,9 +109,9 @@ impl Compiler<'_> {
                     let checks = self.text_checks(condition, true, place);
                     expect.headers.extend(checks.into_iter().map(|check| (name.clone(), check)));
                 }
-                Err(message) => {
+                Err(complaint) => {
                     let span = key_span(at(node, &["headers"]), name);
-                    self.faults.push(Fault::with_remedy(span, &message));
+                    self.faults.push(Fault::of(span, complaint));
                 }
             }
         }
@@ -174,8 +174,8 @@ impl Compiler<'_> {
         } else if let Some(name) = &config.header {
             match header(name, "") {
                 Ok((name, _)) => Place::Header(name),
-                Err(message) => {
-                    self.faults.push(Fault::with_remedy(at(node, &["header"]).span.clone(), &message));
+                Err(complaint) => {
+                    self.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));
                     return None;
                 }
             }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::base::complaint::Complaint;
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::masking;
 use crate::base::secret::{Secret, redacted_url};
@@ -325,18 +326,20 @@ impl<'a> Resolver<'a> {
 
     fn auth(&mut self, auth: Option<&config::Auth>, root: &Node) -> Option<Auth> {
         let Some(auth) = auth else { return Some(Auth::None) };
-        if let Some(basic) = &auth.basic {
-            let node = at(root, &["auth", "basic"]);
-            let username = self.text(&basic.username, at(node, &["username"]));
-            let password = self.secret(&basic.password, at(node, &["password"]));
-            return Some(Auth::Basic { username: username?, password: password? });
-        }
-        if let Some(bearer) = &auth.bearer {
-            return Some(Auth::Bearer {
-                token: self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?,
-            });
-        }
-        let Some(keystone) = &auth.keystone else { return Some(Auth::None) };
+        let keystone = match auth {
+            config::Auth::None(_) => return Some(Auth::None),
+            config::Auth::Basic(basic) => {
+                let node = at(root, &["auth", "basic"]);
+                let username = self.text(&basic.username, at(node, &["username"]));
+                let password = self.secret(&basic.password, at(node, &["password"]));
+                return Some(Auth::Basic { username: username?, password: password? });
+            }
+            config::Auth::Bearer(bearer) => {
+                let token = self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?;
+                return Some(Auth::Bearer { token });
+            }
+            config::Auth::Keystone(keystone) => keystone,
+        };
         let node = at(root, &["auth", "keystone"]);
         let auth_url = self.text(&keystone.auth_url, at(node, &["auth_url"]));
         let auth_url = auth_url.and_then(|text| self.url(&text, at(node, &["auth_url"])));
@@ -397,9 +400,9 @@ impl<'a> Resolver<'a> {
             }
             match header(name, &text) {
                 Ok(header) => headers.push(header),
-                Err(message) => {
+                Err(complaint) => {
                     let span = key_span(at(root, &["headers"]), name);
-                    self.faults.push(Fault::with_remedy(span, &message));
+                    self.faults.push(Fault::of(span, complaint));
                 }
             }
         }
@@ -413,7 +416,7 @@ impl<'a> Resolver<'a> {
             let Some(text) = self.text(reference, node) else { continue };
             match HostPattern::parse(&text) {
                 Ok(pattern) => allowed.push(pattern),
-                Err(message) => self.quoting_fault(reference, &text, node, &message),
+                Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
             }
         }
         allowed
@@ -427,18 +430,18 @@ impl<'a> Resolver<'a> {
             let Some(text) = self.text(reference, node) else { continue };
             match super::http::server(&text) {
                 Ok(server) => servers.push(server),
-                Err(message) => self.quoting_fault(reference, &text, node, &message),
+                Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
             }
         }
         DnsOptions { servers }
     }
 
     /// A fault whose message quotes the value: it must not show what stands in the environment or in another file.
-    fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &Node, message: &str) {
+    fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &Node, complaint: Complaint) {
         if written(reference).is_none() {
             masking::hide(text);
         }
-        self.faults.push(Fault::with_remedy(node.span.clone(), message));
+        self.faults.push(Fault::of(node.span.clone(), complaint));
     }
 
     fn tls(
@@ -483,15 +486,15 @@ impl<'a> Resolver<'a> {
     fn url(&mut self, text: &str, node: &Node) -> Option<BaseUrl> {
         masking::hide_url(text);
         BaseUrl::parse(text)
-            .map_err(|message| self.faults.push(Fault::with_remedy(node.span.clone(), &message)))
+            .map_err(|complaint| self.faults.push(Fault::of(node.span.clone(), complaint)))
             .ok()
     }
 
     fn text(&mut self, reference: &Reference, node: &Node) -> Option<String> {
         match references::resolve(reference, &self.folder, self.env) {
             Ok(secret) => Some(secret.expose().to_owned()),
-            Err(message) => {
-                self.faults.push(Fault::with_remedy(node.span.clone(), &message));
+            Err(complaint) => {
+                self.faults.push(Fault::of(node.span.clone(), complaint));
                 None
             }
         }
@@ -601,13 +604,14 @@ pub(super) fn is_long_enough_to_hide(text: &str) -> bool {
 ///
 /// # Errors
 /// What may not stand in a header.
-pub fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
-    let parsed = name
-        .parse()
-        .map_err(|_| format!("`{name}` is not a header name; use letters, digits and dashes only"))?;
-    let value = value
-        .parse()
-        .map_err(|_| format!("the value of `{name}` holds characters that no header may hold; remove line breaks and control characters"))?;
+pub fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::HeaderValue), Complaint> {
+    let parsed = name.parse().map_err(|_| {
+        Complaint::new(format!("`{name}` is not a header name"), "use letters, digits and dashes only")
+    })?;
+    let value = value.parse().map_err(|_| {
+        let what = format!("the value of `{name}` holds characters that no header may hold");
+        Complaint::new(what, "remove line breaks and control characters")
+    })?;
     Ok((parsed, value))
 }
 

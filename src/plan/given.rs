@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::base::complaint::Complaint;
 use crate::base::masking::{self, MASK, names_secret};
 use crate::base::secret::Secret;
 use crate::config::reference::Reference;
@@ -21,12 +22,17 @@ impl Given {
     ///
     /// # Errors
     /// What is missing, and what to write.
-    pub fn parse(text: &str, env: Env<'_>) -> Result<(String, Self), String> {
+    pub fn parse(text: &str, env: Env<'_>) -> Result<(String, Self), Complaint> {
         let (name, written) = text
             .split_once('=')
             .map(|(name, written)| (name.trim(), written))
             .filter(|(name, _)| !name.is_empty())
-            .ok_or("write NAME=VALUE, such as user=admin; or NAME=@FILE, NAME=env:VARIABLE")?;
+            .ok_or_else(|| {
+                Complaint::new(
+                    "no name and value",
+                    "write NAME=VALUE, such as user=admin; or NAME=@FILE, NAME=env:VARIABLE",
+                )
+            })?;
         let reference = if let Some(literal) = written.strip_prefix('=') {
             Reference::Inline(Secret::new(literal))
         } else if let Some(path) = written.strip_prefix('@') {
@@ -37,12 +43,15 @@ impl Given {
             Reference::Inline(Secret::new(written))
         };
         if matches!(written, "@" | "env:") {
-            return Err(format!(
-                "nothing is named after `{written}`; write {name}=={written} if the text is meant"
+            return Err(Complaint::new(
+                format!("nothing is named after `{written}`"),
+                format!("write {name}=={written} if the text is meant"),
             ));
         }
-        let value = references::resolve(&reference, Path::new(""), env).map_err(|problem| {
-            format!("{problem}, or write {name}=={written} if the text itself is meant")
+        let value = references::resolve(&reference, Path::new(""), env).map_err(|complaint| {
+            let remedy =
+                format!("{}, or write {name}=={written} if the text itself is meant", complaint.remedy);
+            Complaint::new(complaint.what, remedy)
         })?;
         Ok((name.to_owned(), Self { value, referred: !matches!(reference, Reference::Inline(_)) }))
     }
@@ -128,7 +137,7 @@ mod tests {
             ("n=env:EMPTY", "is empty"),
             ("n=@no/such/file", "cannot read no/such/file"),
         ] {
-            let found = Given::parse(text, &env).unwrap_err();
+            let found = Given::parse(text, &env).unwrap_err().to_string();
             assert!(found.contains(problem), "{text}: {found}");
         }
     }

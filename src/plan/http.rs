@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::base::complaint::Complaint;
 use crate::client::guard::Guard;
 use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits, Version};
 use crate::client::url::Origin;
@@ -56,11 +57,14 @@ pub(super) fn version(written: Option<HttpVersion>) -> Version {
 }
 
 /// A DNS server's address, with or without a port.
-pub(super) fn server(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn server(text: &str) -> Result<SocketAddr, Complaint> {
     let text = text.trim();
     text.parse::<SocketAddr>()
         .or_else(|_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, DNS_PORT)))
-        .map_err(|_| format!("`{text}` is not a DNS server's address; write it as 10.0.0.2 or 10.0.0.2:53"))
+        .map_err(|_| {
+            let what = format!("`{text}` is not a DNS server's address");
+            Complaint::new(what, "write it as 10.0.0.2 or 10.0.0.2:53")
+        })
 }
 
 #[cfg(test)]

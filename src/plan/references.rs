@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use crate::base::complaint::Complaint;
 use crate::base::secret::Secret;
 use crate::config::reference::Reference;
 
@@ -15,27 +16,32 @@ const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
 ///
 /// # Errors
 /// What is missing and how to provide it.
-pub fn resolve(reference: &Reference, folder: &Path, env: Env<'_>) -> Result<Secret, String> {
+pub fn resolve(reference: &Reference, folder: &Path, env: Env<'_>) -> Result<Secret, Complaint> {
     match reference {
         Reference::Inline(secret) => Ok(secret.clone()),
         Reference::Env { name, default } => match (env(name), default) {
             (Some(value), _) if !value.is_empty() => Ok(Secret::new(value)),
             (_, Some(default)) => Ok(Secret::new(default.clone())),
-            (Some(_), None) => {
-                Err(format!("the environment variable {name} is empty; give it a value: export {name}=…"))
-            }
-            (None, None) => {
-                Err(format!("the environment variable {name} is not set; set it: export {name}=…"))
-            }
+            (Some(_), None) => Err(Complaint::new(
+                format!("the environment variable {name} is empty"),
+                format!("give it a value: export {name}=…"),
+            )),
+            (None, None) => Err(Complaint::new(
+                format!("the environment variable {name} is not set"),
+                format!("set it: export {name}=…"),
+            )),
         },
         Reference::File(path) => read_secret(&folder.join(path)),
     }
 }
 
 /// The first line of a file.
-fn read_secret(path: &Path) -> Result<Secret, String> {
+fn read_secret(path: &Path) -> Result<Secret, Complaint> {
     let problem = |what: &str| {
-        format!("cannot read {}: {what}; name a readable file whose first line is the value", path.display())
+        Complaint::new(
+            format!("cannot read {}: {what}", path.display()),
+            "name a readable file whose first line is the value",
+        )
     };
     let file = std::fs::File::open(path).map_err(|error| problem(&error.to_string()))?;
     // One byte more than the limit tells that it is over it, even of a device without an end.

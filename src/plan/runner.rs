@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::base::complaint::Complaint;
+
 use super::shape::{Arrivals, Concurrency, Stretch};
 use crate::config::runner as config;
 
@@ -66,17 +68,18 @@ pub struct Open {
     pub precise: bool,
 }
 
-/// A fault of a runner: in which key, what, and after a colon its remedy.
+/// A fault of a runner: in which key, what, and its remedy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RunnerFault {
     /// The keys below the runner's own that lead to it; numbers for items.
     pub path: Vec<String>,
-    /// What is wrong: what to do.
-    pub message: String,
+    /// What is wrong, and what to do.
+    pub complaint: Complaint,
 }
 
-fn fault(path: &[&str], message: impl Into<String>) -> RunnerFault {
-    RunnerFault { path: path.iter().map(|key| (*key).to_owned()).collect(), message: message.into() }
+fn fault(path: &[&str], what: impl Into<String>, remedy: impl Into<String>) -> RunnerFault {
+    let path = path.iter().map(|key| (*key).to_owned()).collect();
+    RunnerFault { path, complaint: Complaint::new(what, remedy) }
 }
 
 impl Runner {
@@ -93,45 +96,40 @@ impl Runner {
     /// The runner that a scenario asks for.
     ///
     /// # Errors
-    /// None of the kinds or several, and what their settings lack or contradict.
+    /// What its settings lack or contradict.
     pub fn from_config(
         runner: &config::Runner,
         warm_up: Option<config::WarmUp>,
     ) -> Result<Self, RunnerFault> {
-        let kinds = [
-            runner.serial.is_some(),
-            runner.constant.is_some(),
-            runner.constant_for_duration.is_some(),
-            runner.rps.is_some(),
-            runner.ramping.is_some(),
-        ];
-        let several = "more than one runner, or none; write one of serial, constant, constant_for_duration, rps, ramping";
-        let (name, model, timeout, settings) = if kinds.iter().filter(|there| **there).count() != 1 {
-            return Err(fault(&[], several));
-        } else if let Some(serial) = &runner.serial {
-            let model = closed(Concurrency::level(1), Some(serial.times), None);
-            ("serial", model, serial.timeout, json!({ "times": serial.times }))
-        } else if let Some(constant) = &runner.constant {
-            let times = constant.times.unwrap_or(1);
-            // As in Rally: no more virtual users than iterations.
-            let most = u32::try_from(times).unwrap_or(u32::MAX);
-            let users = constant.concurrency.unwrap_or(1).min(most);
-            let model = closed(Concurrency::level(users), Some(times), None);
-            ("constant", model, constant.timeout, json!({ "times": times, "concurrency": users }))
-        } else if let Some(timed) = &runner.constant_for_duration {
-            let (duration, users) = (timed.duration.0, timed.concurrency);
-            let model = closed(Concurrency::level(users), None, Some(duration));
-            let settings = json!({ "duration": duration.as_secs_f64(), "concurrency": users });
-            ("constant_for_duration", model, timed.timeout, settings)
-        } else if let Some(rps) = &runner.rps {
-            let (open, settings) = arrivals_of(rps)?;
-            ("rps", Model::Open(open), rps.timeout, settings)
-        } else if let Some(ramping) = &runner.ramping {
-            let (model, settings) = ramp(ramping)?;
-            ("ramping", model, ramping.timeout, settings)
-        } else {
-            return Err(fault(&[], several));
+        let (model, timeout, settings) = match runner {
+            config::Runner::Serial(serial) => {
+                let model = closed(Concurrency::level(1), Some(serial.times), None);
+                (model, serial.timeout, json!({ "times": serial.times }))
+            }
+            config::Runner::Constant(constant) => {
+                let times = constant.times.unwrap_or(1);
+                // As in Rally: no more virtual users than iterations.
+                let most = u32::try_from(times).unwrap_or(u32::MAX);
+                let users = constant.concurrency.unwrap_or(1).min(most);
+                let model = closed(Concurrency::level(users), Some(times), None);
+                (model, constant.timeout, json!({ "times": times, "concurrency": users }))
+            }
+            config::Runner::ConstantForDuration(timed) => {
+                let (duration, users) = (timed.duration.0, timed.concurrency);
+                let model = closed(Concurrency::level(users), None, Some(duration));
+                let settings = json!({ "duration": duration.as_secs_f64(), "concurrency": users });
+                (model, timed.timeout, settings)
+            }
+            config::Runner::Rps(rps) => {
+                let (open, settings) = arrivals_of(rps)?;
+                (Model::Open(open), rps.timeout, settings)
+            }
+            config::Runner::Ramping(ramping) => {
+                let (model, settings) = ramp(ramping)?;
+                (model, ramping.timeout, settings)
+            }
         };
+        let name = runner.key();
         let timeout = timeout.map_or(ITERATION_TIMEOUT, |timeout| timeout.0);
         Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, name, settings })
     }
@@ -197,7 +195,8 @@ fn warmed(mut model: Model, warm_up: Option<config::WarmUp>) -> Result<Model, Ru
             let config::WarmUp::For(lasts) = warm_up else {
                 return Err(fault(
                     &["warm_up"],
-                    "a warm-up of a number of iterations before a ramp of users; write how long it lasts, such as 10s",
+                    "a warm-up of a number of iterations before a ramp of users",
+                    "write how long it lasts, such as 10s",
                 ));
             };
             if at_start == 0 {
@@ -220,7 +219,8 @@ fn warmed(mut model: Model, warm_up: Option<config::WarmUp>) -> Result<Model, Ru
 fn no_load_to_warm_up() -> RunnerFault {
     fault(
         &["warm_up"],
-        "a warm-up has the load of the start, and this one begins with none; remove `warm_up`, or give the ramp a `start`",
+        "a warm-up has the load of the start, and this one begins with none",
+        "remove `warm_up`, or give the ramp a `start`",
     )
 }
 
@@ -234,7 +234,7 @@ fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
     };
     let duration = rps.duration.map(|duration| duration.0);
     if rps.times.is_none() && duration.is_none() {
-        return Err(fault(&[], "`rps` has neither `times` nor `duration`; add one of them"));
+        return Err(fault(&[], "`rps` has neither `times` nor `duration`", "add one of them"));
     }
     let arrivals = Arrivals::new(&stretches, rps.times, duration);
     let mut settings = json!({ "rps": rate });
@@ -269,13 +269,12 @@ fn open_settings(open: &Open, settings: &mut Value) {
 fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
     above_zero(steps.start, &["rps", "start"], "start")?;
     if steps.end < steps.start {
-        let message =
-            "`end` is below `start`; write an `end` of at least `start`, or use `ramping` to go down";
-        return Err(fault(&["rps", "end"], message));
+        let remedy = "write an `end` of at least `start`, or use `ramping` to go down";
+        return Err(fault(&["rps", "end"], "`end` is below `start`", remedy));
     }
     let lasts_s = step_lasts(steps).as_secs_f64();
     if lasts_s == 0.0 {
-        return Err(fault(&["rps", "duration"], "`duration` is zero; give it a length, such as 5s"));
+        return Err(fault(&["rps", "duration"], "`duration` is zero", "give it a length, such as 5s"));
     }
     if steps.end == steps.start {
         return Ok(vec![Stretch::level(f64::INFINITY, steps.end)]);
@@ -283,8 +282,8 @@ fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
     above_zero(steps.step, &["rps", "step"], "step")?;
     let count = ((steps.end - steps.start) / steps.step - 1e-9).ceil();
     if count > STEPS_MAX {
-        let message = format!("more than {STEPS_MAX} steps; write a larger `step`, or use `ramping`");
-        return Err(fault(&["rps", "step"], message));
+        let message = format!("more than {STEPS_MAX} steps");
+        return Err(fault(&["rps", "step"], message, "write a larger `step`, or use `ramping`"));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most STEPS_MAX")]
     let below =
@@ -305,13 +304,14 @@ fn above_zero(value: f64, path: &[&str], name: &str) -> Result<(), RunnerFault> 
     if value > 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(fault(path, format!("`{name}` must be above 0; write a number of iterations a second, such as 10")))
+    let remedy = "write a number of iterations a second, such as 10";
+    Err(fault(path, format!("`{name}` must be above 0"), remedy))
 }
 
 /// The stages of one quantity.
 fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
     if ramping.stages.len() > STAGES_MAX {
-        return Err(fault(&["stages"], format!("more than {STAGES_MAX} stages; write longer ones")));
+        return Err(fault(&["stages"], format!("more than {STAGES_MAX} stages"), "write longer ones"));
     }
     let rates = ramping.stages.iter().any(|stage| stage.rps.is_some());
     let quantity = if rates { "rps" } else { "concurrency" };
@@ -338,7 +338,11 @@ fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
     }
     let arrivals = Arrivals::new(&stretches, None, None);
     if arrivals.total() == 0 {
-        return Err(fault(&["stages"], "no iteration would ever be due; write a stage with a rate above 0"));
+        return Err(fault(
+            &["stages"],
+            "no iteration would ever be due",
+            "write a stage with a rate above 0",
+        ));
     }
     let open = Open {
         arrivals,
@@ -358,12 +362,13 @@ fn stage_value(stage: &config::Stage, index: usize, rates: bool) -> Result<f64, 
         (Some(users), None) if !rates => Ok(f64::from(users)),
         (None, Some(rate)) => Ok(rate),
         (None, None) => {
-            let message = "a stage without `concurrency` and `rps`; say what it leads to";
-            Err(fault(&["stages", &index], message))
+            let message = "a stage without `concurrency` and `rps`";
+            Err(fault(&["stages", &index], message, "say what it leads to"))
         }
         (Some(_), _) => Err(fault(
             &at("concurrency"),
-            "`concurrency` among stages of `rps`; use one of the two in all stages, or two workloads",
+            "`concurrency` among stages of `rps`",
+            "use one of the two in all stages, or two workloads",
         )),
     }
 }
@@ -375,18 +380,17 @@ fn ramp_of_users(ramping: &config::Ramping, start: f64, stretches: &[Stretch]) -
         ("pacing", ramping.pacing.is_some()),
     ];
     if let Some((key, _)) = of_rates.iter().find(|(_, there)| *there) {
-        let message = format!("`{key}` has no meaning for stages of `concurrency`; remove it, or use `rps`");
-        return Err(fault(&[key], message));
+        let message = format!("`{key}` has no meaning for stages of `concurrency`");
+        return Err(fault(&[key], message, "remove it, or use `rps`"));
     }
     if start.fract() != 0.0 || start > USERS_MAX {
-        let message =
-            format!("`start` is no number of virtual users; write a whole number up to {USERS_MAX}");
-        return Err(fault(&["start"], message));
+        let remedy = format!("write a whole number up to {USERS_MAX}");
+        return Err(fault(&["start"], "`start` is no number of virtual users", remedy));
     }
     let users = Concurrency::new(stretches);
     if users.users_max() == 0 {
-        let message = "there would never be a virtual user; write a stage with a concurrency above 0";
-        return Err(fault(&["stages"], message));
+        let remedy = "write a stage with a concurrency above 0";
+        return Err(fault(&["stages"], "there would never be a virtual user", remedy));
     }
     let lasts_s = stretches.iter().map(|stretch| stretch.lasts_s).sum();
     Ok(closed(users, None, Some(Duration::from_secs_f64(lasts_s))))

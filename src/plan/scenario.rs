@@ -147,7 +147,7 @@ pub fn find_further(
 }
 
 /// A workload's runner and warm-up as written.
-type Load<'a> = (&'a config_runner::Runner, Option<config_runner::WarmUp>);
+type Load<'a> = (Option<&'a config_runner::Runner>, Option<config_runner::WarmUp>);
 
 /// The parts of a plan that are compiled.
 struct Parts {
@@ -275,8 +275,8 @@ impl Compiler<'_> {
             };
             match resolved {
                 Ok(resolved) => variables.push((Arc::from(name.as_str()), resolved)),
-                Err(message) => {
-                    self.faults.push(Fault::with_remedy(node.span.clone(), &message));
+                Err(complaint) => {
+                    self.faults.push(Fault::of(node.span.clone(), complaint));
                 }
             }
             self.known.insert(name.clone());
@@ -331,7 +331,7 @@ impl Compiler<'_> {
         }
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
-                let load = (runner, value.warm_up);
+                let load = (Some(runner), value.warm_up);
                 let workload = self.workload(&value.title, load, steps, value.sla.as_ref(), root);
                 return workload.into_iter().collect();
             }
@@ -343,7 +343,7 @@ impl Compiler<'_> {
                 .collect();
             self.sla(value.sla.as_ref(), root, None);
             if let Some(sole) = &value.runner {
-                self.runner((sole, value.warm_up), root);
+                self.runner((Some(sole), value.warm_up), root);
             }
             if let Some(steps) = value.iteration.as_ref().filter(|steps| steps.len() <= ACTIONS_MAX) {
                 self.steps(steps, at(root, &["iteration"]));
@@ -378,7 +378,7 @@ impl Compiler<'_> {
             self.known.clone_from(after_setup);
             workloads.extend(self.workload(
                 &config.name,
-                (&config.runner, config.warm_up),
+                (config.runner.as_ref(), config.warm_up),
                 &config.iteration,
                 config.sla.as_ref(),
                 node,
@@ -416,6 +416,7 @@ impl Compiler<'_> {
 
     /// The runner of a workload, which stands at `node`, with its warm-up.
     fn runner(&mut self, (config, warm_up): Load<'_>, node: &Node) -> Option<Runner> {
+        let config = config?;
         let runner_node = at(node, &["runner"]);
         let kind = runner_node.entries().first().map_or(runner_node, |(_, kind)| kind);
         if let Some(config_runner::WarmUp::For(lasts)) = warm_up {
@@ -432,10 +433,7 @@ impl Compiler<'_> {
                     }),
                     None => kind,
                 };
-                let several = fault.path.is_empty() && runner_node.entries().len() != 1;
-                let span = if several {
-                    runner_node.span.clone()
-                } else if self.whole.is_some() {
+                let span = if self.whole.is_some() {
                     // Perhaps it follows from another fault of the runner, which is to be seen then.
                     kind.span.clone()
                 } else if place.entries().is_empty() {
@@ -444,18 +442,17 @@ impl Compiler<'_> {
                     // A map is shown by its first key, not as a whole.
                     first_key(place)
                 };
-                self.faults.push(Fault::with_remedy(span, &fault.message));
+                self.faults.push(Fault::of(span, fault.complaint));
                 return None;
             }
         };
-        let timed = [
-            config.constant_for_duration.map(|timed| timed.duration.0),
-            config.rps.and_then(|rps| rps.duration).map(|d| d.0),
-        ];
+        let duration = match config {
+            config_runner::Runner::ConstantForDuration(timed) => Some(timed.duration.0),
+            config_runner::Runner::Rps(rps) => rps.duration.map(|duration| duration.0),
+            _ => None,
+        };
         self.above_zero(Some(runner.timeout), at(kind, &["timeout"]), "timeout");
-        for duration in timed {
-            self.above_zero(duration, at(kind, &["duration"]), "duration");
-        }
+        self.above_zero(duration, at(kind, &["duration"]), "duration");
         Some(runner)
     }
 

@@ -64,3 +64,4 @@ mod support;
 mod target_guard;
 mod tidy;
 mod trace_commands;
+mod written_back;

@@ -97,7 +97,7 @@ fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessEr
 
 fn client(url: &str, plan: &Plan) -> Result<PlainClient, HarnessError> {
     let wrong = |error: String| HarnessError::usage(format!("--ready {url}: {error}"));
-    let base = BaseUrl::parse(url).map_err(wrong)?;
+    let base = BaseUrl::parse(url).map_err(|complaint| wrong(complaint.to_string()))?;
     let tls = tls::config(&plan.deployment.tls, base.origin.tls).map_err(|error| wrong(error.to_string()))?;
     PlainClient::new(&tls, &plan.http.dns).map_err(|error| wrong(error.to_string()))
 }

@@ -91,7 +91,8 @@ pub(in crate::harness) fn vary(
     deployment: &mut Deployment,
     round: &Round<'_>,
 ) -> Result<(), HarnessError> {
-    as_round(&mut document.value, round.length, round.factor).map_err(HarnessError::usage)?;
+    as_round(&mut document.value, round.length, round.factor)
+        .map_err(|complaint| HarnessError::usage(complaint.to_string()))?;
     choose_target(deployment, round.target)
 }
 

@@ -262,11 +262,7 @@ fn with_unit(unit: Unit) -> &'static str {
 fn duration_ns(text: &str, at: &Range<usize>) -> Result<f64, Mistake> {
     match parse_duration(text) {
         Ok(duration) => Ok(duration.as_nanos() as f64),
-        Err(message) => {
-            let (message, help) =
-                message.split_once(": ").unwrap_or((&message, "write a duration such as 250ms"));
-            Err(mistake(at.clone(), message, help))
-        }
+        Err(complaint) => Err(mistake(at.clone(), complaint.what, complaint.remedy)),
     }
 }
 
