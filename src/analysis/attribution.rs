@@ -1,90 +1,90 @@
 //! Which kind of trace point makes slow iterations slower than typical ones.
 //!
-//! Every trace is broken down into exclusive times on its critical path, by kind of point; kinds that a trace
-//! lacks count as 0. Then `Δ_k = mean_slow(E_k) - mean_fast(E_k)`, and because the parts of each trace add up
-//! to its duration, the `Δ_k` add up to the gap: `share_k = Δ_k / ΔT` (the mean's analogue of VProfiler's
-//! variance tree). A share is believed only with bootstrap bounds, an effect size and agreement with self times
-//! that know no clock; otherwise kinds are candidates. Shares explain a difference, they prove no cause.
+//! Every trace is broken down into exclusive times on its critical path, by kind of point; a kind that a trace
+//! lacks counts as 0. Then `Δ_k = mean_slow(E_k) - mean_fast(E_k)`. The parts of each trace add up to its
+//! duration, so the `Δ_k` add up to the gap: `share_k = Δ_k / ΔT` (the mean's analogue of VProfiler's variance
+//! tree). A kind is guilty only if the bootstrap bounds, the effect size and self times without clocks agree;
+//! otherwise it is a candidate. Shares explain a difference; they do not prove a cause.
 
 use crate::base::statistics::order::rank;
 
-/// Traces that each side needs before anything is called guilty.
+/// A guilty kind needs this many slow traces.
 pub const SLOW_MIN: usize = 20;
-/// See [`SLOW_MIN`].
+/// A guilty kind needs this many fast traces.
 pub const FAST_MIN: usize = 40;
-/// The largest share of traces that may have been incomplete, and so left out.
+/// At most this share of traces may be left out because they are incomplete.
 pub const INCOMPLETE_MAX: f64 = 0.2;
 const RESAMPLES: usize = 2_000;
 const SCORE_MIN: f64 = 0.2;
 const EFFECT_MIN: f64 = 0.33;
 const EXCEED_MIN: f64 = 0.3;
-/// How many kinds get bounds; the others explain less than the last of them.
+/// This many kinds get bounds; all others explain less.
 const CAUSES_MAX: usize = 12;
 
 /// A trace, broken down.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Breakdown {
-    /// Its parts, at most one a kind; their exclusive times add up to the whole.
+    /// Its parts, at most one for each kind; their exclusive times add up to the whole.
     pub parts: Vec<Part>,
 }
 
-/// What one kind of point did in a trace.
+/// The times and calls of one kind of point in a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// The kind's number, from 0.
     pub kind: usize,
-    /// Its own time on the critical path.
+    /// Its exclusive time on the critical path.
     pub exclusive_us: f64,
-    /// Its durations without its children's, wherever they ran.
+    /// Its durations without its children's, on and off the critical path.
     pub self_us: f64,
-    /// How many points.
+    /// The number of points.
     pub calls: f64,
 }
 
-/// Slow against fast.
+/// The comparison of slow with fast traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribution {
     /// The mean of the slow traces.
     pub slow_us: f64,
-    /// The mean of the fast ones.
+    /// The mean of the fast traces.
     pub fast_us: f64,
-    /// How many were compared.
+    /// The number of slow traces.
     pub slow: usize,
-    /// See `slow`.
+    /// The number of fast traces.
     pub fast: usize,
-    /// Why nothing can be called guilty, if so.
+    /// Why no kind can be guilty, if so.
     pub unsupported: Option<Unsupported>,
     /// The kinds that explain most, largest share first.
     pub causes: Vec<Cause>,
 }
 
-/// What is missing for a finding.
+/// The reason why there can be no finding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unsupported {
     /// Fewer complete traces than [`SLOW_MIN`] or [`FAST_MIN`].
     FewTraces,
-    /// More than [`INCOMPLETE_MAX`] of a side's traces lacked stops; the others may not be like them.
+    /// More than [`INCOMPLETE_MAX`] of a side's traces lacked stops; the others may not be representative.
     Incomplete,
     /// The slow traces are not slower.
     NoGap,
 }
 
-/// A kind of point and what it explains.
+/// A kind of point and the part of the gap that it explains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     /// The kind's number.
     pub kind: usize,
-    /// How much longer it took in slow traces, on the mean.
+    /// How much longer it took in slow traces (means).
     pub delta_us: f64,
-    /// That as a share of the gap.
+    /// `delta_us` as a share of the gap.
     pub share: f64,
-    /// With 95 % confidence the share is at least this.
+    /// The share is at least this with 95 % confidence.
     pub share_low: f64,
-    /// And at most this, again with 95 %.
+    /// The share is at most this with 95 % confidence.
     pub share_high: f64,
-    /// Calls in a slow trace, on the mean.
+    /// The mean number of calls in a slow trace.
     pub slow_calls: f64,
-    /// Calls in a fast trace.
+    /// The mean number of calls in a fast trace.
     pub fast_calls: f64,
     /// The part of the difference that more calls explain.
     pub more_calls_us: f64,
@@ -92,16 +92,16 @@ pub struct Cause {
     pub slower_calls_us: f64,
     /// Cliff's delta of its time, slow over fast: -1 to 1.
     pub effect: f64,
-    /// The share of slow traces in which it took longer than in 95 % of the fast ones.
+    /// The share of slow traces in which it took longer than in 95 % of the fast traces.
     pub exceeding: f64,
-    /// Whether all conditions hold.
+    /// Whether all conditions for a finding hold.
     pub guilty: bool,
     /// The slow trace in which it took longest.
     pub worst: usize,
 }
 
-/// Compares. `kinds` is how many kinds there are, `incomplete` the larger share of a side's traces that were
-/// left out. `seed` makes the bounds the same each time.
+/// Compares slow with fast traces. `kinds` is the number of kinds; `incomplete` is the share of traces left out, of the
+/// side that lost more. The same `seed` gives the same bounds.
 #[must_use]
 pub fn compare(
     slow: &[Breakdown],
@@ -137,7 +137,7 @@ pub fn compare(
                 && share_low >= SCORE_MIN
                 && cause.effect >= EFFECT_MIN
                 && cause.exceeding >= EXCEED_MIN
-                // The clocks' view and the durations' must name the same first.
+                // Self times, which do not depend on clocks, must put the same kind first.
                 && (agreed == Some(kind) || agreed.is_some_and(|first| causes.iter().any(|known: &Cause| known.kind == first && known.guilty)));
             causes.push(cause);
         }
@@ -145,7 +145,7 @@ pub fn compare(
     Attribution { slow_us, fast_us, slow: slow.len(), fast: fast.len(), unsupported, causes }
 }
 
-/// Traces as columns: a row for each kind, 0 where a trace lacks it.
+/// A column for each trace and a row for each kind; 0 if a trace lacks the kind.
 struct Table {
     exclusive: Vec<Vec<f64>>,
     own: Vec<Vec<f64>>,
@@ -176,7 +176,7 @@ fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
     let each = |us: f64, calls: f64| if calls > 0.0 { us / calls } else { 0.0 };
     let (slow_each, fast_each) = (each(mean(slow_us), slow_calls), each(mean(fast_us), fast_calls));
     let delta_us = mean(slow_us) - mean(fast_us);
-    // Where the fast have none at all, every call is one more.
+    // If fast traces never call it, every call is an additional one.
     let priced = if fast_calls > 0.0 { fast_each } else { slow_each };
     let more_calls_us = (slow_calls - fast_calls) * priced;
     let typical = percentile(fast_us, 95.0);
@@ -210,14 +210,14 @@ fn shares(slow: &Table, fast: &Table, kinds: &[usize], seed: u64) -> Vec<(f64, f
         let gap_us = difference(&slow.totals, &fast.totals);
         for (seen, &kind) in seen.iter_mut().zip(kinds) {
             let delta_us = difference(&slow.exclusive[kind], &fast.exclusive[kind]);
-            // A sample without a gap explains nothing.
+            // A resample without a gap explains nothing.
             seen.push(if gap_us > 0.0 { delta_us / gap_us } else { 0.0 });
         }
     }
     seen.iter().map(|shares| (percentile(shares, 5.0), percentile(shares, 95.0))).collect()
 }
 
-/// How much more often the first are larger than smaller: -1 to 1.
+/// How much more often the first values are larger than smaller: -1 to 1.
 #[must_use]
 pub fn cliffs_delta(one: &[f64], other: &[f64]) -> f64 {
     let mut sorted = other.to_vec();
@@ -233,7 +233,7 @@ pub fn cliffs_delta(one: &[f64], other: &[f64]) -> f64 {
     if one.is_empty() || other.is_empty() { 0.0 } else { balance / (count(one.len()) * count(other.len())) }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 traces")]
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 traces")]
 fn count(number: usize) -> f64 {
     number as f64
 }
@@ -250,7 +250,7 @@ fn mean_of(values: &[f64], rows: &[usize]) -> f64 {
     if rows.is_empty() { 0.0 } else { rows.iter().map(|&row| values[row]).sum::<f64>() / count(rows.len()) }
 }
 
-/// The sample of its rank; 0 of nothing.
+/// The sample at the percentile's rank; 0 without samples.
 fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn noise_alone_is_never_guilty() {
         for seed in 0..15 {
-            // The slow are the slowest of one population, as they are in a run without a cause.
+            // The slow traces are the slowest of a single population, as in a run without a cause.
             let mut all = traces(400, seed, &[(100.0, 1.0); 8]);
             let total = |trace: &Breakdown| trace.parts.iter().map(|part| part.exclusive_us).sum::<f64>();
             all.sort_by(|one, other| total(other).total_cmp(&total(one)));
@@ -326,11 +326,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_durations_do_not_confirm_is_a_candidate() {
+    fn a_kind_that_self_times_do_not_confirm_is_a_candidate() {
         let fast = traces(80, 1, &[(100.0, 1.0), (20.0, 1.0)]);
         let mut slow = traces(40, 2, &[(100.0, 1.0), (900.0, 1.0)]);
         for trace in &mut slow {
-            // The clocks gave kind 1 what kind 0 took.
+            // Wrong clocks gave kind 1 the time of kind 0.
             (trace.parts[0].self_us, trace.parts[1].self_us) = (900.0, 20.0);
         }
         let found = compare(&slow, &fast, 2, 0.0, 7);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_are_counted_as_by_hand() {
+    fn effect_sizes_match_manual_calculation() {
         assert_eq!(cliffs_delta(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]), 0.0);
         assert_eq!(cliffs_delta(&[4.0, 5.0], &[1.0, 2.0, 3.0]), 1.0);
         assert!((cliffs_delta(&[2.0], &[1.0, 2.0, 3.0, 0.0]) - 0.25).abs() < 1e-12);

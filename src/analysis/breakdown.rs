@@ -1,8 +1,8 @@
-//! From traces to comparable parts: kinds of points, clocks repaired, time on the critical path.
+//! Breaks traces down into comparable parts: kinds of points, corrected clocks, time on the critical path.
 //!
-//! The root is the client's own `iteration`; a services' point whose parent is not known counts below it. A trace with a
-//! point that lacks its start or stop is left out and counted: what it would say depends on what was lost. Nothing here
-//! may fetch or print.
+//! The root is the client's `iteration` point; a service's point without a known parent counts below it. A trace with a
+//! point that lacks its start or stop is left out and counted, because its times are not reliable. Nothing here may
+//! fetch or print.
 
 use std::collections::HashMap;
 
@@ -13,52 +13,52 @@ use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::client_points::{ACTION, REPORTER};
 
-/// What tells kinds of points apart.
+/// A kind of trace point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kind {
     /// The project and service that reported it.
     pub service: String,
     /// The point's name.
     pub name: String,
-    /// What it did, without literals and ids.
+    /// Its statement or path, without literals and ids.
     pub detail: String,
-    /// Name and detail of the point around it.
+    /// Name and detail of its parent point.
     pub parent: String,
 }
 
 /// The traces of one comparison, broken down.
 #[derive(Clone, Debug, Default)]
-pub struct Broken {
-    /// All kinds; parts name them by their places.
+pub struct Breakdowns {
+    /// All kinds; parts refer to them by index.
     pub kinds: Vec<Kind>,
-    /// A breakdown for each trace that is complete; `None` for the others.
+    /// A breakdown for each complete trace; `None` for the others.
     pub traces: Vec<Option<Breakdown>>,
-    /// The kind of each point of each trace, by their places; empty for a trace that is not complete.
+    /// The index of each point's kind, for each trace; empty for an incomplete trace.
     pub kind_of: Vec<Vec<usize>>,
-    /// Hosts whose clocks wandered, as (caller, called).
+    /// Pairs of hosts whose clocks drifted, as (caller, called).
     pub inconsistent: Vec<(String, String)>,
-    /// Hosts whose clocks were moved, as (caller, called, microseconds).
+    /// Pairs of hosts whose clocks were corrected, as (caller, called, microseconds).
     pub shifted: Vec<(String, String, i64)>,
 }
 
 type Hosts = (String, String);
 
-/// So many kinds are told apart, in the order in which they come; all further ones count as one. A service whose
-/// statements or paths never repeat must not take all the memory.
+/// The first this many kinds are distinguished; all further ones count as a single kind. A service whose statements or
+/// paths never repeat must not fill the memory.
 const KINDS_MAX: usize = 5_000;
-/// The name of that one.
+/// The name of that single kind.
 const FURTHER_KINDS: &str = "points of further kinds";
 
-/// Breaks traces down, with one set of kinds and one repair of clocks for all.
+/// Breaks traces down with a shared set of kinds and shared clock corrections.
 #[must_use]
-pub fn break_down(trees: &[TraceTree]) -> Broken {
-    let mut broken = Broken::default();
+pub fn break_down(trees: &[TraceTree]) -> Breakdowns {
+    let mut breakdowns = Breakdowns::default();
     let mut places: HashMap<Kind, usize> = HashMap::new();
-    let shifts = shifts(trees, &mut broken);
+    let shifts = shifts(trees, &mut breakdowns);
     for tree in trees {
         let usable = !tree.points.is_empty() && tree.is_whole();
         let mut kind_of = Vec::new();
-        broken.traces.push(usable.then(|| {
+        breakdowns.traces.push(usable.then(|| {
             let spans = spans(tree, &shifts);
             let (exclusive, own) = (exclusive_us(&spans), duration_only_self_us(&spans));
             let mut parts: Vec<Part> = Vec::new();
@@ -69,8 +69,8 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
                     kind = Kind { name: FURTHER_KINDS.to_owned(), ..Kind::default() };
                 }
                 let number = *places.entry(kind).or_insert_with_key(|kind| {
-                    broken.kinds.push(kind.clone());
-                    broken.kinds.len() - 1
+                    breakdowns.kinds.push(kind.clone());
+                    breakdowns.kinds.len() - 1
                 });
                 kind_of.push(number);
                 let place = *at.entry(number).or_insert_with(|| {
@@ -83,9 +83,9 @@ pub fn break_down(trees: &[TraceTree]) -> Broken {
             }
             Breakdown { parts }
         }));
-        broken.kind_of.push(kind_of);
+        breakdowns.kind_of.push(kind_of);
     }
-    broken
+    breakdowns
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
@@ -102,8 +102,8 @@ pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     Kind { service: point.reporter(), name: point.name.clone(), detail: statement::kind(point), parent }
 }
 
-/// On whose clock a point was taken. The client has one of its own even where a service runs on its host: its offsets are
-/// monotonic, from one reading of the wall clock.
+/// The host whose clock timed a point; empty for the client. The client has a separate clock even if a service runs on
+/// the same host: it reads the wall clock once and adds monotonic offsets.
 fn host(point: &Point) -> &str {
     if point.project.as_deref() == Some(REPORTER) {
         return "";
@@ -111,8 +111,8 @@ fn host(point: &Point) -> &str {
     point.host.as_deref().unwrap_or_default()
 }
 
-/// How far each called host's clock must be moved to fit its caller's.
-fn shifts(trees: &[TraceTree], broken: &mut Broken) -> HashMap<Hosts, i64> {
+/// The correction of each called host's clock relative to its caller's.
+fn shifts(trees: &[TraceTree], breakdowns: &mut Breakdowns) -> HashMap<Hosts, i64> {
     let mut bounds: HashMap<Hosts, Bounds> = HashMap::new();
     for tree in trees {
         for point in &tree.points {
@@ -129,14 +129,14 @@ fn shifts(trees: &[TraceTree], broken: &mut Broken) -> HashMap<Hosts, i64> {
         match bounds.shift() {
             Shift::None => {}
             Shift::By(us) => {
-                broken.shifted.push((hosts.0.clone(), hosts.1.clone(), us));
+                breakdowns.shifted.push((hosts.0.clone(), hosts.1.clone(), us));
                 moved.insert(hosts, us);
             }
-            Shift::Inconsistent => broken.inconsistent.push(hosts),
+            Shift::Inconsistent => breakdowns.inconsistent.push(hosts),
         }
     }
-    broken.shifted.sort();
-    broken.inconsistent.sort();
+    breakdowns.shifted.sort();
+    breakdowns.inconsistent.sort();
     moved
 }
 
@@ -167,7 +167,7 @@ fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> Vec<Span> {
     spans
 }
 
-/// Whether a kind is the time of a request in which no point of a service was open.
+/// Whether a kind is the time of a request outside all points of services.
 #[must_use]
 pub fn is_outside(kind: &Kind) -> bool {
     kind.service == REPORTER && kind.name == ACTION

@@ -1,20 +1,20 @@
-//! The view of Python's `pstats` on traces: calls, their own time and the time with all that they called.
+//! Traces in the form of Python's `pstats`: calls, self time and cumulative time.
 //!
-//! What Nova's guide reads with `python3 -m pstats`, of trace points instead of functions. A function is a
-//! kind of point: who reported it and what it did. Time of its own (`tottime`) is a point's duration
-//! without the union of its children's, so parallel children count once there; cumulative time of a kind
-//! that calls itself counts its outermost calls only, as `pstats` has it. Nothing is read or printed here.
+//! Nova's guide uses `python3 -m pstats`; this gives the same view of trace points instead of functions. A function
+//! is a kind of point: its service and its statement or path. Self time (`tottime`) is a point's duration without the
+//! union of its children's, so parallel children count once. Cumulative time counts only the outermost calls of a
+//! kind that calls itself, as in `pstats`. Nothing is read or printed here.
 
 use std::collections::HashMap;
 
 use crate::osprofiler::report::TraceTree;
 
-/// A kind of point, as `pstats` names a function.
+/// A kind of point, in the place of a function in `pstats`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
     /// The project and service that reported it, such as `keystone/public`.
     pub place: String,
-    /// The point's name and, unless only names count, what it did.
+    /// The point's name and, unless points are grouped by name only, its statement or path.
     pub name: String,
 }
 
@@ -23,11 +23,11 @@ pub struct Function {
 pub struct Calls {
     /// All calls.
     pub total: u64,
-    /// Calls that are not within another call of the same function.
+    /// Calls that are not inside another call of the same function.
     pub primitive: u64,
-    /// Time of its own, in microseconds.
+    /// Self time, in microseconds.
     pub own_us: u64,
-    /// Time with all that it called, in microseconds.
+    /// Time including everything that it called, in microseconds.
     pub cumulative_us: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Calls {
 pub struct FunctionStats {
     /// All its calls.
     pub calls: Calls,
-    /// The same by caller; calls of roots have none.
+    /// Its calls by caller; a root has no caller.
     pub callers: HashMap<Function, Calls>,
 }
 
@@ -45,18 +45,18 @@ pub struct FunctionStats {
 pub struct CallStats {
     /// By function.
     pub functions: HashMap<Function, FunctionStats>,
-    /// How many traces they are of.
+    /// The number of traces.
     pub traces: u64,
     /// Points without a start or a stop: they have no duration and are left out.
     pub incomplete: u64,
 }
 
-/// By what rows are sorted, largest first; names from A to Z.
+/// The sort order of rows: largest first, names from A to Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortKey {
-    /// Time with all that was called.
+    /// Cumulative time.
     Cumulative,
-    /// Time of its own.
+    /// Self time.
     Own,
     /// Number of calls.
     Calls,
@@ -65,11 +65,11 @@ pub enum SortKey {
 }
 
 impl CallStats {
-    /// Adds the points of a trace, under the functions that `function` gives them.
+    /// Adds the points of a trace. `function` gives the function of the point at an index.
     pub fn add(&mut self, tree: &TraceTree, function: impl Fn(usize) -> Function) {
         self.traces += 1;
         let functions: Vec<Function> = (0..tree.points.len()).map(function).collect();
-        // How many open points above (and at) the current one are of each function.
+        // The number of open points of each function, from the root to the current point.
         let mut open: HashMap<&Function, u32> = HashMap::new();
         let mut above: Vec<usize> = Vec::new();
         for (index, point) in tree.points.iter().enumerate() {
@@ -99,7 +99,7 @@ impl CallStats {
         }
     }
 
-    /// All calls, and those that are not within another of their kind.
+    /// All calls, and those that are not inside another call of the same function.
     #[must_use]
     pub fn calls(&self) -> (u64, u64) {
         self.functions.values().fold((0, 0), |(total, primitive), stats| {
@@ -107,13 +107,13 @@ impl CallStats {
         })
     }
 
-    /// The time of all points of their own: what `pstats` calls the total.
+    /// The sum of all self times, which `pstats` calls the total.
     #[must_use]
     pub fn own_us(&self) -> u64 {
         self.functions.values().map(|stats| stats.calls.own_us).sum()
     }
 
-    /// The rows in order; ties by name.
+    /// The rows in this order; ties by name.
     #[must_use]
     pub fn rows(&self, by: SortKey) -> Vec<(&Function, &FunctionStats)> {
         let mut rows: Vec<_> = self.functions.iter().collect();

@@ -1,11 +1,12 @@
-//! Slow against typical iterations of each workload, as results hold it.
+//! Compares slow with typical iterations of each workload, for the results.
 //!
-//! Joins the choice of iterations, their trees and the attribution. Nothing here may fetch, print or word.
+//! Combines the chosen iterations, their trees and the attribution. Nothing here may fetch, print or write text for
+//! readers.
 
 use uuid::Uuid;
 
 use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
-use super::breakdown::{Broken, break_down, is_outside};
+use super::breakdown::{Breakdowns, break_down, is_outside};
 use super::contrast::{contrast, points_of};
 use super::mean_tree::mean_tree;
 use crate::osprofiler::report::TraceTree;
@@ -16,20 +17,20 @@ use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
 pub struct Compared {
     /// The workload's index.
     pub workload: usize,
-    /// On which side it stands.
+    /// Slow or typical.
     pub side: Side,
-    /// Whether it is of the slowest 1 %.
+    /// Whether it is among the slowest 1 %.
     pub top: bool,
-    /// Its trace.
+    /// Its trace id.
     pub trace_id: Uuid,
-    /// The tree; `None` if the collector had nothing of it.
+    /// The tree; `None` if the collector did not have it.
     pub tree: Option<TraceTree>,
 }
 
-/// The comparison of one workload; `None` when it has no slow iterations with traces.
+/// The comparison of one workload; `None` if it has no slow iterations with traces.
 ///
-/// The slowest 1 % speak first: a cause that only they have is lost among the slowest 5 %. Where they are too few, or
-/// nothing stands out in them, the slowest 5 % are compared.
+/// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
+/// are too few or show no finding, the slowest 5 % are compared.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, seed: u64) -> Option<Comparison> {
     let of_side = |side: Side| -> Vec<&Compared> {
@@ -48,13 +49,13 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
     }
     let trees: Vec<TraceTree> =
         slow.iter().chain(typical).map(|one| one.tree.clone().unwrap_or_default()).collect();
-    let broken = break_down(&trees);
-    let (slow_parts, typical_parts) = broken.traces.split_at(slow.len());
+    let breakdowns = break_down(&trees);
+    let (slow_parts, typical_parts) = breakdowns.traces.split_at(slow.len());
     let complete = |parts: &[Option<_>]| parts.iter().flatten().cloned().collect::<Vec<_>>();
     let (slow_complete, typical_complete) = (complete(slow_parts), complete(typical_parts));
     let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
     let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
-    let found = compare(&slow_complete, &typical_complete, broken.kinds.len(), incomplete, seed);
+    let found = compare(&slow_complete, &typical_complete, breakdowns.kinds.len(), incomplete, seed);
     let (slow_trees, typical_trees) = trees.split_at(slow.len());
     let tree = mean_tree(&compared(slow_trees, slow_parts), &compared(typical_trees, typical_parts));
     let ids: Vec<Uuid> = slow
@@ -63,10 +64,10 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         .filter(|(_, parts)| parts.is_some())
         .map(|(one, _)| one.trace_id)
         .collect();
-    let mut kinds: Vec<ComparedKind> = found.causes.iter().map(|cause| row(cause, &broken, &ids)).collect();
+    let mut kinds: Vec<ComparedKind> = found.causes.iter().map(|cause| row(cause, &breakdowns, &ids)).collect();
     for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
         if number == 0 || cause.guilty {
-            kind.contrasts = contrasts(cause.kind, &trees, &broken, slow.len());
+            kind.contrasts = contrasts(cause.kind, &trees, &breakdowns, slow.len());
         }
     }
     Some(Comparison {
@@ -78,30 +79,31 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         typical_ms: found.fast_us / 1e3,
         no_finding: no_finding(&found),
         kinds,
-        clocks_moved: broken.shifted.len() as u64,
-        clocks_inconsistent: broken.inconsistent.len() as u64,
+        clocks_moved: breakdowns.shifted.len() as u64,
+        clocks_inconsistent: breakdowns.inconsistent.len() as u64,
         tree,
     })
 }
 
-/// The trees of the traces that are compared.
+/// The trees of the complete traces.
 fn compared<'a>(trees: &'a [TraceTree], parts: &[Option<Breakdown>]) -> Vec<&'a TraceTree> {
     trees.iter().zip(parts).filter(|(_, parts)| parts.is_some()).map(|(tree, _)| tree).collect()
 }
 
-/// What slow points of a kind have in common; the first `slow` trees are the slow ones.
-fn contrasts(kind: usize, trees: &[TraceTree], broken: &Broken, slow: usize) -> Vec<Contrast> {
+/// The attributes that slow points of a kind have in common. The first `slow` trees are the slow ones.
+fn contrasts(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns, slow: usize) -> Vec<Contrast> {
     let points: Vec<_> =
-        trees.iter().zip(&broken.kind_of).map(|(tree, kinds)| points_of(tree, kinds, kind)).collect();
+        trees.iter().zip(&breakdowns.kind_of).map(|(tree, kinds)| points_of(tree, kinds, kind)).collect();
     let (slow, typical) = points.split_at(slow);
-    let told = contrast(slow, typical).into_iter();
-    told.map(|one| Contrast {
-        attribute: one.attribute,
-        value: one.value,
-        slow_share: one.slow_share,
-        typical_share: one.typical_share,
-    })
-    .collect()
+    let found = contrast(slow, typical).into_iter();
+    found
+        .map(|found| Contrast {
+            attribute: found.attribute,
+            value: found.value,
+            slow_share: found.slow_share,
+            typical_share: found.typical_share,
+        })
+        .collect()
 }
 
 fn no_finding(found: &Attribution) -> Option<NoFinding> {
@@ -114,8 +116,8 @@ fn no_finding(found: &Attribution) -> Option<NoFinding> {
     }
 }
 
-fn row(cause: &Cause, broken: &Broken, ids: &[Uuid]) -> ComparedKind {
-    let kind = &broken.kinds[cause.kind];
+fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
+    let kind = &breakdowns.kinds[cause.kind];
     ComparedKind {
         service: kind.service.clone(),
         name: kind.name.clone(),

@@ -1,9 +1,9 @@
-//! What the slow points of a kind have in common: a host, a parameter, any attribute that they report.
+//! The attributes that slow points of a kind have in common: a host, a parameter, or anything else that they report.
 //!
-//! For one kind of point, each value of each attribute is counted by the traces that hold it, on both sides. A value
-//! tells something when many slow traces have it and few typical ones: the difference of the two shares must be large
-//! beyond doubt (Newcombe's interval of a difference of proportions, from Wilson's). Values of too few traces, such as
-//! ids, fall out by that. Nothing here may name a cause: it says where the slow points are, not why.
+//! For one kind of point, this counts on both sides the traces that have each value of each attribute. A value is
+//! reported if many slow traces have it and few typical ones: the difference of the two shares must be significant
+//! (Newcombe's interval of a difference of proportions, from Wilson's). This also drops values of too few traces, such
+//! as ids. Nothing here may name a cause: a contrast shows where the slow points are, not why they are slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,70 +11,70 @@ use serde_json::Value;
 
 use crate::osprofiler::report::{Point, TraceTree};
 
-/// Traces with the kind that each side needs.
+/// Each side needs this many traces with the kind.
 const TRACES_MIN: usize = 10;
-/// How much larger a value's share of slow traces must be, with 95 % confidence.
+/// A value's share of slow traces must be larger by this much, with 95 % confidence.
 const DIFFERENCE_MIN: f64 = 0.2;
-/// Values that are told of.
-const TOLD_MAX: usize = 3;
-/// How deep into a point's info attributes are looked for, and how many of a point.
+/// At most this many values are reported.
+const REPORTED_MAX: usize = 3;
+/// The depth to which a point's info is searched for attributes, and the number of attributes per point.
 const DEPTH_MAX: usize = 3;
 const ATTRIBUTES_MAX: usize = 32;
-/// Longer values are texts, not attributes.
+/// Longer values are free text, not attributes.
 const VALUE_CHARS_MAX: usize = 100;
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.96;
 
-/// A value that slow traces have more often.
+/// An attribute's value that slow traces have more often.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Telling {
+pub struct AttributeContrast {
     /// `host`, or the path of a key in the point's info, such as `db.params.user_id`.
     pub attribute: String,
     /// The value as text.
     pub value: String,
     /// The share of the kind's own time that points with it took in slow traces, 0 to 1.
     pub slow_share: f64,
-    /// The same in typical traces.
+    /// The same share in typical traces.
     pub typical_share: f64,
 }
 
 /// The points of one kind in one trace.
 pub type Points<'a> = Vec<&'a Point>;
 
-/// The points of a kind in a trace; `kinds` holds the kind of each of the tree's points.
+/// The points of a kind in a trace; `kinds` has the kind of each of the tree's points.
 #[must_use]
 pub fn points_of<'a>(tree: &'a TraceTree, kinds: &[usize], kind: usize) -> Points<'a> {
     tree.points.iter().zip(kinds).filter(|(_, of)| **of == kind).map(|(point, _)| point).collect()
 }
 
-/// What tells slow traces' points of one kind from typical ones', most telling first. Traces without such a point
-/// count on neither side.
+/// The attributes that distinguish the points of one kind in slow traces from those in typical traces, largest
+/// difference first. Traces without such a point count on neither side.
 #[must_use]
-pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<Telling> {
+pub fn contrast(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<AttributeContrast> {
     let (slow, typical) = (Side::of(slow), Side::of(typical));
     if slow.traces < TRACES_MIN || typical.traces < TRACES_MIN {
         return Vec::new();
     }
-    let mut telling: Vec<(f64, Telling)> = slow
+    let mut found: Vec<(f64, AttributeContrast)> = slow
         .values
         .iter()
         .filter_map(|(key, seen)| {
             let other = typical.values.get(key).copied().unwrap_or_default();
             let least = least_difference((seen.traces, slow.traces), (other.traces, typical.traces));
             let (attribute, value) = key.clone();
-            let told = Telling {
+            let contrast = AttributeContrast {
                 attribute,
                 value,
                 slow_share: share(seen.own_us, slow.own_us),
                 typical_share: share(other.own_us, typical.own_us),
             };
-            // A value that comes along without taking time tells nothing.
-            (least >= DIFFERENCE_MIN && told.slow_share >= DIFFERENCE_MIN).then_some((least, told))
+            // A value that is more frequent but takes no time is irrelevant.
+            (least >= DIFFERENCE_MIN && contrast.slow_share >= DIFFERENCE_MIN).then_some((least, contrast))
         })
         .collect();
-    telling.sort_by(|one, other| other.0.total_cmp(&one.0));
-    telling.truncate(TOLD_MAX);
-    telling.into_iter().map(|(_, told)| told).collect()
+    found.sort_by(|one, other| other.0.total_cmp(&one.0));
+    found.truncate(REPORTED_MAX);
+    found.into_iter().map(|(_, contrast)| contrast).collect()
 }
 
 #[derive(Clone, Copy, Default)]
@@ -111,7 +111,7 @@ impl Side {
     }
 }
 
-/// A point's host and the plain values of its info.
+/// A point's host and the scalar values of its info.
 fn attributes(point: &Point) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if let Some(host) = &point.host {
@@ -146,7 +146,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// By how much the first proportion exceeds the second at least (Newcombe 1998, method 10).
+/// The lower bound of the first proportion minus the second (Newcombe 1998, method 10).
 #[expect(clippy::cast_precision_loss, reason = "a few hundred traces")]
 fn least_difference((a, of_a): (usize, usize), (b, of_b): (usize, usize)) -> f64 {
     let (one, other) = (a as f64 / of_a as f64, b as f64 / of_b as f64);
@@ -188,21 +188,21 @@ mod tests {
         }
     }
 
-    fn told(slow: &[(&str, Value, usize)], typical: &[(&str, Value, usize)]) -> Vec<(String, String, u32)> {
+    fn reported(slow: &[(&str, Value, usize)], typical: &[(&str, Value, usize)]) -> Vec<(String, String, u32)> {
         let points = |rows: &[(&str, Value, usize)], own_us| -> Vec<Point> {
             let rows = rows.iter();
             rows.flat_map(|(host, info, times)| vec![point(host, info, own_us); *times]).collect()
         };
         let (slow, typical) = (points(slow, 900), points(typical, 100));
         let side = |points: &'static [Point]| points.iter().map(|one| vec![one]).collect::<Vec<_>>();
-        let told = contrast(&side(Vec::leak(slow)), &side(Vec::leak(typical)));
+        let found = contrast(&side(Vec::leak(slow)), &side(Vec::leak(typical)));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "percent")]
         let percent = |share: f64| (share * 100.0).round() as u32;
-        told.into_iter().map(|one| (one.attribute, one.value, percent(one.slow_share))).collect()
+        found.into_iter().map(|found| (found.attribute, found.value, percent(found.slow_share))).collect()
     }
 
     #[test]
-    fn what_slow_points_share_and_typical_ones_do_not_is_told() {
+    fn attributes_that_only_slow_points_share_are_reported() {
         let none = || json!({});
         let bad = ("host".to_owned(), "b".to_owned(), 90);
         let rows = [
@@ -219,7 +219,7 @@ mod tests {
                 vec![],
             ),
             ("too few", vec![("b", none(), 9)], vec![("a", none(), 40)], vec![]),
-            ("none to compare with", vec![("b", none(), 20)], vec![], vec![]),
+            ("nothing to compare with", vec![("b", none(), 20)], vec![], vec![]),
             (
                 "a parameter",
                 vec![("a", json!({"db": {"params": {"user": 7}}}), 20)],
@@ -230,14 +230,14 @@ mod tests {
                 vec![("db.params.user".to_owned(), "7".to_owned(), 100)],
             ),
             (
-                "ids of their own",
+                "unique ids",
                 (0..20).map(|id| ("a", json!({"id": id}), 1)).collect(),
                 (20..60).map(|id| ("a", json!({"id": id}), 1)).collect(),
                 vec![],
             ),
         ];
         for (what, slow, typical, expected) in rows {
-            assert_eq!(told(&slow, &typical), expected, "{what}");
+            assert_eq!(reported(&slow, &typical), expected, "{what}");
         }
     }
 

@@ -1,16 +1,16 @@
-//! Whose time the whole took: the exclusive critical path through a tree of spans.
+//! The critical path through a tree of spans: the exclusive time of each span.
 //!
-//! Walks back from the end of each span: the child that ended last before the walk's position is what was
-//! waited for; gaps and the rest belong to the span itself (the rule of Jaeger's critical path and of CRISP).
-//! Other than there, a child that still ran when the next one began is not passed over: until then it was what
-//! was open, be it that both ran at once or that the clocks of two hosts differ. The sections of all spans add
-//! up to the root's duration exactly, whatever the tree: children are clamped into their parents first. Nothing
-//! here may recurse: trees come from outside.
+//! The walk goes back from the end of each span. The child that ended last before the walk's position is the one
+//! that the span waited for; gaps and the remainder belong to the span itself (the rule of Jaeger's critical path
+//! and of CRISP). Unlike there, a child that was still running when the next one began is not skipped: it counts
+//! until that moment, whether both ran in parallel or the clocks of two hosts differ. The times of all spans add up
+//! to the root's duration exactly, for any tree, because children are clamped to their parents first. Nothing here
+//! may recurse: trees come from outside.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One span of a tree. Parents stand before their children, the root first.
+/// One span of a tree. Parents come before their children, the root first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Its parent's index; `None` for the root only.
@@ -21,7 +21,7 @@ pub struct Span {
     pub end_us: i64,
 }
 
-/// The time of each span on the critical path that is its own. Sums up to the root's duration.
+/// The exclusive time of each span on the critical path. The times add up to the root's duration.
 #[must_use]
 pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
     let mut own = vec![0_u64; spans.len()];
@@ -36,10 +36,10 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
         }
     }
     for list in &mut children {
-        // The last to end first; of those that end together the longest was waited for.
+        // The last to end comes first; of children that end together, the longest.
         list.sort_by_key(|&child| (Reverse(spans[child].end_us), spans[child].start_us));
     }
-    // Each entry is a span and the moment from which the walk goes back in it.
+    // Each entry is a span and the time from which the walk goes back in it.
     let mut waiting = vec![(0, spans[0].end_us)];
     while let Some((index, from_us)) = waiting.pop() {
         let mut at_us = from_us;
@@ -55,18 +55,18 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
     own
 }
 
-/// A span's children, as the walk meets them.
+/// A span's children, in the order of the walk.
 struct Below<'a> {
     spans: &'a [Span],
-    /// Those that ended before the walk's position, the last to end first.
+    /// The children that ended before the walk's position, the last to end first.
     rest: &'a [usize],
-    /// Those that were open there, by their start.
+    /// The children that were open there, by their start.
     open: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
 impl Below<'_> {
-    /// The child that was waited for before `at_us`: of those open at that moment the one that began first, else the
-    /// last that had ended.
+    /// The child that the span waited for before `at_us`: the first to begin of those open then, else the last that
+    /// had ended.
     fn before(&mut self, at_us: i64) -> Option<usize> {
         while let Some((&child, rest)) = self.rest.split_first()
             && self.spans[child].end_us >= at_us
@@ -79,7 +79,7 @@ impl Below<'_> {
         {
             return Some(child);
         }
-        // Whatever else was open began no earlier.
+        // The other open children did not begin earlier.
         self.open.clear();
         let (&child, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -87,11 +87,10 @@ impl Below<'_> {
     }
 }
 
-/// The duration of each span without the sum of its children's, at least 0: a measure that no clock's skew
-/// between hosts can touch.
+/// The duration of each span minus the sum of its children's, at least 0. Clock skew between hosts does not affect it.
 #[must_use]
 pub fn duration_only_self_us(spans: &[Span]) -> Vec<u64> {
-    // Times come from outside: the sum of what lies below one span may be more than any clock can tell.
+    // Times come from outside: the sum of the children may overflow.
     let length_us = |span: &Span| span.end_us.saturating_sub(span.start_us);
     let mut own: Vec<i64> = spans.iter().map(length_us).collect();
     for span in spans {
@@ -127,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_waited_for_counts() {
+    fn the_child_that_was_waited_for_counts() {
         for (what, spans, expected) in [
             ("a leaf", vec![span(None, 0, 100)], vec![100]),
             ("one child", vec![span(None, 0, 100), span(Some(0), 20, 90)], vec![30, 70]),
             (
-                "of two at once the one that ends last",
+                "of two parallel children the last to end",
                 vec![span(None, 0, 100), span(Some(0), 10, 50), span(Some(0), 10, 90)],
                 vec![20, 0, 80],
             ),
@@ -142,7 +141,7 @@ mod tests {
                 vec![0, 50, 50],
             ),
             (
-                "overlapping by less than the clocks can tell",
+                "an overlap smaller than the clocks' precision",
                 vec![span(None, 0, 1000), span(Some(0), 0, 505), span(Some(0), 500, 1000)],
                 vec![0, 500, 500],
             ),
@@ -157,12 +156,12 @@ mod tests {
                 vec![5, 0, 95, 0],
             ),
             (
-                "one that ran on beside the next, until that began",
+                "a child that overlaps the next, until the next begins",
                 vec![span(None, 0, 100), span(Some(0), 10, 60), span(Some(0), 40, 90)],
                 vec![20, 30, 50],
             ),
             (
-                "of several open at once the first to begin",
+                "of several open children the first to begin",
                 vec![span(None, 0, 100), span(Some(0), 0, 60), span(Some(0), 20, 50), span(Some(0), 30, 100)],
                 vec![0, 30, 0, 70],
             ),
@@ -192,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn no_times_are_a_panic(rows in prop::collection::vec((any::<i64>(), any::<i64>()), 1..30)) {
+        fn no_times_make_it_panic(rows in prop::collection::vec((any::<i64>(), any::<i64>()), 1..30)) {
             let mut spans = vec![span(None, i64::MIN, i64::MAX)];
             spans.extend(rows.into_iter().map(|(one, other)| span(Some(0), one.min(other), one.max(other))));
             prop_assert_eq!(exclusive_us(&spans).len(), spans.len());
@@ -208,7 +207,7 @@ mod tests {
 
         #[test]
         fn the_order_of_siblings_changes_nothing(spans in trees(), seed: u64) {
-            // The same tree, its leaves of the root moved behind all others in another order.
+            // The same tree, with the root's leaves after all other spans and shuffled.
             let mut leaves: Vec<usize> = (1..spans.len())
                 .filter(|&index| spans[index].parent == Some(0) && !spans.iter().any(|s| s.parent == Some(index)))
                 .collect();

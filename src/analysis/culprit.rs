@@ -1,9 +1,9 @@
-//! The trace point that took the most time by itself in one iteration.
+//! The trace point with the most self time in one iteration.
 //!
-//! Self time: a point's duration without the union of its children's. Points of the same service,
-//! name and detail count together, so that forty short queries can be found guilty as well as one
-//! long one. Time of the requests in which no trace point was open competes too: the network, a queue
-//! before the service and this machine can be guilty. Pauses between requests cannot.
+//! Self time is a point's duration without the union of its children's. Points of the same service,
+//! name and detail count together, so forty short queries can be the culprit as well as a single long
+//! one. Request time outside all trace points competes too: the culprit can be the network, a queue
+//! before the service, or this machine. Pauses between requests do not count.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::osprofiler::report::reporter;
 use crate::results::model::Culprit;
 use crate::results::trace::{StoredPoint, StoredTrace};
 
-/// The name under which time outside all trace points appears.
+/// The name for time outside all trace points.
 pub const OUTSIDE: &str = "outside the traced services";
 
-/// The guilty point of an iteration that took `iteration_ms`, of which its requests took
-/// `requests_ms`; `None` when the trace is empty.
+/// The culprit of an iteration that took `iteration_ms`, including `requests_ms` for its requests;
+/// `None` for an empty trace.
 #[must_use]
 pub fn find(trace: &StoredTrace, iteration_ms: f64, requests_ms: f64) -> Option<Culprit> {
     let mut groups: HashMap<(&str, &str, &str), Group> = HashMap::new();
@@ -63,8 +63,8 @@ struct Group {
     longest: usize,
 }
 
-/// The time in which at least one root was open. What lies below a root without a stop counts in
-/// its place.
+/// The time during which at least one root was open. The points below a root without a stop count
+/// instead of it.
 fn covered_us(points: &[StoredPoint]) -> u64 {
     let mut open: Vec<(i64, i64)> = Vec::new();
     let mut counted_depth = u32::MAX;
@@ -91,7 +91,7 @@ fn covered_us(points: &[StoredPoint]) -> u64 {
     covered
 }
 
-/// The names above a point, outermost first; points stand depth first.
+/// The names above a point, outermost first. The points are in depth-first order.
 fn path(points: &[StoredPoint], index: usize) -> Vec<String> {
     let mut depth = points[index].depth;
     let mut names = Vec::new();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_point_with_the_most_time_of_its_own_is_guilty() {
+    fn the_point_with_the_most_self_time_is_the_culprit() {
         for (what, iteration_ms, points, expected) in [
             (
                 "one slow query",

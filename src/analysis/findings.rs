@@ -1,7 +1,7 @@
-//! What the slowest iterations have in common.
+//! The trace points that took the most time in the slowest iterations.
 //!
-//! Counts how often each trace point was the culprit. It says what took the time, not what caused it:
-//! the comparison of slow with fast iterations is another matter.
+//! Counts how often each trace point was the culprit. This shows which points took the time, not why;
+//! [`super::causes`] compares slow with typical iterations.
 
 use crate::results::model::{Finding, SlowIteration};
 

@@ -1,9 +1,9 @@
-//! The mean tree of slow and of typical iterations: what a flame graph of their difference draws.
+//! The mean trees of slow and of typical iterations, which a differential flame graph draws.
 //!
-//! Points of one kind under the same kinds above them are one node; its time is the mean of what they took in an
-//! iteration, 0 where an iteration has none. Times are durations, so children that ran side by side can add up to more
-//! than their parent. Hostile traces can have any number of kinds at any depth: both are bounded, and what is beyond is
-//! left out with all that lies below it. Nothing here may fetch or print.
+//! Points of one kind under the same path of kinds are one node. Its time is the mean over all iterations of a side;
+//! an iteration without such points counts as 0. Times are durations, so parallel children can add up to more than
+//! their parent. Hostile traces can have any number of kinds at any depth, so both are bounded; points beyond a bound
+//! are left out with all points below them. Nothing here may fetch or print.
 
 use std::collections::HashMap;
 
@@ -11,24 +11,24 @@ use super::statement;
 use crate::osprofiler::report::TraceTree;
 use crate::results::model::ComparedNode;
 
-/// Nodes that results hold at most: those that take longest, with all above them.
+/// At most this many nodes go to the results: the longest, with all nodes above them.
 const SHOWN_MAX: usize = 300;
-/// Nodes that are told apart at most.
+/// At most this many distinct nodes.
 const NODES_MAX: usize = 20_000;
 const DEPTH_MAX: u32 = 48;
 
-/// Who reported it, its name, what it did.
+/// The reporting service, the point's name and its detail.
 type Key = (String, String, String);
 
 struct Node {
     parent: Option<usize>,
     depth: u32,
     key: Key,
-    /// Slow, typical.
+    /// For slow and for typical iterations.
     sums_us: [f64; 2],
     self_us: [f64; 2],
     calls: [f64; 2],
-    /// When its points started, on both sides: the order of siblings.
+    /// The sum of its points' starts on both sides, to order siblings.
     starts_us: f64,
 }
 
@@ -38,7 +38,7 @@ impl Node {
     }
 }
 
-/// The mean tree of both sides, depth first, siblings by when they start; of complete traces only.
+/// The mean tree of both sides, depth first, siblings by start. Expects complete traces only.
 #[must_use]
 pub fn mean_tree(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<ComparedNode> {
     let nodes = merged(slow, typical);
@@ -71,10 +71,10 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
     let mut known: HashMap<(Option<usize>, Key), usize> = HashMap::new();
     let sides = slow.iter().map(|tree| (0, *tree)).chain(typical.iter().map(|tree| (1, *tree)));
     for (side, tree) in sides {
-        // Where each point of this trace went; `None` for what is left out.
+        // The node of each point of this trace; `None` for points that are left out.
         let mut places: Vec<Option<usize>> = Vec::with_capacity(tree.points.len());
         for (index, point) in tree.points.iter().enumerate() {
-            // A service's point whose parent is not known counts below the client's root.
+            // A service's point without a known parent counts below the client's root.
             let above = point.parent.filter(|&above| above < index).or((index > 0).then_some(0));
             let parent = above.map(|above| places[above]);
             let depth = parent.flatten().map_or(0, |parent| nodes[parent].depth + 1);
@@ -111,7 +111,7 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
     nodes
 }
 
-/// The nodes to show: the longest, with everything above them.
+/// The nodes to show: the longest, with all nodes above them.
 fn longest(nodes: &[Node], weights: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by(|&one, &other| weights[other].total_cmp(&weights[one]).then(one.cmp(&other)));
@@ -153,7 +153,7 @@ fn depth_first(nodes: &[Node], shown: &[bool]) -> Vec<usize> {
     order
 }
 
-/// What each node explains by itself, as a share of the whole difference: the time that no child covers.
+/// The share of the whole difference that each node explains by the time that no child covers.
 #[must_use]
 pub fn own_shares(tree: &[ComparedNode]) -> Vec<f64> {
     let gap_ms = tree.first().map_or(0.0, |root| root.slow_ms - root.typical_ms);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_left_out_from_the_short_end() {
+    fn the_shortest_nodes_are_left_out_first() {
         let mut points = vec![(1, 0, "iteration".to_owned(), 0, 900_000)];
         points.extend((2..2_000).map(|id| (id, 1, format!("kind {id}"), id, 2 * id)));
         let points: Vec<_> = points
@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_trace_the_tree_is_in_order(points in prop::collection::vec((1_u32..60, 0_u32..60, 0_usize..4, 0_u32..1000, 0_u32..1000), 0..60)) {
+        fn any_trace_gives_a_tree_in_depth_first_order(points in prop::collection::vec((1_u32..60, 0_u32..60, 0_usize..4, 0_u32..1000, 0_u32..1000), 0..60)) {
             let points: Vec<_> = points.iter().map(|(id, parent, name, from, length)| (*id, *parent, ["a", "b", "c", "d"][*name], *from, from + length)).collect();
             let trace = tree(&points);
             let nodes = mean_tree(&[&trace], &[&trace]);

@@ -1,4 +1,4 @@
-//! Rank 8: why the slow iterations were slow. Nothing here may do I/O.
+//! Rank 8: why slow iterations were slow. Nothing here may do I/O.
 
 pub mod attribution;
 pub mod breakdown;

@@ -1,14 +1,14 @@
-//! What profiling itself costs: profiled iterations against the unprofiled ones beside them.
+//! The overhead of profiling: profiled iterations against the unprofiled ones of the same run.
 //!
-//! Which iterations are left unprofiled is drawn at random, for each on its own. So whatever changes over a run (a cache
-//! that warms, a neighbour's load, a burst) falls on both sides alike, and how often either side is below a value has no
-//! more than the variance of a binomial, however iterations depend on each other (Neyman 1923: inference from the
-//! assignment, not from a model of the times). That is why bounds of order statistics hold here under drift, where they
-//! would not for two separate runs. Two sides' bounds become those of their difference by the method of variance
-//! estimates recovery (Zou and Donner 2008), which needs no symmetry.
+//! Each iteration is left unprofiled at random, independently of the others. So everything that changes during a run
+//! (a cache that warms up, load from neighbours, a burst) affects both groups equally. The number of times in a group
+//! below a value has at most the variance of a binomial, even if iterations depend on each other (Neyman 1923:
+//! inference from the assignment, not from a model of the times). This is why the bounds of order statistics hold here
+//! under drift, while they would not hold for two separate runs. The method of variance estimates recovery (Zou and
+//! Donner 2008) turns the bounds of both groups into bounds of their difference; it does not need symmetry.
 //!
-//! What it cannot see: an iteration that is profiled may also slow those that run at the same time. That part of the cost
-//! is on both sides. Nothing here may guess from too few samples.
+//! Limit: slowdown that profiled iterations cause in their neighbours affects both groups and is not measured. Nothing
+//! here may guess from too few samples.
 
 use crate::base::ids::ControlShare;
 use crate::base::statistics::binomial::Share;
@@ -16,16 +16,16 @@ use crate::base::statistics::order::rank;
 use crate::results::aggregate::Sides;
 use crate::results::model::{EffectAt, ObserverEffect};
 
-/// Percentiles that are compared where both sides have enough.
+/// The percentiles that are compared if both groups have enough samples.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
-/// How many iterations each side needs at least. Higher percentiles need more: as many as it takes for bounds of them to
-/// exist (about 370 for the 99th).
+/// Each group needs this many iterations. Higher percentiles need more, so that their bounds exist (about 370 for the
+/// 99th).
 pub const SAMPLES_MIN: usize = 50;
-/// What each of a side's two bounds misses at most.
+/// The error probability of each bound of a group.
 const TAIL: f64 = 0.025;
 const NS_PER_MS: f64 = 1e6;
 
-/// The cost of profiling; `None` in a run that left nothing unprofiled.
+/// The overhead of profiling; `None` for a run without unprofiled iterations.
 #[must_use]
 pub fn effect(sides: &Sides, share: ControlShare) -> Option<ObserverEffect> {
     if share.is_none() {
@@ -59,7 +59,7 @@ fn sorted(times_ns: &[u64]) -> Vec<u64> {
     sorted
 }
 
-/// The smallest value that this share does not exceed, between two order statistics; `None` where there are too few.
+/// The percentile with two order statistics as its bounds; `None` with too few samples.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn quantile(sorted_ns: &[u64], percentile: f64) -> Option<Quantile> {
     let (low, value, high) = ranks(sorted_ns.len(), percentile)?;
@@ -67,8 +67,8 @@ fn quantile(sorted_ns: &[u64], percentile: f64) -> Option<Quantile> {
     Some(Quantile { value: at(value)?, low: at(low)?, high: at(high)? })
 }
 
-/// The ranks, from 1, of a quantile and of its bounds among `count` samples: the number of samples below it is binomial,
-/// and each bound misses it with at most [`TAIL`].
+/// The ranks, from 1, of a quantile's lower bound, of the quantile and of its upper bound among `count` samples. The
+/// number of samples below the quantile is binomial, and each bound is wrong with a probability of at most [`TAIL`].
 fn ranks(count: usize, percentile: f64) -> Option<(u64, u64, u64)> {
     if count < SAMPLES_MIN {
         return None;
@@ -101,10 +101,10 @@ mod tests {
         ControlShare::from_percent(percent)
     }
 
-    /// The ranks that tables of nonparametric confidence intervals have (50 and 100 samples, the median), and how
-    /// many samples the bounds of each percentile need.
+    /// The ranks in tables of nonparametric confidence intervals (the median of 50 and 100 samples), and the number of
+    /// samples that the bounds of each percentile need.
     #[test]
-    fn ranks_are_those_of_the_tables() {
+    fn ranks_match_published_tables() {
         assert_eq!(ranks(50, 50.0), Some((18, 25, 33)));
         assert_eq!(ranks(100, 50.0), Some((40, 50, 61)));
         for (percentile, least) in [(50.0, 50), (90.0, 50), (95.0, 72), (99.0, 368)] {
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// What the service would take without profiling: the level drifts, bursts last, and tails are long.
+    /// Times without profiling: the level drifts, bursts last, and tails are long.
     fn times_ns(random: &mut fastrand::Rng, count: usize, drift: f64) -> Vec<u64> {
         let mut burst = 0.0;
         (0..count)
@@ -132,22 +132,22 @@ mod tests {
             .collect()
     }
 
-    /// The cost of one iteration's profiling: more for some than for others.
+    /// The time of an iteration with profiling, which costs more for some than for others.
     fn profiled_ns(ns: u64, index: usize) -> u64 {
         ns + 500_000 + (index as u64 * 7919) % 300_000 + ns / 50
     }
 
-    /// The bounds hold what profiling really costs in 95 of 100 runs, with drift and bursts too. What it really costs is
-    /// known here: both times of every iteration are.
+    /// In 95 of 100 runs the bounds contain the true overhead, with drift and bursts too. The true overhead is known
+    /// here, because both times of every iteration are known.
     #[test]
-    fn bounds_hold_the_known_cost() {
+    fn bounds_contain_the_known_cost() {
         const RUNS: usize = 300;
         for (drift, percent, count) in
             [(0.0, 10.0, 2_000), (30.0, 10.0, 2_000), (30.0, 50.0, 2_000), (10.0, 10.0, 6_000)]
         {
             let mut random = fastrand::Rng::with_seed(7);
             let mut held = [0; PERCENTILES.len()];
-            let mut said = [0; PERCENTILES.len()];
+            let mut bounded = [0; PERCENTILES.len()];
             for run in 0..RUNS {
                 let without = times_ns(&mut random, count, drift);
                 let with: Vec<u64> = (0..).zip(&without).map(|(index, ns)| profiled_ns(*ns, index)).collect();
@@ -166,21 +166,21 @@ mod tests {
                     let place = PERCENTILES.iter().position(|known| *known == seen.percentile).unwrap();
                     let place_of_rank = rank(count as u64, seen.percentile).unwrap() as usize - 1;
                     let truth_ms = (with[place_of_rank] as f64 - without[place_of_rank] as f64) / NS_PER_MS;
-                    said[place] += 1;
+                    bounded[place] += 1;
                     held[place] += usize::from((seen.low_ms..=seen.high_ms).contains(&truth_ms));
                 }
             }
-            for (place, percentile) in PERCENTILES.iter().enumerate().filter(|(place, _)| said[*place] > 50) {
-                let coverage = held[place] as f64 / said[place] as f64;
+            for (place, percentile) in PERCENTILES.iter().enumerate().filter(|(place, _)| bounded[*place] > 50) {
+                let coverage = held[place] as f64 / bounded[place] as f64;
                 // Three standard deviations below 95 in 100.
                 assert!(coverage >= 0.915, "drift {drift}, {percent} %, p{percentile}: {coverage}");
             }
         }
     }
 
-    /// Where profiling costs nothing, a cost is claimed in at most one run of twenty.
+    /// If profiling costs nothing, at most 5 % of runs claim a cost.
     #[test]
-    fn no_cost_is_claimed_where_there_is_none() {
+    fn no_cost_is_claimed_without_a_cost() {
         const RUNS: usize = 300;
         let mut random = fastrand::Rng::with_seed(11);
         let mut claimed = [0; PERCENTILES.len()];
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_samples_say_nothing() {
+    fn too_few_samples_give_no_percentiles() {
         let mut sides = Sides::default();
         assert_eq!(effect(&sides, ControlShare::NONE), None);
         sides.profiled.kept_ns = vec![1_000_000; 1_000];

@@ -1,7 +1,7 @@
-//! What each kind of trace point took and how often it was called, trace by trace: to compare two sets of traces.
+//! The self time and calls of each kind of trace point in each trace, to compare two sets of traces.
 //!
-//! A kind that a trace lacks counts as 0 there. Traces that were fetched are of slow and of typical iterations, so
-//! figures of one choice may only be compared with the same choice elsewhere. Nothing is read or printed here.
+//! A kind that a trace lacks counts as 0. Fetched traces are of slow or of typical iterations: compare slow only with
+//! slow, and typical only with typical. Nothing is read or printed here.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use crate::osprofiler::report::TraceTree;
 
 use super::statement;
 
-/// How likely each bound of a difference is wrong.
+/// The error probability of each bound of a difference.
 const ALPHA: f64 = 0.025;
-/// How many kinds are kept a side.
+/// At most this many kinds are kept for each side.
 const KINDS_MAX: usize = 50;
 
 /// A kind of trace point.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// The project and service that reported it; `bench` for the client's own points.
+    /// The project and service that reported it; `bench` for the client's points.
     pub service: String,
-    /// Its name and what it did, without literals and ids.
+    /// Its name and its statement or path, without literals and ids.
     pub name: String,
 }
 
-/// Self time and calls of every kind, one figure a trace.
+/// Self time and calls of every kind in each trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points {
     traces: usize,
@@ -37,23 +37,23 @@ pub struct Points {
 /// The means of one kind over traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Means {
-    /// Time of its own in a trace, in milliseconds.
+    /// Mean self time in a trace, in milliseconds.
     pub self_ms: f64,
-    /// Calls in a trace.
+    /// Mean calls in a trace.
     pub calls: f64,
 }
 
-/// Two sets of traces, for one kind.
+/// One kind in two sets of traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The kind.
     pub kind: Kind,
-    /// In the one set.
+    /// Its means in the base set.
     pub base: Means,
-    /// In the other.
+    /// Its means in the new set.
     pub new: Means,
-    /// How much more time of its own it has in the other, in milliseconds: at least, and at most, each but for a
-    /// chance of 2.5 % (Welch); absent with fewer than two traces.
+    /// Lower and upper bound of its additional self time in the new set, in milliseconds, each with an error
+    /// probability of 2.5 % (Welch); absent with fewer than two traces.
     pub bounds_ms: Option<(f64, f64)>,
 }
 
@@ -74,7 +74,7 @@ impl Points {
         self.traces += 1;
     }
 
-    /// How many traces there are.
+    /// The number of traces.
     #[must_use]
     pub fn traces(&self) -> usize {
         self.traces
@@ -85,7 +85,7 @@ impl Points {
         self.kinds.keys()
     }
 
-    /// The means of a kind; 0 where it does not occur.
+    /// The means of a kind; 0 if it does not occur.
     #[must_use]
     pub fn means(&self, kind: &Kind) -> Means {
         #[expect(clippy::cast_precision_loss, reason = "a few traces")]
@@ -95,7 +95,7 @@ impl Points {
         Means { self_ms: sums.0 / traces, calls: sums.1 / traces }
     }
 
-    /// A kind's own time in each trace.
+    /// A kind's self time in each trace.
     fn self_ms(&self, kind: &Kind) -> Vec<f64> {
         let mut values = vec![0.0; self.traces];
         for (trace, self_ms, _) in self.kinds.get(kind).into_iter().flatten() {
@@ -104,7 +104,7 @@ impl Points {
         values
     }
 
-    /// Every kind of both, largest difference first.
+    /// Every kind of both sets, largest difference first.
     #[must_use]
     pub fn against(&self, base: &Self) -> Vec<Difference> {
         let mut kinds: Vec<&Kind> = base.kinds().chain(self.kinds()).collect();
@@ -130,36 +130,36 @@ impl Points {
 pub struct PointRow {
     /// True for traces of the slow iterations, false for those of typical ones.
     pub slow: bool,
-    /// Who reported it.
+    /// The project and service that reported it.
     pub service: String,
-    /// Its name and what it did.
+    /// Its name and its statement or path.
     pub name: String,
-    /// Time of its own in a trace of A, on the mean.
+    /// Its mean self time in a trace of A.
     pub a_self_ms: f64,
-    /// See `a_self_ms`.
+    /// Its mean self time in a trace of B.
     pub b_self_ms: f64,
-    /// Its calls in a trace of A, on the mean.
+    /// Its mean number of calls in a trace of A.
     pub a_calls: f64,
-    /// See `a_calls`.
+    /// Its mean number of calls in a trace of B.
     pub b_calls: f64,
-    /// B's own time less A's, the mean of the pairs.
+    /// B's self time minus A's, the mean over pairs.
     pub difference_ms: f64,
-    /// The difference is at least this, but for a chance of 2.5 %.
+    /// The difference is at least this, with an error probability of 2.5 %.
     pub low_ms: f64,
-    /// The difference is at most this, but for a chance of 2.5 %.
+    /// The difference is at most this, with an error probability of 2.5 %.
     pub high_ms: f64,
 }
 
-/// Traces of a pair: of A and of B, each typical and slow.
+/// Typical and slow traces of both sides of a pair.
 #[derive(Clone, Debug, Default)]
 pub struct PairTraces {
-    /// A's.
+    /// A's typical and slow traces.
     pub a: [Points; 2],
-    /// B's.
+    /// B's typical and slow traces.
     pub b: [Points; 2],
 }
 
-/// Kinds of points over pairs, largest difference first.
+/// The kinds of points over all pairs, largest difference first.
 #[must_use]
 pub fn over_pairs(pairs: &[PairTraces]) -> Vec<PointRow> {
     let mut all = Vec::new();
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn welch_is_that_of_scipy() {
+    fn welch_bounds_match_scipy() {
         // scipy.stats.ttest_ind([2, 4, 6, 8, 11], [1, 2, 3, 4], equal_var=False).confidence_interval()
         let (low, high) = welch(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0, 11.0]).unwrap();
         assert!((low + 0.576_876_7).abs() < 1e-6 && (high - 7.976_876_7).abs() < 1e-6, "{low} {high}");

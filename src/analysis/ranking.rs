@@ -1,27 +1,27 @@
 //! Mistral's ranking: which trace points took the most time, by name.
 //!
-//! The table of Mistral's `tools/rank_profiled_methods.py` (observed at 3422e078): inclusive times, so a
-//! point counts in the points around it too. [`Ranking::add_line`] is exact to the byte for every line
-//! that Mistral writes, with what its script leaves out counted beside it. Nothing is read or printed here.
+//! The table of Mistral's `tools/rank_profiled_methods.py` (observed at 3422e078). Times are inclusive: a
+//! point also counts in its parents. [`Ranking::add_line`] gives the script's exact result for every line
+//! that Mistral writes, and counts the lines that the script leaves out. Nothing is read or printed here.
 
 use std::collections::HashMap;
 
 use crate::osprofiler::profile_log::{Line, LineError};
 use crate::osprofiler::report::TraceTree;
 
-/// Mistral's script takes longer texts for an id, and so leaves out 1000 s with microseconds.
+/// Mistral's script takes a longer text for an id, so it leaves out 1000 s with microseconds.
 const DURATION_CHARS_MAX: usize = 10;
 
-/// How often points ran and how long they took.
+/// The number and durations of points, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranking {
     ranked: Vec<Ranked>,
     places: HashMap<String, usize>,
-    /// Stop lines that Mistral's script passes over because they took 1000 s or more.
+    /// Stop lines that Mistral's script skips because they took 1000 s or more.
     pub too_long: u64,
-    /// Lines that are none of a profile log.
+    /// Lines that do not have the format of a profile log.
     pub malformed: u64,
-    /// The number of the first of them, from 1, and what is wrong with it.
+    /// The number of the first malformed line, from 1, and its error.
     pub first_malformed: Option<(u64, LineError)>,
     /// Points without a start or a stop, which have no duration.
     pub incomplete: u64,
@@ -32,18 +32,18 @@ pub struct Ranking {
 pub struct Ranked {
     /// The points' name.
     pub name: String,
-    /// The sum of their durations, with everything that happened in them.
+    /// The sum of their inclusive durations.
     pub total_s: f64,
-    /// The longest.
+    /// The longest duration.
     pub max_s: f64,
-    /// How many.
+    /// The number of points.
     pub occurrences: u64,
 }
 
 impl Ranked {
     /// The mean duration.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 points")]
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 points")]
     pub fn average_s(&self) -> f64 {
         self.total_s / self.occurrences as f64
     }
@@ -66,8 +66,8 @@ impl Ranking {
         }
     }
 
-    /// Counts a line of a profile log. Without `all`, as Mistral's script does: names are cut at their first
-    /// blank, and 1000 s or more with microseconds are left out.
+    /// Counts a line of a profile log. Without `all` it does as Mistral's script does: it cuts names at their first
+    /// blank, and leaves out durations of 1000 s or more with microseconds.
     pub fn add_line(&mut self, number: u64, line: Result<Line<'_>, LineError>, all: bool) {
         let line = match line {
             Ok(line) => line,
@@ -89,7 +89,7 @@ impl Ranking {
         }
     }
 
-    /// Counts the points of a trace, under the names that `key` gives them.
+    /// Counts the points of a trace. `key` gives the name of the point at an index.
     pub fn add_trace(&mut self, tree: &TraceTree, key: impl Fn(usize) -> String) {
         for (index, point) in tree.points.iter().enumerate() {
             match point.duration_us {
@@ -100,7 +100,7 @@ impl Ranking {
         }
     }
 
-    /// The rows, by total time; those of the same total as they first appeared.
+    /// The rows by total time. Rows with equal totals keep the order of their first appearance.
     #[must_use]
     pub fn rows(&self) -> Vec<&Ranked> {
         let mut rows: Vec<&Ranked> = self.ranked.iter().collect();
@@ -109,8 +109,8 @@ impl Ranking {
     }
 }
 
-/// What the script makes of a name with blanks: it drops five characters of the first word, counting
-/// from its end as Python's slices do.
+/// The script's name for a name with blanks: the first word without its last five characters, with Python's rules
+/// for slices.
 fn cut(name: &str) -> &str {
     let word = name.split_whitespace().next().unwrap_or_default();
     let chars = word.chars().count();

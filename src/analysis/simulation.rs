@@ -1,8 +1,8 @@
-//! Simulated services with one planted cause, seen through clocks that differ and records that are lost: the verdict
-//! must be the one of the clean traces.
+//! Tests with simulated services and one planted cause: with clock skew and lost records, the verdict must be the same
+//! as for the clean traces.
 //!
-//! Only for tests. A tree of calls over three hosts is drawn once a case; every trace runs it with noise, the slow ones
-//! with a longer point.
+//! Each case draws one tree of calls over three hosts. Every trace runs it with noise; in slow traces one point takes
+//! longer.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -17,9 +17,9 @@ const HOSTS: [&str; 3] = ["a", "b", "c"];
 const SLOW: usize = 30;
 const TYPICAL: usize = 50;
 const PLANTED_US: i64 = 40_000;
-/// Half of what the clocks of two hosts may differ by.
+/// Half of the largest difference between the clocks of two hosts.
 const SKEW_US: i64 = 20_000;
-/// One record in so many is lost.
+/// One record in this many is lost.
 const LOST_ONE_IN: usize = 600;
 const WAY_US: i64 = 200;
 const BEGIN_US: i64 = 1_000_000_000_000_000;
@@ -27,7 +27,7 @@ const BEGIN_US: i64 = 1_000_000_000_000_000;
 struct Call {
     host: usize,
     own_us: i64,
-    /// Whether its calls run at the same time.
+    /// Whether its calls run in parallel.
     parallel: bool,
     calls: Vec<usize>,
 }
@@ -57,7 +57,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs a call from a moment on; gives the moment of its end.
+    /// Runs a call from this time on, and returns its end.
     fn run(&mut self, number: usize, parent_id: &str, from_us: i64) -> i64 {
         let call = &self.calls[number];
         let noise = 1.0 + 0.2 * (self.random.f64() + self.random.f64() - 1.0);
@@ -104,7 +104,7 @@ impl Pass<'_> {
     }
 }
 
-/// The verdict on slow and typical runs; with `troubled`, clocks differ, records are lost and their order is any.
+/// The verdict on slow and typical runs; with `troubled`, clocks differ, and records are lost and shuffled.
 fn verdict(seed: u64, troubled: bool) -> (usize, Comparison) {
     let mut random = fastrand::Rng::with_seed(seed);
     let calls = draw(&mut random);
@@ -158,7 +158,7 @@ fn skewed_clocks_and_lost_records_leave_the_verdict_as_it_is() {
     println!(
         "{CASES} trees: planted named {planted_named}, same verdict under trouble {agree}, another named {wrong}"
     );
-    // A planted point beside the critical path is rightly not blamed, or not alone.
+    // A planted point off the critical path is rightly not the only culprit, or none.
     assert!(planted_named >= CASES * 85 / 100, "{planted_named} of {CASES}");
     assert!(agree >= CASES * 95 / 100, "{agree} of {CASES}");
     assert!(wrong <= CASES / 50, "{wrong} of {CASES}");

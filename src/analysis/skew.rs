@@ -1,40 +1,40 @@
-//! Clocks of different hosts: how far each must be shifted so that calls lie within their callers.
+//! Clock skew between hosts: the shift that puts every call inside its caller.
 //!
-//! For a pair of hosts, all calls of the run together bound the shift: the called host's clock must be moved by
-//! at least `caller.start - call.start` and at most `caller.end - call.end`. Single calls may err (a response
-//! that nobody waited for), so the bounds are a high and a low percentile. One shift a pair, never one a span:
-//! centring each span (jaegertracing/jaeger#1459) would hide the network's time.
+//! All calls between a pair of hosts bound the shift: the called host's clock must move by at least
+//! `caller.start - call.start` and at most `caller.end - call.end`. Single calls can be exceptions (a response
+//! that the caller did not wait for), so the bounds are a high and a low percentile. There is one shift for each pair
+//! of hosts, never one for each span: centring each span (jaegertracing/jaeger#1459) would hide the network's time.
 
 use std::collections::HashMap;
 
 use crate::base::statistics::order::rank;
 
-/// The bounds that calls between two hosts put on the shift.
+/// The bounds on the shift from the calls between two hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     low_us: Vec<i64>,
     high_us: Vec<i64>,
 }
 
-/// What is known of two hosts' clocks.
+/// The relation of two hosts' clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shift {
-    /// They agree within what calls can tell.
+    /// The calls need no shift.
     None,
-    /// The called host's clock must be moved by so much.
+    /// The called host's clock must move by this many microseconds.
     By(i64),
-    /// No shift fits: its clock wandered during the run, or calls outlive their callers.
+    /// No shift fits: a clock drifted during the run, or calls outlive their callers.
     Inconsistent,
 }
 
 impl Bounds {
-    /// Notes a call: the caller's start and end, and the call's own, each on its host's clock.
+    /// Adds a call: the start and end of the caller and of the call, each on its host's clock.
     pub fn note(&mut self, caller_us: (i64, i64), call_us: (i64, i64)) {
         self.low_us.push(caller_us.0.saturating_sub(call_us.0));
         self.high_us.push(caller_us.1.saturating_sub(call_us.1));
     }
 
-    /// The shift that fits almost all of the calls.
+    /// The shift that fits almost all calls.
     #[must_use]
     pub fn shift(&self) -> Shift {
         let (Some(low), Some(high)) = (percentile(&self.low_us, 99.0), percentile(&self.high_us, 1.0)) else {
@@ -43,7 +43,7 @@ impl Bounds {
         match () {
             () if low <= 0 && 0 <= high => Shift::None,
             () if low > high => Shift::Inconsistent,
-            // The bound that is nearest to no shift at all.
+            // The bound that is closest to 0.
             () if low > 0 => Shift::By(low),
             () => Shift::By(high),
         }
@@ -99,7 +99,7 @@ mod tests {
                 Shift::By(us) => us,
                 Shift::Inconsistent => panic!("one shift fits all calls: {}", -skew),
             };
-            // With it, (almost) every call lies within its caller; with fewer than 100 calls all do.
+            // The shift puts almost every call inside its caller; with fewer than 100 calls, every call.
             for ((start, end), (from, to)) in noted {
                 prop_assert!(start <= from + by && to + by <= end);
             }

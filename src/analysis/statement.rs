@@ -1,11 +1,11 @@
-//! What a point did, without what differs from call to call: so that calls of one kind count together.
+//! A point's statement or path without the values that differ from call to call, to group calls of one kind.
 //!
-//! `SELECT * FROM t WHERE id = 7` and `… = 8` are one statement, `/users/3f2a…/roles` and `/users/77/roles`
-//! one path. A wrong guess only splits or joins rows of a table; it may never panic, whatever the text.
+//! `SELECT * FROM t WHERE id = 7` and `… = 8` are the same statement; `/users/3f2a…/roles` and `/users/77/roles`
+//! are the same path. A wrong guess only splits or joins rows of a table. No text may cause a panic.
 
 use crate::osprofiler::report::Point;
 
-/// The kind of call: its detail with literals and ids replaced; empty if the point says nothing.
+/// The kind of call: its detail with literals and ids replaced; empty for a point without details.
 #[must_use]
 pub fn kind(point: &Point) -> String {
     let detail = point.detail();
@@ -18,7 +18,7 @@ pub fn name_and_kind(point: &Point) -> String {
     format!("{} {}", point.name, kind(point)).trim_end().to_owned()
 }
 
-/// A statement with its literals as `?`, and lists of them as one.
+/// A statement with `?` for each literal or list of literals.
 #[must_use]
 pub fn sql(statement: &str) -> String {
     let mut shown = String::with_capacity(statement.len());
@@ -28,7 +28,7 @@ pub fn sql(statement: &str) -> String {
         match c {
             '\'' => {
                 while let Some(inner) = chars.next() {
-                    // A doubled quote stands for one.
+                    // A doubled quote is an escaped quote.
                     if inner == '\'' && chars.next_if_eq(&'\'').is_none() {
                         break;
                     }
@@ -75,7 +75,7 @@ fn named(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, shown: &mut Strin
     shown.push_str(&taken);
 }
 
-/// One `?`, also for a list of them.
+/// Adds a `?`, unless it continues a list that already has one.
 fn placeholder(shown: &mut String) {
     if shown.trim_end().ends_with(',') {
         let before = shown.trim_end().trim_end_matches(',').trim_end();
@@ -87,12 +87,12 @@ fn placeholder(shown: &mut String) {
     shown.push('?');
 }
 
-/// Whether only parameters stand since the last parenthesis was opened.
+/// Whether the text since the last opening parenthesis consists only of parameters.
 fn in_parentheses(text: &str) -> bool {
     text.trim_end_matches(['?', ',', ' ']).ends_with('(')
 }
 
-/// A method and path with the parts that name one thing as `{id}`, and without the query's values.
+/// A method and path with `{id}` for each id, and without the query's values.
 #[must_use]
 pub fn path(request: &str) -> String {
     let (before, query) =
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn statements_lose_what_differs() {
+    fn statements_lose_their_literals() {
         for (statement, expected) in [
             ("SELECT a1 FROM t2 WHERE id = 7 AND x = 'it''s'", "SELECT a1 FROM t2 WHERE id = ? AND x = ?"),
             ("IN (1, 2, 3)", "IN (?)"),
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_a_panic(text: String, sqlish in "[a-z0-9?,'%():$ ]{0,60}") {
+        fn no_text_makes_it_panic(text: String, sqlish in "[a-z0-9?,'%():$ ]{0,60}") {
             for text in [&text, &sqlish] {
                 let once = sql(text);
                 prop_assert!(path(text).len() <= text.len() * 4 + 4);

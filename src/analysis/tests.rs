@@ -1,4 +1,4 @@
-//! Ranking and calls: against what Mistral's script printed, and by tables.
+//! Tests of the ranking, against the output of Mistral's script, and of call statistics.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn ranked(log: &str, all: bool) -> (Vec<(String, String, String, u64)>, Ranking)
 }
 
 #[test]
-fn what_mistrals_script_leaves_out_is_told_and_counted_on_request() {
+fn lines_that_mistrals_script_leaves_out_are_counted() {
     let log = include_str!("../../tests/vectors/mistral/3-log_to_file.log");
     let (rows, ranking) = ranked(log, false);
     assert_eq!((ranking.too_long, ranking.malformed), (2, 0));
@@ -32,7 +32,7 @@ fn what_mistrals_script_leaves_out_is_told_and_counted_on_request() {
 }
 
 #[test]
-fn lines_on_which_mistrals_script_ends_or_errs_are_counted() {
+fn lines_on_which_mistrals_script_crashes_or_errs_are_counted() {
     let vectors: Value =
         serde_json::from_str(include_str!("../../tests/vectors/mistral/degenerate.json")).unwrap();
     let mut seen = Vec::new();
@@ -85,7 +85,7 @@ fn by_name(tree: &TraceTree) -> CallStats {
 
 #[test]
 fn calls_within_calls_of_the_same_kind_count_once_in_cumulative_time() {
-    // f calls itself, and g twice at once.
+    // f calls itself, and g twice in parallel.
     let tree = tree(&[
         ("1", "b", "f", 0, Some(100)),
         ("2", "1", "f", 10, Some(60)),
@@ -112,7 +112,7 @@ fn calls_within_calls_of_the_same_kind_count_once_in_cumulative_time() {
 }
 
 #[test]
-fn real_traces_take_as_long_as_their_points_by_themselves() {
+fn self_times_of_a_real_trace_add_up_to_its_duration() {
     let records: Vec<Record> = {
         let raw: Value =
             serde_json::from_str(include_str!("../../tests/vectors/traces/placement-get-rps.redis-raw.json"))
@@ -133,6 +133,6 @@ fn real_traces_take_as_long_as_their_points_by_themselves() {
     let (calls, _) = stats.calls();
     assert_eq!(calls as usize, tree.points.len());
     let roots: u64 = tree.points.iter().filter(|p| p.depth == 0).filter_map(|p| p.duration_us).sum();
-    // Sequential services: their points' own times are the whole, but for clocks.
+    // In sequential services the self times are the whole duration, except for clock errors.
     assert!(stats.own_us() <= roots && stats.own_us() * 100 >= roots * 99, "{} {roots}", stats.own_us());
 }

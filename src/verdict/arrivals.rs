@@ -1,28 +1,28 @@
-//! What arrivals count as that failed, never started (dropped) or were cut off at the end of the run.
+//! How metrics count arrivals that failed, never started (dropped) or were cut off at the end of the run.
 //!
-//! One rule: such an arrival never makes a figure look better. One that failed or never started took no time that
-//! could be good, so it breaks every limit on a time, whichever way the limit points, however quickly it failed. Of one
-//! that was cut off it is known how long it had taken until then: it is over the limits that it had passed; for the
-//! others it counts against a PASS, and not towards a FAIL.
+//! One rule: such an arrival never makes a figure look better. An arrival that failed or never started has no valid
+//! time. It breaks every limit on a time, upper or lower, even if it failed quickly. An arrival that was cut off took
+//! at least the time until then: it is over the limits that it had passed. For the other limits it counts against a
+//! PASS, but not towards a FAIL.
 //!
 //! | metric | failed | never started | cut off |
 //! |---|---|---|---|
-//! | percentiles of a time | break the limit | break it; left out by the service's clock | over what they passed, else unknown |
-//! | `max`, `avg` below, `min` above a limit | one breaks it | as above | over what they passed, else INCONCLUSIVE |
+//! | percentiles of a time | break the limit | same; ignored for service time | over the limits passed, else unknown |
+//! | `max`, `avg` below, `min` above a limit | one breaks it | as above | over the limits passed, else INCONCLUSIVE |
 //! | `max` above, `min` below a limit | do not help | do not help | `max`: as above |
-//! | times of `lag` | late or not like any other | break the limit | late or not like any other, once started |
+//! | times of `lag` | count like any other | break the limit | count like any other, if started |
 //! | `throughput`, `count(iterations)` above a limit | do not count | do not count | do not count |
 //! | the same below a limit | count | do not count | do not count |
-//! | `rate(errors)`, `count(errors)` | what is counted | left out | left out |
-//! | `rate`, `count` of `dropped` and of `aborted` | among all | among all | among all |
-//! | `avg(trace …)` and the like, `overhead` | left out | left out | left out |
-//! | Rally's `failure_rate` | what is counted | left out | left out |
-//! | Rally's `max_seconds_per_iteration` | by their time, as in Rally | left out | over what they passed |
-//! | Rally's other limits on times | left out, as in Rally | left out | left out |
-//! | `bench ab`, `bench compare` | longer than all that went well | the same | the same |
+//! | `rate(errors)`, `count(errors)` | counted | ignored | ignored |
+//! | `rate`, `count` of `dropped` and of `aborted` | in the total | in the total | in the total |
+//! | `avg(trace …)` and similar, `overhead` | ignored | ignored | ignored |
+//! | Rally's `failure_rate` | counted | ignored | ignored |
+//! | Rally's `max_seconds_per_iteration` | by their time, as in Rally | ignored | over the limits passed |
+//! | Rally's other limits on times | ignored, as in Rally | ignored | ignored |
+//! | `bench ab`, `bench compare` | slower than every success | the same | the same |
 //!
-//! With nothing that could be judged a criterion is INVALID: Rally's limits on times when nothing went well, counts of
-//! errors when nothing came to its end, everything when nothing was due. A test holds every metric to every kind of run.
+//! A criterion that has nothing to judge is INVALID: Rally's limits on times if nothing succeeded, counts of errors if
+//! nothing finished, everything if nothing was due. A test runs every metric against every kind of run.
 
 use super::threshold::Judge;
 use crate::plan::threshold::{Metric, Operator, Statistic};
@@ -30,14 +30,14 @@ use crate::results::counting::{Series, Slice};
 use crate::results::model::Outcome;
 
 impl Judge<'_> {
-    /// True when something failed, or never started, where a single such arrival breaks the limit.
+    /// True when a single failed or dropped arrival breaks the limit and there is one.
     pub(super) fn is_broken_by_faults(&self, all: &Slice) -> bool {
-        self.asks_of_every_one() && self.series.faulty(all) > 0
+        self.one_arrival_breaks_it() && self.series.faulty(all) > 0
     }
 
-    /// True of what a single arrival can break: means, and the largest and the smallest where these must not be beyond
-    /// a limit.
-    fn asks_of_every_one(&self) -> bool {
+    /// True for conditions that a single arrival can break: means, an upper limit on the largest time, a lower limit on
+    /// the smallest.
+    fn one_arrival_breaks_it(&self) -> bool {
         let condition = &self.threshold.condition;
         match &condition.metric {
             Metric::Time(Statistic::Mean, _) => true,
@@ -47,15 +47,15 @@ impl Judge<'_> {
         }
     }
 
-    /// The smallest or largest time.
+    /// Judges the smallest or largest time.
     pub(super) fn extreme(&self, all: &Slice) -> Outcome {
         let condition = &self.threshold.condition;
         let is_max = condition.metric.is_max();
         let holds = |ns: u64| condition.operator.holds(ns as f64, condition.limit);
         let ok = if is_max { all.ok_max_ns } else { all.min_ns };
         let cut = all.cut_ns.map(|(first, last)| if is_max { last } else { first });
-        if self.asks_of_every_one() {
-            // The time of what was cut off only grows: it can break `max < …`, and has kept `min > …` once it has.
+        if self.one_arrival_breaks_it() {
+            // The time of a cut-off arrival only grows: it can break `max < …`; above the limit it keeps `min > …`.
             let cut_holds = cut.map(holds);
             match (ok.map(holds), cut_holds) {
                 _ if self.series.faulty(all) > 0 => Outcome::Fail,
@@ -74,8 +74,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What came of a slice that counts as done: with a limit from above, all that came to its end; else what went
-    /// well.
+    /// The number of iterations in a slice that count as done: for an upper limit all that finished, else only the
+    /// successful ones.
     pub(super) fn done(&self, slice: &Slice) -> u64 {
         match self.threshold.condition.operator {
             Operator::Below | Operator::AtMost => slice.completed(),
@@ -83,7 +83,7 @@ impl Judge<'_> {
         }
     }
 
-    /// How many of a stretch a verdict can be based on.
+    /// The number of arrivals in a range that a verdict can use.
     pub(super) fn decided(&self, all: &Slice) -> u64 {
         let faulty = self.series.faulty(all);
         match &self.threshold.condition.metric {
@@ -103,12 +103,12 @@ impl Judge<'_> {
         self.threshold.condition.operator.bounds_above()
     }
 
-    /// What a reader must know of the others beside a figure; empty without any.
+    /// A remark beside a figure about failed, dropped and cut-off arrivals; empty without any.
     pub(super) fn others(&self, all: &Slice) -> String {
         let counts = self.bounds_above();
         match &self.threshold.condition.metric {
             Metric::Time(statistic, _) => {
-                let breaks = self.asks_of_every_one() || matches!(statistic, Statistic::Percentile(_));
+                let breaks = self.one_arrival_breaks_it() || matches!(statistic, Statistic::Percentile(_));
                 let what = match (breaks, counts) {
                     (false, _) => "which does not count",
                     (_, true) => "which counts as over",
@@ -164,7 +164,7 @@ mod tests {
 
     /// The kinds of run, in the order of the columns below.
     const KINDS: [(&str, Other); 14] = [
-        ("all well", None),
+        ("all succeeded", None),
         ("one failed at once", Some((Share::One, Ended::Failed, 0))),
         ("half failed at once", Some((Share::Half, Ended::Failed, 0))),
         ("all failed at once", Some((Share::All, Ended::Failed, 0))),
@@ -180,7 +180,7 @@ mod tests {
         ("nothing was due", Some((Share::None, Ended::Ok, 0))),
     ];
 
-    /// How many end in another way, how, and after how long.
+    /// How many end differently, how, and after what time.
     type Other = Option<(Share, Ended, u64)>;
 
     #[derive(Clone, Copy, PartialEq)]
@@ -191,7 +191,7 @@ mod tests {
         All,
     }
 
-    /// Iterations of 10 ms with one request each, 20 ms apart, some of which end in another way.
+    /// Iterations of 10 ms with one request each, 20 ms apart. Some of them end differently.
     fn run(kind: Other) -> Vec<IterationSample> {
         let (share, ended, ns) = kind.unwrap_or((Share::One, Ended::Ok, 10 * MS));
         if share == Share::None {
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// What was found of a metric in every kind of run: letters, and a line each of what is shown.
+    /// The results of a metric in every kind of run: a letter and a shown line for each.
     fn found(name: &str, judge: impl Fn(&[IterationSample]) -> (Outcome, String)) -> (String, String) {
         let (mut letters, mut lines) = (String::new(), format!("{name}\n"));
         for (place, (kind, which)) in KINDS.iter().enumerate() {
@@ -245,12 +245,12 @@ mod tests {
         (letters, lines)
     }
 
-    /// PASS, FAIL, inconclusive (i) or invalid (-) for each kind of run, and what is shown of it.
+    /// PASS, FAIL, inconclusive (i) or invalid (-) for each kind of run, and the shown text.
     #[test]
     fn every_metric_is_held_to_every_kind_of_run() {
         let mut shown = String::new();
-        // Well; failed: one, half, all, all slowly. Never started: one, half, all. Cut off: one early, one late, half
-        // early, all early, all late. Nothing.
+        // All succeeded. Failed: one, half, all, all slowly. Never started: one, half, all. Cut off: one early, one
+        // late, half early, all early, all late. Nothing due.
         for (text, expected) in [
             ("p95 < 1s", "PPFFF PFF PPi-F -"),
             ("p99 <= 1s", "PPFFF PFF PPi-F -"),
@@ -310,6 +310,6 @@ mod tests {
             shown += &lines;
         }
         let known = include_str!("../../tests/vectors/gate/arrivals.txt");
-        assert!(shown == known, "what is shown differs from tests/vectors/gate/arrivals.txt:\n{shown}");
+        assert!(shown == known, "the shown text differs from tests/vectors/gate/arrivals.txt:\n{shown}");
     }
 }

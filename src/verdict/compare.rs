@@ -1,7 +1,7 @@
-//! Two runs side by side: ratios of percentiles with intervals, and whether the runs can be compared at all.
+//! Two runs side by side: ratios of percentiles with intervals, and whether the runs are comparable at all.
 //!
-//! One run on each side cannot tell a slower build from a slower hour: the intervals describe these two runs and
-//! nothing else, so there is no verdict here. That needs pairs in turn ([`super::paired`]), or many runs
+//! One run on each side cannot separate a slower build from a slower hour: the intervals describe only these two runs,
+//! so there is no verdict here. A verdict needs alternating pairs ([`super::paired`]) or many runs
 //! ([`super::history`]).
 
 use hdrhistogram::Histogram;
@@ -16,9 +16,9 @@ use crate::results::aggregate::Aggregate;
 use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
 use crate::results::stored::{Limit, StoredRun, design_effects, histogram};
 
-/// Each bound of a run's percentile is wrong with this chance.
+/// The probability that a bound of a run's percentile is wrong.
 const ALPHA: f64 = 0.025;
-/// What is compared of iterations and of actions.
+/// The percentiles of iterations and of actions that are compared.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
 /// A percentile of both runs.
@@ -30,34 +30,34 @@ pub struct RatioRow {
     pub action: Option<String>,
     /// Such as 99.
     pub percentile: f64,
-    /// Of the base.
+    /// The base's value.
     pub base_ms: f64,
-    /// Of the new run.
+    /// The new run's value.
     pub new_ms: f64,
-    /// The new run's by the base's; absent where the base's is 0.
+    /// The new run's value divided by the base's; absent if the base's is 0.
     pub ratio: Option<f64>,
-    /// The ratio of these two runs is at least this, but for a chance of 2.5 %; absent with too few samples.
+    /// The ratio of these two runs is at least this, with an error probability of 2.5 %; absent with too few samples.
     pub low: Option<f64>,
     /// The ratio is at most this.
     pub high: Option<f64>,
-    /// Samples of the base, and how many independent ones they are worth.
+    /// Samples of the base, and the equivalent number of independent samples.
     pub base_samples: (u64, f64),
-    /// The same of the new run.
+    /// The same for the new run.
     pub new_samples: (u64, f64),
 }
 
-/// What failed in a workload of both runs.
+/// Iteration counts of a workload in both runs.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FailuresRow {
     /// The workload's name.
     pub workload: String,
-    /// Of the base.
+    /// The base's counts.
     pub base: Counts,
-    /// Of the new run.
+    /// The new run's counts.
     pub new: Counts,
 }
 
-/// Why two runs are not of the same thing, one sentence each.
+/// Why two runs are not comparable, one sentence each.
 #[must_use]
 pub fn differences(base: &Results, new: &Results) -> Vec<String> {
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ pub fn differences(base: &Results, new: &Results) -> Vec<String> {
     };
     differ("load", runners(base), runners(new));
     match (&base.deployment.demo, &new.deployment.demo) {
-        // The demo listens somewhere else each time.
+        // The demo's port changes each time.
         (Some(base), Some(new)) => differ("demo", base.clone(), new.clone()),
         _ => {
             let targets = |results: &Results| format!("{:?}", results.deployment.targets);
@@ -97,7 +97,7 @@ pub fn differences(base: &Results, new: &Results) -> Vec<String> {
     found
 }
 
-/// Why a run says little whatever it is compared with.
+/// Why a run is not fit for any comparison.
 fn unfit(results: &Results) -> Option<String> {
     if let Some(reason) = results.verdict.invalid.first() {
         return Some(format!("is INVALID: {reason}"));
@@ -108,11 +108,11 @@ fn unfit(results: &Results) -> Option<String> {
         RunStatus::TimedOut => Some("was stopped by its time limit".to_owned()),
         RunStatus::Aborted => Some("was stopped by a threshold".to_owned()),
         RunStatus::Failed => Some("failed".to_owned()),
-        RunStatus::Recovered => Some("has no end: it was killed".to_owned()),
+        RunStatus::Recovered => Some("is incomplete: it was killed".to_owned()),
     }
 }
 
-/// Why a run has nothing to compare, if so.
+/// Why a run has nothing to compare, or `None`.
 #[must_use]
 pub fn no_data(results: &Results) -> Option<String> {
     let samples = results.workloads.iter().map(|workload| workload.response_time.count).max().unwrap_or(0);
@@ -120,14 +120,14 @@ pub fn no_data(results: &Results) -> Option<String> {
     match (samples, well) {
         (0, _) => Some("it has no samples".to_owned()),
         (_, 0) => {
-            Some("none of its iterations went well: failures have no latency that means anything".to_owned())
+            Some("none of its iterations succeeded, and the latency of failures means nothing".to_owned())
         }
-        (1, _) => Some("it has one sample, and one sample has no percentiles".to_owned()),
+        (1, _) => Some("it has only one sample, too few for percentiles".to_owned()),
         _ => None,
     }
 }
 
-/// A run with what its samples are worth.
+/// A run with the statistical weight of its samples.
 pub struct Weighed<'a> {
     run: &'a StoredRun,
     /// In the order of [`Weighed::subjects`], one for each percentile.
@@ -135,10 +135,10 @@ pub struct Weighed<'a> {
 }
 
 impl<'a> Weighed<'a> {
-    /// Weighs a run's samples by its log, if it has one; else each counts in full.
+    /// Weighs a run's samples by its log. Without a log each sample counts in full.
     ///
     /// # Errors
-    /// The log cannot be read again.
+    /// Fails if the log cannot be read again.
     pub fn new(run: &'a StoredRun) -> Result<Self, LogError> {
         let effects = match &run.aggregate {
             Some(aggregate) => design_effects(aggregate, &limits(aggregate))?,
@@ -147,7 +147,7 @@ impl<'a> Weighed<'a> {
         Ok(Self { run, effects })
     }
 
-    /// A distribution's percentile, the one at this place of [`PERCENTILES`], with its bounds.
+    /// A distribution's percentile (by its index in [`PERCENTILES`]) with its bounds.
     fn quantile(&self, place: usize, histogram: &Histogram<u64>, at: usize) -> Quantile {
         let effect = self.effects.get(place * PERCENTILES.len() + at).copied().unwrap_or(1.0);
         let share = Share::weighed(histogram.len(), effect);
@@ -200,10 +200,10 @@ fn limits(aggregate: &Aggregate) -> Vec<Limit> {
     limits
 }
 
-/// Ratios of all percentiles of what both runs have, by its name.
+/// Ratios of all percentiles of the workloads and actions that both runs have. Names match them.
 ///
 /// # Errors
-/// A histogram that cannot be read.
+/// Fails if a histogram cannot be read.
 pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, String> {
     let mut rows = Vec::new();
     for (place, workload, action, distribution) in new.subjects() {
@@ -234,8 +234,8 @@ pub fn ratios(base: &Weighed<'_>, new: &Weighed<'_>) -> Result<Vec<RatioRow>, St
     Ok(rows)
 }
 
-/// Bounds of a ratio from those of both parts, on logarithms: the method of variance estimates recovery (Donner and
-/// Zou, Statistics in Medicine 2012).
+/// Bounds of a ratio from the bounds of both parts, on logarithms: the method of variance estimates recovery (Donner
+/// and Zou, Statistics in Medicine 2012).
 fn mover(base: &Quantile, new: &Quantile) -> (Option<f64>, Option<f64>) {
     let ln = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
     let parts = (|| {
@@ -249,7 +249,7 @@ fn mover(base: &Quantile, new: &Quantile) -> (Option<f64>, Option<f64>) {
     (Some(low.exp()), Some(high.exp()))
 }
 
-/// What failed, by workload.
+/// Iteration counts of both runs by workload.
 #[must_use]
 pub fn failures(base: &Results, new: &Results) -> Vec<FailuresRow> {
     let of = |workload: &Workload| {

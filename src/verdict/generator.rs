@@ -1,24 +1,24 @@
-//! Whether the load generator itself was the limit: then nothing was learnt of the service.
+//! Whether the load generator itself was the limit: then the run says nothing about the service.
 //!
-//! A fault counts only when it lasted: a busy machine costs single time slices, and short runs are
-//! made of little else. A service that is slow, or lets arrivals queue or be dropped, is no fault of
-//! the generator.
+//! A fault counts only when it lasts: a busy machine costs single time slices, and these can be a
+//! large share of a short run. A slow service, queued arrivals and dropped arrivals are not faults
+//! of the generator.
 
 use crate::runner::generator::{Generator, WorkerVitals};
 
 /// A worker may be short of time for this long, and for this share of its load.
 const SATURATED_S: f64 = 1.5;
 const SATURATED_SHARE: f64 = 0.2;
-/// It may be behind its schedule for this long, and for this share of its load.
+/// A worker may be behind its schedule for this long, and for this share of its load.
 const BEHIND_S: f64 = 1.0;
 const BEHIND_SHARE: f64 = 0.1;
-/// Others on the machine may keep it from computing for this long, and for this share.
+/// Other processes may keep a worker from the processor for this long, and for this share of its load.
 const STARVED_S: f64 = 5.0;
 const STARVED_SHARE: f64 = 0.5;
 /// The machine may sleep for this long.
 const SUSPENDED_S: f64 = 0.5;
 
-/// Why a run is not valid; nothing when it is.
+/// Why a run is not valid; empty for a valid run.
 #[must_use]
 pub fn faults(seen: &Generator) -> Vec<String> {
     let mut faults = Vec::new();
@@ -30,7 +30,7 @@ pub fn faults(seen: &Generator) -> Vec<String> {
     };
     if let Some(worker) = worst(|worker| worker.saturated_s, SATURATED_S, SATURATED_SHARE) {
         faults.push(format!(
-            "bench itself was the limit: worker {} had no time left for {:.1} of {:.1} s; use more workers \
+            "bench itself was the limit: worker {} was saturated for {:.1} of {:.1} s; use more workers \
              (--workers), a machine with more or faster cores, or less load",
             worker.worker, worker.saturated_s, worker.load_s
         ));
@@ -38,19 +38,19 @@ pub fn faults(seen: &Generator) -> Vec<String> {
     if let Some(worker) = worst(|worker| worker.behind_s, BEHIND_S, BEHIND_SHARE) {
         faults.push(format!(
             "bench could not keep its schedule: worker {} was behind for {:.1} of {:.1} s, by up to {:.0} ms; \
-             ask for a lower rate, or use more workers (--workers) or a machine with more cores",
+             lower the rate, or use more workers (--workers) or a machine with more cores",
             worker.worker, worker.behind_s, worker.load_s, worker.late_max_ms
         ));
     }
     if let Some(worker) = worst(|worker| worker.starved_s, STARVED_S, STARVED_SHARE) {
         faults.push(format!(
-            "the machine was too busy with other things: worker {} waited for a processor for {:.1} of {:.1} s",
+            "the machine was too busy with other processes: worker {} waited for a processor for {:.1} of {:.1} s",
             worker.worker, worker.starved_s, worker.load_s
         ));
     }
     if seen.suspended_s >= SUSPENDED_S {
         faults.push(format!(
-            "the machine slept or bench was stopped for {:.1} s during the load",
+            "the machine slept or bench was suspended for {:.1} s during the load",
             seen.suspended_s
         ));
     }

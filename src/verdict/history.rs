@@ -1,11 +1,11 @@
-//! A new run against the runs before it: what is left where pairs cannot be run. It is the weaker gate.
+//! A new run against past runs. This is the weaker gate, for cases where pairs cannot be run.
 //!
-//! The new run's ln(percentile) is held against what one more run of the same kind would stay below in 99 of 100
-//! cases: mean + t·s·√(1 + 1/n). FAIL needs that, a tenth more than the mean, and a second run that confirms it, which
-//! has to be apart from the first ([`super::apart`]): what slows one minute slows both runs in it. Where
-//! the past runs vary by more than 5 % it finds too little to block on, and only advises. Failures are held against
-//! the share of all past iterations that failed: a run that fails surely more never passes. Figures that a file states
-//! and that cannot be held against its iterations show nothing.
+//! The new run's ln(percentile) is compared with the bound that one more run of the same kind stays below in 99 of 100
+//! cases: mean + t·s·√(1 + 1/n). FAIL needs three things: a value above that bound, at least 10 % above the mean, and
+//! a second run that confirms it. The second run must be separate in time ([`super::separation`]), since a disturbance
+//! slows all runs of the same minutes. If past runs vary by more than 5 %, the result is only advice. The failure rate
+//! is compared with that of all past iterations: a run that fails significantly more never passes. Figures in a file
+//! are ignored if they cannot be checked against its iterations.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,14 +17,14 @@ use crate::base::statistics::paired::{mean_and_sd, prediction_upper};
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::{Figure, StoredRun};
 
-use super::apart::{Apart, Second};
+use super::separation::{ConfirmingRun, Separation};
 
-/// How many past runs are needed.
+/// The number of past runs that a verdict needs.
 pub const RUNS_MIN: usize = 10;
-/// How many of the latest are looked at.
+/// At most this many past runs count, the latest.
 pub const RUNS_MAX: usize = 20;
 const ALPHA: f64 = 0.01;
-/// Past runs that vary by more do not block.
+/// If past runs vary by more, there is no verdict.
 const SD_MAX: f64 = 0.05;
 
 /// A percentile of the new run against those of past ones.
@@ -36,53 +36,53 @@ pub struct HistoryRow {
     pub action: Option<String>,
     /// Such as 95.
     pub percentile: f64,
-    /// How many past runs.
+    /// The number of past runs.
     pub runs: usize,
     /// Their geometric mean.
     pub past_ms: f64,
-    /// By how much they vary: the standard deviation of the logarithm, 0.05 for about 5 %.
+    /// The variation of past runs: the standard deviation of the logarithm, 0.05 for about 5 %.
     pub sd: f64,
-    /// One more run of the same kind stays below this but for a chance of 1 %.
+    /// One more run of the same kind stays below this with a probability of 99 %.
     pub bound_ms: f64,
-    /// The new run's.
+    /// The new run's value.
     pub new_ms: f64,
-    /// That of the run that is to confirm it.
+    /// The confirming run's value.
     pub confirming_ms: Option<f64>,
-    /// How it is judged.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub reason: String,
 }
 
-/// What failed of a workload, or never started, against past runs.
+/// The failed and dropped iterations of a workload against past runs.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct HistoryFailures {
     /// The workload's name.
     pub workload: String,
-    /// How many past runs.
+    /// The number of past runs.
     pub runs: usize,
     /// The share of all their iterations, 0 to 1.
     pub past_share: f64,
-    /// The past share is at most this but for a chance of 1 %, and never less than 0.001 above what was seen.
+    /// The past share is at most this with a probability of 99 %. Always at least 0.001 above the observed share.
     pub bound_share: f64,
-    /// How many of the new run.
+    /// The number in the new run.
     pub new: u64,
-    /// See `past_share`.
+    /// The share in the new run, 0 to 1.
     pub new_share: f64,
-    /// That of the run that is to confirm it.
+    /// The share in the confirming run.
     pub confirming_share: Option<f64>,
-    /// How it is judged.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub reason: String,
 }
 
-/// Judges what failed of every workload.
+/// Judges the failures of every workload.
 #[must_use]
 pub fn judge_failures(
     past: &[&StoredRun],
     new: &StoredRun,
-    second: Option<&Second<'_>>,
+    second: Option<&ConfirmingRun<'_>>,
 ) -> Vec<HistoryFailures> {
     let of = |workload: &crate::results::model::Workload| {
         let read = |run: &StoredRun| failed(&run.results, &workload.name);
@@ -100,38 +100,44 @@ pub fn judge_failures(
     new.results.workloads.iter().filter_map(of).collect()
 }
 
-/// What a second run shows of one figure.
+/// A figure of a second run.
 struct Confirming<T> {
     value: T,
-    /// Of the runs of the base between the two.
+    /// The figures of base runs between the two.
     between: Vec<T>,
-    /// Why it cannot confirm anything.
+    /// Why the run cannot confirm anything.
     why_not: Option<String>,
 }
 
 impl<T> Confirming<T> {
-    /// `None` when it does not have the figure.
-    fn of(second: &Second<'_>, past: &[&StoredRun], read: impl Fn(&StoredRun) -> Option<T>) -> Option<Self> {
+    /// `None` if the second run does not have the figure.
+    fn of(
+        second: &ConfirmingRun<'_>,
+        past: &[&StoredRun],
+        read: impl Fn(&StoredRun) -> Option<T>,
+    ) -> Option<Self> {
         let value = read(second.run)?;
-        let (between, why_not) = match &second.apart {
-            Apart::Later => (Vec::new(), None),
-            Apart::Between(runs) => (runs.iter().filter_map(|run| read(past.get(*run)?)).collect(), None),
-            Apart::No(reason) => (Vec::new(), Some(reason.clone())),
+        let (between, why_not) = match &second.separation {
+            Separation::Later => (Vec::new(), None),
+            Separation::Between(runs) => {
+                (runs.iter().filter_map(|run| read(past.get(*run)?)).collect(), None)
+            }
+            Separation::TooClose(reason) => (Vec::new(), Some(reason.clone())),
         };
         Some(Self { value, between, why_not })
     }
 }
 
-/// Why a file without a log and without iterations shows nothing.
+/// Why the figures of a file without a log and without iterations are ignored.
 const UNPROVEN: &str =
-    "the new run's figures cannot be held against its iterations: give its directory with the run's log";
-/// What a second run has to be.
+    "the new run's figures cannot be checked against its iterations: give its directory with the run log";
+/// The conditions on a second run.
 const RUN_AGAIN: &str =
-    "a second run has to confirm it: run again 10 minutes or more after the end of this one, and give both";
+    "a second run must confirm it: run again 10 minutes or more after the end of this run, and give both";
 const BASE_AS_WELL: &str =
-    "a run of the base between the two did the same: it was the hour and not the build";
+    "a base run between the two did the same: the cause is the time of the runs, not the build";
 
-/// Failed and dropped iterations, of all that did not end with the run.
+/// Failed and dropped iterations, of all except those that were cut off.
 fn failed(results: &Results, workload: &str) -> Option<Part> {
     let counts = results.workloads.iter().find(|other| other.name == workload)?.iterations;
     let k = counts.failed.saturating_add(counts.dropped);
@@ -147,7 +153,7 @@ fn failures_of(past: &[Part], new: Part, confirming: Option<Confirming<Part>>) -
     let new_share = Share::independent(new).seen();
     let runs = past.len();
     let (outcome, reason) = if runs < RUNS_MIN {
-        (Outcome::Inconclusive, format!("{runs} past runs can be compared, and {RUNS_MIN} are needed"))
+        (Outcome::Inconclusive, format!("{runs} past runs are comparable, and {RUNS_MIN} are needed"))
     } else {
         let often = "fails more often than past runs";
         let (outcome, reason) = match (above(new), &confirming) {
@@ -165,7 +171,7 @@ fn failures_of(past: &[Part], new: Part, confirming: Option<Confirming<Part>>) -
             (false, _) if new_share > past_share + FAILS_MORE => {
                 (Outcome::Inconclusive, format!("{often}, perhaps by chance: run longer"))
             }
-            (false, _) => (Outcome::Pass, "within what past runs do".to_owned()),
+            (false, _) => (Outcome::Pass, "within the range of past runs".to_owned()),
         };
         (outcome, reason)
     };
@@ -182,14 +188,14 @@ fn failures_of(past: &[Part], new: Part, confirming: Option<Confirming<Part>>) -
     }
 }
 
-/// Judges every workload's metrics; `margin` is 0.1 for a tenth.
+/// Judges every workload's metrics; `margin` is 0.1 for 10 %.
 ///
 /// # Errors
-/// The new run has nothing that these metrics could be of.
+/// Fails if none of the metrics applies to the new run.
 pub fn judge(
     past: &[&StoredRun],
     new: &StoredRun,
-    second: Option<&Second<'_>>,
+    second: Option<&ConfirmingRun<'_>>,
     metrics: &[Metric],
     margin: f64,
 ) -> Result<Vec<HistoryRow>, String> {
@@ -209,9 +215,9 @@ pub fn judge(
             let values: Vec<f64> = past.iter().filter_map(|run| known(run)).map(f64::ln).collect();
             let confirming = second.and_then(|second| Confirming::of(second, past, known));
             let row = match read(new) {
-                Figure::Ms(ms) => one(&values, ms, confirming.as_ref(), margin),
+                Figure::Ms(ms) => judge_row(&values, ms, confirming.as_ref(), margin),
                 Figure::NoSamples => HistoryRow {
-                    reason: "the new run has no samples of it".to_owned(),
+                    reason: "the new run has no samples".to_owned(),
                     ..unknown(values.len())
                 },
                 Figure::Unproven => HistoryRow { reason: UNPROVEN.to_owned(), ..unknown(values.len()) },
@@ -225,13 +231,13 @@ pub fn judge(
         }
     }
     if rows.is_empty() {
-        Err("the new run has nothing to judge by these metrics".to_owned())
+        Err("none of these metrics applies to the new run".to_owned())
     } else {
         Ok(rows)
     }
 }
 
-/// A row of which nothing is known.
+/// A row without data.
 fn unknown(runs: usize) -> HistoryRow {
     HistoryRow {
         workload: String::new(),
@@ -248,36 +254,36 @@ fn unknown(runs: usize) -> HistoryRow {
     }
 }
 
-fn one(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>, margin: f64) -> HistoryRow {
+fn judge_row(past_ln: &[f64], new_ms: f64, confirming: Option<&Confirming<f64>>, margin: f64) -> HistoryRow {
     let runs = past_ln.len();
     let among_failures = !past_ln.iter().all(|value| value.is_finite());
     let (mean, sd) = mean_and_sd(past_ln).unwrap_or_default();
     let bound = prediction_upper(past_ln, ALPHA).unwrap_or(f64::INFINITY);
-    // What falls among failures is longer than whatever went well.
+    // A percentile among failures is longer than every successful time.
     let above = |ms: f64| ms.ln() > bound && ms.ln() >= mean + (1.0 + margin).ln();
-    // A run of the base that was as slow says that it was the hour.
+    // If a base run was as slow, the cause is the time and not the build.
     let as_slow = |second: &Confirming<f64>| {
         second.between.iter().any(|ms| ms * (1.0 + margin) > new_ms.min(second.value))
     };
     let longer = "longer than past runs";
     let (outcome, reason) = if runs < RUNS_MIN {
-        (Outcome::Inconclusive, format!("{runs} past runs can be compared, and {RUNS_MIN} are needed"))
+        (Outcome::Inconclusive, format!("{runs} past runs are comparable, and {RUNS_MIN} are needed"))
     } else if among_failures {
-        let reason = "in some past runs it falls among what failed: there is nothing to compare with";
+        let reason = "in some past runs this percentile falls among the failures: nothing to compare with";
         (Outcome::Inconclusive, reason.to_owned())
     } else if sd > SD_MAX {
         let advice = if above(new_ms) {
             format!("{longer} by more than chance")
         } else {
-            "within what past runs do".to_owned()
+            "within the range of past runs".to_owned()
         };
         let reason = format!(
-            "{advice}, but past runs vary by {:.1} %, too much to judge by: use bench ab",
+            "{advice}, but past runs vary by {:.1} %, too much for a verdict: use bench ab",
             sd * 100.0
         );
         (Outcome::Inconclusive, reason)
     } else if !above(new_ms) {
-        (Outcome::Pass, "within what past runs do".to_owned())
+        (Outcome::Pass, "within the range of past runs".to_owned())
     } else {
         match confirming {
             None => (Outcome::Inconclusive, format!("{longer}; {RUN_AGAIN}")),
@@ -310,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_held_against_past_ones() {
+    fn failures_are_compared_with_past_runs() {
         let part = |k, n| Part { k, n };
         let often = |one, runs| vec![one; runs];
         for (past, new, confirming, expected) in [
@@ -322,7 +328,7 @@ mod tests {
             (often(part(0, 1000), 10), part(1, 1000), None, Outcome::Pass),
             (often(part(50, 1000), 10), part(52, 1000), None, Outcome::Pass),
             (often(part(50, 1000), 10), part(120, 1000), Some(part(120, 1000)), Outcome::Fail),
-            // More, but of too few to be sure.
+            // More, but too few iterations for certainty.
             (often(part(10, 1000), 10), part(1, 20), None, Outcome::Inconclusive),
             (often(part(700, 1000), 10), part(0, 1000), None, Outcome::Pass),
             (Vec::new(), part(0, 1000), None, Outcome::Inconclusive),
@@ -334,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_run_is_held_against_past_ones() {
+    fn a_new_run_is_compared_with_past_runs() {
         let past = |runs: usize, spread: f64| -> Vec<f64> {
             (0..runs).map(|run| 100.0_f64.ln() + spread * if run % 2 == 0 { 1.0 } else { -1.0 }).collect()
         };
@@ -346,18 +352,18 @@ mod tests {
             (10, 0.02, 125.0, None, None, free(), Outcome::Inconclusive),
             (10, 0.02, 125.0, Some(126.0), None, free(), Outcome::Fail),
             (10, 0.02, 125.0, Some(101.0), None, free(), Outcome::Pass),
-            // A second run that is none.
+            // A second run that cannot confirm anything.
             (10, 0.02, 125.0, Some(125.0), None, not(), Outcome::Inconclusive),
             (10, 0.02, 125.0, Some(101.0), None, not(), Outcome::Inconclusive),
             (10, 0.02, 100.0, Some(100.0), None, not(), Outcome::Pass),
-            // A run of the base between the two.
+            // A base run between the two.
             (10, 0.02, 125.0, Some(126.0), Some(100.0), free(), Outcome::Fail),
             (10, 0.02, 125.0, Some(126.0), Some(124.0), free(), Outcome::Inconclusive),
             (10, 0.02, 125.0, Some(126.0), Some(115.0), free(), Outcome::Inconclusive),
-            // It falls among what failed.
+            // The percentile falls among the failures.
             (10, 0.02, f64::INFINITY, None, None, free(), Outcome::Inconclusive),
             (10, 0.02, f64::INFINITY, Some(f64::INFINITY), None, free(), Outcome::Fail),
-            // Beyond chance, but not by a tenth.
+            // More than chance, but less than 10 %.
             (20, 0.001, 105.0, Some(105.0), None, free(), Outcome::Pass),
             (20, 0.1, 300.0, Some(300.0), None, free(), Outcome::Inconclusive),
             (0, 0.0, 100.0, None, None, free(), Outcome::Inconclusive),
@@ -367,7 +373,7 @@ mod tests {
                 between: between.into_iter().collect(),
                 why_not: why_not.clone(),
             });
-            let row = one(&past(runs, spread), new_ms, confirming.as_ref(), 0.1);
+            let row = judge_row(&past(runs, spread), new_ms, confirming.as_ref(), 0.1);
             assert_eq!(
                 row.outcome, expected,
                 "{runs} runs, spread {spread}, {new_ms} ms, {between:?}, {why_not:?}: {}",

@@ -1,11 +1,11 @@
-//! Thresholds that end the load early: judged on the coordinator's thread, by what the workers have sent.
+//! Thresholds that end the load early, judged on the coordinator's thread from the batches that workers send.
 //!
-//! Looking often finds a chance excess sooner or later, so a look is taken only when there is a tenth more to see, and
-//! each look spends a part of the accepted error: over all of them it stays below 5 %. Work is bounded: a look adds
-//! up slices, never samples, windows are looked at again only where they have changed, and a look that would take more
-//! than its share of the load's time waits, however many thresholds there are.
+//! Frequent evaluation finds a random excess sooner or later. So each evaluation waits until there are 10 % more
+//! samples, and spends a part of the accepted error; the total stays below 5 %. Work is bounded for any number of
+//! thresholds: an evaluation adds up slices, never samples; it judges only windows that have changed; and it waits if
+//! it would take more than its share of the load's time.
 
-use super::threshold::{ALPHA, Judge, Stretch, settled};
+use super::threshold::{ALPHA, Judge, RangeOutcome, settled};
 use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::statistics::binomial::BATCHES;
 use crate::measure::recorder::Batch;
@@ -16,16 +16,16 @@ use crate::results::model::Outcome;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{Observer, Progress};
 
-/// A look is taken when there are this many times as many samples as at the last.
+/// The next evaluation needs this many times the samples of the last.
 const GROWTH: f64 = 1.1;
-/// Windows are looked at when this number of further iterations has ended.
+/// Windows are evaluated again after this many more iterations.
 const WINDOW_STEP: u64 = 50;
-/// Of how many nanoseconds of the load looks may cost one.
+/// Evaluations may take one nanosecond in this many of the load.
 const TIME_SHARE: u64 = 20;
-/// What it costs to judge a stretch, in counters that are read. Reading one takes about a nanosecond.
+/// The cost of judging a range, in counters read. Reading a counter takes about a nanosecond.
 const JUDGE_COST: u64 = 500;
 
-/// Watches a load, and ends it when a threshold that may is certain not to hold.
+/// Watches a load and ends it when an `abort_on_fail` threshold is certain to fail.
 pub struct LiveGate<'a> {
     inner: &'a mut dyn Observer,
     stop: Stop,
@@ -38,9 +38,9 @@ pub struct LiveGate<'a> {
 struct Watched {
     thresholds: Vec<Ending>,
     counts: WorkloadCounts,
-    /// At thresholds on the whole, and at those with windows.
-    looks: [Looks; 2],
-    /// What looks have cost so far, in counters.
+    /// Of thresholds on the whole run, and of those with windows.
+    evaluations: [Evaluations; 2],
+    /// The cost of all evaluations so far, in counters.
     spent: u64,
 }
 
@@ -48,15 +48,15 @@ struct Watched {
 struct Ending {
     number: usize,
     threshold: Threshold,
-    /// Whether it was looked at before.
-    known: bool,
+    /// Whether it was evaluated before.
+    evaluated: bool,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Looks {
-    taken: u32,
-    /// How many iterations had ended at the last one.
-    seen: u64,
+struct Evaluations {
+    count: u32,
+    /// How many iterations had ended at the last evaluation.
+    ended_at_last: u64,
 }
 
 impl<'a> LiveGate<'a> {
@@ -70,13 +70,13 @@ impl<'a> LiveGate<'a> {
         Self { inner, stop: stop.clone(), ids, control: plan.control, workloads, broken: None }
     }
 
-    /// The workload and the threshold, by their numbers, that ended the load.
+    /// The numbers of the workload and the threshold that ended the load.
     #[must_use]
     pub fn broken(&self) -> Option<(usize, usize)> {
         self.broken
     }
 
-    /// What a reader of the results must know.
+    /// A note for the results: which threshold ended the load.
     #[must_use]
     pub fn note(&self, plan: &Plan) -> Option<String> {
         let (workload, threshold) = self.broken?;
@@ -91,29 +91,29 @@ impl Watched {
         let ending = |threshold: &Threshold| threshold.abort_after_ns.is_some();
         let thresholds = sla.thresholds.iter().cloned().enumerate().filter(|(_, one)| ending(one));
         let thresholds =
-            thresholds.map(|(number, threshold)| Ending { number, threshold, known: false }).collect();
+            thresholds.map(|(number, threshold)| Ending { number, threshold, evaluated: false }).collect();
         let only = Sla { thresholds: sla.thresholds.clone(), ..Sla::default() };
         let counts = WorkloadCounts::new(&only, actions, ending);
-        Self { thresholds, counts, looks: [Looks::default(); 2], spent: 0 }
+        Self { thresholds, counts, evaluations: [Evaluations::default(); 2], spent: 0 }
     }
 
-    /// The number of a threshold that certainly does not hold, `elapsed_ns` after the workload's start.
+    /// The number of a threshold that certainly fails, `elapsed_ns` after the workload's start.
     fn broken(&mut self, ended: u64, elapsed_ns: u64) -> Option<usize> {
-        [false, true].into_iter().find_map(|windows| self.look(windows, ended, elapsed_ns))
+        [false, true].into_iter().find_map(|windows| self.evaluate(windows, ended, elapsed_ns))
     }
 
-    /// Looks at thresholds with windows, or at those without, if there is enough to see and time to.
-    fn look(&mut self, windows: bool, ended: u64, elapsed_ns: u64) -> Option<usize> {
+    /// Evaluates thresholds with windows, or those without, if there are enough new samples and enough time.
+    fn evaluate(&mut self, windows: bool, ended: u64, elapsed_ns: u64) -> Option<usize> {
         let due: Vec<usize> = (0..self.thresholds.len())
             .filter(|at| {
                 let one = &self.thresholds[*at].threshold;
                 one.window_ns.is_some() == windows && one.abort_after_ns <= Some(elapsed_ns)
             })
             .collect();
-        let looks = self.looks[usize::from(windows)];
+        let Evaluations { count, ended_at_last } = self.evaluations[usize::from(windows)];
         #[expect(clippy::cast_precision_loss, reason = "a count")]
-        let grown = ended as f64 >= looks.seen as f64 * GROWTH && ended > looks.seen;
-        if due.is_empty() || !(grown || windows && ended >= looks.seen + WINDOW_STEP) {
+        let grown = ended as f64 >= ended_at_last as f64 * GROWTH && ended > ended_at_last;
+        if due.is_empty() || !(grown || windows && ended >= ended_at_last + WINDOW_STEP) {
             return None;
         }
         let cost = self.cost(windows, &due);
@@ -121,50 +121,50 @@ impl Watched {
             return None;
         }
         self.spent += cost;
-        let taken = looks.taken.saturating_add(1);
-        self.looks[usize::from(windows)] = Looks { taken, seen: ended };
+        let count = count.saturating_add(1);
+        self.evaluations[usize::from(windows)] = Evaluations { count, ended_at_last: ended };
         self.counts.seal_only(windows);
         // 1/(1·2) + 1/(2·3) + … = 1.
-        let alpha = ALPHA / (f64::from(taken) * (f64::from(taken) + 1.0));
+        let alpha = ALPHA / (f64::from(count) * (f64::from(count) + 1.0));
         let broken = due.iter().copied().find(|at| self.is_broken(&self.thresholds[*at], alpha));
-        due.iter().for_each(|at| self.thresholds[*at].known = true);
+        due.iter().for_each(|at| self.thresholds[*at].evaluated = true);
         broken.map(|at| self.thresholds[at].number)
     }
 
     fn is_broken(&self, ending: &Ending, alpha: f64) -> bool {
         let threshold = &ending.threshold;
         let Some((series, limit)) = self.counts.of(threshold) else { return false };
-        let seen = Judge { threshold, series, limit, alpha }.look(!ending.known);
-        seen.is_some_and(|seen| seen.outcome == Outcome::Fail && is_final(threshold, seen))
+        let found = Judge { threshold, series, limit, alpha }.outcome(!ending.evaluated);
+        found.is_some_and(|found| found.outcome == Outcome::Fail && is_final(threshold, found))
     }
 
-    /// What a look would cost.
+    /// The cost of an evaluation.
     fn cost(&self, windows: bool, due: &[usize]) -> u64 {
-        let stretches = |at: &usize| {
-            let Ending { threshold, known, .. } = &self.thresholds[*at];
+        let of_threshold = |at: &usize| {
+            let Ending { threshold, evaluated, .. } = &self.thresholds[*at];
             let Some((series, _)) = self.counts.of(threshold) else { return 0 };
             let slices = series.slices().len();
             match (windows, &threshold.condition.metric) {
                 (true, _) => {
-                    let from = if *known { series.changed().saturating_sub(BATCHES - 1) } else { 0 };
+                    let from = if *evaluated { series.changed().saturating_sub(BATCHES - 1) } else { 0 };
                     (slices + 1).saturating_sub(BATCHES + from) as u64 * JUDGE_COST
                 }
                 (false, Metric::Throughput) => JUDGE_COST * (1 + slices as u64 / 100),
                 (false, _) => JUDGE_COST,
             }
         };
-        self.counts.seal_cost(windows) + due.iter().map(stretches).sum::<u64>()
+        self.counts.seal_cost(windows) + due.iter().map(of_threshold).sum::<u64>()
     }
 }
 
-/// True when no later sample can mend a FAIL: what is too little so far says nothing.
-fn is_final(threshold: &Threshold, seen: Stretch) -> bool {
+/// True when no later sample can change a FAIL. A value that is still growing and too small so far decides nothing.
+fn is_final(threshold: &Threshold, found: RangeOutcome) -> bool {
     let condition = &threshold.condition;
-    let settled = |grows| settled(grows, condition.operator, seen.value, condition.limit);
+    let settled = |grows| settled(grows, condition.operator, found.value, condition.limit);
     match &condition.metric {
         Metric::Count(..) | Metric::Time(Statistic::Max, _) => settled(true),
         Metric::Time(Statistic::Min, _) => settled(false),
-        // Of shares, only none and all are asked for exactly; one sample ends either for good.
+        // Only the shares 0 and 1 have exact conditions, and a single sample settles either.
         Metric::Rate(..) => match condition.operator {
             Operator::Equal => condition.limit <= 0.0 || condition.limit >= 100.0,
             Operator::Above => condition.limit > 0.0,
@@ -216,9 +216,9 @@ mod tests {
     use crate::measure::rows::Rows;
     use crate::measure::sample::{Ended, IterationSample};
 
-    /// Whether the load ends by a threshold, when of so many iterations that take 20 ms each fifth has failed, or none.
+    /// All iterations take 20 ms; every fifth fails, or none.
     #[test]
-    fn the_load_ends_only_by_what_no_later_sample_can_mend() {
+    fn a_threshold_ends_the_load_only_when_no_later_sample_can_change_its_fail() {
         for (text, failing, ends) in [
             ("count(errors) == 0", true, true),
             ("count(errors) == 0", false, false),
@@ -263,8 +263,8 @@ mod tests {
         }
     }
 
-    /// However many thresholds there are, and however much they have to read: looks take their share of the load's time
-    /// and no more, and the threshold that is broken still ends the load.
+    /// Evaluations never take more than their share of the load's time, for any number of thresholds. A broken
+    /// threshold still ends the load.
     #[test]
     fn thousands_of_thresholds_cost_a_share_of_the_load() {
         for window_ns in [None, Some(200_000_000)] {
@@ -283,7 +283,7 @@ mod tests {
             let sla = Sla { thresholds: (0..5_000).map(threshold).collect(), ..Sla::default() };
             let mut watched = Watched::new(&sla, &[]);
             let (mut ended, mut broken_at) = (0, None);
-            // 2.6 seconds, a batch every 100 ms; after the first second all is slow.
+            // 2.6 seconds, a batch every 100 ms; after the first second every iteration is slow.
             for tenth in 0..26_u64 {
                 let mut rows = Rows::default();
                 for number in ended..ended + 100 {
@@ -310,9 +310,9 @@ mod tests {
         }
     }
 
-    /// Windows that are over are not judged again: a look costs as much as has changed.
+    /// An evaluation does not judge past windows again.
     #[test]
-    fn a_look_at_windows_costs_what_has_changed() {
+    fn evaluating_windows_costs_only_what_has_changed() {
         let threshold = Threshold {
             condition: crate::plan::threshold::parse("p50 < 1s").unwrap(),
             window_ns: Some(1_000_000_000),

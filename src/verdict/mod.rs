@@ -1,17 +1,18 @@
-//! Rank 8: whether a run counts as good.
+//! Rank 8: whether a run passes.
 //!
-//! Rally's criteria are judged by exact counts and sums; thresholds with the certainty that their samples allow
-//! ([`threshold`]); none by the percentiles of a drawn sample. Without data nothing passes: a criterion without
-//! samples is INVALID. What failed, never started or was cut off never makes a figure look better ([`arrivals`]).
-//! Nothing here prints or exits.
+//! Exact counts and sums judge Rally's criteria. Thresholds get the certainty that their samples allow ([`threshold`]).
+//! Percentiles of a random sample judge nothing. A criterion without samples is INVALID and never passes. An arrival
+//! that failed, never started or was cut off never makes a figure look better ([`arrivals`]). Nothing here prints or
+//! exits.
 
-pub mod apart;
+
 pub mod arrivals;
 pub mod compare;
 pub mod generator;
 pub mod history;
 pub mod live;
 pub mod paired;
+pub mod separation;
 pub mod sla;
 #[cfg(test)]
 mod tests;
@@ -30,16 +31,17 @@ use threshold::{ALPHA, Judge, Judged};
 use traces::Sampled;
 use words::percent;
 
-/// So small a difference of two builds' or runs' shares of failures, of all iterations, is none, whatever chance says.
+/// Two failure rates that differ by at most this count as equal, even when the difference is significant.
 const FAILS_ALIKE: f64 = 0.001;
-/// How much more matters, certain or not; also, how much of a round must fail for it to count as affected.
+/// A failure rate that is higher by this much matters, significant or not. A round in which a larger share of
+/// iterations fails counts as affected.
 const FAILS_MORE: f64 = 0.01;
 
-/// What a run is judged by.
+/// The data that a run is judged by.
 pub struct Evidence<'a> {
-    /// What the log says, with the criteria in its header.
+    /// The contents of the log, with the criteria in its header.
     pub aggregate: &'a Aggregate,
-    /// The workloads' results, for what profiling cost.
+    /// The workloads' results, for the cost of profiling.
     pub workloads: &'a [model::Workload],
     /// The random sample of iterations with their traces.
     pub sampled: &'a [Sampled],
@@ -73,11 +75,11 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     );
     let outcome = match worst(&criteria) {
         _ if !is_whole => Outcome::Invalid,
-        // Whatever was measured, it may have been the generator.
+        // The load generator may have been the cause of every figure.
         Outcome::Pass | Outcome::Fail | Outcome::Inconclusive if !invalid.is_empty() => Outcome::Invalid,
-        // What ran behind the last frame of a log without end, nobody knows.
+        // A log without an end does not show what ran after its last frame.
         Outcome::Pass if end.is_none() => Outcome::Inconclusive,
-        // A run that failed is nothing to pass by.
+        // A failed run cannot pass.
         Outcome::Pass if end.is_some_and(|end| end.status == Status::Failed) => {
             let error = end.and_then(|end| end.error.as_deref()).unwrap_or("see its notes");
             invalid.push(format!("the run itself failed: {error}"));
@@ -107,15 +109,15 @@ fn of_threshold(
     }
     match counts.of(threshold) {
         Some((series, limit)) => Judge { threshold, series, limit, alpha: ALPHA }.judge(),
-        None => Judged::invalid("no samples", 0, "the run has no such action"),
+        None => Judged::invalid("no samples", 0, "the run does not have this action"),
     }
 }
 
-/// What profiling adds, in percent of what an iteration takes without it.
+/// The time that profiling adds, in percent of an unprofiled iteration.
 fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, profiled: bool) -> Judged {
     let Some(effect) = effect else {
         let reason = match profiled {
-            true => "no iteration was left unprofiled to compare with; add profile: {control: 10%}",
+            true => "every iteration was profiled, so there is nothing to compare with; add profile: {control: 10%}",
             false => "the run was not profiled",
         };
         return Judged::invalid("nothing to compare", 0, reason);
@@ -123,14 +125,14 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
     let samples = effect.control.min(effect.profiled);
     let found = effect.at(at);
     let Some(found) = found.filter(|found| found.control_ms > 0.0) else {
-        let reason = format!("too few iterations, or the cost at p{at} is not among those that are measured");
-        return Judged::invalid("not known", samples, reason);
+        let reason = format!("too few iterations, or the overhead at p{at} is not measured");
+        return Judged::invalid("unknown", samples, reason);
     };
     let wanted = threshold.min_samples.unwrap_or(1);
     if samples < wanted {
         let reason = format!(
-            "{wanted} samples are asked for, and there are {samples} on the smaller side; run longer, or leave more \
-             iterations unprofiled"
+            "min_samples is {wanted}, and the smaller group has {samples}; run longer, or leave more iterations \
+             unprofiled"
         );
         return Judged::invalid(format!("{samples} samples"), samples, reason);
     }
@@ -143,7 +145,7 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
         (false, false) => Outcome::Fail,
         _ => Outcome::Inconclusive,
     };
-    let reason = "too near to the limit to tell; run longer, or leave more iterations unprofiled";
+    let reason = "too close to the limit to decide; run longer, or leave more iterations unprofiled";
     Judged {
         outcome,
         observed: format!("{} ({} to {})", percent(value), percent(low), percent(high)),
@@ -174,7 +176,7 @@ fn criterion(
         condition: threshold.to_string(),
         trace_ids: ids(&judged.examples),
         observed: judged.observed,
-        // It was certain when it ended the load.
+        // The result was certain when it ended the load.
         outcome: if aborted { Outcome::Fail } else { judged.outcome },
         severity: if threshold.warn { Severity::Warn } else { Severity::Fail },
         reason: judged.reason.filter(|_| !aborted),
@@ -184,10 +186,10 @@ fn criterion(
     }
 }
 
-/// The worst outcome of all that the run may fail by; none without such criteria.
+/// The worst outcome of the criteria that can fail the run; `None` without such criteria.
 fn worst(criteria: &[Criterion]) -> Outcome {
     let counting = criteria.iter().filter(|criterion| criterion.severity == Severity::Fail);
-    // A criterion that asks for nothing does not fail a run.
+    // A criterion without a condition does not fail a run.
     Outcome::worst(counting.map(|criterion| match criterion.outcome {
         Outcome::None => Outcome::Pass,
         outcome => outcome,

@@ -1,6 +1,6 @@
-//! Rally's criteria by Rally's names (rally/plugins/task/sla.py): rates in percent, durations in
-//! seconds, of iterations from start to end. Iterations that were cut off do not count. Where Rally
-//! passes without data, these are INVALID.
+//! Rally's criteria under Rally's names (rally/plugins/task/sla.py): rates in percent, durations in
+//! seconds, of iterations from start to end. Iterations that were cut off do not count. Without data
+//! these criteria are INVALID, where Rally passes.
 
 use crate::measure::latency::SampleId;
 use crate::measure::log::WorkloadHeader;
@@ -50,13 +50,13 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Why there is nothing to judge by.
+    /// Why there are no samples.
     fn nothing(&self) -> String {
         let counts = self.stats.iterations;
         match (counts.failed, counts.aborted) {
             (0, 0) => "no iteration ran".to_owned(),
-            (0, aborted) => format!("no iteration came to its end: {aborted} were cut off"),
-            (failed, _) => format!("no iteration was without fault: {failed} failed"),
+            (0, aborted) => format!("no iteration finished: {aborted} were cut off"),
+            (failed, _) => format!("no iteration succeeded: {failed} failed"),
         }
     }
 
@@ -76,8 +76,8 @@ impl Judge<'_> {
         self.criterion("failure_rate", condition, observed, holds, samples, examples)
     }
 
-    /// As in Rally, failed ones count by their time. What was cut off counts once it had taken longer; where nothing
-    /// went well, nothing passes.
+    /// As in Rally, failed iterations count by their time. An iteration that was cut off counts only if it had already
+    /// taken longer. Without a successful iteration nothing passes.
     fn max_seconds(&self, limit_s: f64) -> Criterion {
         let cut = self.stats.cut_longest.filter(|(ns, _)| seconds(*ns) > limit_s);
         let longest_s = seconds(self.stats.service.max_ns().max(cut.map_or(0, |(ns, _)| ns)));
@@ -100,7 +100,7 @@ impl Judge<'_> {
 
     #[expect(clippy::cast_precision_loss, reason = "a mean is compared with a limit")]
     fn max_average(&self, limit_s: f64) -> Criterion {
-        // As in Rally, the mean is over iterations without fault.
+        // As in Rally, the mean is over successful iterations.
         let samples = self.stats.iterations.ok;
         let mean_s = self.stats.ok_service_sum_ns as f64 / samples as f64 / 1e9;
         let longest = self.stats.longest.iter().map(|(_, id)| *id);
@@ -114,7 +114,7 @@ impl Judge<'_> {
         )
     }
 
-    /// As in Rally, of actions in iterations without fault.
+    /// As in Rally, of actions in successful iterations.
     #[expect(clippy::cast_precision_loss, reason = "a mean is compared with a limit")]
     fn max_average_of(&self, action: &str, limit_s: f64, count: u64, sum_ns: u128) -> Criterion {
         let mean_s = sum_ns as f64 / count as f64 / 1e9;
@@ -128,7 +128,7 @@ impl Judge<'_> {
         )
     }
 
-    /// Exact where Rally approximates: every iteration is held against the mean and deviation of all.
+    /// Exact where Rally approximates: compares every iteration with the mean and deviation of all.
     fn outliers(&self, asked: Outliers, sums: &RallySums) -> Criterion {
         let Outliers { max, min_iterations, sigmas } = asked;
         let above_s = sums.outliers_above_ns().unwrap_or(0.0) / 1e9;
@@ -152,7 +152,7 @@ impl Judge<'_> {
             criterion.outcome = Outcome::Invalid;
             criterion.trace_ids.clear();
             criterion.reason = Some(format!(
-                "{min_iterations} iterations are asked for, {} had no fault; run longer",
+                "{min_iterations} successful iterations are required, and there were {}; run longer",
                 sums.ok
             ));
         }

@@ -1,4 +1,4 @@
-//! Verdicts at the rates that they state, and Rally's own answers.
+//! Error rates of verdicts, and agreement with Rally.
 
 mod figures;
 
@@ -11,7 +11,7 @@ use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::sla::Sla;
 use crate::plan::threshold::parse;
 
-/// The runs of a simulation, and how many of them may be judged wrongly: 5 % and three standard deviations of chance.
+/// The runs of a simulation, and how many of them may get a wrong verdict: 5 % plus three standard deviations.
 /// `cargo bench --bench gates` has thousands.
 const RUNS: u64 = 300;
 const WRONG_MAX: u64 = 15 + 12;
@@ -47,7 +47,7 @@ fn samples(durations_ns: impl Iterator<Item = u64>, failing: impl Fn(u64) -> boo
         .collect()
 }
 
-/// How many runs of exponential times come out how.
+/// Counts PASS, FAIL and INCONCLUSIVE over runs with exponential times.
 fn outcomes(text: &str, runs: u64, n: u64, mean_ms: f64, seed: u64) -> [u64; 3] {
     let threshold = threshold(text);
     let mut random = fastrand::Rng::with_seed(seed);
@@ -68,8 +68,8 @@ fn outcomes(text: &str, runs: u64, n: u64, mean_ms: f64, seed: u64) -> [u64; 3] 
     found
 }
 
-/// Of a distribution that is known exactly: at the limit itself, neither verdict is said more often than one time in
-/// twenty; well below and above it, the right one is nearly always said.
+/// For a known distribution: exactly at the limit, each verdict appears in at most 5 % of runs. Well below and above
+/// the limit, nearly every run gets the right verdict.
 #[test]
 fn wrong_verdicts_are_as_rare_as_stated() {
     // The p-quantile of exponential times is mean · ln(1/(1 − p)).
@@ -88,8 +88,8 @@ fn wrong_verdicts_are_as_rare_as_stated() {
     }
 }
 
-/// One in a hundred takes so long that it alone breaks the limit: it is seldom among 60 samples, nearly always among
-/// what a PASS needs.
+/// One iteration in a hundred is slow enough to break the limit alone. 60 samples often miss it; the number of samples
+/// that a PASS needs rarely does.
 #[test]
 fn a_mean_of_few_samples_does_not_pass() {
     let threshold = threshold("avg < 100ms");
@@ -111,7 +111,7 @@ fn a_mean_of_few_samples_does_not_pass() {
 }
 
 #[test]
-fn tiny_tied_and_failed_samples_are_judged_soundly() {
+fn tiny_tied_and_failed_samples_get_the_right_verdict() {
     let ms = |ms: u64| ms * 1_000_000;
     let rows: Vec<(&str, Vec<IterationSample>, Outcome)> = vec![
         ("p95 < 10ms", vec![], Outcome::Invalid),
@@ -153,7 +153,7 @@ fn tiny_tied_and_failed_samples_are_judged_soundly() {
     }
 }
 
-/// Arrivals that never started are no quick answers.
+/// Arrivals that never started do not count as quick answers.
 #[test]
 fn dropped_iterations_are_over_every_limit() {
     let mut samples = samples((0..400).map(|_| 1_000_000), |_| false);
@@ -163,7 +163,7 @@ fn dropped_iterations_are_over_every_limit() {
     assert_eq!(judged(&threshold("rate(dropped) < 5%"), &samples).outcome, Outcome::Fail);
 }
 
-/// Errors in a tenth of the run are few on the whole, and all there is in their windows.
+/// Errors in a tenth of the run are few in the whole run, but many in their windows.
 #[test]
 fn every_window_must_hold() {
     let burst = samples((0..20_000).map(|_| 1_000_000), |number| {
@@ -182,7 +182,7 @@ fn every_window_must_hold() {
     assert_eq!(judged(&asked, &even).outcome, Outcome::Invalid);
 }
 
-/// A run with thousands of thresholds is judged by one pass.
+/// One pass judges a run with thousands of thresholds.
 #[test]
 fn thousands_of_thresholds_work() {
     let thresholds: Vec<Threshold> =
@@ -200,7 +200,7 @@ fn thousands_of_thresholds_work() {
     }
 }
 
-/// The log of a run with these iterations and criteria, read back.
+/// Writes the log of a run with these iterations and criteria, and reads it back.
 fn log_of(sla: &Value, samples: &[IterationSample], path: &std::path::Path) -> Aggregate {
     let nil = uuid::Uuid::nil();
     let header = json!({
@@ -223,7 +223,7 @@ fn log_of(sla: &Value, samples: &[IterationSample], path: &std::path::Path) -> A
     Aggregate::read(path).unwrap()
 }
 
-/// A run with these iterations and criteria, judged as `bench` does.
+/// Judges a run with these iterations and criteria.
 pub(super) fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.log");
@@ -253,9 +253,9 @@ fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> Iterat
     }
 }
 
-/// Criteria that Rally judges exactly come out as in Rally 5.1.1.
+/// Criteria that Rally judges exactly have the same outcome as in Rally 5.1.1.
 #[test]
-fn rallys_criteria_come_out_as_in_rally() {
+fn rallys_criteria_have_the_same_outcome_as_in_rally() {
     let runs: Value = serde_json::from_str(include_str!("../../tests/vectors/gate/rally.json")).unwrap();
     let runs = runs.as_array().unwrap();
     assert!(runs.len() > 40);
@@ -286,7 +286,7 @@ fn rallys_criteria_come_out_as_in_rally() {
     }
 }
 
-/// Where Rally approximates, or passes without data, these do neither.
+/// Rally approximates outliers and passes without data; `bench` does neither.
 #[test]
 fn outliers_are_exact_and_nothing_passes_without_data() {
     let outcome = |sla: Value, samples: &[IterationSample]| {
@@ -316,7 +316,7 @@ fn outliers_are_exact_and_nothing_passes_without_data() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(150))]
 
-    /// Whatever bits are flipped, bytes moved in or cut off: a PASS is by all iterations, as they were written.
+    /// After any flipped bits, moved bytes or a cut, a PASS still means that every iteration was read as written.
     #[test]
     fn a_damaged_log_never_passes(
         flips in proptest::collection::vec((0..4_000_usize, 0..8_u8), 0..4),

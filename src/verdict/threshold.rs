@@ -1,10 +1,10 @@
-//! Thresholds on what the log holds, judged by explicit counts and contiguous batches.
+//! Thresholds on the data in the log, judged by explicit counts and contiguous batches.
 //!
-//! A percentile is judged by how many samples are over its limit (failed ones are, whatever they took), with exact
-//! binomial bounds; a mean by Student's bounds, corrected for skew; smallest, largest and counts exactly. FAIL and PASS
-//! are said only where an error has a probability of 5 % at most; between them lies INCONCLUSIVE. The bounds that are
-//! shown are the same test: a percentile passes exactly when its upper bound keeps the limit, and fails exactly when its
-//! lower bound does not.
+//! A percentile is judged by the number of samples over its limit, with exact binomial bounds; failed samples always
+//! count as over. A mean is judged by Student's bounds, corrected for skew. The smallest, the largest and counts are
+//! exact. A wrong PASS or FAIL has a probability of at most 5 %; everything else is INCONCLUSIVE. The report shows the
+//! bounds of the same test: a percentile passes exactly when its upper bound keeps the limit, and fails exactly when
+//! its lower bound does not.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,24 +20,24 @@ use crate::results::batched::{By, merged};
 use crate::results::counting::{Series, Slice};
 use crate::results::model::{Measured, Outcome};
 
-/// The probability of an error that is accepted.
+/// The accepted probability of an error.
 pub const ALPHA: f64 = 0.05;
-/// Fewer batches do not tell how exactly a mean is known.
+/// A mean gets bounds only with this many batches.
 const BATCHES_MIN: usize = 5;
-/// A mean is called small only with this number of samples in each of [`BATCHES`] batches: what is long and rare is not among
-/// fewer. Of 400, one in a hundred is missed in 2 % of runs.
+/// A mean passes an upper limit only with this many samples in each of [`BATCHES`] batches: fewer may miss rare slow
+/// iterations. 400 samples miss an event of probability 1 % in 2 % of runs.
 const BATCH_SAMPLES_MIN: u64 = 20;
 
-/// How a threshold came out.
+/// The result of a threshold.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// PASS, FAIL, INCONCLUSIVE or INVALID.
     pub outcome: Outcome,
-    /// What was seen, in words.
+    /// The observation as text.
     pub observed: String,
     /// The same in numbers.
     pub measured: Option<Measured>,
-    /// By how many samples.
+    /// The number of samples behind it.
     pub samples: u64,
     /// Why it is INCONCLUSIVE or INVALID, and what would help.
     pub reason: Option<String>,
@@ -46,7 +46,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Without a verdict, and why.
+    /// INVALID, with the reason.
     #[must_use]
     pub fn invalid(observed: impl Into<String>, samples: u64, reason: impl Into<String>) -> Self {
         Self {
@@ -66,90 +66,91 @@ pub struct Judge<'a> {
     pub threshold: &'a Threshold,
     /// Its samples.
     pub series: &'a Series,
-    /// Which of the series' limits is its own.
+    /// The index of the threshold's limit in the series.
     pub limit: Option<usize>,
-    /// The probability of a wrong FAIL that is accepted.
+    /// The accepted probability of a wrong FAIL.
     pub alpha: f64,
 }
 
-/// What a stretch of the run says: how it is, and how near to the limit or beyond, for finding the worst.
+/// The judgement of a range of slices.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct RangeOutcome {
     pub(super) outcome: Outcome,
+    /// How close to the limit, or how far beyond it. Orders the windows.
     badness: f64,
-    /// What was seen: a share, or a value in the limit's unit.
+    /// The observation: a share, or a value in the limit's unit.
     pub(super) value: f64,
 }
 
-/// What is known of a value.
-struct Known {
+/// A value with its bounds.
+struct Bounded {
     value: f64,
     low: f64,
     high: f64,
 }
 
 impl Judge<'_> {
-    /// Judges it on the whole, or in every window.
+    /// Judges the whole run, or every window.
     #[must_use]
     pub fn judge(&self) -> Judged {
         let all = 0..self.series.slices().len();
         if self.threshold.window_ns.is_some() {
             return self.windows();
         }
-        let stretch = self.stretch(all.clone(), self.alpha);
-        self.describe(all, stretch.outcome)
+        let found = self.judge_range(all.clone(), self.alpha);
+        self.describe(all, found.outcome)
     }
 
-    /// The outcome alone, as the live gate needs it; of windows, the worst of those that are not as they were when the
-    /// series was last sealed (`all`: of all). `None` where there is no whole window.
-    pub(super) fn look(&self, all: bool) -> Option<Stretch> {
+    /// The outcome alone, as the live gate needs it. With windows: the worst window that has changed since the series
+    /// was last sealed, or the worst of all windows if `all`. `None` without a whole window.
+    pub(super) fn outcome(&self, all: bool) -> Option<RangeOutcome> {
         let slices = self.series.slices().len();
         if self.threshold.window_ns.is_none() {
-            return Some(self.stretch(0..slices, self.alpha));
+            return Some(self.judge_range(0..slices, self.alpha));
         }
         let from = if all { 0 } else { self.series.fresh().saturating_sub(BATCHES - 1) };
-        self.worst_window(from).filter(|_| !self.series.is_too_long()).map(|(_, stretch)| stretch)
+        self.worst_window(from).filter(|_| !self.series.is_too_long()).map(|(_, found)| found)
     }
 
-    /// Every position of the window, in steps of a twentieth of it: all must hold.
+    /// Every position of the window must hold. The window moves in steps of a twentieth of its length.
     fn windows(&self) -> Judged {
         let slices = self.series.slices().len();
         let samples = self.samples(0..slices);
         if self.series.is_too_long() {
             return Judged::invalid("too many windows", samples, "choose a longer window");
         }
-        let Some((start, stretch)) = self.worst_window(0) else {
+        let Some((start, found)) = self.worst_window(0) else {
             let lasted = time(self.series.lasted_ns());
             let reason =
-                format!("the load took {lasted}, less than one window; run longer, or shorten the window");
+                format!("the load lasted {lasted}, less than one window; run longer, or shorten the window");
             return Judged::invalid("no whole window", samples, reason);
         };
-        let mut judged = self.describe(start..start + BATCHES, stretch.outcome);
+        let mut judged = self.describe(start..start + BATCHES, found.outcome);
         let since_ns = self.series.begins_ns(start).saturating_sub(self.series.start_ns());
         judged.observed = format!("worst window, from {}: {}", time(since_ns), judged.observed);
         judged
     }
 
-    /// The worst window that begins in this slice or later, with the slice. As one of many may be beyond its limit by
-    /// chance, a FAIL needs that much more certainty.
-    fn worst_window(&self, from: usize) -> Option<(usize, Stretch)> {
+    /// The worst window that begins in this slice or later, with its first slice. One of many windows may exceed its
+    /// limit by chance, so the accepted error is divided by the number of windows.
+    fn worst_window(&self, from: usize) -> Option<(usize, RangeOutcome)> {
         let positions = from..(self.series.slices().len() + 1).saturating_sub(BATCHES);
         #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         let alpha = self.alpha / positions.len() as f64;
-        // A window with nothing to judge weighs as little as one that holds.
+        // A window that has nothing to judge weighs as little as one that holds.
         let weight = |outcome: Outcome| outcome.weight().max(Outcome::Pass.weight());
-        let mut worst: Option<(usize, Stretch)> = None;
+        let mut worst: Option<(usize, RangeOutcome)> = None;
         for start in positions {
-            let stretch = self.stretch(start..start + BATCHES, alpha);
-            let key = |stretch: &Stretch| (weight(stretch.outcome), stretch.badness);
-            if worst.as_ref().is_none_or(|(_, known)| key(&stretch) > key(known)) {
-                worst = Some((start, stretch));
+            let found = self.judge_range(start..start + BATCHES, alpha);
+            let key = |found: &RangeOutcome| (weight(found.outcome), found.badness);
+            if worst.as_ref().is_none_or(|(_, seen)| key(&found) > key(seen)) {
+                worst = Some((start, found));
             }
         }
         worst
     }
 
-    /// The slices of a stretch in about twenty batches. A threshold without windows has one stretch only: the whole.
+    /// The slices of a range in about twenty batches. A threshold without windows has only one range: the whole run.
     fn batched(&self, range: Range<usize>, by: By) -> Cow<'_, [Slice]> {
         match self.threshold.window_ns {
             None => Cow::Borrowed(self.series.batched().by(by)),
@@ -157,7 +158,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A stretch as one slice.
+    /// A range as one slice.
     fn all(&self, range: Range<usize>) -> Slice {
         if self.threshold.window_ns.is_none() {
             return *self.series.batched().all();
@@ -167,7 +168,7 @@ impl Judge<'_> {
         all
     }
 
-    /// How many samples the metric has in a stretch.
+    /// How many samples the metric has in a range.
     fn samples(&self, range: Range<usize>) -> u64 {
         match &self.threshold.condition.metric {
             Metric::Time(Statistic::Percentile(_), _) => self.share(range).whole.n,
@@ -181,7 +182,7 @@ impl Judge<'_> {
         Share::of_batches(&parts)
     }
 
-    /// Those that were cut off, and how many of them are over the limit of a percentile: all, or none for certain.
+    /// The iterations that were cut off, and how many of them are certainly over a percentile's limit: all or none.
     fn cut_off(&self, all: &Slice) -> Option<Part> {
         let condition = &self.threshold.condition;
         let (first_ns, _) = all.cut_ns?;
@@ -200,7 +201,7 @@ impl Judge<'_> {
             into.k += part.k;
             into.n += part.n;
         };
-        // What failed helps no limit from below.
+        // Failed iterations never help to keep a lower limit.
         let above = self.bounds_above();
         match (&self.threshold.condition.metric, self.limit) {
             (Metric::Time(..), Some(limit)) if self.threshold.window_ns.is_none() => match above {
@@ -227,7 +228,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Of a percentile: PASS and FAIL only where those that were cut off could not change it.
+    /// A percentile gets PASS or FAIL only if the iterations that were cut off cannot change it.
     fn by_percentile(&self, range: Range<usize>, at: f64, alpha: f64) -> Outcome {
         let (operator, all) = (self.threshold.condition.operator, self.all(range.clone()));
         let judge = |share: &Share| by_share(share, operator, share_above(at), alpha);
@@ -245,19 +246,19 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges a stretch; a wrong FAIL has the probability `alpha` at most.
-    fn stretch(&self, range: Range<usize>, alpha: f64) -> Stretch {
+    /// Judges a range. The probability of a wrong FAIL is at most `alpha`.
+    fn judge_range(&self, range: Range<usize>, alpha: f64) -> RangeOutcome {
         let condition = &self.threshold.condition;
         let sign = if condition.operator.bounds_above() { 1.0 } else { -1.0 };
         let wanted = self.threshold.min_samples.unwrap_or(1).max(1);
         let invalid =
-            |samples: u64| Stretch { outcome: Outcome::Invalid, badness: -(samples as f64), value: 0.0 };
+            |samples: u64| RangeOutcome { outcome: Outcome::Invalid, badness: -(samples as f64), value: 0.0 };
         let of_share = |judged: &dyn Fn(&Share) -> Outcome| {
             let share = self.share(range.clone());
             let value = share.seen();
             match share.whole.n < wanted {
                 true => invalid(share.whole.n),
-                false => Stretch { outcome: judged(&share), badness: sign * value, value },
+                false => RangeOutcome { outcome: judged(&share), badness: sign * value, value },
             }
         };
         match &condition.metric {
@@ -269,37 +270,37 @@ impl Judge<'_> {
             }
             _ => {
                 let samples = self.samples(range.clone());
-                if samples < wanted { invalid(samples) } else { self.of_known(range, alpha, sign) }
+                if samples < wanted { invalid(samples) } else { self.judge_bounded(range, alpha, sign) }
             }
         }
     }
 
-    fn of_known(&self, range: Range<usize>, alpha: f64, sign: f64) -> Stretch {
+    fn judge_bounded(&self, range: Range<usize>, alpha: f64, sign: f64) -> RangeOutcome {
         let condition = &self.threshold.condition;
         let all = self.all(range.clone());
-        let known = self.known(range.clone(), alpha);
+        let seen = self.bounded(range.clone(), alpha);
         if matches!(condition.metric, Metric::Time(Statistic::Min | Statistic::Max, _)) {
             let (badness, value) =
-                known.map_or((f64::INFINITY, 0.0), |known| (sign * known.value, known.value));
-            return Stretch { outcome: self.extreme(&all), badness, value };
+                seen.map_or((f64::INFINITY, 0.0), |seen| (sign * seen.value, seen.value));
+            return RangeOutcome { outcome: self.extreme(&all), badness, value };
         }
         if self.is_broken_by_faults(&all) {
-            let value = known.map_or(0.0, |known| known.value);
-            return Stretch { outcome: Outcome::Fail, badness: f64::INFINITY, value };
+            let value = seen.map_or(0.0, |seen| seen.value);
+            return RangeOutcome { outcome: Outcome::Fail, badness: f64::INFINITY, value };
         }
-        let Some(known) = known else {
-            return Stretch { outcome: Outcome::Inconclusive, badness: 0.0, value: 0.0 };
+        let Some(seen) = seen else {
+            return RangeOutcome { outcome: Outcome::Inconclusive, badness: 0.0, value: 0.0 };
         };
-        let outcome = by_bounds(&known, condition.operator, condition.limit);
-        // Both say that the mean is no larger than what was seen.
+        let outcome = by_bounds(&seen, condition.operator, condition.limit);
+        // Both claim that the mean is not larger than observed.
         let small = outcome == Outcome::Pass || !condition.operator.bounds_above();
         let is_mean = matches!(condition.metric, Metric::Time(..));
         let long = is_mean && all.aborted > 0 || self.misses_rare(range);
         let outcome = if small && long { Outcome::Inconclusive } else { outcome };
-        Stretch { outcome, badness: sign * known.value, value: known.value }
+        RangeOutcome { outcome, badness: sign * seen.value, value: seen.value }
     }
 
-    /// True of a mean of so few samples that what is long and rare may not be among them.
+    /// True for a mean of too few samples to contain rare slow iterations.
     fn misses_rare(&self, range: Range<usize>) -> bool {
         if !matches!(self.threshold.condition.metric, Metric::Time(Statistic::Mean, _)) {
             return false;
@@ -308,9 +309,9 @@ impl Judge<'_> {
         merged.len() < BATCHES || merged.iter().any(|batch| batch.ok < BATCH_SAMPLES_MIN)
     }
 
-    /// The value of a metric that is no share, with its bounds; `None` when too little is known.
-    fn known(&self, range: Range<usize>, alpha: f64) -> Option<Known> {
-        let exact = |value: f64| Some(Known { value, low: value, high: value });
+    /// The value of a metric other than a share, with its bounds; `None` with too little data.
+    fn bounded(&self, range: Range<usize>, alpha: f64) -> Option<Bounded> {
+        let exact = |value: f64| Some(Bounded { value, low: value, high: value });
         match &self.threshold.condition.metric {
             Metric::Time(Statistic::Mean, _) => {
                 let merged = self.batched(range, By::Ok);
@@ -336,30 +337,30 @@ impl Judge<'_> {
         }
     }
 
-    /// Completed iterations a second: what was seen on the whole, with bounds from stretches of equal length.
-    fn throughput(&self, range: Range<usize>, alpha: f64) -> Option<Known> {
+    /// Completed iterations per second: the observed rate of the whole, with bounds from chunks of equal length.
+    fn throughput(&self, range: Range<usize>, alpha: f64) -> Option<Bounded> {
         let slices = &self.series.slices()[range];
         let slice_s = self.series.slice_ns() as f64 / 1e9;
         let windowed = self.threshold.window_ns.is_some();
         // The load begins and ends within a slice.
         let inner = if windowed || slices.len() < 3 { slices } else { &slices[1..slices.len() - 1] };
-        let stretches: Vec<Batch> = inner
+        let chunks: Vec<Batch> = inner
             .chunks(inner.len().div_ceil(BATCHES).max(1))
             .map(|chunk| Batch {
                 n: chunk.len() as u64,
                 sum: chunk.iter().map(|slice| self.done(slice)).sum::<u64>() as f64,
             })
             .collect();
-        let known = of_batches(&stretches, None, alpha)?;
+        let seen = of_batches(&chunks, None, alpha)?;
         let done = slices.iter().map(|slice| self.done(slice)).sum::<u64>() as f64;
         let lasted_s =
             if windowed { slices.len() as f64 * slice_s } else { self.series.lasted_ns() as f64 / 1e9 };
         let value = done / lasted_s;
-        let (below, above) = (known.value - known.low, known.high - known.value);
-        Some(Known { value, low: value - below / slice_s, high: value + above / slice_s })
+        let (below, above) = (seen.value - seen.low, seen.high - seen.value);
+        Some(Bounded { value, low: value - below / slice_s, high: value + above / slice_s })
     }
 
-    /// The verdict of a stretch in words.
+    /// The verdict on a range as text.
     fn describe(&self, range: Range<usize>, outcome: Outcome) -> Judged {
         let samples = self.samples(range.clone());
         let wanted = self.threshold.min_samples.unwrap_or(1).max(1);
@@ -367,7 +368,7 @@ impl Judge<'_> {
             return Judged::invalid("no samples", 0, self.nothing(range));
         }
         if samples < wanted {
-            let reason = format!("{wanted} samples are asked for, and there are {samples}; run longer");
+            let reason = format!("min_samples is {wanted}, and the run has {samples}; run longer");
             return Judged::invalid(format!("{samples} samples"), samples, reason);
         }
         let (observed, measured, reason) = match &self.threshold.condition.metric {
@@ -378,14 +379,14 @@ impl Judge<'_> {
         let cut = self.all(range.clone()).aborted;
         let is_time = matches!(self.threshold.condition.metric, Metric::Time(..));
         let reason = match is_time && cut > 0 {
-            true => format!(
-                "how long what was cut off ({cut}) would have taken is not known; let the run come to its end"
-            ),
+            true => {
+                format!("{cut} were cut off, and their full times are unknown; let the run finish")
+            }
             false => reason,
         };
         let reason = match outcome == Outcome::Inconclusive && self.misses_rare(range.clone()) {
             true => format!(
-                "what is long and rare may not be among {samples} samples: a mean needs {BATCH_SAMPLES_MIN} in each of \
+                "{samples} samples may miss rare slow iterations: a mean needs {BATCH_SAMPLES_MIN} samples in each of \
                  {BATCHES} parts of the run; run longer"
             ),
             false => reason,
@@ -405,19 +406,19 @@ impl Judge<'_> {
         let all = self.all(range);
         match all {
             Slice { failed: 1.., .. } => format!("all {} failed", all.failed),
-            Slice { aborted: 1.., .. } => format!("none came to its end: {} were cut off", all.aborted),
-            _ => "nothing ran that it could be judged by".to_owned(),
+            Slice { aborted: 1.., .. } => format!("none finished: {} were cut off", all.aborted),
+            _ => "nothing ran that this metric measures".to_owned(),
         }
     }
 
-    /// The percentile is the sample of its rank, and so are its bounds, by the test that judged it. What failed or never
-    /// started comes after all others; no time is known for a rank among that.
+    /// The percentile is the sample of its rank. Its bounds are samples too, by the test that judged it. Iterations
+    /// that failed or never started rank after all others and have no time.
     fn of_percentile(&self, range: Range<usize>, at: f64) -> (String, Option<Measured>, String) {
         let (share, allowed) = (self.share(range.clone()), share_above(at));
         let Part { k, n } = share.whole;
         let limit = self.threshold.condition.limit;
         let over = format!(
-            "{k} of {n} {} {}, {} may{}",
+            "{k} of {n} {} {}, {} allowed{}",
             if self.threshold.condition.operator.bounds_above() { "over" } else { "above" },
             time(limit as u64),
             percent(allowed * 100.0),
@@ -432,7 +433,7 @@ impl Judge<'_> {
         }
         let spread = between(low.map(time), high.map(time));
         let Some(seen_ns) = seen else {
-            return (format!("among what has no time{spread}; {over}"), None, reason);
+            return (format!("among iterations without a time{spread}; {over}"), None, reason);
         };
         let measured = Measured {
             unit: "ms".to_owned(),
@@ -444,8 +445,7 @@ impl Judge<'_> {
         (format!("{}{spread}; {over}", time(seen_ns)), Some(measured), reason)
     }
 
-    /// The time of a rank. It is known exactly on which side of the limit it lies, as `good` samples are not over it;
-    /// how long it took is known to a thousandth.
+    /// The time of a rank, to a thousandth. Its side of the limit is exact: `good` samples are not over the limit.
     fn time_at(&self, rank: u64, good: u64) -> Option<u64> {
         let limit_ns = self.series.limit_ns(self.limit?);
         let time_ns = self.series.time_ns(rank)?;
@@ -479,12 +479,12 @@ impl Judge<'_> {
     }
 
     fn of_value(&self, range: Range<usize>) -> (String, Option<Measured>, String) {
-        let reason = "the value differs too much over the run to tell; run longer".to_owned();
+        let reason = "the value varies too much during the run to decide; run longer".to_owned();
         let all = self.all(range.clone());
         let others = self.others(&all);
-        let Some(Known { value, low, high }) = self.known(range, ALPHA) else {
-            let few = "too few samples to tell how exactly the value is known; run longer".to_owned();
-            let observed = if all.ok == 0 { "none went well" } else { "too few samples" };
+        let Some(Bounded { value, low, high }) = self.bounded(range, ALPHA) else {
+            let few = "too few samples for bounds of the value; run longer".to_owned();
+            let observed = if all.ok == 0 { "none succeeded" } else { "too few samples" };
             return (observed.to_owned() + &others, None, few);
         };
         let metric = &self.threshold.condition.metric;
@@ -510,7 +510,7 @@ impl Judge<'_> {
             low: bounds.map(|(low, _)| low * scale),
             high: bounds.map(|(_, high)| high * scale),
         };
-        // The figure of those that went well is not what broke the limit.
+        // The figure is of successful iterations; others broke the limit.
         let measured = (!self.is_broken_by_faults(&all)).then_some(measured);
         (observed + &others, measured, reason)
     }
@@ -540,10 +540,10 @@ impl Judge<'_> {
             }
             _ => {}
         }
-        let mut known = Vec::new();
+        let mut unique = Vec::new();
         examples.retain(|id| {
-            !known.contains(id) && {
-                known.push(*id);
+            !unique.contains(id) && {
+                unique.push(*id);
                 true
             }
         });
@@ -552,17 +552,17 @@ impl Judge<'_> {
     }
 }
 
-fn of_batches(batches: &[Batch], powers: Option<&Powers>, alpha: f64) -> Option<Known> {
+fn of_batches(batches: &[Batch], powers: Option<&Powers>, alpha: f64) -> Option<Bounded> {
     if batches.iter().filter(|batch| batch.n > 0).count() < BATCHES_MIN {
         return None;
     }
     let mean = Mean::of_batches(batches)?;
     let mean = powers.map_or(mean, |powers| mean.shaped(powers));
     let (low, high) = mean.bounds(alpha);
-    Some(Known { value: mean.value, low, high })
+    Some(Bounded { value: mean.value, low, high })
 }
 
-/// Whether the share over a limit is certainly no more (or, of lower limits, no less) than allowed.
+/// Whether the share over a limit is certainly at most what is allowed (for lower limits: at least).
 pub(super) fn by_share(share: &Share, operator: Operator, allowed: f64, alpha: f64) -> Outcome {
     match operator.bounds_above() {
         true if share.surely_above(allowed, alpha) => Outcome::Fail,
@@ -576,7 +576,7 @@ pub(super) fn by_share(share: &Share, operator: Operator, allowed: f64, alpha: f
 fn by_rate(share: &Share, operator: Operator, limit: f64, alpha: f64) -> Outcome {
     let Part { k, n } = share.whole;
     let exactly = |holds: bool| if holds { Outcome::Pass } else { Outcome::Fail };
-    // No number of samples shows that a share is exactly nothing, or all: these ask for what was seen.
+    // No number of samples proves a share of exactly 0 or 1, so these conditions judge the observed share.
     match operator {
         Operator::Equal => exactly(Operator::Equal.holds(share.seen(), limit)),
         Operator::AtMost if limit <= 0.0 => exactly(k == 0),
@@ -589,8 +589,8 @@ fn by_rate(share: &Share, operator: Operator, limit: f64, alpha: f64) -> Outcome
     }
 }
 
-fn by_bounds(known: &Known, operator: Operator, limit: f64) -> Outcome {
-    let Known { value, low, high } = *known;
+fn by_bounds(seen: &Bounded, operator: Operator, limit: f64) -> Outcome {
+    let Bounded { value, low, high } = *seen;
     if low >= value && high <= value {
         return if operator.holds(value, limit) { Outcome::Pass } else { Outcome::Fail };
     }
@@ -601,7 +601,7 @@ fn by_bounds(known: &Known, operator: Operator, limit: f64) -> Outcome {
     }
 }
 
-/// True when more samples cannot change how a value compares that only grows with them (else: only falls).
+/// True when more samples cannot change the comparison. They only raise the value if `grows`, else they only lower it.
 pub(super) fn settled(grows: bool, operator: Operator, value: f64, limit: f64) -> bool {
     match operator {
         Operator::Equal => {
@@ -615,17 +615,18 @@ pub(super) fn settled(grows: bool, operator: Operator, value: f64, limit: f64) -
     }
 }
 
-/// Why a share does not tell.
+/// Why a share is inconclusive.
 pub(super) fn unclear(share: &Share, allowed: f64) -> String {
     let n = share.whole.n;
     match samples_needed(allowed, ALPHA) {
         Some(needed) if n < needed => {
-            format!("{n} samples cannot show it, were all of them good: {needed} are needed; run longer")
+            format!("{n} samples are too few even if all of them are good: {needed} are needed; run longer")
         }
         _ => {
             let (low, high) = share.bounds(ALPHA);
             format!(
-                "too near to the limit to tell: between {} and {} are over it, {} may; run longer, or move the limit",
+                "too close to the limit to decide: between {} and {} are over it, {} allowed; run longer, or move the \
+                 limit",
                 percent(low * 100.0),
                 percent(high * 100.0),
                 percent(allowed * 100.0)

@@ -1,5 +1,5 @@
-//! Thresholds on what services did: judged by a random sample of iterations, never by the slow ones that are
-//! fetched for finding causes.
+//! Thresholds on trace points. A random sample of iterations judges them, never the slow iterations that are fetched
+//! to find causes.
 
 use std::collections::BTreeSet;
 
@@ -16,39 +16,40 @@ use crate::results::client_points::REPORTER;
 use crate::results::model::{Measured, Outcome, TraceState};
 use crate::results::trace;
 
-/// Fewer traces do not tell how exactly a mean is known.
+/// A mean gets bounds only with this many traces.
 const TRACES_MIN: usize = 20;
-/// A mean is called small only by so many: what is long and rare is not among fewer.
+/// A mean passes an upper limit only with this many traces: fewer may miss rare slow iterations.
 const TRACES_OF_SMALL_MEAN: usize = 100;
-/// More of the sample may not lack a complete trace: those that do are not a random part.
+/// At most this share of the sample may lack a complete trace, because the missing traces are not a random part.
 const MISSING_MAX: f64 = 0.2;
-/// How many names of points are shown.
+/// A message lists at most this many names of points.
 const NAMES_SHOWN: usize = 12;
 
-/// An iteration of the random sample, without fault.
+/// A successful iteration of the random sample.
 pub struct Sampled {
-    /// Which.
+    /// Its id.
     pub id: SampleId,
-    /// Its trace; `None` when the collector had none.
+    /// Its trace; `None` if the collector had none.
     pub tree: Option<TraceTree>,
 }
 
-/// Judges a threshold of trace points by the sampled iterations of its workload, of which `ran` in all without fault.
+/// Judges a threshold on trace points by the sampled iterations of its workload. `ran` is the number of all successful
+/// iterations.
 #[must_use]
 pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bool) -> Judged {
     let (Metric::TraceTime(statistic, name) | Metric::TraceCalls(statistic, name)) =
         &threshold.condition.metric
     else {
-        return Judged::invalid("not of traces", 0, "it is measured elsewhere");
+        return Judged::invalid("not a trace metric", 0, "it is measured elsewhere");
     };
     if !profiled {
         return Judged::invalid("no traces", 0, "the run was not profiled");
     }
     if ran == 0 {
-        return Judged::invalid("no samples", 0, "no iteration was without fault");
+        return Judged::invalid("no samples", 0, "no iteration succeeded");
     }
     if sampled.is_empty() {
-        let reason = "no random sample of traces was fetched; run with this threshold in the scenario, and a collector";
+        let reason = "no random sample of traces was fetched; run with a collector and this threshold";
         return Judged::invalid("no traces", 0, reason);
     }
     let complete = |tree: &&TraceTree| trace::state(tree) == TraceState::Complete;
@@ -59,13 +60,13 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bo
     let missing = 1.0 - have as f64 / of as f64;
     if missing > MISSING_MAX {
         let reason =
-            format!("only {have} of {of} sampled iterations have a complete trace; see to the collector");
+            format!("only {have} of {of} sampled iterations have a complete trace; check the collector");
         return Judged::invalid(format!("{have} of {of} traces"), have as u64, reason);
     }
     let wanted = threshold.min_samples.unwrap_or(1);
     if (have as u64) < wanted {
         let reason =
-            format!("{wanted} samples are asked for, and {have} traces were sampled; raise trace: {{limit}}");
+            format!("min_samples is {wanted}, and {have} traces were sampled; raise trace: {{limit}}");
         return Judged::invalid(format!("{have} traces"), have as u64, reason);
     }
     let figures: Vec<(f64, SampleId)> = trees
@@ -88,7 +89,7 @@ fn services(tree: &TraceTree) -> impl Iterator<Item = &Point> {
     tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER))
 }
 
-/// `db` names every point of that name; `db SELECT` those whose detail begins so.
+/// `db` matches every point of that name; `db SELECT` those whose detail begins with `SELECT`.
 fn is_named(point: &Point, name: &str) -> bool {
     match name.strip_prefix(point.name.as_str()) {
         Some("") => true,
@@ -97,8 +98,8 @@ fn is_named(point: &Point, name: &str) -> bool {
     }
 }
 
-/// The time of the points of a name in one trace, and their number. A point within another of the name takes no
-/// further time.
+/// The total time and the number of the points of a name in one trace. A point within another of the same name adds no
+/// time.
 fn figure(tree: &TraceTree, name: &str) -> (u64, u64) {
     let (mut time_us, mut calls) = (0, 0);
     let mut within: Option<usize> = None;
@@ -150,7 +151,7 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
             (value, (None, None), outcome, String::new(), reason)
         }
         Statistic::Percentile(at) => {
-            // For limits from below, those that are good count as over it.
+            // For lower limits, good samples count as over.
             let over = |value: f64| match condition.operator.bounds_above() {
                 true => !condition.operator.holds(value, condition.limit),
                 false => condition.operator.holds(value, condition.limit),
@@ -161,7 +162,7 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
             let at_rank = |rank: Option<u64>| ordered.get(usize::try_from(rank?).ok()? - 1).copied();
             let bounds = share.order_bounds(at, ALPHA);
             let bounds = (at_rank(bounds.low), at_rank(bounds.high));
-            let over = format!("; {k} of {n} over it, {} may", percent(allowed * 100.0));
+            let over = format!("; {k} of {n} over the limit, {} allowed", percent(allowed * 100.0));
             (at_rank(rank(n, at)).unwrap_or(0.0), bounds, outcome, over, unclear(&share, allowed))
         }
     };
@@ -192,14 +193,14 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
     }
 }
 
-/// The smallest or largest of a sample; `all` when the sample is all there is.
+/// Judges the smallest or largest of a sample; `all` when the sample contains every iteration.
 fn of_end(threshold: &Threshold, statistic: Statistic, value: f64, all: bool) -> (Outcome, String) {
     let condition = &threshold.condition;
     if !all && !settled(statistic == Statistic::Max, condition.operator, value, condition.limit) {
         let better = if statistic == Statistic::Max { "p(99)" } else { "p(1)" };
         let reason = format!(
-            "a sample does not know the {statistic} of all iterations; ask for {better}, or raise trace: {{limit}} to \
-             all iterations"
+            "a sample does not show the {statistic} of all iterations; use {better}, or raise trace: {{limit}} to all \
+             iterations"
         );
         return (Outcome::Inconclusive, reason);
     }
@@ -209,7 +210,7 @@ fn of_end(threshold: &Threshold, statistic: Statistic, value: f64, all: bool) ->
 
 type OfMean = (f64, (Option<f64>, Option<f64>), Outcome, String, String);
 
-/// A mean over the sample, with bounds of the mean of all iterations.
+/// Judges the mean of the sample, with bounds of the mean of all iterations.
 fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
     let condition = &threshold.condition;
     let few = "at least 20 traces of random iterations are needed; raise trace: {limit}, or run longer";
@@ -226,14 +227,14 @@ fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
         (false, false, false) if !few || condition.operator.bounds_above() => (Outcome::Fail, String::new()),
         (low, _, high) if low == high => {
             let reason = format!(
-                "what is long and rare may not be among {} traces: {TRACES_OF_SMALL_MEAN} are needed; raise trace: \
-                 {{limit}}, or run longer",
+                "{} traces may miss rare slow iterations: {TRACES_OF_SMALL_MEAN} are needed; raise trace: {{limit}}, \
+                 or run longer",
                 values.len()
             );
             (Outcome::Inconclusive, reason)
         }
         _ => {
-            let reason = "too near to the limit to tell by so many traces; raise trace: {limit}";
+            let reason = "too close to the limit to decide with this many traces; raise trace: {limit}";
             (Outcome::Inconclusive, reason.to_owned())
         }
     };
@@ -246,8 +247,8 @@ mod tests {
     use super::*;
     use crate::plan::threshold::parse;
 
-    /// Of 50 traces that take 1 ms to 50 ms. The ranks are SciPy's: too few are above the 95th percentile for an upper
-    /// bound of it, and so no verdict of PASS either.
+    /// 50 traces that take 1 ms to 50 ms. The ranks are SciPy's. The 95th percentile has too few samples above it for
+    /// an upper bound, so it cannot get PASS.
     #[test]
     fn percentiles_of_a_sample_have_bounds_where_there_are_any() {
         let figures: Vec<(f64, SampleId)> =
@@ -292,7 +293,7 @@ mod tests {
             ("min(trace \"db\") > 1us", 50, Outcome::Pass),
             ("min(trace \"db\") > 10ms", 1000, Outcome::Fail),
             ("min(trace \"db\") < 10ms", 1000, Outcome::Pass),
-            // 20 traces tell a mean that is too large, and not one that is small.
+            // 20 traces are enough to fail an upper limit on a mean, not to pass it.
             ("avg(trace \"db\") < 1ms", 1000, Outcome::Fail),
             ("avg(trace \"db\") < 10s", 1000, Outcome::Inconclusive),
         ] {

@@ -1,4 +1,4 @@
-//! Values as criteria show them.
+//! Formatting of the values that criteria show.
 
 use crate::base::units::format_ns;
 
@@ -29,7 +29,7 @@ pub(super) fn percent(value: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What is known of a value's bounds: ` (1 to 2)`, ` (at least 1)`, ` (at most 2)`, or nothing.
+/// The bounds of a value that are known: ` (1 to 2)`, ` (at least 1)`, ` (at most 2)`, or nothing.
 pub(super) fn between(low: Option<String>, high: Option<String>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!(" ({low} to {high})"),

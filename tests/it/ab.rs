@@ -139,9 +139,9 @@ fn a_build_that_fails_more_fails_the_comparison() {
         ended.stdout
     );
     let ended = compare("good", "down").expect_code(2);
-    assert!(ended.stdout.contains("no iteration went well in B, in 3 pairs"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("no iteration of B succeeded in 3 pairs"), "{}", ended.stdout);
     let ended = compare("down", "good").expect_code(3);
-    assert!(ended.stdout.contains("no iteration went well in a round of A"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("no iteration succeeded in a round of A"), "{}", ended.stdout);
 }
 
 /// Both sides get longer rounds, from the first pair on, and what was measured before is kept.
@@ -174,7 +174,7 @@ fn rounds_that_cannot_be_long_enough_are_told_at_once() {
         ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--metric", "p99", "--no-profile"];
     let ended = bench.run(&arguments).expect_code(3);
     let told =
-        "p99 needs 1000 samples in every round, and A had 30, too few even for rounds 10 times as long";
+        "p99 needs 1000 samples in every round, and A had 30, too few even with rounds 10 times as long";
     assert!(ended.stdout.contains(told), "{}", ended.stdout);
     assert!(ended.stdout.contains("make rounds longer (--round)"), "{}", ended.stdout);
     assert_eq!(ab_json(&bench)["pairs"].as_array().unwrap().len(), 1);
@@ -229,18 +229,18 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         (
             vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"x\")"],
             64,
-            "no action is called `x`; there are `look`",
+            "no action is named `x`; the actions are `look`",
         ),
         (
             vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p95(action \"loook\")"],
             64,
             "did you mean `look`?",
         ),
-        (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p9O"], 64, "`p9O` is no percentile: write p95"),
+        (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p9O"], 64, "`p9O` is not a percentile: write p95"),
         (
             vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p50", "--metric", "p95(action \"x\")"],
             64,
-            "no action is called `x`",
+            "no action is named `x`",
         ),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "95"], 64, "write p95"),
         (vec!["-d", "a.yaml", "-d", "a.yaml", "--metric", "p100"], 64, "between 0 and 100"),

@@ -14,10 +14,10 @@ use crate::results::directory::RunDirectory;
 use crate::results::model::{Outcome, Results};
 use crate::results::stored::{StoredError, StoredRun, is_run};
 use crate::verdict::Evidence;
-use crate::verdict::apart::{Second, apart};
 use crate::verdict::compare::{Weighed, differences, failures, no_data, ratios};
 use crate::verdict::history::{self, RUNS_MAX};
-use crate::verdict::paired::{Metric, is_known};
+use crate::verdict::paired::{Metric, check_action};
+use crate::verdict::separation::{ConfirmingRun, separation};
 
 /// How many past runs are looked at to find those that can be compared.
 const EXAMINED_MAX: usize = 200;
@@ -198,7 +198,7 @@ fn metrics(options: &CompareOptions, new: &StoredRun) -> Result<Vec<Metric>, Har
     for action in metrics.iter().filter_map(|metric| metric.action.as_deref()) {
         let known = new.results.workloads.iter().flat_map(|workload| &workload.actions);
         let known: Vec<&str> = known.map(|action| action.name.as_str()).collect();
-        is_known(action, &known).map_err(HarnessError::usage)?;
+        check_action(action, &known).map_err(HarnessError::usage)?;
     }
     Ok(metrics)
 }
@@ -247,8 +247,8 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
     let runs: Vec<&StoredRun> = past.iter().collect();
     let results: Vec<&Results> = past.iter().map(|run| &run.results).collect();
     let second = rerun.as_ref().map(|run| {
-        let apart = apart(&new.results, &run.results, &results);
-        Second { run, apart }
+        let separation = separation(&new.results, &run.results, &results);
+        ConfirmingRun { run, separation }
     });
     let rows = history::judge(&runs, new, second.as_ref(), &metrics, 0.1).map_err(HarnessError::input)?;
     let failures = history::judge_failures(&runs, new, second.as_ref());

@@ -9,9 +9,9 @@ use crate::base::statistics::paired::{Estimate, signed_rank};
 use crate::results::model::Outcome;
 use crate::verdict::{FAILS_ALIKE, FAILS_MORE};
 
-/// With a chance between this and [`ALPHA`], more failures in B are neither noise nor a finding.
+/// With a p-value between [`ALPHA`] and this, more failures in B are INCONCLUSIVE.
 const SUSPICIOUS: f64 = 0.05;
-/// In how many rounds B must be affected, and A in none, for failures that come in bursts to be B's own.
+/// Bursts of failures are attributed to B if they affect this many of its rounds, and none of A's.
 const AFFECTED_MIN: usize = 2;
 
 /// Failures of a workload on both sides.
@@ -21,19 +21,19 @@ pub struct Failures {
     pub workload: usize,
     /// A's iterations that failed, never started or were cut off.
     pub a: u64,
-    /// As a share of all, 0 to 1.
+    /// Their share of all iterations, 0 to 1.
     pub a_share: f64,
-    /// B's.
+    /// B's iterations that failed, never started or were cut off.
     pub b: u64,
-    /// See `a_share`.
+    /// Their share of all iterations, 0 to 1.
     pub b_share: f64,
-    /// How likely B's shares exceed A's by this much if neither build fails more: Wilcoxon's test, one-sided.
+    /// The p-value of B's excess over A: Wilcoxon's test, one-sided.
     pub p_greater: Option<f64>,
-    /// FAIL when B fails more beyond doubt, PASS only when it is shown not to matter.
+    /// FAIL when B's failure rate is significantly higher, PASS only when the difference is shown not to matter.
     pub outcome: Outcome,
 }
 
-/// Of a workload, from the rounds of A and B.
+/// Judges the failures of a workload from the rounds of A and B.
 #[expect(clippy::cast_precision_loss, reason = "shares")]
 pub(super) fn of(pairs: &[(Round, Round)], workload: usize) -> Failures {
     let of = |round: &Round| round.ended.get(workload).copied().unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn of(pairs: &[(Round, Round)], workload: usize) -> Failures {
     let (a, b) = (sum(|pair| &pair.0), sum(|pair| &pair.1));
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| share(of(b)) - share(of(a))).collect();
     let p_greater = signed_rank(&differences).map(|test| test.p_greater);
-    // The test passes over rounds that fail alike, so few rounds of many failures never reach a small chance.
+    // The test ignores rounds that fail equally, so a few rounds with many failures never reach a small p-value.
     let affected = |side: fn(&(Round, Round)) -> &Round| {
         pairs.iter().map(side).filter(|round| share(of(round)) > FAILS_MORE).count()
     };

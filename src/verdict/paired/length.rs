@@ -1,50 +1,49 @@
-//! How long the rounds of a pair must be: both alike, and longer when either side had too few samples.
+//! The length of the rounds of a pair: equal for both sides, and longer when either side had too few samples.
 //!
-//! What was measured in rounds that were too short is not thrown away, since what is left out because B was slow would
-//! make B look quicker: further rounds of both, which are longer, are put into the same pair. Rounds keep that length
-//! from then on. Where B stays short at the longest length, or is so slow that more of it would show nothing new, the
-//! pair counts as it is: it can say FAIL, and never PASS.
+//! Short rounds are kept: discarding them because B was slow would make B look faster. Instead, longer rounds of both
+//! sides are added to the same pair, and all further rounds have the new length. If B still has too few samples in the
+//! longest rounds, or is clearly much slower, the pair counts as it is: it can lead to FAIL, never to PASS.
 
 use super::series::{Round, Series};
 use super::{Decision, Trial};
 use crate::results::model::Outcome;
 
-/// Rounds last at most this many times as long as at first.
+/// Rounds last at most this many times the first length.
 pub const LENGTHEN_MAX: f64 = 10.0;
-/// More than would do by the rate that was seen, so that the next round is not short again.
+/// A reserve over the length that the observed rate requires, so that the next round is not short again.
 const SPARE: f64 = 1.25;
-/// A B that takes this many times as long as the margin allows, and does less than one of this many of what A does in the
-/// same time, needs no further samples to be called slower.
+/// B needs no further samples if it takes this many times what the margin allows, and A completes more than this many
+/// times as many iterations.
 const MUCH_SLOWER: f64 = 2.0;
 
-/// How long a pair's rounds were, in lengths of a first round.
+/// The lengths of a pair's rounds, in units of a first round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
     /// All rounds of one side of the pair together.
     pub pair: f64,
     /// The last of them.
     pub round: f64,
-    /// False when something ended a round early: longer ones would end as early.
+    /// False when something ended a round early: a longer round would end as early.
     pub may_lengthen: bool,
 }
 
-/// What becomes of a pair.
+/// Whether a pair counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Offered {
     /// It counts.
     Taken,
-    /// It is left out, and why.
+    /// It is discarded, for this reason.
     LeftOut(String),
     /// Both sides need further rounds, and rounds are longer from now on.
     Longer {
-        /// How many times as long as at first.
+        /// The length of a round, in units of a first round.
         factor: f64,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a side of a pair lacks.
+/// The missing samples of one side of a pair.
 struct Lack<'a> {
     is_b: bool,
     series: &'a Series,
@@ -65,9 +64,9 @@ impl Lack<'_> {
 }
 
 impl Trial {
-    /// Adds the rounds of a pair, or says what they need. `a` and `b` are all rounds of each side so far.
+    /// Adds a pair if its rounds are long enough. `a` and `b` are all rounds of each side so far.
     pub fn offer(&mut self, a: &Round, b: &Round, span: Span) -> Offered {
-        // What fails at once has no percentiles to speak of; that is seen elsewhere.
+        // A round without a success has no percentiles; `Trial::decide` handles it.
         let worst = if a.broken() || b.broken() { None } else { self.worst_lack(a, b) };
         let Some(lack) = worst else {
             self.push(a.clone(), b.clone());
@@ -76,8 +75,8 @@ impl Trial {
         let wanted = span.pair / lack.share().max(1e-9);
         if !lack.is_b && self.pairs.is_empty() && span.round <= 1.0 && wanted > LENGTHEN_MAX {
             let reason = format!(
-                "{}, too few even for rounds {LENGTHEN_MAX} times as long: make rounds longer (--round), or gate a lower \
-                 percentile (--metric)",
+                "{}, too few even with rounds {LENGTHEN_MAX} times as long: make rounds longer (--round), or gate a \
+                 lower percentile (--metric)",
                 lack.words()
             );
             self.given_up = Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason.clone()] });
@@ -86,7 +85,7 @@ impl Trial {
         if span.may_lengthen && span.round < LENGTHEN_MAX {
             let factor = (wanted * SPARE).max(span.round * SPARE).min(LENGTHEN_MAX);
             let factor = (factor * 10.0).ceil() / 10.0;
-            let why = format!("{}: rounds of both are {factor} times as long from here on", lack.words());
+            let why = format!("{}: rounds of both are {factor} times as long from now on", lack.words());
             return Offered::Longer { factor, why };
         }
         if lack.is_b {
@@ -99,7 +98,7 @@ impl Trial {
         }
     }
 
-    /// The gated percentile that lacks most: first of A, as B's may be its own doing.
+    /// The gated percentile that lacks most. A comes first, because B may have caused its own lack.
     fn worst_lack(&self, a: &Round, b: &Round) -> Option<Lack<'_>> {
         let of = |is_b: bool| {
             let gated = self.series.iter().enumerate().filter(|(_, series)| series.gated);

@@ -1,4 +1,4 @@
-//! What the pairs are judged by, as it is written on a command line.
+//! The metrics that pairs are judged by, as written on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ impl FromStr for Metric {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no percentile: write p95, p(99.9) or p95(action \"NAME\")");
+        let wrong = || format!("`{text}` is not a percentile: write p95, p(99.9) or p95(action \"NAME\")");
         let rest = text.trim().strip_prefix('p').ok_or_else(wrong)?;
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (mut number, mut rest) = rest.split_at(digits);
@@ -26,7 +26,7 @@ impl FromStr for Metric {
         }
         let percentile: f64 = number.trim().parse().map_err(|_| wrong())?;
         if !(percentile > 0.0 && percentile < 100.0) {
-            return Err(format!("`{text}`: a percentile lies between 0 and 100; write p95"));
+            return Err(format!("`{text}`: a percentile must be between 0 and 100; write p95"));
         }
         if rest.trim().is_empty() {
             return Ok(Self { percentile, action: None });

@@ -1,11 +1,12 @@
-//! Whether build B is slower than build A, from rounds that took turns.
+//! Whether build B is slower than build A, from alternating rounds.
 //!
-//! A pair is one round of each; its difference is ln(B/A) of a percentile, so what slows the machine for both falls
-//! out. The mean of the differences has Student's bounds: FAIL when even the lower one is above the margin, PASS when
-//! even the upper one is below it, else INCONCLUSIVE. There are two looks, each with its own share of error, which is
-//! divided over the gated percentiles. What failed, never started or was cut off took longer than all that went well.
-//! Requests are never pooled over pairs: pairs are what varies. Rounds that are too short are lengthened, on both sides
-//! (`length`). Nothing here runs, prints or reads a file.
+//! A pair is one round of each build. Its difference is ln(B/A) of a percentile, so a disturbance that slows both
+//! rounds cancels out. The mean of the differences has Student's bounds: FAIL when even the lower bound is above the
+//! margin, PASS when even the upper bound is below it, else INCONCLUSIVE. Pairs are judged at most twice (two looks).
+//! Each look has its own share of the accepted error, divided among the gated percentiles. An iteration that
+//! failed, never started or was cut off counts as slower than every successful one. Requests are never pooled over
+//! pairs, because the variation is between pairs. Rounds that are too short get longer on both sides (`length`).
+//! Nothing here runs, prints or reads a file.
 
 mod failures;
 mod length;
@@ -25,57 +26,57 @@ use crate::results::model::Outcome;
 pub use failures::Failures;
 pub use length::{LENGTHEN_MAX, Offered, Span};
 pub use metric::Metric;
-pub use series::{Names, Round, Series, is_known, series};
+pub use series::{Names, Round, Series, check_action, series};
 
-/// How likely a look may be wrong, one-sided, over all gated percentiles.
+/// The accepted one-sided error probability of a look, over all gated percentiles.
 pub const ALPHA: f64 = 0.005;
-/// How many percentiles may be gated: each costs the others some of their power.
+/// At most this many percentiles can be gated: each costs the others some power.
 pub const METRICS_MAX: usize = 3;
-/// What a histogram's reading, or a round's share of failures, may be off.
+/// The relative error of a histogram's value or of a round's failure rate.
 const RESOLUTION: f64 = 0.001;
-/// How likely the smallest detectable change is found.
+/// The probability of detecting the smallest detectable change.
 const POWER: f64 = 0.8;
-/// After how many pairs without a single successful iteration B counts as broken, and not as slow.
+/// After this many pairs without a successful iteration, B counts as broken and not as slow.
 const BROKEN_PAIRS: usize = 3;
 
-/// How pairs are judged.
+/// The rules for judging pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// How much longer B may take: 0.1 for a tenth.
+    /// How much longer B may take: 0.1 for 10 %.
     pub margin: f64,
-    /// After how many pairs there is a look; the last ends it.
+    /// The numbers of pairs after which pairs are judged; the last ends the trial.
     pub looks: [usize; 2],
 }
 
-/// What the pairs say, at a look or on the way to it.
+/// The figures of a series over the pairs so far.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is of.
+    /// The workload, action and percentile.
     #[serde(flatten)]
     pub series: Series,
-    /// The geometric mean of A's rounds; absent when a round has none.
+    /// The geometric mean of A's rounds; absent if a round has no value.
     pub a_ms: Option<f64>,
-    /// The same of B's.
+    /// The same for B.
     pub b_ms: Option<f64>,
     /// B/A, the geometric mean of the pairs; absent with fewer than two.
     pub ratio: Option<f64>,
-    /// The ratio is at least this, but for a chance of `alpha`.
+    /// The ratio is at least this, with an error probability of `alpha`.
     pub low: Option<f64>,
-    /// The ratio is at most this, but for a chance of `alpha`.
+    /// The ratio is at most this, with an error probability of `alpha`.
     pub high: Option<f64>,
-    /// How likely each bound is wrong.
+    /// The error probability of each bound.
     pub alpha: f64,
     /// The standard deviation of ln(B/A) over the pairs.
     pub sd: Option<f64>,
-    /// The smallest ratio that would be called FAIL four times in five.
+    /// The smallest ratio that would get FAIL with 80 % power.
     pub detectable: Option<f64>,
-    /// Wilcoxon's signed-rank test as a cross-check: the chance of differences from the margin at least so large.
+    /// Wilcoxon's signed-rank test as a cross-check: the p-value of the differences from the margin.
     pub wilcoxon_p: Option<f64>,
-    /// How it is judged; `NONE` where the verdict does not look at it.
+    /// The outcome; `NONE` if it is not gated.
     pub outcome: Outcome,
-    /// The fewest samples that it had in a pair's rounds of one side.
+    /// The smallest number of samples on one side of a pair.
     pub samples: u64,
-    /// A and B of each pair in milliseconds; absent where it falls among what failed or never started.
+    /// A and B of each pair in milliseconds; absent if the percentile falls among failed or dropped iterations.
     pub pairs: Vec<(Option<f64>, Option<f64>)>,
 }
 
@@ -84,7 +85,7 @@ pub struct Row {
 pub struct Decision {
     /// The verdict.
     pub outcome: Outcome,
-    /// One sentence each.
+    /// The reasons, one sentence each.
     pub reasons: Vec<String>,
 }
 
@@ -95,12 +96,12 @@ pub struct Trial {
     series: Vec<Series>,
     pairs: Vec<(Round, Round)>,
     discarded: usize,
-    /// Why no pair can be judged.
+    /// The decision to stop because no pair can be judged.
     given_up: Option<Decision>,
 }
 
 impl Trial {
-    /// Nothing has run yet.
+    /// A trial without pairs.
     #[must_use]
     pub fn new(rules: Rules, series: Vec<Series>) -> Self {
         Self { rules, series, pairs: Vec::new(), discarded: 0, given_up: None }
@@ -111,18 +112,18 @@ impl Trial {
         self.pairs.push((a, b));
     }
 
-    /// Leaves out a pair in which the load generator itself was the limit, or A's round was short; it is run again.
+    /// Counts a pair as discarded: the load generator was the limit, or A's round was short. The pair runs again.
     pub fn discard(&mut self) {
         self.discarded += 1;
     }
 
-    /// How many pairs count.
+    /// The number of pairs that count.
     #[must_use]
     pub fn pairs(&self) -> usize {
         self.pairs.len()
     }
 
-    /// How likely each bound is wrong.
+    /// The error probability of each bound.
     #[must_use]
     pub fn alpha(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a few")]
@@ -130,7 +131,7 @@ impl Trial {
         ALPHA / gated
     }
 
-    /// What the pairs say of each series.
+    /// The figures of every series.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         (0..self.series.len()).map(|index| self.row(index)).collect()
@@ -150,7 +151,7 @@ impl Trial {
         let (low, high) = (bound(-1.0), bound(1.0));
         let outcome = match (series.gated, estimate) {
             (false, _) => Outcome::None,
-            // What is long and rare may be missing among few samples of B.
+            // Few samples of B may miss rare slow iterations.
             (true, _) => match judge(low, high, 1.0 + self.rules.margin) {
                 Outcome::Pass if !enough => Outcome::Inconclusive,
                 outcome => outcome,
@@ -176,17 +177,17 @@ impl Trial {
         }
     }
 
-    /// What failed on both sides.
+    /// The failures of both sides, by workload.
     #[must_use]
     pub fn failures(&self) -> Vec<Failures> {
         let workloads = self.pairs.first().map_or(0, |(a, _)| a.ended.len());
         (0..workloads).map(|workload| failures::of(&self.pairs, workload)).collect()
     }
 
-    /// The verdict if it is due; `None` while more pairs are to run.
+    /// The verdict, or `None` if more pairs must run.
     #[must_use]
     pub fn decide(&self) -> Option<Decision> {
-        if let Some(decision) = self.no_use() {
+        if let Some(decision) = self.early_end() {
             return Some(decision);
         }
         let (count, [first, last]) = (self.pairs.len(), self.rules.looks);
@@ -201,33 +202,33 @@ impl Trial {
         (outcome != Outcome::Inconclusive || count >= last).then(|| Decision { outcome, reasons: Vec::new() })
     }
 
-    /// Why more rounds would be of no use, if so.
-    fn no_use(&self) -> Option<Decision> {
+    /// The decision if further rounds would be useless.
+    fn early_end(&self) -> Option<Decision> {
         let invalid = |reason: String| Some(Decision { outcome: Outcome::Invalid, reasons: vec![reason] });
         if self.given_up.is_some() {
             return self.given_up.clone();
         }
         if self.discarded > 1 + self.rules.looks[1] / 5 {
             return invalid(format!(
-                "{} pairs had to be left out, as the load generator itself was the limit or A's rounds were too short: \
-                 use a machine with more cores, less load, or longer rounds (--round)",
+                "{} pairs were discarded, because the load generator itself was the limit or A's rounds were too \
+                 short: use a machine with more cores, less load, or longer rounds (--round)",
                 self.discarded
             ));
         }
         if self.pairs.iter().any(|(a, _)| a.broken()) {
             return invalid(
-                "no iteration went well in a round of A: there is nothing to compare with".to_owned(),
+                "no iteration succeeded in a round of A: there is nothing to compare with".to_owned(),
             );
         }
         if self.pairs.len() >= BROKEN_PAIRS && self.pairs.iter().all(|(_, b)| b.broken()) {
-            let reason = format!("no iteration went well in B, in {} pairs", self.pairs.len());
+            let reason = format!("no iteration of B succeeded in {} pairs", self.pairs.len());
             return Some(Decision { outcome: Outcome::Fail, reasons: vec![reason] });
         }
         None
     }
 }
 
-/// FAIL when even the lower bound of a ratio is above the limit, PASS when even the upper one is below.
+/// FAIL when even the lower bound of a ratio is above the limit, PASS when even the upper bound is below it.
 fn judge(low: Option<f64>, high: Option<f64>, limit: f64) -> Outcome {
     match (low, high) {
         (Some(low), _) if low > limit => Outcome::Fail,
@@ -240,7 +241,7 @@ fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 
-/// 0 without values, or where one is 0.
+/// 0 without values, or if a value is 0.
 fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value.ln(), count + 1.0));
     if count == 0.0 { 0.0 } else { (sum / count).exp() }

@@ -1,4 +1,4 @@
-//! What is compared in every round, and what a round came to.
+//! The percentiles that every round is compared by, and the result of a round.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,14 +9,14 @@ use crate::config::check::did_you_mean;
 use crate::measure::latency::Latency;
 use crate::results::aggregate::Aggregate;
 
-/// How many samples must lie beyond a percentile in every round.
+/// Every round needs this many samples above a percentile.
 const BEYOND_MIN: u64 = 10;
-/// Percentiles of iterations that are shown, gated or not.
+/// The percentiles of iterations that are always shown.
 const ITERATION_PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
-/// Percentiles of actions.
+/// The percentiles of actions that are always shown.
 const ACTION_PERCENTILES: [f64; 2] = [50.0, 95.0];
 
-/// What is compared in every round.
+/// A percentile of a workload or an action that every round is compared by.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Series {
     /// The workload's index.
@@ -25,7 +25,7 @@ pub struct Series {
     pub action: Option<usize>,
     /// Such as 95.
     pub percentile: f64,
-    /// Whether the verdict looks at it.
+    /// Whether it counts for the verdict.
     pub gated: bool,
 }
 
@@ -36,9 +36,8 @@ impl Series {
         samples_for(BEYOND_MIN, self.percentile)
     }
 
-    /// The percentile in milliseconds of all rounds of a side, where what failed, never started or was cut off took
-    /// longer than all else: infinite when it falls among that, or when there is nothing else. With the number of
-    /// samples.
+    /// The percentile in milliseconds over all rounds of a side, and the number of samples. Iterations that failed,
+    /// never started or were cut off count as slower than all others; a percentile among them is infinite.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     fn value(&self, rounds: &[&Aggregate]) -> Option<(f64, u64)> {
         let (mut all, mut failed, mut never) = (Latency::new(), Latency::new(), 0);
@@ -64,17 +63,17 @@ impl Series {
 /// A workload's names.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Names {
-    /// Its own.
+    /// The workload's name.
     pub workload: String,
-    /// Its actions', in their order.
+    /// Its actions' names, in order.
     pub actions: Vec<String>,
 }
 
-/// Refuses the name of an action that there is not, with those that there are.
+/// Checks that an action exists.
 ///
 /// # Errors
-/// What is said of it.
-pub fn is_known(action: &str, known: &[&str]) -> Result<(), String> {
+/// Fails for an unknown action; the message lists the known ones.
+pub fn check_action(action: &str, known: &[&str]) -> Result<(), String> {
     if known.contains(&action) {
         return Ok(());
     }
@@ -82,17 +81,17 @@ pub fn is_known(action: &str, known: &[&str]) -> Result<(), String> {
     let meant = meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"));
     let mut names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     names.dedup();
-    Err(format!("no action is called `{action}`; there are {}{meant}", names.join(", ")))
+    Err(format!("no action is named `{action}`; the actions are {}{meant}", names.join(", ")))
 }
 
-/// All that is compared of these workloads: the gated metrics, and what is shown beside them.
+/// All series of these workloads: those of the gated metrics, and those that are only shown.
 ///
 /// # Errors
-/// A metric of an action that no workload has, with the names that there are.
+/// Fails for a metric of an action that no workload has; the message lists the known actions.
 pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, String> {
     for action in metrics.iter().filter_map(|metric| metric.action.as_deref()) {
         let known = workloads.iter().flat_map(|workload| &workload.actions).map(String::as_str);
-        is_known(action, &known.collect::<Vec<_>>())?;
+        check_action(action, &known.collect::<Vec<_>>())?;
     }
     let mut all = Vec::new();
     for (workload, names) in workloads.iter().enumerate() {
@@ -116,18 +115,17 @@ pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, St
     Ok(all)
 }
 
-/// What the rounds of one side of a pair came to.
+/// The result of the rounds of one side of a pair.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round {
-    /// For each workload: iterations that went well, and those that failed, never started or were cut off.
+    /// For each workload: successful iterations, and those that failed, never started or were cut off.
     pub ended: Vec<(u64, u64)>,
-    /// For each series: the percentile in milliseconds, infinite where what failed is within it, and of how many
-    /// samples.
+    /// For each series: the percentile in milliseconds (infinite if it falls among failures) and the number of samples.
     pub values: Vec<(f64, u64)>,
 }
 
 impl Round {
-    /// The figures of these runs together.
+    /// The figures of several runs together.
     #[must_use]
     pub fn of(rounds: &[&Aggregate], series: &[Series]) -> Self {
         let workloads = rounds.first().map_or(0, |aggregate| aggregate.workloads.len());
@@ -142,7 +140,7 @@ impl Round {
         Self { ended: ended.collect(), values: values.collect() }
     }
 
-    /// Of a build that did not run at all.
+    /// The result of a build that did not run at all.
     #[must_use]
     pub fn nothing_ran(workloads: usize, series: &[Series]) -> Self {
         Self { ended: vec![(0, 1); workloads], values: vec![(f64::INFINITY, 0); series.len()] }

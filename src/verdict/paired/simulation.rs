@@ -1,20 +1,20 @@
-//! Builds that exist only as numbers, compared as `bench ab` compares: rounds of a length, six users, noise.
+//! Simulated builds, compared as in `bench ab`: rounds of a fixed length, six users, random noise.
 
 use super::*;
 use crate::results::model::Outcome;
 
 const USERS: usize = 6;
 
-/// A build and the load on it.
+/// A simulated build and its load.
 #[derive(Clone, Debug)]
 pub(super) struct Build {
-    /// The median of an iteration's times, which are lognormal.
+    /// The median of the lognormal iteration times.
     pub(super) median_ms: f64,
-    /// How long a first round lasts.
+    /// The length of a first round.
     pub(super) round_ms: f64,
-    /// The share of iterations that never end; they are cut off.
+    /// The share of iterations that hang until they are cut off.
     pub(super) hangs: f64,
-    /// The share that fails at once.
+    /// The share of iterations that fail at once.
     pub(super) fails: f64,
 }
 
@@ -24,7 +24,7 @@ impl Default for Build {
     }
 }
 
-/// What one side of a pair measured so far.
+/// The measurements of one side of a pair so far.
 #[derive(Default)]
 struct Side {
     ok_ms: Vec<f64>,
@@ -73,7 +73,7 @@ fn measure(build: &Build, factor: f64, slow: f64, noise: &mut Noise, side: &mut 
     }
 }
 
-/// The verdict on B, by p50 and p95, with 20 pairs at most.
+/// The verdict on B by p50 and p95, with at most 20 pairs.
 pub(super) fn compare(a: &Build, b: &Build, seed: u64) -> Outcome {
     let series: Vec<Series> =
         [50.0, 95.0].map(|percentile| Series { workload: 0, action: None, percentile, gated: true }).to_vec();

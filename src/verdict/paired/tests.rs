@@ -1,4 +1,4 @@
-//! What verdicts the pairs come to.
+//! Tests of the verdicts on pairs.
 
 use super::simulation::{Build, compare};
 use super::*;
@@ -45,7 +45,7 @@ fn pairs_are_judged_by_their_bounds() {
     }
 }
 
-/// Few rounds in which nearly all fails are as good as none to a test by ranks.
+/// A rank test alone would overlook a few rounds in which nearly every iteration fails.
 #[test]
 fn failures_in_few_rounds_do_not_pass() {
     for (pairs, affected, share, in_a, expected) in [
@@ -55,7 +55,7 @@ fn failures_in_few_rounds_do_not_pass() {
         (20, 3, 900, 0, Some(Outcome::Fail)),
         (20, 4, 900, 0, Some(Outcome::Fail)),
         (20, 5, 900, 0, Some(Outcome::Fail)),
-        // Once may be the machine.
+        // A single round may be due to the machine.
         (10, 1, 900, 0, None),
         (20, 1, 900, 0, Some(Outcome::Inconclusive)),
         // A is affected as well.
@@ -76,7 +76,7 @@ fn failures_in_few_rounds_do_not_pass() {
     }
 }
 
-/// A side of a pair: its p50, which needs 20 samples, and how many went well.
+/// A side of a pair: its p50, which needs 20 samples, and the number of successful iterations.
 fn side((ms, samples): (f64, u64)) -> Round {
     Round { ended: vec![(samples, 0)], values: vec![(ms, samples)] }
 }
@@ -95,10 +95,10 @@ fn both_sides_get_longer_rounds_when_either_is_short() {
         (0, enough, hardly, 1.0, true, "10"),
         (5, enough, hardly, 1.0, true, "10"),
         (5, hardly, enough, 1.0, true, "10"),
-        // Even the longest would not do for A.
+        // Even the longest rounds would be too short for A.
         (0, hardly, enough, 1.0, true, "given up"),
         (0, hardly, hardly, 1.0, true, "given up"),
-        // At the longest, A's is a bad moment, and B's may be its own doing.
+        // In the longest rounds, a lack in A is bad luck, and a lack in B may be B's fault.
         (5, half, enough, 10.0, true, "left out"),
         (5, enough, half, 10.0, true, "taken"),
         (5, enough, hardly, 10.0, true, "taken"),
@@ -123,7 +123,7 @@ fn both_sides_get_longer_rounds_when_either_is_short() {
     }
 }
 
-/// What is too short to show that B is quick enough can show that it is not.
+/// Rounds of B that are too short for PASS can still lead to FAIL.
 #[test]
 fn few_samples_of_b_never_pass() {
     for (ratio, expected) in [
@@ -174,7 +174,7 @@ proptest! {
         }
     }
 
-    /// The same machine twice: with noise on both sides no verdict calls B slower.
+    /// Equal builds with noise on both sides never get FAIL.
     #[test]
     fn equal_builds_do_not_fail(seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -188,7 +188,7 @@ proptest! {
     }
 }
 
-/// How many of these runs come out how: PASS, FAIL, INCONCLUSIVE, INVALID.
+/// Counts the outcomes of the runs: PASS, FAIL, INCONCLUSIVE, INVALID.
 fn outcomes(a: &Build, b: &Build, runs: u64) -> [u64; 4] {
     let mut found = [0; 4];
     for seed in 0..runs {
@@ -202,7 +202,7 @@ fn outcomes(a: &Build, b: &Build, runs: u64) -> [u64; 4] {
     found
 }
 
-/// Rounds that are too short for p95 are lengthened in most of these. `BENCH_SLOW_TESTS=1` has ten times as many runs.
+/// In most of these, rounds are too short for p95 and get longer. `BENCH_SLOW_TESTS=1` has ten times as many runs.
 #[test]
 fn a_slower_build_fails_and_an_equal_one_does_not() {
     let runs = if std::env::var_os("BENCH_SLOW_TESTS").is_some() { 300 } else { 30 };

@@ -1,4 +1,4 @@
-//! Figures beside verdicts: the value, its bounds, and that every output has the same ones.
+//! The figures beside verdicts: values and bounds, equal in every output.
 
 use super::*;
 use crate::results::build;
@@ -7,15 +7,15 @@ use crate::verdict::compare::{self, Weighed};
 use crate::verdict::history;
 use crate::verdict::paired::{Metric as Compared, Names, Round, series};
 
-/// Values so far apart that no two ranks have the same one: 1 ms, and each 0.4 % more than the one before.
+/// Values from 1 ms upwards, each 0.4 % above the one before, so that no two ranks have the same value.
 fn ladder(n: u64) -> Vec<u64> {
     (0..n).map(|number| (1e6 * 1.004_f64.powf(number as f64)) as u64).collect()
 }
 
-/// The same in an order in which neighbours are not alike.
+/// The same values in an order in which neighbours differ.
 fn mixed(values: &[u64]) -> Vec<u64> {
     let n = values.len() as u64;
-    // A prime that no n here is a multiple of: each value once.
+    // No n here is a multiple of this prime, so each value appears once.
     (0..n).map(|number| values[(number * 7_919 % n) as usize]).collect()
 }
 
@@ -23,8 +23,8 @@ fn near(found_ms: f64, expected_ns: u64) -> bool {
     (found_ms * 1e6 / expected_ns as f64 - 1.0).abs() <= 0.0011
 }
 
-/// What is shown as bounds is what SciPy's binomial says they are; where there are too few samples for one, none is
-/// shown; and no verdict contradicts them.
+/// The shown bounds are those of SciPy's binomial. With too few samples for a bound, none is shown. No verdict
+/// contradicts the bounds.
 #[test]
 fn bounds_are_shown_where_they_exist_and_agree_with_the_verdict() {
     // n, percentile, ranks of value and bounds at 5 % each: scipy.stats.binom, as in tests/vectors/statistics/make.py.
@@ -43,7 +43,7 @@ fn bounds_are_shown_where_they_exist_and_agree_with_the_verdict() {
     ] {
         let values = ladder(n);
         let run = samples(mixed(&values).into_iter(), |_| false);
-        // Where the limit is so high that all keep it, samples count in full.
+        // With a limit that every sample keeps, samples count in full.
         let judged = judged(&threshold(&format!("p({percent}) < 20h")), &run);
         let measured = judged.measured.clone().unwrap();
         let value = |rank: u64| values[rank as usize - 1];
@@ -59,10 +59,10 @@ fn bounds_are_shown_where_they_exist_and_agree_with_the_verdict() {
     }
 }
 
-/// With limits all over the values, and dependence: PASS exactly where the upper bound keeps the limit, FAIL exactly
-/// where the lower one does not.
+/// For limits across all values, with dependent samples too: PASS exactly where the upper bound keeps the limit, FAIL
+/// exactly where the lower bound does not.
 #[test]
-fn verdicts_are_what_their_bounds_say() {
+fn verdicts_follow_from_their_bounds() {
     let values = ladder(700);
     for (name, run) in [("mixed", mixed(&values)), ("ascending", values.clone())] {
         let run = samples(run.into_iter(), |number| number % 97 == 0);
@@ -82,7 +82,7 @@ fn verdicts_are_what_their_bounds_say() {
                 let expected = match (inner, outer) {
                     (_, Some(true)) => Outcome::Pass,
                     (Some(false), _) => Outcome::Fail,
-                    // A bound among the failures has no time, and a limit from below is kept there.
+                    // A bound among the failures has no time, and keeps a lower limit.
                     (None, _) if !operator.bounds_above() => continue,
                     _ => Outcome::Inconclusive,
                 };
@@ -92,8 +92,8 @@ fn verdicts_are_what_their_bounds_say() {
     }
 }
 
-/// Arrivals that never started have no service time, and are no part of its percentiles, of none of their bounds, nor
-/// of how many may be over; of response time they come last.
+/// Arrivals that never started have no service time. They do not count in its percentiles, bounds or allowed excess. In
+/// response time they come last.
 #[test]
 fn dropped_arrivals_have_no_service_time() {
     let values = ladder(1_000);
@@ -109,7 +109,7 @@ fn dropped_arrivals_have_no_service_time() {
             ..IterationSample::default()
         });
     }
-    // Of 1,000 the 500th, and of 1,500 the 750th.
+    // The median is the 500th of 1,000, and the 750th of 1,500.
     for (text, n, rank) in [
         ("p50(service) < 1h", 1_000, 500),
         ("p95(service) < 1h", 1_000, 950),
@@ -124,10 +124,10 @@ fn dropped_arrivals_have_no_service_time() {
         let (low, high) = (measured.low.unwrap(), measured.high.unwrap());
         assert!(low < measured.value && measured.value < high, "{text}: {judged:?}");
     }
-    // A third has no response time, so neither has the 67th percentile, nor the 70th with its bounds.
+    // A third has no response time, so neither the 67th percentile nor the 70th and its bounds have one.
     for (text, outcome, observed) in [
-        ("p67 < 1h", Outcome::Inconclusive, "among what has no time (at least "),
-        ("p70 < 1h", Outcome::Fail, "among what has no time; 500 of 1500 over "),
+        ("p67 < 1h", Outcome::Inconclusive, "among iterations without a time (at least "),
+        ("p70 < 1h", Outcome::Fail, "among iterations without a time; 500 of 1500 over "),
     ] {
         let judged = judged(&threshold(text), &run);
         assert_eq!((judged.outcome, judged.measured), (outcome, None), "{}", judged.observed);
@@ -135,7 +135,7 @@ fn dropped_arrivals_have_no_service_time() {
     }
 }
 
-/// One percentile is one sample in every output: results, thresholds, comparisons, pairs and history.
+/// A percentile is the same sample in every output: results, thresholds, comparisons, pairs and history.
 #[test]
 fn a_percentile_is_the_same_in_every_output() {
     for n in [299_u64, 1_000, 2_000, 2_995, 3_000] {
@@ -174,10 +174,10 @@ fn a_percentile_is_the_same_in_every_output() {
     }
 }
 
-/// Lognormal and exponential times at the limit itself: with as many samples as a mean needs to pass, PASS and FAIL are
-/// each said in at most one run of twenty, allowing for the chance of that number of runs.
+/// Lognormal and exponential times with a mean exactly at the limit, and the number of samples that a mean needs to
+/// pass: at most 5 % of runs get PASS, and at most 5 % FAIL, within the random error of this many runs.
 #[test]
-fn a_mean_at_its_limit_is_judged_wrongly_as_seldom_as_stated() {
+fn a_mean_at_its_limit_is_judged_wrongly_as_rarely_as_stated() {
     let normal = |random: &mut fastrand::Rng| {
         (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
     };
