@@ -64,7 +64,8 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         .filter(|(_, parts)| parts.is_some())
         .map(|(one, _)| one.trace_id)
         .collect();
-    let mut kinds: Vec<ComparedKind> = found.causes.iter().map(|cause| row(cause, &breakdowns, &ids)).collect();
+    let mut kinds: Vec<ComparedKind> =
+        found.causes.iter().map(|cause| row(cause, &breakdowns, &ids)).collect();
     for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
         if number == 0 || cause.guilty {
             kind.contrasts = contrasts(cause.kind, &trees, &breakdowns, slow.len());

@@ -188,7 +188,10 @@ mod tests {
         }
     }
 
-    fn reported(slow: &[(&str, Value, usize)], typical: &[(&str, Value, usize)]) -> Vec<(String, String, u32)> {
+    fn reported(
+        slow: &[(&str, Value, usize)],
+        typical: &[(&str, Value, usize)],
+    ) -> Vec<(String, String, u32)> {
         let points = |rows: &[(&str, Value, usize)], own_us| -> Vec<Point> {
             let rows = rows.iter();
             rows.flat_map(|(host, info, times)| vec![point(host, info, own_us); *times]).collect()

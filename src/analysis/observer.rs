@@ -170,7 +170,9 @@ mod tests {
                     held[place] += usize::from((seen.low_ms..=seen.high_ms).contains(&truth_ms));
                 }
             }
-            for (place, percentile) in PERCENTILES.iter().enumerate().filter(|(place, _)| bounded[*place] > 50) {
+            for (place, percentile) in
+                PERCENTILES.iter().enumerate().filter(|(place, _)| bounded[*place] > 50)
+            {
                 let coverage = held[place] as f64 / bounded[place] as f64;
                 // Three standard deviations below 95 in 100.
                 assert!(coverage >= 0.915, "drift {drift}, {percent} %, p{percentile}: {coverage}");

@@ -216,10 +216,9 @@ pub fn judge(
             let confirming = second.and_then(|second| Confirming::of(second, past, known));
             let row = match read(new) {
                 Figure::Ms(ms) => judge_row(&values, ms, confirming.as_ref(), margin),
-                Figure::NoSamples => HistoryRow {
-                    reason: "the new run has no samples".to_owned(),
-                    ..unknown(values.len())
-                },
+                Figure::NoSamples => {
+                    HistoryRow { reason: "the new run has no samples".to_owned(), ..unknown(values.len()) }
+                }
                 Figure::Unproven => HistoryRow { reason: UNPROVEN.to_owned(), ..unknown(values.len()) },
             };
             rows.push(HistoryRow {
@@ -230,11 +229,7 @@ pub fn judge(
             });
         }
     }
-    if rows.is_empty() {
-        Err("none of these metrics applies to the new run".to_owned())
-    } else {
-        Ok(rows)
-    }
+    if rows.is_empty() { Err("none of these metrics applies to the new run".to_owned()) } else { Ok(rows) }
 }
 
 /// A row without data.

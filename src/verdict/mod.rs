@@ -5,7 +5,6 @@
 //! that failed, never started or was cut off never makes a figure look better ([`arrivals`]). Nothing here prints or
 //! exits.
 
-
 pub mod arrivals;
 pub mod compare;
 pub mod generator;
@@ -117,7 +116,9 @@ fn of_threshold(
 fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, profiled: bool) -> Judged {
     let Some(effect) = effect else {
         let reason = match profiled {
-            true => "every iteration was profiled, so there is nothing to compare with; add profile: {control: 10%}",
+            true => {
+                "every iteration was profiled, so there is nothing to compare with; add profile: {control: 10%}"
+            }
             false => "the run was not profiled",
         };
         return Judged::invalid("nothing to compare", 0, reason);

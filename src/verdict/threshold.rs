@@ -280,8 +280,7 @@ impl Judge<'_> {
         let all = self.all(range.clone());
         let seen = self.bounded(range.clone(), alpha);
         if matches!(condition.metric, Metric::Time(Statistic::Min | Statistic::Max, _)) {
-            let (badness, value) =
-                seen.map_or((f64::INFINITY, 0.0), |seen| (sign * seen.value, seen.value));
+            let (badness, value) = seen.map_or((f64::INFINITY, 0.0), |seen| (sign * seen.value, seen.value));
             return RangeOutcome { outcome: self.extreme(&all), badness, value };
         }
         if self.is_broken_by_faults(&all) {
