@@ -89,7 +89,7 @@ impl<P: Params> Statement<P> {
         E: Error,
     {
         self.point(call, |result| match result {
-            Ok(rows) => Some(db_info([("rows".to_owned(), rows.rows().into())])),
+            Ok(rows) => Some(rows_info(rows.rows())),
             Err(error) => Some(error_info(error)),
         })
     }
@@ -97,9 +97,8 @@ impl<P: Params> Statement<P> {
     fn point<F: Future>(self, call: F, outcome: Outcome<F::Output>) -> Traced<F, impl IntoInfo> {
         let Self { name, sql, params } = self;
         let info = move || {
-            let statement = Value::String(bounded_text(&sql, STATEMENT_LEN_MAX));
             let params = params.into_params().map(|params| ("params".to_owned(), params));
-            db_info([("statement".to_owned(), statement)].into_iter().chain(params))
+            db_info([statement(&sql)].into_iter().chain(params))
         };
         Traced::point(call, name, info, Some(outcome))
     }
@@ -130,13 +129,28 @@ impl Rows for u64 {
     }
 }
 
+/// What a statement's start says, without parameters.
+#[cfg(feature = "sqlx")]
+pub(super) fn statement_info(sql: &str) -> Info {
+    db_info([statement(sql)])
+}
+
+fn statement(sql: &str) -> (String, Value) {
+    ("statement".to_owned(), Value::String(bounded_text(&sql, STATEMENT_LEN_MAX)))
+}
+
+/// What a statement's stop says of its rows.
+pub(super) fn rows_info(rows: u64) -> Info {
+    db_info([("rows".to_owned(), rows.into())])
+}
+
 fn db_info(details: impl IntoIterator<Item = (String, Value)>) -> Info {
     let details: Map<String, Value> = details.into_iter().collect();
     Info::from_iter([("db".to_owned(), Value::Object(details))])
 }
 
 /// As OSProfiler tells of an error that SQLAlchemy handled.
-fn error_info<E: Error>(error: &E) -> Info {
+pub(super) fn error_info<E: Error>(error: &E) -> Info {
     let mut info = failure(std::any::type_name::<E>(), error);
     let chained = error.source().map(|cause| bounded_text(&cause, MESSAGE_LEN_MAX));
     let original = info.get("message").cloned().unwrap_or_default();

@@ -4,13 +4,12 @@
 //! its start tells of the request and its stop of the status. Where no profiler is initialised a
 //! request passes untouched. Unlike there, a request that fails closes its point too.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::task::{Context, Poll};
 
 use http::header::HOST;
-use http::{HeaderValue, Request, Response, Uri};
-use serde_json::{Value, json};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use serde_json::json;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -63,9 +62,9 @@ where
         let Some(parent) = current::current() else {
             return Traced::running(self.inner.call(request), None, None);
         };
-        let name = scheme(request.uri());
-        let scope = parent.enter(&name, Some(requests_info(&request).into_info()));
-        add_headers(&mut request, scope.trace());
+        let Requested { name, info } = Requested::by(&request);
+        let scope = parent.enter(&name, Some(info));
+        add_headers(request.headers_mut(), scope.trace());
         // What the client does at once belongs to the point as well.
         let (call, flow) = current::within(current::Flow::of_point(scope), || self.inner.call(request));
         Traced::running(call, flow, Some(answered))
@@ -73,49 +72,71 @@ where
 }
 
 /// Replaces what is there: it names an outer point.
-fn add_headers<B>(request: &mut Request<B>, trace: &Trace) {
+pub(super) fn add_headers(headers: &mut HeaderMap, trace: &Trace) {
     let Some((info, hmac)) = trace.signed_headers() else { return };
     // Base64 and hex make header values always.
     for (name, value) in [(X_TRACE_INFO, info), (X_TRACE_HMAC, hmac)] {
         if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            request.headers_mut().insert(name, value);
+            headers.insert(name, value);
         }
     }
 }
 
-/// A request without a scheme goes over a connection that somebody opened: most likely plain HTTP.
-fn scheme(uri: &Uri) -> Cow<'static, str> {
-    uri.scheme_str().map_or(Cow::Borrowed("http"), |scheme| Cow::Owned(scheme.to_owned()))
+/// What a point says of a request that is sent.
+pub(super) struct Requested {
+    pub(super) name: String,
+    pub(super) info: Info,
 }
 
-fn requests_info<B>(request: &Request<B>) -> Value {
-    let uri = request.uri();
-    let from_header = || {
-        let host = request.headers().get(HOST)?.to_str().ok()?;
-        host.parse::<http::uri::Authority>().ok()
-    };
-    let authority = uri.authority().cloned().or_else(from_header);
-    let scheme = scheme(uri);
-    let port = match (authority.as_ref().and_then(http::uri::Authority::port_u16), &*scheme) {
-        (Some(port), _) => json!(port),
-        (None, "http") => json!(80),
-        (None, "https") => json!(443),
-        (None, _) => json!(""),
-    };
-    json!({"requests": {
-        "method": request.method().as_str(),
-        "query": uri.query().unwrap_or_default(),
-        "path": uri.path(),
+impl Requested {
+    fn by<B>(request: &Request<B>) -> Self {
+        let uri = request.uri();
+        let from_header = || {
+            let host = request.headers().get(HOST)?.to_str().ok()?;
+            host.parse::<http::uri::Authority>().ok()
+        };
+        let authority = uri.authority().cloned().or_else(from_header);
+        // A request without a scheme goes over a connection that somebody opened: most likely plain HTTP.
+        let scheme = uri.scheme_str().unwrap_or("http");
+        let port = authority.as_ref().and_then(http::uri::Authority::port_u16);
+        let port = port.or(match scheme {
+            "http" => Some(80),
+            "https" => Some(443),
+            _ => None,
+        });
         // Not the whole authority: that may hold a password.
-        "hostname": authority.as_ref().map(http::uri::Authority::host),
-        "port": port,
-        "scheme": scheme,
-    }})
+        let host = authority.as_ref().map(http::uri::Authority::host);
+        Self::of(request.method(), scheme, host, port, uri.path(), uri.query())
+    }
+
+    pub(super) fn of(
+        method: &Method,
+        scheme: &str,
+        host: Option<&str>,
+        port: Option<u16>,
+        path: &str,
+        query: Option<&str>,
+    ) -> Self {
+        let info = json!({"requests": {
+            "method": method.as_str(),
+            "query": query.unwrap_or_default(),
+            "path": path,
+            "hostname": host,
+            "port": port.map_or(json!(""), |port| json!(port)),
+            "scheme": scheme,
+        }});
+        Self { name: scheme.to_owned(), info: info.into_info() }
+    }
+}
+
+/// What a stop says of an answer.
+pub(super) fn status(status: StatusCode) -> Info {
+    json!({"requests": {"status_code": status.as_u16()}}).into_info()
 }
 
 fn answered<R, E: Display>(result: &Result<Response<R>, E>) -> Option<Info> {
     Some(match result {
-        Ok(response) => json!({"requests": {"status_code": response.status().as_u16()}}).into_info(),
+        Ok(response) => status(response.status()),
         Err(error) => failure(std::any::type_name::<E>(), error),
     })
 }

@@ -28,10 +28,14 @@ pub mod profile_log;
 pub mod profiler;
 pub mod record;
 pub mod report;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 pub mod rpc;
 pub mod signing;
 #[cfg(feature = "spans")]
 pub mod spans;
+#[cfg(feature = "sqlx")]
+pub mod sqlx;
 pub mod summary;
 pub mod trace;
 pub mod traced;

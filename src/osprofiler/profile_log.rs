@@ -167,8 +167,16 @@ fn name_and_info(text: &str, stops: bool) -> Result<(&str, Option<&str>), LineEr
 /// # Errors
 /// What reading says.
 pub fn each_line(
-    mut log: impl BufRead,
+    log: impl BufRead,
     mut each: impl FnMut(u64, Result<Line<'_>, LineError>),
+) -> io::Result<()> {
+    each_text(log, |number, text| each(number, text.and_then(Line::parse)))
+}
+
+/// As [`each_line`], without looking into the lines; a line break may be at the end of each.
+pub(crate) fn each_text(
+    mut log: impl BufRead,
+    mut each: impl FnMut(u64, Result<&str, LineError>),
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
     for number in 1.. {
@@ -182,7 +190,7 @@ pub fn each_line(
             each(number, Err(LineError::TooLong));
             continue;
         }
-        each(number, std::str::from_utf8(&bytes).map_err(|_| LineError::Utf8).and_then(Line::parse));
+        each(number, std::str::from_utf8(&bytes).map_err(|_| LineError::Utf8));
     }
     Ok(())
 }

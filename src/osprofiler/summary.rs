@@ -1,5 +1,10 @@
 //! What a list of traces says of each, and which of them are asked for.
 
+use std::collections::HashMap;
+
+/// Traces that one look into a file can tell apart.
+pub(crate) const TRACES_MAX: usize = 1_000_000;
+
 /// Which traces to list.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceQuery {
@@ -22,4 +27,15 @@ pub struct TraceSummary {
     pub name: Option<String>,
     /// Whether one of its points failed.
     pub failed: Option<bool>,
+}
+
+impl TraceQuery {
+    /// Those that are asked for, newest first.
+    pub(crate) fn newest(&self, traces: HashMap<String, TraceSummary>) -> Vec<TraceSummary> {
+        let mut traces: Vec<TraceSummary> = traces.into_values().collect();
+        traces.retain(|trace| !self.errors_only || trace.failed == Some(true));
+        traces.sort_by(|one, other| other.timestamp.cmp(&one.timestamp));
+        traces.truncate(self.limit);
+        traces
+    }
 }

@@ -28,7 +28,7 @@ const LINES_MAX: usize = 600;
 const OWNERS: [(&str, &[&str]); 17] = [
     ("h2::", &["client/http2.rs", "client/error.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
-    ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs"]),
+    ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs", "osprofiler/reqwest.rs"]),
     ("httparse::", &["client/framing.rs"]),
     ("hyper::server", &["demo/server.rs", "harness/live.rs"]),
     ("lapin::", &["osprofiler/driver/messaging.rs"]),
@@ -50,6 +50,7 @@ const OWNERS: [(&str, &[&str]); 17] = [
             "osprofiler/driver/sql/mysql.rs",
             "osprofiler/driver/sql/postgres.rs",
             "osprofiler/driver/sql/sqlite.rs",
+            "osprofiler/sqlx.rs",
         ],
     ),
     ("saphyr_parser::", &["base/yaml.rs"]),

@@ -1,7 +1,8 @@
-//! The collector in a file: Mistral's profile log, which [`crate::profile_log`] knows.
+//! The collector in a file: Mistral's profile log, which [`crate::profile_log`] knows, or a record a line
+//! as JSON (`json_lines`) where the file's name ends in `.jsonl`.
 //!
 //! One file serves one machine. Lines of several processes may interleave, because each batch is one
-//! append; a line that is none is passed over. Project and service are not in the format.
+//! append; a line that is none is passed over. Project and service are not in the profile log.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -11,22 +12,27 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
+use super::json_lines;
 use super::{
     Answer, Cause, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
     answer,
 };
 use crate::profile_log::{Line, LogWriter, each_line};
 use crate::record::Record;
-
-/// Traces that one look into a log can tell apart.
-const TRACES_MAX: usize = 1_000_000;
+use crate::summary::TRACES_MAX;
 
 /// An open log; see [`super::Collector`].
 #[derive(Clone, Debug)]
 pub(super) struct FileCollector {
     path: Arc<PathBuf>,
-    writer: Arc<Mutex<LogWriter>>,
+    format: Format,
     target: String,
+}
+
+#[derive(Clone, Debug)]
+enum Format {
+    ProfileLog(Arc<Mutex<LogWriter>>),
+    JsonLines,
 }
 
 impl FileCollector {
@@ -42,25 +48,36 @@ impl FileCollector {
         let path = Arc::new(PathBuf::from(path(url).unwrap_or_default()));
         let opening = Arc::clone(&path);
         match blocking(move || open(&opening).map(drop)).await {
-            Ok(()) => Ok(Self { path, writer: Arc::default(), target }),
+            Ok(()) => Ok(Self { format: Format::of(&path), path, target }),
             Err(source) => Err(DriverError::Open { target, source }),
         }
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
+        let Format::ProfileLog(writer) = &self.format else {
+            return self.append(json_lines::lines(records)).await;
+        };
         // Starts are forgotten only once their stops are written: a retry must find them again.
-        let mut known = self.writer.lock().await;
+        let mut known = writer.lock().await;
         let (mut text, mut writer) = (String::new(), known.clone());
         records.iter().for_each(|record| writer.append(record, &mut text));
-        let path = Arc::clone(&self.path);
-        let append = blocking(move || append(&path, &text));
-        answer("write to", &self.target, append).await?;
+        self.append(text).await?;
         *known = writer;
         Ok(())
     }
 
+    async fn append(&self, text: String) -> Result<(), DriverError> {
+        let path = Arc::clone(&self.path);
+        answer("write to", &self.target, blocking(move || append(&path, &text))).await
+    }
+
+    fn is_json(&self) -> bool {
+        matches!(self.format, Format::JsonLines)
+    }
+
     async fn records(&self, base_id: &str) -> Result<Vec<Record>, DriverError> {
         let (path, wanted) = (Arc::clone(&self.path), base_id.to_owned());
+        let find = if self.is_json() { json_lines::find } else { find };
         let read = blocking(move || find(&path, &wanted));
         match read.await {
             Ok(Some(records)) => Ok(records),
@@ -76,6 +93,7 @@ impl FileCollector {
 
     async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
         let (path, query) = (Arc::clone(&self.path), *query);
+        let summaries = if self.is_json() { json_lines::summaries } else { summaries };
         blocking(move || summaries(&path, &query)).await.map_err(|source| DriverError::Request {
             action: "read from",
             target: self.target.clone(),
@@ -108,6 +126,15 @@ impl Driver for FileCollector {
 
     fn target(&self) -> &str {
         &self.target
+    }
+}
+
+impl Format {
+    fn of(path: &Path) -> Self {
+        match path.extension() {
+            Some(extension) if extension == "jsonl" => Self::JsonLines,
+            _ => Self::ProfileLog(Arc::default()),
+        }
     }
 }
 
@@ -164,11 +191,7 @@ fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
             note(traces.entry(line.base_id.to_owned()).or_insert_with(|| summary(&line)), &line);
         }
     })?;
-    let mut traces: Vec<TraceSummary> = traces.into_values().collect();
-    traces.retain(|trace| !query.errors_only || trace.failed == Some(true));
-    traces.sort_by(|one, other| other.timestamp.cmp(&one.timestamp));
-    traces.truncate(query.limit);
-    Ok(traces)
+    Ok(query.newest(traces))
 }
 
 fn summary(line: &Line<'_>) -> TraceSummary {

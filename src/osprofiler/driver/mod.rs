@@ -13,6 +13,7 @@ mod file;
 mod http;
 #[cfg(feature = "jaeger")]
 mod jaeger;
+mod json_lines;
 mod kinds;
 #[cfg(feature = "messaging")]
 mod messaging;

@@ -8,16 +8,21 @@ mod clients;
 mod collectors;
 #[cfg(feature = "sqlite")]
 mod collectors_sqlite;
+mod files;
 mod headers;
 #[cfg(feature = "tracing")]
 mod instrumented;
 #[cfg(feature = "tower")]
 mod middleware;
 mod notifiers;
+#[cfg(all(feature = "sqlx", feature = "sqlite"))]
+mod pools;
 #[cfg(feature = "tower")]
 mod profilers;
 #[cfg(feature = "tracing")]
 mod programs;
+#[cfg(feature = "reqwest")]
+mod requests;
 #[cfg(feature = "spans")]
 mod spans;
 mod trees;

@@ -1,0 +1,64 @@
+//! Records as JSON lines, as OSProfiler's own example of a collector writes them: one object a line.
+//!
+//! Nothing is lost in this format. A line that is no record is passed over.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use crate::profile_log::each_text;
+use crate::record::{Record, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, point_name};
+use crate::summary::{TRACES_MAX, TraceQuery, TraceSummary};
+
+/// One line for each record. JSON has no line break in it, whatever the texts are.
+pub(super) fn lines(records: &[Record]) -> String {
+    let mut text = String::new();
+    for line in records.iter().filter_map(|record| serde_json::to_string(record).ok()) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// A trace's records in the order of the file; `None` for a trace over the limits.
+pub(super) fn find(path: &Path, base_id: &str) -> io::Result<Option<Vec<Record>>> {
+    let quoted = serde_json::to_string(base_id)?;
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    each_text(BufReader::new(File::open(path)?), |_, text| {
+        // Most lines are of other traces; ids that JSON can write in two ways are rare, and are not found.
+        let Some(text) = text.ok().filter(|text| text.contains(&quoted)) else { return };
+        let Some(record) = Record::decode(text.as_bytes()).ok().filter(|found| found.base_id == base_id)
+        else {
+            return;
+        };
+        bytes += text.len();
+        if records.len() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX {
+            records.push(record);
+        }
+    })?;
+    let fits = records.len() <= TRACE_RECORDS_MAX && bytes <= TRACE_BYTES_MAX;
+    Ok(fits.then_some(records))
+}
+
+pub(super) fn summaries(path: &Path, query: &TraceQuery) -> io::Result<Vec<TraceSummary>> {
+    let mut traces: HashMap<String, TraceSummary> = HashMap::new();
+    each_text(BufReader::new(File::open(path)?), |_, text| {
+        let Some(record) = text.ok().and_then(|text| Record::decode(text.as_bytes()).ok()) else { return };
+        if traces.len() >= TRACES_MAX && !traces.contains_key(&record.base_id) {
+            return;
+        }
+        let trace = traces.entry(record.base_id.clone()).or_insert_with(|| TraceSummary {
+            base_id: record.base_id.clone(),
+            timestamp: record.timestamp.clone(),
+            records: Some(0),
+            name: Some(point_name(&record.name).to_owned()),
+            failed: Some(false),
+        });
+        trace.records = trace.records.map(|records| records + 1);
+        if record.info.contains_key("etype") {
+            trace.failed = Some(true);
+        }
+    })?;
+    Ok(query.newest(traces))
+}
