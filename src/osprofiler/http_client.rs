@@ -14,7 +14,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::current;
+use super::grpc;
 use super::record::{Info, IntoInfo};
+use super::rpc;
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
 use super::trace::{Trace, failure};
 use super::traced::Traced;
@@ -91,6 +93,9 @@ pub(super) struct Requested {
 impl Requested {
     fn by<B>(request: &Request<B>) -> Self {
         let uri = request.uri();
+        if grpc::is_call(request.headers()) {
+            return Self { name: rpc::POINT_NAME.to_owned(), info: grpc::call_info(uri.path()) };
+        }
         let from_header = || {
             let host = request.headers().get(HOST)?.to_str().ok()?;
             host.parse::<http::uri::Authority>().ok()
@@ -136,7 +141,7 @@ pub(super) fn status(status: StatusCode) -> Info {
 
 fn answered<R, E: Display>(result: &Result<Response<R>, E>) -> Option<Info> {
     Some(match result {
-        Ok(response) => status(response.status()),
+        Ok(response) => grpc::failed(response).unwrap_or_else(|| status(response.status())),
         Err(error) => failure(std::any::type_name::<E>(), error),
     })
 }

@@ -20,10 +20,13 @@ pub mod db;
 pub mod derived;
 pub mod driver;
 #[cfg(feature = "tower")]
+mod grpc;
+#[cfg(feature = "tower")]
 pub mod http_client;
 #[cfg(feature = "tracing")]
 pub mod instrument;
 pub mod notifier;
+pub mod oslo;
 pub mod profile_log;
 pub mod profiler;
 pub mod record;
@@ -51,3 +54,16 @@ mod fields;
 
 #[cfg(test)]
 mod tests;
+
+/// The examples of README.md are compiled by `cargo test`.
+#[cfg(all(
+    doctest,
+    feature = "redis",
+    feature = "reqwest",
+    feature = "sqlite",
+    feature = "sqlx",
+    feature = "tower",
+    feature = "tracing"
+))]
+#[doc = include_str!("README.md")]
+pub mod readme {}

@@ -1,7 +1,7 @@
 //! OSProfiler's web middleware for tower services.
 //!
 //! A request with valid headers becomes a point `wsgi` (the name that every OSProfiler service
-//! uses). It is the current point of everything its handler does ([`super::profiler`]), and the
+//! uses), or `rpc` if it is a gRPC call. It is the current point of everything its handler does ([`super::profiler`]), and the
 //! handler finds its [`Trace`] in the request's extensions. Every other request passes untouched:
 //! nothing here may change an answer or tell a client whether it is traced.
 
@@ -15,8 +15,10 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::current::{self, Flow};
+use super::grpc;
 use super::notifier::{Notifier, Reporter};
 use super::record::{Identity, Info};
+use super::rpc;
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
 use super::trace::{Scope, Trace};
 use super::traced::{Traced, failed};
@@ -183,6 +185,9 @@ fn open<B>(settings: &Settings, request: &Request<B>) -> Option<Scope> {
     let context = settings.trace_context(request.headers()).ok()?;
     let trace = Trace::of(context, Some(settings.reporter.clone()));
     let uri = request.uri();
+    if grpc::is_call(request.headers()) {
+        return Some(trace.enter(rpc::POINT_NAME, Some(grpc::call_info(uri.path()))));
+    }
     let mut info = Info::new();
     let details = json!({
         "path": uri.path(),

@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use super::{MemoryNotifier, identity, vectors};
 use crate::base::secret::Secret;
+use crate::http_client::TracingClientLayer;
 use crate::notifier::Notifier;
 use crate::profiler;
 use crate::signing::Signer;
@@ -164,4 +165,52 @@ async fn switches_and_settings_decide_together() {
             .body()
             .is_none()
     );
+}
+
+/// Answers as tonic does when a call fails before its first message.
+#[derive(Clone)]
+struct Failing;
+
+impl Service<Request<()>> for Failing {
+    type Response = Response<()>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<()>) -> Self::Future {
+        let mut answer = Response::new(());
+        if request.uri().path().ends_with("Fail") {
+            answer.headers_mut().insert("grpc-status", HeaderValue::from_static("5"));
+            answer.headers_mut().insert("grpc-message", HeaderValue::from_static("no such server"));
+        }
+        std::future::ready(Ok(answer))
+    }
+}
+
+#[tokio::test]
+async fn grpc_calls_are_rpc_points_of_client_and_server() {
+    let notifier = Arc::new(MemoryNotifier::default());
+    let keys = ServerKeys::parse("KEY");
+    let server =
+        ProfilerLayer::new(keys, identity(), Arc::clone(&notifier) as Arc<dyn Notifier>).layer(Failing);
+    let mut client = TracingClientLayer.layer(server);
+    let trace = super::trace(&notifier, Signer::new(&Secret::new("KEY")));
+    for path in ["/compute.Servers/Get", "/compute.Servers/Fail"] {
+        let request =
+            Request::post(format!("http://h{path}")).header("content-type", "application/grpc+proto");
+        let call = trace.run(|| client.call(request.body(()).unwrap()));
+        call.await.unwrap();
+    }
+    let records = notifier.records();
+    assert_eq!(super::outline(&records), ["rpc", "  rpc", "rpc grpc-status 5: no such server", "  rpc"]);
+    let names: Vec<_> = records
+        .iter()
+        .filter(|record| record.name == "rpc-start")
+        .map(|record| record.info["function"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names[..2], ["compute.Servers/Get"; 2]);
+    assert_eq!(names[2..], ["compute.Servers/Fail"; 2]);
 }

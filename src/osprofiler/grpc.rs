@@ -1,0 +1,30 @@
+//! gRPC calls among HTTP requests: points named `rpc`, as those of messages are.
+//!
+//! The middleware and the client of tower tell them by their content type, so that a gRPC service (tonic
+//! is one of tower) needs the same one line as any other. A call that fails has its status in the answer's
+//! head when there is no message before it; a status behind messages is not seen.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
+use serde_json::json;
+
+use super::record::{Info, IntoInfo};
+use super::trace::failure;
+
+/// Whether a request's headers are those of a gRPC call.
+pub(super) fn is_call(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// What a start says of a call: its service and method.
+pub(super) fn call_info(path: &str) -> Info {
+    json!({"function": {"name": path.trim_start_matches('/')}}).into_info()
+}
+
+/// Why a call failed, if its answer says so in its head.
+pub(super) fn failed<R>(response: &Response<R>) -> Option<Info> {
+    let text = |name| response.headers().get(name)?.to_str().ok();
+    let status = text("grpc-status").filter(|status| *status != "0")?;
+    let message = text("grpc-message").unwrap_or_default();
+    Some(failure(&format!("grpc-status {status}"), &message))
+}
