@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use crate::base::files::write_output;
 use crate::harness::HarnessError;
-use crate::harness::stored::{CompareOptions, Comparison, compare as compared};
+use crate::harness::stored::{CompareOptions, Form, compare};
 use crate::report::document::terminal::Look;
-use crate::report::{compare, html};
 use crate::verdict::paired::Metric;
 
 use super::exit::Exit;
@@ -54,53 +53,26 @@ pub(super) struct CompareArguments {
 }
 
 pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
-    let comparison = compared(&CompareOptions {
+    let comparison = compare(&CompareOptions {
         base: arguments.base.clone(),
         new: arguments.new.clone(),
         rerun: arguments.rerun.clone(),
         allow_different: arguments.allow_different,
         metrics: arguments.metric.clone(),
     })?;
-    let text = if arguments.json {
-        let json = match &comparison {
-            Comparison::TwoRuns(two) => serde_json::to_string_pretty(two),
-            Comparison::AgainstHistory(judged) => serde_json::to_string_pretty(judged),
-        };
-        json.map_err(HarnessError::cannot("write JSON"))? + "\n"
-    } else if arguments.markdown {
-        match &comparison {
-            Comparison::TwoRuns(two) => compare::markdown(two),
-            Comparison::AgainstHistory(judged) => compare::history_markdown(judged),
-        }
-    } else if arguments.html {
-        page(&comparison)?
-    } else {
-        let look = if arguments.output.is_some() { Look::default() } else { output::look() };
-        let text = match &comparison {
-            Comparison::TwoRuns(two) => compare::terminal(two, look),
-            Comparison::AgainstHistory(judged) => compare::history_terminal(judged, look),
-        };
-        text + "\n"
+    let (form, for_people) = match (arguments.json, arguments.markdown, arguments.html) {
+        (true, _, _) => (Form::Json, false),
+        (_, true, _) => (Form::Markdown, false),
+        (_, _, true) => (Form::Html, false),
+        _ if arguments.output.is_some() => (Form::Terminal(Look::default()), true),
+        _ => (Form::Terminal(output::look()), true),
     };
-    write(arguments, &text)?;
+    let text = comparison.render(form)?;
+    match &arguments.output {
+        Some(path) => write_output(path, |output| output.write_all(text.as_bytes()))
+            .map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))?,
+        None if for_people => output::show(&text)?,
+        None => output::deliver(&text)?,
+    }
     Ok(Exit::of(comparison.conclusion(), arguments.strict))
-}
-
-fn page(comparison: &Comparison) -> Result<String, HarnessError> {
-    let mut page = Vec::new();
-    let written = match comparison {
-        Comparison::TwoRuns(two) => html::comparison::two_runs(two, &mut page),
-        Comparison::AgainstHistory(judged) => html::comparison::history(judged, &mut page),
-    };
-    written.map_err(HarnessError::cannot("write the page"))?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
-}
-
-fn write(arguments: &CompareArguments, text: &str) -> Result<(), HarnessError> {
-    let Some(path) = &arguments.output else {
-        let for_people = !(arguments.json || arguments.markdown || arguments.html);
-        return if for_people { output::show(text) } else { output::deliver(text) };
-    };
-    write_output(path, |output| output.write_all(text.as_bytes()))
-        .map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))
 }

@@ -3,12 +3,14 @@
 mod check;
 mod compare;
 mod export;
+mod render;
 
 use std::path::Path;
 
 pub use check::{CheckOptions, check};
 pub use compare::{CompareOptions, Comparison, compare};
 pub use export::{ExportOptions, export_file, export_to};
+pub use render::Form;
 
 use super::error::HarnessError;
 use super::event::Sink;
