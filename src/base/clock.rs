@@ -1,8 +1,8 @@
-//! The clocks of [`osprofiler::base::clock`], and wall-clock times as texts.
+//! The clocks of [`osprofiler::base::clock`], and wall-clock times as text.
 
 pub use osprofiler::base::clock::{Nanos, RunClock, saturating_nanos};
 
-/// Nanoseconds since 1970 of a time that [`rfc3339`] wrote, or another such; `None` when it is none.
+/// Parses an RFC 3339 time, such as [`rfc3339`] writes, as nanoseconds since 1970; `None` if it is not valid.
 #[must_use]
 pub fn from_rfc3339(text: &str) -> Option<i128> {
     text.parse::<jiff::Timestamp>().ok().map(|time| time.as_nanosecond())

@@ -1,7 +1,7 @@
-//! Faults in files that people write: where, what, and what to do about it.
+//! Errors and warnings about files that users write: where, what, and how to fix it.
 //!
-//! A [`Fault`] carries a byte range of its [`Source`]; rendering shows file, line, column, the source
-//! line underlined and the remedy. Inline secrets are masked before a line is shown.
+//! A [`Fault`] has a byte range of its [`Source`]. Rendering shows the file, line and column, the
+//! underlined source line and the fix. Inline secrets are masked before a line is shown.
 
 use std::ops::Range;
 
@@ -14,50 +14,50 @@ use super::visible::{is_deceptive, on_one_line};
 /// A file's name and text.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The path as the user gave it.
+    /// The path, as given by the user.
     pub name: String,
     /// The text, UTF-8, without a byte order mark.
     pub text: String,
-    /// What of it may be shown.
+    /// Which parts may be shown.
     pub shown: Shown,
 }
 
 impl Source {
-    /// A text of which nothing is known to be public yet.
+    /// A text without any part known to be public.
     #[must_use]
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into(), shown: Shown::default() }
     }
 }
 
-/// The bytes of a source that faults may show beside keys and punctuation, and those that they must not.
+/// The bytes of a source that may be shown in addition to keys and punctuation, and those that must stay hidden.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// What the document's types call public.
+    /// Public, according to the document's types.
     pub public: Vec<Range<usize>>,
-    /// What they call secret; it is hidden where both say something.
+    /// Secret, according to the document's types; takes precedence over `public`.
     pub secret: Vec<Range<usize>>,
 }
 
-/// How grave a fault is.
+/// How serious a fault is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// It can, but somebody should look.
+    /// The file can be used, but probably has a mistake.
     Warning,
 }
 
-/// One fault of one file.
+/// A fault in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// How grave it is.
+    /// How serious it is.
     pub severity: Severity,
-    /// The bytes of the source that are at fault; `None` for the file as a whole.
+    /// The faulty bytes of the source; `None` for the whole file.
     pub span: Option<Range<usize>>,
-    /// What is wrong: one clause in lower case.
+    /// What is wrong: a single clause in lower case.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
@@ -68,13 +68,13 @@ impl Fault {
         Self { severity: Severity::Error, span: Some(span), message: message.into(), help: None }
     }
 
-    /// An error of the file as a whole.
+    /// An error of the whole file.
     #[must_use]
     pub fn file(message: impl Into<String>) -> Self {
         Self { severity: Severity::Error, span: None, message: message.into(), help: None }
     }
 
-    /// An error at `span` for what a reader of text complains of.
+    /// An error at `span` from the complaint of a parser.
     #[must_use]
     pub fn of(span: Range<usize>, complaint: Complaint) -> Self {
         Self::error(span, complaint.what).help(complaint.remedy)
@@ -87,7 +87,7 @@ impl Fault {
         self
     }
 
-    /// The same fault with a remedy.
+    /// The same fault with a fix.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -95,12 +95,12 @@ impl Fault {
     }
 }
 
-/// Lines longer than this are not shown with their faults, only where those are.
+/// For longer lines, only the position of the fault is shown.
 const LONG_LINE: usize = 4096;
-/// How many faults of one file are shown; a file with more is broken in one way, many times.
+/// How many faults of a file are shown; a file with more probably has the same mistake many times.
 const SHOWN_MAX: usize = 200;
 
-/// Renders all faults of one source, in the order of their place.
+/// Renders all faults of a source, in the order of their positions.
 #[must_use]
 pub fn render(source: &Source, faults: &[Fault], colour: bool) -> String {
     let shown = masked(source);
@@ -116,7 +116,7 @@ pub fn render(source: &Source, faults: &[Fault], colour: bool) -> String {
     let hidden = ordered.len().saturating_sub(SHOWN_MAX);
     if hidden > 0 {
         use std::fmt::Write as _;
-        let _ = writeln!(output, "… and {hidden} more: mend these first\n");
+        let _ = writeln!(output, "… and {hidden} more: fix these first\n");
     }
     output
 }
@@ -134,14 +134,14 @@ fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
     if let Some(span) = &fault.span {
         let start = floor_char(shown, span.start);
         let end = floor_char(shown, span.end).max(start);
-        // A fault that spans lines is shown at its first one only.
+        // If a fault spans several lines, only the first one is shown.
         let line_start = shown[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = shown[start..].find('\n').map_or(shown.len(), |length| start + length);
         let line_end = (line_start + shown[line_start..line_end].trim_end().len()).max(start);
         let number = 1 + shown[..line_start].matches('\n').count();
         let line = &shown[line_start..line_end];
         group = if line.len() > LONG_LINE {
-            // Nobody reads such a line, and laying it out takes long.
+            // Such a line is unreadable, and its layout takes long.
             let column = 1 + shown[line_start..start].chars().count();
             group.element(Origin::path(name).line(number).char_column(column))
         } else {
@@ -156,7 +156,7 @@ fn group<'a>(name: &'a str, shown: &'a str, fault: &'a Fault) -> Group<'a> {
     group
 }
 
-/// Text that quotes a file, on one line and without anything that a terminal would obey, and without secrets.
+/// Text that quotes a file: on a single line, without control characters and without secrets.
 fn printable(text: &str) -> String {
     on_one_line(&masking::masked(text))
 }
@@ -169,11 +169,11 @@ fn floor_char(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// `text` with everything replaced by asterisks of the same byte length that is not known to be public, with the
-/// credentials in URLs, and with characters that a terminal would obey replaced as well.
+/// The text with asterisks, of the same byte length, for everything that is not known to be public. Credentials in URLs
+/// and control characters are replaced too.
 ///
-/// What is public is said by those who know the document's types ([`Source::shown`]). Of the rest, also of files that
-/// are not YAML at all, only the skeleton is shown: blanks, punctuation between values, and words before a colon.
+/// [`Source::shown`] tells which parts are public. Of all other text, also in files that are not YAML at all, only the
+/// skeleton is shown: blanks, punctuation between values, and words before a colon.
 fn masked(source: &Source) -> String {
     let text = &source.text;
     let mut visible = skeleton(text);
@@ -208,8 +208,8 @@ fn line_spans(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Which bytes of a text are shown whatever it holds: YAML's punctuation where it stands between values rather than in
-/// one, and words that a colon makes keys.
+/// Which bytes of a text are always shown: YAML punctuation between values (not inside them), and words that are keys
+/// because a colon follows.
 fn skeleton(text: &str) -> Vec<bool> {
     let bytes = text.as_bytes();
     let punctuation = |at: usize| b"{}[],:\"'#-|>&*!?<".contains(&bytes[at]);
@@ -256,7 +256,7 @@ fn hide_credentials(line: &str, visible: &mut [bool]) {
     }
 }
 
-/// The character, or one of the same length in bytes, so that offsets stay.
+/// The character, or a harmless one of the same byte length, so that offsets stay valid.
 fn harmless(c: char) -> char {
     match (c, c.len_utf8()) {
         ('\n', _) => c,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_text_of_unknown_meaning_only_the_skeleton_is_shown() {
+    fn only_the_skeleton_of_an_unknown_text_is_shown() {
         for (line, expected) in [
             ("hmac_key: hunter2", "hmac_key: *******"),
             ("  \"anything\": \"ä b\" # c", "  \"anything\": \"** *\" # *"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_public_is_shown_without_what_is_secret_and_the_credentials_in_urls() {
+    fn public_text_is_shown_without_secrets_and_credentials_in_urls() {
         for (line, secret, expected) in [
             ("user: admin # a note", 0..0, "user: admin # a note"),
             ("user: admin", 8..11, "user: ad***"),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_not_shown() {
+    fn control_characters_are_not_shown() {
         let text = "a: \u{9b}31m \u{202e}x\u{7}\r\n";
         let fault = Fault::error(3..4, "x\u{202e}\u{9b}y").help("\u{1b}]0;z");
         let shown = render(&public("a\u{1b}.yaml", text), &[fault], false);

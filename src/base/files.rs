@@ -1,22 +1,22 @@
-//! Files: written whole or not at all, and never through what somebody else put in their way.
+//! Writes files atomically, and never through links that somebody else created.
 //!
-//! A run directory may come from elsewhere. Temporary files have random names and are created exclusively, for their
-//! owner only; what bears the final name, a link or a pipe for example, is replaced and not followed. Only a path that
-//! the user names for a command's output may lead through the user's own link, or to a device such as /dev/stdout.
+//! A run directory may come from another user. Temporary files have random names, are created exclusively, and only
+//! their owner can read them. An existing link or pipe with the final name is replaced, not followed. The only
+//! exception is the output path that the user gives a command: it may be a link, or a device such as /dev/stdout.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// More names than this are never tried; two equal ones of 64 random bits are not to be expected.
+/// How many temporary names to try; with 64 random bits, even a single collision is unlikely.
 const NAMES_MAX: usize = 8;
-/// Links to links that are followed.
+/// How many links in a row to follow.
 const LINKS_MAX: usize = 8;
 
-/// Writes a file so that it is there whole or not at all: temporary name, fsync, rename.
+/// Writes a file atomically: under a temporary name, then fsync, then rename.
 ///
 /// # Errors
-/// What the system says, or what `write` says; the temporary file is gone then.
+/// Any error of the system or of `write`; the temporary file is removed.
 pub fn write_at_once(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
@@ -39,8 +39,8 @@ pub fn write_at_once(
     written
 }
 
-/// Writes the file that the user named for a command's output: at once, as [`write_at_once`], also where the user's own
-/// link leads; straight into a device, a pipe or an open descriptor.
+/// Writes a command's output to the path that the user gave. Files are written as by [`write_at_once`], after following
+/// links; devices, pipes and open descriptors are written to directly.
 ///
 /// # Errors
 /// As [`write_at_once`].
@@ -60,27 +60,27 @@ pub fn write_output(
             Err(_) => return write_at_once(&path, write),
         }
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it leads through too many symbolic links"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "there are too many symbolic links in a row"))
 }
 
-/// True for what takes bytes as they come: devices, pipes, sockets, and descriptors by their number.
+/// True for devices, pipes, sockets, and descriptors by number: these can only be written to directly.
 fn is_stream(path: &Path) -> bool {
     let of_process = |path: &Path| path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
     let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     special || of_process(path) || fs::read_link(path).is_ok_and(|target| of_process(&target))
 }
 
-/// Makes a directory of its owner's unless it is there; one behind a link counts as something in the way.
+/// Creates a directory for its owner only, unless it exists. A link to a directory is an error.
 ///
 /// # Errors
-/// What the system says, or what is in the way.
+/// Any error of the system, or something other than a directory with this name.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(found) => {
             let what = if found.is_symlink() { "a symbolic link" } else { "something else" };
-            let words = format!("{what} stands where a directory must be; remove it");
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, words))
+            let message = format!("{what} is in the place of a directory; remove it");
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut builder = fs::DirBuilder::new();
@@ -91,10 +91,10 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file to be read; a pipe, which could block for ever, or a device is refused.
+/// Opens a regular file for reading. Pipes, which could block forever, and devices are refused.
 ///
 /// # Errors
-/// What the system says, or that it is not a file.
+/// Any error of the system, or that the path is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -102,10 +102,10 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// A file with a name that was not there, in the same directory as `path`.
+/// Creates a file with an unused name in the directory of `path`.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = File::options();
-    // Creating exclusively follows no link.
+    // Exclusive creation does not follow links.
     options.write(true).create_new(true);
     private(&mut options);
     let mut ended = io::ErrorKind::AlreadyExists.into();
@@ -120,7 +120,7 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     Err(ended)
 }
 
-/// Directories for their owner only.
+/// Makes new directories accessible to their owner only.
 #[cfg(unix)]
 pub fn owner_only(builder: &mut fs::DirBuilder) {
     std::os::unix::fs::DirBuilderExt::mode(builder, 0o700);
@@ -131,7 +131,7 @@ fn private(options: &mut fs::OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
 }
 
-/// Directories for their owner only.
+/// Makes new directories accessible to their owner only.
 #[cfg(not(unix))]
 pub fn owner_only(_: &mut fs::DirBuilder) {}
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_stands_in_the_way_is_replaced_and_never_followed() {
+    fn existing_links_and_pipes_are_replaced_and_never_followed() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (outside, path) = (folder.path().join("outside"), folder.path().join("results.json"));

@@ -1,9 +1,9 @@
-//! Ids of iterations and their trace points: which place each has in a run's [`IdSpace`].
+//! Ids of iterations and their trace points, derived from the run's [`IdSpace`].
 //!
-//! The rule of deriving them is [`osprofiler::base::ids`]'s: the run log keeps the seed and the iteration's number, and
-//! every reader computes the id again. No id may be made anywhere else.
+//! [`osprofiler::base::ids`] defines how. The run log stores the seed and the iteration's number, and every reader
+//! computes the id again. Ids must not be made anywhere else.
 //!
-//! Which iterations are left unprofiled for comparison follows from the seed too ([`IdSpace::is_control`]).
+//! The seed also determines which iterations are left unprofiled for comparison ([`IdSpace::is_control`]).
 
 use osprofiler::base::ids as derived;
 pub(crate) use osprofiler::base::ids::mix;
@@ -11,7 +11,7 @@ pub use osprofiler::base::ids::span_id;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Which ids a run gives to its iterations and points: two positions never share one.
+/// The ids that a run gives to its iterations and points; no two of them are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdSpace {
     /// Its streams are the workloads, its traces the iterations.
@@ -20,22 +20,22 @@ pub struct IdSpace {
     draw_key: u64,
 }
 
-/// The share of a run's iterations that is left unprofiled, for comparison with the others.
+/// The share of a run's iterations that are left unprofiled, for comparison with the others.
 ///
-/// In files it is a number of percent.
+/// In files, it is a percentage.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(from = "f64", into = "f64")]
 pub struct ControlShare {
     percent: f64,
-    /// Hashes below this are in it.
+    /// An iteration is unprofiled if its hash is below this.
     below: u64,
 }
 
 impl ControlShare {
-    /// No iteration.
+    /// All iterations are profiled.
     pub const NONE: Self = Self { percent: 0.0, below: 0 };
 
-    /// A share in percent, which is brought between 0 and 100.
+    /// A share in percent, clamped to 0 to 100.
     #[must_use]
     pub fn from_percent(percent: f64) -> Self {
         let percent = if percent.is_nan() { 0.0 } else { percent.clamp(0.0, 100.0) };
@@ -50,7 +50,7 @@ impl ControlShare {
         self.percent
     }
 
-    /// True when it is no iteration at all.
+    /// True if all iterations are profiled.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.below == 0
@@ -83,7 +83,7 @@ impl IdSpace {
         Self { derived, control_key: derived.side_key(0), draw_key: derived.side_key(1) }
     }
 
-    /// The seed to store beside the run.
+    /// The seed, to be stored with the run.
     #[must_use]
     pub fn seed(&self) -> Uuid {
         self.derived.seed()
@@ -101,8 +101,8 @@ impl IdSpace {
         self.derived.point_id(workload, number, point)
     }
 
-    /// Whether an iteration is left unprofiled: a random share of them, spread evenly over the run, the same for
-    /// every reader of the run. No bit of the trace ids tells.
+    /// Whether an iteration is left unprofiled. The choice is random, spread evenly over the run, and the same for
+    /// every reader of the run. It is independent of the bits of the trace ids.
     #[inline]
     #[must_use]
     pub fn is_control(&self, workload: u16, number: u64, share: ControlShare) -> bool {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ids_of_a_run_stay_what_they_were() {
+    fn the_ids_of_a_run_do_not_change() {
         let ids = IdSpace::from_seed(Uuid::from_u128(7));
         for (workload, number, point, expected) in [
             (0, 0, 0, "6d891d33-70f3-49ce-81bf-6a3ba23378f7"),
@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// The share is kept in every stretch of a run, one membership tells nothing of the next nor of the ids' bits,
-    /// and workloads and runs differ.
+    /// The share is right in every part of a run. Choices are independent of each other and of the ids' bits, and
+    /// differ between workloads and runs.
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     fn the_control_is_a_fair_and_independent_share() {
@@ -152,7 +152,7 @@ mod tests {
             let (ids, share) =
                 (IdSpace::from_seed(Uuid::from_u128(seed)), ControlShare::from_percent(percent));
             let p = percent / 100.0;
-            // Five standard deviations: one fault in some million of such tests.
+            // Five standard deviations: a false failure in about a million tests.
             let fair = |count: usize, of: f64, p: f64| {
                 let off = (count as f64 - of * p).abs();
                 assert!(off <= 5.0 * (of * p * (1.0 - p)).sqrt(), "{percent} %: {count} of {of}, p {p}");

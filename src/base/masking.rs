@@ -1,15 +1,15 @@
-//! The masking of [`osprofiler::base::masking`], and which parts of a URL it is told of.
+//! The masking of [`osprofiler::base::masking`], and which parts of a URL are secret.
 
 pub use osprofiler::base::masking::*;
 
-/// Hides the password of a URL, and the secrets among its options.
+/// Registers the password of a URL, and secrets among its options, for masking.
 pub fn hide_url(url: &str) {
     let Some((_, rest)) = url.split_once("://") else { return };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     if let Some((user_info, _)) = rest.rsplit_once('@') {
         hide_as_written(user_info.split_once(':').map_or(user_info, |(_, password)| password));
     }
-    // A password with an unescaped question mark has its end in what looks like the query.
+    // If a password contains an unescaped question mark, its end looks like part of the query.
     if let Some((before, _)) = url.split_once("://").and_then(|(_, whole)| whole.rsplit_once('@')) {
         hide_as_written(before.split_once(':').map_or(before, |(_, password)| password));
     }
@@ -20,8 +20,8 @@ pub fn hide_url(url: &str) {
     }
 }
 
-/// A guess for texts that no type describes, such as the variables of a scenario, the members of a JSON body or the
-/// options of a URL: true when the last word of the name, or all of it, says that its value is a secret.
+/// Guesses whether a name belongs to a secret, from its last words. For values that have no type, such as the variables
+/// of a scenario, the members of a JSON body or the options of a URL.
 #[must_use]
 pub fn names_secret(name: &str) -> bool {
     const LAST_WORDS: [&str; 9] = [
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_urls_password_and_the_secrets_among_its_options_are_known_by_themselves() {
+    fn a_urls_password_and_the_secrets_among_its_options_are_masked_one_by_one() {
         hide_url(
             "otlp://u:Sw0rdfish%2F1@h:1/p?password=Tr0ub4dor&ssl_ca_certs=/etc/ca.pem&sentinel_password=Xk-cd-936",
         );

@@ -1,8 +1,8 @@
-//! Rank 0: what every other room stands on.
+//! Rank 0: helpers that every other module uses.
 //!
 //! Clock and nanoseconds, ids, secrets and their masking, units, YAML with source positions, diagnostics, templates,
-//! statistics, text made safe to print.
-//! Nothing here may know of load tests, of OSProfiler or of HTTP.
+//! statistics, and text made safe to print.
+//! Nothing here may depend on load tests, OSProfiler or HTTP.
 
 pub mod clock;
 pub mod complaint;

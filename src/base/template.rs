@@ -1,11 +1,11 @@
 //! Templates `{{ … }}` in scenarios: compiled once, rendered for every request.
 //!
-//! A text without `{{` or `{%` is a literal and costs nothing. A text that is one expression and
-//! nothing else keeps the type of its value, so that `"{{ count }}"` in a JSON body can be a number.
+//! A text without `{{` or `{%` is a literal and costs nothing. A text that consists of a single
+//! expression keeps the type of its value, so that `"{{ count }}"` in a JSON body can be a number.
 //! An undefined variable is an error, never an empty text.
 //!
-//! Every template ends soon and makes a bounded text: rendering is not interrupted by any timeout of a
-//! run. See [`allowance`].
+//! No timeout of a run can interrupt rendering, so every template must end soon and produce a bounded
+//! text. See [`allowance`].
 
 pub mod allowance;
 mod builtins;
@@ -30,10 +30,10 @@ pub use minijinja::Value;
 use super::template_names::Kind;
 use guarded::Rewriter;
 
-/// Compiles templates; all that it compiled lives as long as the process.
+/// Compiles templates, which live as long as the process.
 #[derive(Clone, Copy)]
 pub struct Engine {
-    /// For texts without loops and macros, which take no more steps than they are long.
+    /// For texts without loops and macros: they take no more steps than they have bytes.
     straight: &'static Environment<'static>,
     /// Counts steps.
     counting: &'static Environment<'static>,
@@ -41,15 +41,15 @@ pub struct Engine {
 
 /// A compiled text.
 pub enum Text {
-    /// Nothing to fill in.
+    /// Without variables.
     Literal(Box<str>),
-    /// One expression, which keeps its type.
+    /// A single expression, which keeps its type.
     Expression(Code),
     /// Text with expressions in it.
     Template(Code),
 }
 
-/// What a text was compiled to.
+/// A compiled template.
 pub struct Code {
     environment: &'static Environment<'static>,
     instructions: Instructions<'static>,
@@ -57,7 +57,7 @@ pub struct Code {
     names: BTreeSet<String>,
 }
 
-/// Why a template could not be compiled or rendered: one line.
+/// Why a template could not be compiled or rendered: a single line.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct TemplateError(pub String);
@@ -72,14 +72,14 @@ impl From<minijinja::Error> for TemplateError {
     }
 }
 
-/// The functions that templates may call, with what they are for.
+/// The functions that templates may call, with their descriptions.
 pub const FUNCTIONS: [(&str, &str); 3] = [
     ("uuid()", "a random UUID"),
     ("random_int(low, high)", "a random whole number, both bounds included"),
     ("now()", "seconds since the Unix epoch, with a fraction"),
 ];
 
-/// minijinja's own functions. Without `debug`, which would print all variables, secret ones too.
+/// minijinja's own functions, except `debug`: it would print all variables, including secrets.
 const GLOBALS: [&str; 3] = ["range", "dict", "namespace"];
 
 impl Default for Engine {
@@ -91,8 +91,8 @@ impl Default for Engine {
 impl Engine {
     /// An engine with the functions of [`FUNCTIONS`].
     ///
-    /// The environment is leaked, a few kilobytes a scenario: compiled templates borrow from it for
-    /// as long as the load runs, on every thread.
+    /// The environment is leaked, a few kilobytes per scenario: compiled templates borrow from it on every thread for
+    /// as long as the load runs.
     #[must_use]
     pub fn new() -> Self {
         let mut environment = Environment::empty();
@@ -128,18 +128,18 @@ impl Engine {
         asked.is_ok_and(|answer| answer.is_true())
     }
 
-    /// Compiles a text. One that depends on nothing is tried at once, so that a limit that it goes
-    /// beyond is found before the load.
+    /// Compiles a text. A text without variables is rendered at once, to find out before the load whether it exceeds a
+    /// limit.
     ///
     /// # Errors
-    /// A syntax error, with minijinja's explanation, or a limit.
+    /// A syntax error, with minijinja's explanation, or an exceeded limit.
     pub fn compile(&self, text: &str) -> Result<Text, TemplateError> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Ok(Text::Literal(text.into()));
         }
         bounded(text)?;
         allowance::renew();
-        // The source is leaked as the environment is; a scenario file is bounded.
+        // The source is leaked like the environment; the size of a scenario file is bounded.
         let source: &'static str = Box::leak(text.to_owned().into_boxed_str());
         let text = match sole_expression(source) {
             Some(expression) => Text::Expression(self.expression(expression)?),
@@ -180,15 +180,14 @@ impl Engine {
     }
 }
 
-/// A text that uses the same names and that minijinja can compile in little time: it multiplies constants
-/// while it compiles, however large the product is. Where a `*` may stand, a `-` may too; `**` works on
-/// numbers only.
+/// A text that uses the same names and that minijinja compiles quickly: during compilation, minijinja multiplies
+/// constants, however large the product is. A `-` is allowed wherever `*` is; `**` works on numbers only.
 fn unfolded(source: &str) -> String {
     source.replace("**", "\0").replace('*', "-").replace('\0', "**")
 }
 
-/// The longest expression or statement, in bytes, and the most of them in one text. The compiler
-/// goes down a level of its stack for every operator of some kinds, and for every `elif`.
+/// The longest expression or statement, in bytes, and the most of them in a text. The compiler recurses for every
+/// `elif` and for some operators.
 const TAG_BYTES_MAX: usize = 1000;
 const TAGS_MAX: usize = 500;
 
@@ -206,21 +205,21 @@ fn bounded(text: &str) -> Result<(), TemplateError> {
         count += 1;
         if length > TAG_BYTES_MAX || count > TAGS_MAX {
             return Err(TemplateError(format!(
-                "more than {TAGS_MAX} expressions, or one longer than {TAG_BYTES_MAX} bytes"
+                "more than {TAGS_MAX} expressions, or an expression longer than {TAG_BYTES_MAX} bytes"
             )));
         }
         let word = rest[2..length].trim_start_matches(['-', '+']).trim_start();
         let raw = close == "%}" && word.starts_with("raw");
         rest = &rest[length..];
         if raw {
-            // What follows is text, up to the statement that ends it.
+            // Raw text follows, up to the statement that ends it.
             rest = rest.find("endraw").map_or("", |at| &rest[at..]);
         }
     }
     Ok(())
 }
 
-/// The bytes up to and with `close`, outside of quotes; all when it is missing.
+/// The number of bytes up to and including `close`, outside quotes; all bytes if it is missing.
 fn tag_length(text: &str, close: &str) -> usize {
     let (mut quote, mut escaped) = (None, false);
     for (at, c) in text.char_indices() {
@@ -245,13 +244,12 @@ fn random_int(low: i64, high: i64) -> Result<i64, minijinja::Error> {
     Ok(fastrand::i64(low..=high))
 }
 
-/// Each thread has a generator of its own, seeded by the operating system: no system call and no
-/// lock for a value.
+/// Each thread has its own generator, seeded by the operating system, so that a value needs no system call and no lock.
 fn random_uuid() -> String {
     uuid::Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid().to_string()
 }
 
-/// `x.y` of the text `{{ x.y }}`, when there is nothing around it.
+/// `x.y` of the text `{{ x.y }}`, if that is the whole text.
 fn sole_expression(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("{{")?.strip_suffix("}}")?;
     let control = inner.starts_with(['-', '+']) || inner.ends_with(['-', '+']);
@@ -259,7 +257,7 @@ fn sole_expression(text: &str) -> Option<&str> {
 }
 
 impl Text {
-    /// The text if nothing is to be filled in.
+    /// The text, if it has no variables.
     #[must_use]
     pub fn literal(&self) -> Option<&str> {
         if let Self::Literal(text) = self { Some(text) } else { None }
@@ -296,14 +294,14 @@ impl Text {
                 self.code_value(variables.context(), output)?;
             }
         }
-        // Several texts may make one body.
+        // A body may consist of several texts.
         if output.len() > allowance::TEXT_BYTES_MAX {
             return Err(allowance::text_too_long().into());
         }
         Ok(())
     }
 
-    /// The value: text, or whatever the sole expression gives.
+    /// The value: text, or the value of the sole expression.
     ///
     /// # Errors
     /// An undefined variable, a failing expression, or a limit of [`allowance`].
@@ -326,7 +324,7 @@ impl Text {
         }
     }
 
-    /// Runs the code: appends what it writes, and gives the value of an expression.
+    /// Runs the code: appends its output, and returns the value of an expression.
     fn code_value(&self, root: Value, output: &mut String) -> Result<Option<Value>, minijinja::Error> {
         let (Self::Expression(code) | Self::Template(code)) = self else { return Ok(None) };
         let no_blocks = BTreeMap::new();
@@ -346,13 +344,13 @@ impl Text {
     }
 }
 
-/// The variables of one iteration: the scenario's, shared, and those that the iteration set.
+/// The variables of an iteration: the scenario's shared variables, and those that the iteration set.
 #[derive(Clone, Debug)]
 pub struct Variables {
     scope: Arc<Scope>,
 }
 
-/// Which pass variables belong to. Most templates never ask, so their values are made on demand.
+/// The iteration that variables belong to. Most templates do not use these values, so they are computed on demand.
 #[derive(Clone, Debug)]
 pub struct Pass {
     /// `workload`.
@@ -368,7 +366,7 @@ struct Scope {
     shared: Arc<Vec<(Arc<str>, Value)>>,
     pass: Option<Pass>,
     own: Vec<(Arc<str>, Value)>,
-    /// Values that no message may show.
+    /// Values that must not appear in messages.
     secrets: Vec<Value>,
 }
 
@@ -379,14 +377,14 @@ impl Variables {
         Self { scope: Arc::new(Scope { shared, pass: None, own: Vec::new(), secrets: Vec::new() }) }
     }
 
-    /// Variables of one pass: the shared ones, and `workload`, `iteration` and `trace_id`.
+    /// Variables of an iteration: the shared ones, and `workload`, `iteration` and `trace_id`.
     #[must_use]
     pub fn of_pass(shared: Arc<Vec<(Arc<str>, Value)>>, pass: Pass) -> Self {
         let (own, secrets) = (Vec::new(), Vec::new());
         Self { scope: Arc::new(Scope { shared, pass: Some(pass), own, secrets }) }
     }
 
-    /// Turns them into those of another pass, and forgets what was set.
+    /// Reuses them for another iteration, and removes what was set.
     pub fn renew(&mut self, workload: &Arc<str>, iteration: u64, trace_id: Uuid) {
         let scope = Arc::make_mut(&mut self.scope);
         scope.own.clear();
@@ -408,10 +406,10 @@ impl Variables {
         }
     }
 
-    /// Sets a variable whose value no message may show.
+    /// Sets a variable whose value must not appear in messages.
     pub fn set_secret(&mut self, name: &Arc<str>, value: Value) {
         let secrets = &mut Arc::make_mut(&mut self.scope).secrets;
-        // A scenario has a bounded number of steps; this only guards against a mistake.
+        // A scenario has a bounded number of steps; this only guards against bugs.
         if secrets.len() < SECRETS_MAX {
             secrets.push(value.clone());
         }
@@ -428,7 +426,7 @@ impl Variables {
         texts
     }
 
-    /// All that this iteration set.
+    /// The variables that this iteration set.
     #[must_use]
     pub fn own(&self) -> &[(Arc<str>, Value)] {
         &self.scope.own
@@ -439,7 +437,7 @@ impl Variables {
     }
 }
 
-/// How many secret values of one iteration are known, and texts within one of them.
+/// How many secret values of an iteration are masked, and how many texts within each.
 const SECRETS_MAX: usize = 1000;
 
 /// A value's own text, the credentials in it, and the texts in a list or a map.
@@ -558,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_knows_its_own_variables_and_an_iteration_can_set_more() {
+    fn an_iteration_has_its_own_variables_and_can_set_more() {
         let pass = Pass { workload: Arc::from("w"), iteration: 7, trace_id: Uuid::nil() };
         let mut variables = Variables::of_pass(Arc::new(vec![(Arc::from("x"), Value::from(1))]), pass);
         variables.set(&Arc::from("x"), Value::from(2));
@@ -569,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn one_expression_alone_keeps_its_type() {
+    fn a_single_expression_keeps_its_type() {
         let engine = Engine::new();
         let value = |text| engine.compile(text).unwrap().evaluate(&variables()).unwrap();
         assert_eq!(serde_json::to_string(&value("{{ n }}")).unwrap(), "3");
@@ -577,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_that_a_text_needs_are_known_before_it_runs() {
+    fn variables_used_by_a_text_are_found_when_it_is_compiled() {
         let text =
             Engine::new().compile("{{ a.b }}{{ uuid() }}{% for x in range(2) %}{{ x + c }}{% endfor %}");
         assert_eq!(text.unwrap().variables().into_iter().collect::<Vec<_>>(), ["a", "c"]);

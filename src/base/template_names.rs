@@ -1,14 +1,14 @@
-//! The filters and tests that a template names: `{{ x | lower }}`, `{% if x is defined %}`.
+//! The filters and tests that a template uses: `{{ x | lower }}`, `{% if x is defined %}`.
 //!
-//! The engine looks them up only when it gets to them, which may be hours into a load, or never in a rehearsal. So they
-//! are looked for in the text, and the engine is asked for each whether it has it.
+//! The engine looks up a filter only when it runs it, which may be hours into a load. To report unknown names before
+//! the load, this module finds the names in the text and asks the engine whether it has them.
 
-/// What stands behind `|` or `is`.
+/// What follows `|` or `is`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Behind `|`.
+    /// After `|`.
     Filter,
-    /// Behind `is`.
+    /// After `is`.
     Test,
 }
 
@@ -119,7 +119,7 @@ const TESTS: [&str; 33] = [
     "true",
 ];
 
-/// The filters and tests that a text names, as far as they are written out.
+/// The filters and tests that a text names literally.
 #[must_use]
 pub fn named(text: &str) -> Vec<(Kind, &str)> {
     let mut found = Vec::new();
@@ -153,7 +153,7 @@ enum Token<'t> {
     Sign(char),
 }
 
-/// The tokens up to `close`, and the length of all that.
+/// The tokens before `close`, and the length of the text up to it.
 fn tokens<'t>(text: &'t str, close: &str) -> (Vec<Token<'t>>, usize) {
     let (mut tokens, mut at) = (Vec::new(), 0);
     while let Some(c) = text[at..].chars().next() {
@@ -236,7 +236,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn filters_and_tests_are_found_where_they_are_named() {
+    fn filters_and_tests_are_found_by_name() {
         use Kind::{Filter, Test};
         for (text, expected) in [
             ("plain | text is nothing", vec![]),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_has_what_the_lists_say() {
+    fn the_engine_has_every_listed_filter_and_test() {
         let engine = Engine::new();
         for kind in [Kind::Filter, Kind::Test] {
             for name in kind.known() {

@@ -1,7 +1,7 @@
-//! Durations and sizes as people write and read them: `250ms`, `1.5s`, `2m`, `64KiB`.
+//! Durations and sizes in human-readable form: `250ms`, `1.5s`, `2m`, `64KiB`.
 //!
-//! A number without a unit is never a duration here; Rally's own keys, which are seconds, are read
-//! as numbers by their own fields.
+//! Here, a number without a unit is never a duration. Rally's keys are plain numbers of seconds; their
+//! fields parse them separately.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use super::complaint::Complaint;
 const UNITS: [(&str, f64); 6] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0)];
 const HOUR_S: f64 = 3600.0;
-/// No duration in a scenario may be longer (it would be a typing error, and sums must not overflow).
+/// The longest duration in a scenario (a longer one is probably a typing error, and sums must not overflow).
 pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// No size in a scenario may be larger: 1 TiB.
+/// The largest size in a scenario: 1 TiB.
 pub const BYTES_MAX: f64 = 1_099_511_627_776.0;
 
-/// Reads `250ms`, `1.5s`, `2m`, `1h30m`, `0s`.
+/// Parses a duration: `250ms`, `1.5s`, `2m`, `1h30m`, `0s`.
 ///
 /// # Errors
-/// Says what is wrong and how a duration is written: no unit, unknown unit, negative, over 30 days.
+/// No unit, unknown unit, negative, or over 30 days; the remedy explains how to write a duration.
 pub fn parse_duration(text: &str) -> Result<Duration, Complaint> {
     let help = "write a number with a unit, such as 250ms, 1.5s, 2m or 1h";
     let mut rest = text.trim();
@@ -51,7 +51,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, Complaint> {
     Ok(Duration::from_secs_f64(total_s))
 }
 
-/// A duration as [`parse_duration`] reads it, in the largest unit of which it is a whole number: `90s`, `2m`.
+/// Writes a duration for [`parse_duration`], in the largest unit that gives a whole number: `90s`, `2m`.
 #[must_use]
 pub fn write_duration(duration: Duration) -> String {
     const UNITS_NS: [(u128, &str); 6] = [
@@ -67,7 +67,7 @@ pub fn write_duration(duration: Duration) -> String {
     whole.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", nanos / unit))
 }
 
-/// A size as [`parse_bytes`] reads it, in the largest unit of which it is a whole number: `64KiB`, `1000`.
+/// Writes a size for [`parse_bytes`], in the largest unit that gives a whole number: `64KiB`, `1000`.
 #[must_use]
 pub fn write_bytes(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -75,10 +75,10 @@ pub fn write_bytes(bytes: u64) -> String {
     whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
-/// Reads `512`, `64kB`, `64KiB`, `1.5MiB`, `2GB`: a size in bytes.
+/// Parses a size in bytes: `512`, `64kB`, `64KiB`, `1.5MiB`, `2GB`.
 ///
 /// # Errors
-/// Says what is wrong and how a size is written: unknown unit, negative, over 1 TiB.
+/// Unknown unit, negative, or over 1 TiB; the remedy explains how to write a size.
 pub fn parse_bytes(text: &str) -> Result<u64, Complaint> {
     const SIZES: [(&str, f64); 8] = [
         ("", 1.0),
@@ -106,10 +106,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, Complaint> {
     Ok(bytes as u64)
 }
 
-/// Reads a percentage that is written with its sign: `10%`, `2.5 %`.
+/// Parses a percentage with its sign: `10%`, `2.5 %`.
 ///
 /// # Errors
-/// Says what is wrong and how a percentage is written: no sign, no number, not between `least` and `most`.
+/// No sign, no number, or not between `least` and `most`; the remedy explains how to write a percentage.
 pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, Complaint> {
     let help = "write a number with its sign, such as 10%";
     let Some(number) = text.trim().strip_suffix('%') else {
@@ -126,7 +126,7 @@ pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, Complaint
     Ok(value)
 }
 
-/// A duration in three significant digits with the unit that fits: `431 µs`, `12.3 ms`, `1.20 s`.
+/// Formats a duration with three significant digits and a suitable unit: `431 µs`, `12.3 ms`, `1.20 s`.
 #[must_use]
 pub fn format_ns(nanos: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_says_why() {
+    fn invalid_durations_are_explained() {
         for (text, part) in [
             ("", "empty"),
             ("10", "no unit"),

@@ -1,18 +1,18 @@
 //! Text made safe to print.
 //!
-//! Which characters deceive is said in [`osprofiler::base::visible`]. A report writes them out ([`visible`]); what a
-//! terminal or a CI log gets is cleaned in one place more ([`for_terminal`]), however it came about.
+//! [`osprofiler::base::visible`] defines which characters are deceptive. Reports write them out ([`visible`]). In
+//! addition, [`for_terminal`] cleans all output to a terminal or a CI log.
 
 pub use osprofiler::base::visible::{code_point, is_deceptive, on_one_line, visible};
 
-/// Text as a terminal or a CI log may get it: no character that it would obey, and no line that a CI system reads as a
-/// command. With `colours`, bench's own colours stay.
+/// Text that is safe for a terminal or a CI log: without control characters, and without lines that a CI system reads
+/// as commands. With `colours`, bench's own colours stay.
 #[must_use]
 pub fn for_terminal(text: &str, colours: bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        // A line of a file may end in CR LF.
+        // Lines in a file may end in CR LF.
         let line = line.strip_suffix('\r').unwrap_or(line);
         push_line(line, colours, &mut shown);
         shown.push_str(end);
@@ -36,8 +36,7 @@ fn push_line(line: &str, colours: bool, shown: &mut String) {
     defuse(begin, shown);
 }
 
-/// Breaks up what GitHub (`::error::`, `##[error]`) and Azure (`##vso[…]`) would read as a command in the line that
-/// begins at `begin`.
+/// Breaks up commands of GitHub (`::error::`, `##[error]`) and Azure (`##vso[…]`) in the line that begins at `begin`.
 fn defuse(begin: usize, shown: &mut String) {
     let line = &shown[begin..];
     let words = line.trim_start();
@@ -54,8 +53,8 @@ fn command_at(line: &str) -> Option<usize> {
     ["##[", "##vso["].iter().filter_map(|command| line.find(command)).min()
 }
 
-/// The length of a colour sequence at the beginning of `text`, if it is one that bench itself uses: nothing hidden,
-/// nothing inverted, no background.
+/// The length of a colour sequence at the beginning of `text`, if bench itself uses it: no hidden or inverted text, no
+/// background.
 fn colour_len(text: &str) -> Option<usize> {
     let after = text.strip_prefix("\u{1b}[")?;
     let end = after.find('m').filter(|end| *end <= 12)?;

@@ -1,8 +1,8 @@
 //! YAML with source positions, strict and bounded.
 //!
-//! `serde_yaml` keeps no positions for values that are valid, so documents are read into [`Node`]s
-//! here and handed on as [`serde_yaml::Value`]. What YAML lets pass in silence is an error: duplicate
-//! keys, several documents, keys that YAML 1.1 would take for booleans, custom tags. Size, depth,
+//! `serde_yaml` keeps no positions for valid values, so documents are parsed into [`Node`]s here and
+//! then converted to [`serde_yaml::Value`]. Some things that YAML silently accepts are errors: duplicate
+//! keys, several documents, keys that YAML 1.1 would read as booleans, and custom tags. Size, depth,
 //! and the number of nodes after the expansion of aliases are bounded.
 
 use std::collections::HashMap;
@@ -18,10 +18,10 @@ pub const BYTES_MAX: usize = 1 << 20;
 pub const DEPTH_MAX: usize = 64;
 /// The most nodes of a document, after aliases are expanded.
 pub const NODES_MAX: usize = 100_000;
-/// The most keys of one map; they are searched one after another.
+/// The most keys of a map; a look-up compares them one after another.
 pub const KEYS_MAX: usize = 2000;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The value.
@@ -33,7 +33,7 @@ pub struct Node {
 /// A value.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// Nothing, `~` or `null`.
+    /// An empty value, `~` or `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -41,7 +41,7 @@ pub enum Kind {
     Int(i64),
     /// A number with a fraction or an exponent.
     Float(f64),
-    /// Text; `quoted` tells whether it was written in quotes or as a block.
+    /// Text.
     Text {
         /// The text.
         text: String,
@@ -50,11 +50,11 @@ pub enum Kind {
     },
     /// A list.
     List(Vec<Node>),
-    /// A map in the order of the source.
+    /// A map, in the order of the source.
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map and where it stands.
+/// A key of a map and its position.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The key.
@@ -70,13 +70,13 @@ impl Node {
         self.entries().iter().find(|(k, _)| k.name == key).map(|(_, node)| node)
     }
 
-    /// The entries of a map; none when it is no map.
+    /// The entries of a map; empty if it is not a map.
     #[must_use]
     pub fn entries(&self) -> &[(Key, Node)] {
         if let Kind::Map(entries) = &self.kind { entries } else { &[] }
     }
 
-    /// The items of a list; none when it is no list.
+    /// The items of a list; empty if it is not a list.
     #[must_use]
     pub fn items(&self) -> &[Node] {
         if let Kind::List(items) = &self.kind { items } else { &[] }
@@ -115,15 +115,15 @@ impl Node {
     }
 }
 
-/// Bytes of a file as a source: bounded, UTF-8, a byte order mark taken off.
+/// The source of a file's bytes, which must be UTF-8 and not too large. A byte order mark is removed.
 ///
 /// # Errors
-/// Too large, or not UTF-8 (with the place).
+/// Too large, or not UTF-8 (with the line).
 pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> {
     let empty = Source::new(name, "");
     if bytes.len() > BYTES_MAX {
         let fault = Fault::file("the file is larger than 1 MiB, the limit for YAML")
-            .help("is it the right file? a scenario has a few kilobytes; move data out of it");
+            .help("is this the right file? a scenario usually has a few kilobytes; move data out of it");
         return Err(Box::new((empty, fault)));
     }
     match std::str::from_utf8(bytes) {
@@ -134,16 +134,16 @@ pub fn source(name: &str, bytes: &[u8]) -> Result<Source, Box<(Source, Fault)>> 
         Err(error) => {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
             let fault = Fault::file(format!("line {line} is not valid UTF-8"))
-                .help("is it a text file? save it as UTF-8");
+                .help("is this a text file? save it as UTF-8");
             Err(Box::new((empty, fault)))
         }
     }
 }
 
-/// Reads the one document of a source.
+/// Parses the only document of a source.
 ///
 /// # Errors
-/// Every fault found; a syntax error ends the reading.
+/// All faults found. Parsing stops at a syntax error.
 pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
     match parse_all(source) {
         (Some(node), faults) if faults.is_empty() => Ok(node),
@@ -151,8 +151,8 @@ pub fn parse(source: &Source) -> Result<Node, Vec<Fault>> {
     }
 }
 
-/// The one document of a source and every fault of it. There is no document when a syntax error
-/// ended the reading; there is one beside faults such as a key that is written twice.
+/// The only document of a source, and all its faults. After a syntax error, there is no document; with other faults,
+/// such as a duplicate key, there is.
 #[must_use]
 pub fn parse_all(source: &Source) -> (Option<Node>, Vec<Fault>) {
     let mut builder = Builder::new(&source.text);
@@ -217,7 +217,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Takes one event; false ends the reading.
+    /// Processes an event; false stops parsing.
     fn event(&mut self, event: Event<'_>, span: Span) -> bool {
         let span = self.byte(span.start.index())..self.byte(span.end.index());
         match event {
@@ -225,8 +225,8 @@ impl<'t> Builder<'t> {
                 self.documents += 1;
                 if self.documents > 1 {
                     let fault = Fault::error(span, "a second document in one file");
-                    self.faults.push(fault.help("put it into a file of its own"));
-                    // The first one is whole and can be judged.
+                    self.faults.push(fault.help("move it to a separate file"));
+                    // The first document is complete and can be checked.
                     return false;
                 }
             }
@@ -253,8 +253,8 @@ impl<'t> Builder<'t> {
 
     fn reject_tag(&mut self, span: Range<usize>) {
         self.faults.push(
-            Fault::error(span, "tags such as `!name` have no meaning here")
-                .help("remove the tag; only `!!str` is read"),
+            Fault::error(span, "tags such as `!name` are not supported")
+                .help("remove the tag; only `!!str` is allowed"),
         );
     }
 
@@ -280,9 +280,9 @@ impl<'t> Builder<'t> {
 
     fn alias(&mut self, anchor: usize, span: Range<usize>) -> bool {
         if self.stack.iter().any(|open| open.anchor == anchor) {
-            let fault = Fault::error(span.clone(), "an alias to the value that it stands in");
+            let fault = Fault::error(span.clone(), "an alias inside the value that it refers to");
             self.faults
-                .push(fault.help("write the value out, or anchor another one; no value can hold itself"));
+                .push(fault.help("write out the value, or use another anchor; a value cannot contain itself"));
             return self.value(Node { kind: Kind::Null, span }, 0);
         }
         let Some(node) = self.anchors.get(&anchor).cloned() else {
@@ -294,13 +294,13 @@ impl<'t> Builder<'t> {
         self.value(Node { kind: node.kind, span }, 0)
     }
 
-    /// Puts a finished value where it belongs; false ends the reading.
+    /// Adds a finished value to its parent; false stops parsing.
     fn value(&mut self, node: Node, anchor: usize) -> bool {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             self.faults.push(
                 Fault::error(node.span, format!("more than {NODES_MAX} values once aliases are expanded"))
-                    .help("write data into a file of its own, or use fewer aliases"),
+                    .help("move data to a separate file, or use fewer aliases"),
             );
             return false;
         }
@@ -322,7 +322,7 @@ impl<'t> Builder<'t> {
                             entries[KEYS_MAX].0.span.clone(),
                             format!("more than {KEYS_MAX} keys in one map"),
                         );
-                        self.faults.push(fault.help("write data into a file of its own"));
+                        self.faults.push(fault.help("move data to a separate file"));
                         return false;
                     }
                 }
@@ -362,15 +362,15 @@ fn syntax_fault(text: &str, at: usize, info: &str) -> Fault {
     }
     let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
     Fault::error(at..end, format!("not valid YAML: {info}"))
-        .help("look at the indentation, quotes, brackets and colons on this line and the one above")
+        .help("check the indentation, quotes, brackets and colons on this line and the line above")
 }
 
 fn too_deep(span: Range<usize>) -> Fault {
     Fault::error(span, format!("nested deeper than {DEPTH_MAX} levels"))
-        .help("no key of these files needs so many brackets or levels of indentation")
+        .help("no key needs this many brackets or levels of indentation")
 }
 
-/// Keys that YAML 1.1 readers take for booleans, so that they would not be found.
+/// Keys that YAML 1.1 parsers read as booleans, so that look-ups would not find them.
 const BOOLEAN_KEYS: [&str; 8] = ["yes", "no", "on", "off", "true", "false", "null", "~"];
 
 fn key_of(node: Node, faults: &mut Vec<Fault>) -> Option<Key> {
@@ -408,13 +408,13 @@ fn insert(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec
     if key.name == "<<" {
         merge(entries, key, node, faults);
     } else if let Some(at) = entries.iter().position(|(other, _)| other.name == key.name) {
-        // What came in by a merge may be written over; what was written twice may not.
+        // A merged entry may be overridden; a duplicate key is an error.
         if entries[at].0.span.is_empty() {
             entries[at] = (key, node);
         } else {
             faults.push(
-                Fault::error(key.span, format!("the key `{}` stands here twice", key.name))
-                    .help("remove one of the two; only one could count"),
+                Fault::error(key.span, format!("duplicate key `{}`", key.name))
+                    .help("remove one of the two"),
             );
         }
     } else {
@@ -422,7 +422,7 @@ fn insert(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec
     }
 }
 
-/// YAML's merge key: entries of the merged maps, where the map has none of its own.
+/// YAML's merge key: adds the entries of the merged maps, unless the map has the key itself.
 fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<Fault>) {
     let maps = match node.kind {
         Kind::Map(_) => vec![node],
@@ -430,7 +430,7 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
         _ => Vec::new(),
     };
     if maps.is_empty() || maps.iter().any(|map| !matches!(map.kind, Kind::Map(_))) {
-        let fault = Fault::error(key.span, "`<<` merges a map or a list of maps only");
+        let fault = Fault::error(key.span, "`<<` can only merge a map or a list of maps");
         faults.push(fault.help("give it an alias of a map, such as `<<: *name`"));
         return;
     }
@@ -438,10 +438,10 @@ fn merge(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec<
         let Kind::Map(merged) = map.kind else { continue };
         for (merged_key, value) in merged {
             if entries.len() > KEYS_MAX {
-                return; // The caller says so.
+                return; // The caller reports it.
             }
             if !entries.iter().any(|(other, _)| other.name == merged_key.name) {
-                // An empty span marks what was merged in; faults below it point at the source.
+                // An empty span marks merged entries; faults inside their values still point at the source.
                 let at = merged_key.span.start;
                 entries.push((Key { name: merged_key.name, span: at..at }, value));
             }
@@ -523,10 +523,10 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_lets_pass_in_silence_is_an_error_with_its_line() {
+    fn silently_accepted_yaml_mistakes_are_errors_with_their_lines() {
         for (text, expected) in [
             ("", "1: the file is empty"),
-            ("a: 1\nb: 2\na: 3", "3: the key `a` stands here twice"),
+            ("a: 1\nb: 2\na: 3", "3: duplicate key `a`"),
             ("a: 1\n---\nb: 2", "2: a second document in one file"),
             ("a: 1\non: 2", "2: YAML 1.1 reads the key `on` as a boolean"),
             ("true: 1", "1: the key `true` is a boolean"),
@@ -535,7 +535,7 @@ mod tests {
             ("a: !!int 5", "1: tags such as `!name` have no meaning here"),
             ("a: !thing 5", "1: tags such as `!name` have no meaning here"),
             ("? [a]\n: b", "1: a key must be text"),
-            ("a: {<<: 5}", "1: `<<` merges a map or a list of maps only"),
+            ("a: {<<: 5}", "1: `<<` can only merge a map or a list of maps"),
         ] {
             assert_eq!(read(text).unwrap_err(), expected, "{text}");
         }

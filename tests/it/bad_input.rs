@@ -449,8 +449,8 @@ fn documents() {
         ),
         (format!("{good}parallel: true"), "6:1|`parallel` without `workloads`", "remove it"),
         (format!("{good}runnr: {{}}"), "6:1|unknown key `runnr` in the document", "did you mean `runner`?"),
-        (format!("{good}title: again"), "6:1|the key `title` stands here twice", "remove one"),
-        (format!("{good}variables: {{ a: 1, 'a': 2 }}"), "6:20|the key `a` stands here twice", "remove one"),
+        (format!("{good}title: again"), "6:1|duplicate key `title`", "remove one"),
+        (format!("{good}variables: {{ a: 1, 'a': 2 }}"), "6:20|duplicate key `a`", "remove one"),
         (format!("{good}on: 1"), "6:1|YAML 1.1 reads the key `on` as a boolean", "quote it: \"on\""),
         (
             format!("{good}variables: {{ no: 1 }}"),
@@ -473,11 +473,11 @@ fn documents() {
         (format!("{good}profile: {{ contrl: 10% }}"), "6:12|unknown key `contrl`", "did you mean `control`?"),
         (format!("{good}profile: {{}}"), "6:10|`profile` lacks the key `control`", "add `control:`"),
         (format!("{good}variables:\n\ta: 1"), "7:1|a tab as indentation", "indent with spaces"),
-        (format!("{good}---\ntitle: other"), "6:1|a second document in one file", "a file of its own"),
-        (format!("{good}variables: {{ a: *nobody }}"), "6:17|not valid YAML", "look at the indentation"),
+        (format!("{good}---\ntitle: other"), "6:1|a second document in one file", "a separate file"),
+        (format!("{good}variables: {{ a: *nobody }}"), "6:17|not valid YAML", "check the indentation"),
         (
             format!("{good}variables: &v {{ a: [*v] }}"),
-            "6:21|an alias to the value that it stands in",
+            "6:21|an alias inside the value that it refers to",
             "no value can hold itself",
         ),
         (
@@ -487,7 +487,7 @@ fn documents() {
         ),
         (
             format!("{good}variables: {{ <<: 5 }}"),
-            "6:14|`<<` merges a map or a list of maps only",
+            "6:14|`<<` can only merge a map or a list of maps",
             "an alias of a map",
         ),
         (format!("{good}variables: {{ [a]: 5 }}"), "6:14|a key must be text", "in quotes"),
@@ -588,13 +588,13 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     let ended = bench.run(&["validate", "scenario.yaml"]).expect_code(65);
     assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
     insta::assert_snapshot!(ended.stderr, @r#"
-    error: the key `title` stands here twice
+    error: duplicate key `title`
      --> scenario.yaml:2:1
       |
     2 | title: **** ****
       | ^^^^^
       |
-      = help: remove one of the two; only one could count
+      = help: remove one of the two
 
     error: YAML 1.1 reads the key `no` as a boolean
      --> scenario.yaml:4:27

@@ -99,7 +99,7 @@ fn a_link_pipe_or_directory_in_the_way_is_replaced_or_named() {
     symlink(&elsewhere, run.join("traces")).unwrap();
     let before = contents(&elsewhere);
     let ended = bench.run(&["report", run_path]).expect_code(1);
-    assert!(ended.stderr.contains("a symbolic link stands where a directory must be"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a symbolic link is in the place of a directory"), "{}", ended.stderr);
     assert_eq!(contents(&elsewhere), before);
     fs::remove_file(run.join("traces")).unwrap();
     fs::rename(&elsewhere, run.join("traces")).unwrap();

@@ -1,16 +1,16 @@
-//! The regularised incomplete beta function, also where its parameters count millions of samples.
+//! The regularised incomplete beta function, accurate even for millions of samples.
 //!
-//! `statrs` ends its continued fraction after a fixed number of terms, which costs the fourth digit at a million
-//! samples, and all of them at ten millions. The fraction is DLMF 8.17.22, summed up by Lentz's method; around the
-//! mean, about a hundred terms are enough whatever the size.
+//! `statrs` stops its continued fraction after a fixed number of terms: with a million samples, the fourth digit is
+//! wrong, and with ten million, all digits are. Here, the fraction of DLMF 8.17.22 is evaluated with Lentz's method;
+//! near the mean, about a hundred terms are enough for any number of samples.
 
 use statrs::function::gamma::ln_gamma;
 
-/// Smaller terms change nothing.
+/// Smaller terms do not change the result.
 const PRECISION: f64 = 1e-15;
-/// Where the fraction has not converged by then, it stands far from the mean, and its value is next to 0.
+/// If the fraction has not converged after this many terms, x is far from the mean, and the value is close to 0.
 const TERMS_MAX: f64 = 20_000.0;
-/// Stands for a denominator of zero.
+/// Replaces a denominator of zero.
 const TINY: f64 = 1e-300;
 
 /// I_x(a, b); NaN outside of a, b > 0 and 0 ≤ x ≤ 1. Six digits at 10⁹, nine at 10⁶.
@@ -24,7 +24,7 @@ pub fn beta_reg(a: f64, b: f64, x: f64) -> f64 {
         return x;
     }
     let front = (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp();
-    // The fraction converges quickly on one side of the mean only.
+    // The fraction converges quickly only on one side of the mean.
     if x <= (a + 1.0) / (a + b + 2.0) {
         front * fraction(a, b, x) / a
     } else {

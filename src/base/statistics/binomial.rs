@@ -1,35 +1,35 @@
-//! What a count of exceedances says about their probability: exact (Clopper–Pearson) bounds, for samples that depend
-//! on their neighbours.
+//! Exact (Clopper–Pearson) bounds for the probability of exceeding a limit, for samples that depend on their
+//! neighbours.
 //!
-//! Requests that follow each other meet the same queue, so n of them are worth fewer independent ones. The samples are
-//! cut into contiguous batches; how much more the batches differ than independent ones would is the design effect D,
-//! and n/D samples with k/D exceedances are judged (batches: Heidelberger and Lewis, 1984; the bounds are the
-//! order-statistic interval of a quantile read backwards: Hahn and Meeker, Statistical Intervals, 1991).
+//! Consecutive requests meet the same queue, so n of them carry less information than n independent samples. The
+//! samples are divided into contiguous batches. The design effect D is how much more the batches vary than independent
+//! batches would. The bounds are those of n/D samples with k/D exceedances (batches: Heidelberger and Lewis, 1984; the
+//! bounds invert the order-statistic interval of a quantile: Hahn and Meeker, Statistical Intervals, 1991).
 
 use super::beta::beta_reg;
 use super::order::{OrderBounds, last, share_above};
 
-/// Into how many contiguous batches samples are cut.
+/// The number of contiguous batches.
 pub const BATCHES: usize = 20;
 
-/// More samples are taken for so many, in the same proportion: bounds are wider then than they need to be.
+/// More samples than this are scaled down to this number, in proportion. Bounds are then wider than necessary.
 const SAMPLES_MAX: f64 = 1e9;
 
-/// How many of how many.
+/// A count of samples, and how many of them count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Those that count.
+    /// The samples that count.
     pub k: u64,
-    /// All.
+    /// All samples.
     pub n: u64,
 }
 
-/// A share with what it is worth.
+/// A share with its design effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// All samples together.
     pub whole: Part,
-    /// What the samples are worth if they were independent: their number divided by the design effect.
+    /// The design effect, at least 1.
     effect: f64,
 }
 
@@ -40,13 +40,13 @@ impl Share {
         Self { whole, effect: 1.0 }
     }
 
-    /// For samples that are worth fewer independent ones by this factor; how many of them count is not known.
+    /// For samples with this design effect, where the number of those that count is not known.
     #[must_use]
     pub fn weighed(n: u64, effect: f64) -> Self {
         Self { whole: Part { k: 0, n }, effect: effect.max(1.0) }
     }
 
-    /// Of samples in contiguous batches, which need not be equally large.
+    /// Of samples in contiguous batches, which may differ in size.
     #[must_use]
     pub fn of_batches(batches: &[Part]) -> Self {
         let sum = |of: fn(&Part) -> u64| batches.iter().map(of).sum::<u64>();
@@ -56,39 +56,39 @@ impl Share {
         if whole.k == 0 || whole.k == whole.n || filled < 2.0 {
             return Self::independent(whole);
         }
-        // The variance of a ratio of sums; of equal batches it is that of their mean.
+        // The variance of a ratio of sums; for batches of equal size, it is that of their mean.
         let squares: f64 = batches.iter().map(|part| (as_f64(part.k) - p * as_f64(part.n)).powi(2)).sum();
         let variance = squares * filled / (filled - 1.0) / (n * n);
         let effect = (variance * n / (p * (1.0 - p))).clamp(1.0, n);
         Self { whole, effect }
     }
 
-    /// By how much fewer independent samples these are worth: at least 1.
+    /// The design effect: at least 1.
     #[must_use]
     pub fn effect(&self) -> f64 {
         self.effect
     }
 
-    /// The share that was seen.
+    /// The observed share.
     #[must_use]
     pub fn seen(&self) -> f64 {
         if self.whole.n == 0 { 0.0 } else { as_f64(self.whole.k) / as_f64(self.whole.n) }
     }
 
-    /// True when the probability is above `limit`, but for an error of probability `alpha`.
+    /// True if the probability is above `limit`; wrong with a probability of at most `alpha`.
     #[must_use]
     pub fn surely_above(&self, limit: f64, alpha: f64) -> bool {
         let (k, n) = self.effective();
-        // P(at least k | limit) < alpha. Of no more than were to be expected it is a quarter and more.
+        // P(at least k | limit) < alpha. For k up to the expected number, it is at least a quarter.
         k > limit * n
             && (limit <= 0.0 || limit < 1.0 && beta(k, n - k + 1.0, limit).is_some_and(|p| p < alpha))
     }
 
-    /// True when the probability is at most `limit`, but for an error of probability `alpha`.
+    /// True if the probability is at most `limit`; wrong with a probability of at most `alpha`.
     #[must_use]
     pub fn surely_at_most(&self, limit: f64, alpha: f64) -> bool {
         let (k, n) = self.effective();
-        // P(at most k | limit) <= alpha. Of as many as were to be expected it is a quarter and more.
+        // P(at most k | limit) <= alpha. For k from the expected number, it is at least a quarter.
         n > 0.0
             && (limit >= 1.0
                 || limit > 0.0
@@ -96,17 +96,17 @@ impl Share {
                     && beta(n - k, k + 1.0, 1.0 - limit).is_some_and(|p| p <= alpha * (1.0 + 1e-12)))
     }
 
-    /// The probability is at least the first and at most the second, each but for an error of probability `alpha`.
+    /// The lower and the upper bound of the probability, each wrong with a probability of at most `alpha`.
     #[must_use]
     pub fn bounds(&self, alpha: f64) -> (f64, f64) {
         let (k, n) = self.effective();
         bounds(k, n, alpha)
     }
 
-    /// Bounds of a percentile, each of which fails with probability `alpha` at most: as ranks among all samples. They
-    /// are the tests above read backwards: the upper bound is at most a value exactly when the samples above that value
-    /// are so few that their probability is surely at most that of being above the percentile, and the lower bound is
-    /// above it exactly when they are so many that it is surely higher.
+    /// Bounds of a percentile, as ranks among all samples, each wrong with a probability of at most `alpha`. They
+    /// invert [`Self::surely_at_most`] and [`Self::surely_above`]: the upper bound is at most a value exactly when the
+    /// share of samples above that value is surely at most that of the percentile, and the lower bound is above the
+    /// value exactly when the share is surely higher.
     #[must_use]
     pub fn order_bounds(&self, percent: f64, alpha: f64) -> OrderBounds {
         let n = self.whole.n;
@@ -126,8 +126,8 @@ impl Share {
     }
 }
 
-/// Clopper–Pearson bounds of a probability of which `k` of `n` were seen, each one-sided with error `alpha`; the
-/// numbers need not be whole. Without samples it may be anything.
+/// Clopper–Pearson bounds of a probability, from `k` of `n` samples, each one-sided with error `alpha`. The numbers may
+/// have fractions. Without samples, the bounds are 0 and 1.
 #[must_use]
 pub fn bounds(k: f64, n: f64, alpha: f64) -> (f64, f64) {
     let valid = n > 0.0 && (0.0..=n).contains(&k) && n.is_finite() && alpha > 0.0 && alpha < 1.0;
@@ -140,7 +140,7 @@ pub fn bounds(k: f64, n: f64, alpha: f64) -> (f64, f64) {
     (low, high)
 }
 
-/// How many samples are needed at least to show that a probability is at most `limit`: with none seen.
+/// The fewest samples that can show that a probability is at most `limit`: enough if none of them counts.
 #[must_use]
 pub fn samples_needed(limit: f64, alpha: f64) -> Option<u64> {
     if !(limit > 0.0 && limit < 1.0) {
@@ -151,7 +151,7 @@ pub fn samples_needed(limit: f64, alpha: f64) -> Option<u64> {
     Some(needed)
 }
 
-/// Merges neighbours so that about equally large batches come out, [`BATCHES`] at most.
+/// Merges neighbours into batches of about equal size, at most [`BATCHES`].
 #[must_use]
 pub fn batches<T: Default>(parts: &[T], size: impl Fn(&T) -> u64, merge: impl Fn(&mut T, &T)) -> Vec<T> {
     let numbers = batch_numbers(parts.iter().map(&size));
@@ -165,7 +165,7 @@ pub fn batches<T: Default>(parts: &[T], size: impl Fn(&T) -> u64, merge: impl Fn
     merged
 }
 
-/// To which of about equally large batches each of contiguous parts belongs; `None` of those without samples.
+/// The batch of each contiguous part, where batches have about equal size; `None` for parts without samples.
 #[must_use]
 pub fn batch_numbers(sizes: impl Iterator<Item = u64> + Clone) -> Vec<Option<usize>> {
     let total = u128::from(sizes.clone().sum::<u64>());
@@ -174,7 +174,7 @@ pub fn batch_numbers(sizes: impl Iterator<Item = u64> + Clone) -> Vec<Option<usi
         if size == 0 {
             return None;
         }
-        // By the middle of the part, so that a large one does not pull its neighbours along.
+        // By the middle of the part, so that a large part does not affect the batches of its neighbours.
         let middle = u128::from(before) * 2 + u128::from(size);
         let batch = middle * BATCHES as u128 / (total * 2);
         before += size;
@@ -192,7 +192,7 @@ fn beta(a: f64, b: f64, x: f64) -> Option<f64> {
     Some(beta_reg(a, b, x)).filter(|value| value.is_finite())
 }
 
-/// The x with I_x(a, b) = p, by halving: slow, and right wherever the function itself is.
+/// The x with I_x(a, b) = p, by bisection: slow, but as accurate as the function itself.
 fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     for _ in 0..200 {
@@ -205,7 +205,7 @@ fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
             Some(_) => high = middle,
             None => break,
         }
-        // Ten digits are more than anybody shows.
+        // Ten digits are more than any output shows.
         if high - low <= 1e-13 * high {
             break;
         }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_samples_are_needed() {
+    fn the_number_of_samples_needed() {
         for (limit, needed) in
             [(0.05, Some(59)), (0.01, Some(299)), (0.001, Some(2995)), (0.0, None), (1.0, None)]
         {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_come_in_bursts_are_worth_less() {
+    fn samples_in_bursts_carry_less_information() {
         let even = [Part { k: 5, n: 100 }; 20];
         let mut bursts = [Part { k: 0, n: 100 }; 20];
         bursts[7].k = 100;

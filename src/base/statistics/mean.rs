@@ -1,20 +1,20 @@
-//! How exactly a mean is known: Student's bounds from contiguous batches, corrected for skew.
+//! Bounds of a mean: Student's, from contiguous batches, corrected for skew.
 //!
-//! Times are skewed: most are short and few are long. A mean of them is more often far too small than far too large, and
-//! it is when the long ones are missing that their spread looks small too, so Student's upper bound fails in 6 to 8 of
-//! 100 cases instead of 5. Its distance from the mean is therefore that of Hall's transformation of Student's t (On the
-//! removal of skewness by transformation, JRSS B 1992), which is Johnson's modified t (JASA 1978) made monotone. The
-//! bound on the side of the short tail stays Student's.
+//! Times are skewed: most are short, and few are long. The mean of a sample is more often far too small than far too
+//! large. When long times are missing from a sample, its spread is too small as well, so Student's upper bound is wrong
+//! in 6 to 8 of 100 cases instead of 5. The upper bound therefore uses Hall's transformation of Student's t (On the
+//! removal of skewness by transformation, JRSS B 1992), a monotone form of Johnson's modified t (JASA 1978). The bound
+//! on the side of the short tail is Student's.
 
 use super::binomial::{BATCHES, batch_numbers};
 use super::paired::student_upper;
 
-/// A few samples show less skew than there is, the less the more skewed: by this factor of the mean's own skewness.
+/// Few samples underestimate skew, and more so the more skewed they are: by this factor times the mean's skewness.
 const SKEW_HIDDEN: f64 = 2.0;
-/// Where the mean itself is more skewed, the transformation turns back.
+/// For a mean with more skew than this, the transformation is no longer monotone.
 const TILT_MAX: f64 = 0.7;
 
-/// Samples that belong together, as their number and sum.
+/// The number and the sum of a batch of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Batch {
     /// How many.
@@ -23,7 +23,7 @@ pub struct Batch {
     pub sum: f64,
 }
 
-/// Sums of the powers of samples' distances from a number that is the same for all, and near them.
+/// Sums of powers of the samples' distances from a fixed number near them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Powers {
     n: u64,
@@ -33,7 +33,7 @@ pub struct Powers {
 }
 
 impl Powers {
-    /// Adds a sample by its distance.
+    /// Adds a sample, given its distance.
     pub fn add(&mut self, distance: f64) {
         let square = distance * distance;
         self.n += 1;
@@ -42,7 +42,7 @@ impl Powers {
         self.third += square * distance;
     }
 
-    /// Adds all of another one.
+    /// Adds the sums of another.
     pub fn merge(&mut self, other: &Self) {
         self.n += other.n;
         self.first += other.first;
@@ -56,13 +56,13 @@ impl Powers {
         let (mean, second, third) = (self.first / n, self.second / n, self.third / n);
         let variance = second - mean * mean;
         let skewness = (third - 3.0 * mean * second + 2.0 * mean.powi(3)) / variance.powf(1.5);
-        // What is no more than rounding has no shape.
+        // Differences due to rounding have no shape.
         let known = self.n >= 2 && variance > 1e-12 * second && skewness.is_finite();
         known.then(|| ((variance * n / (n - 1.0)).sqrt(), skewness))
     }
 }
 
-/// A mean with what it may be off.
+/// A mean with its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
     /// The mean.
@@ -71,13 +71,13 @@ pub struct Mean {
     pub error: f64,
     /// Degrees of freedom of the error.
     freedom: f64,
-    /// The mean's own skewness.
+    /// The skewness of the mean (not of the samples).
     tilt: f64,
 }
 
 impl Mean {
-    /// Of samples in contiguous batches, which need not be equally large: how batches differ tells how exactly the
-    /// mean is known, dependence included. `None` of fewer than two batches with samples.
+    /// Of samples in contiguous batches, which may differ in size. The error is estimated from the differences between
+    /// batches, so it accounts for dependence. `None` with fewer than two batches with samples.
     #[must_use]
     pub fn of_batches(batches: &[Batch]) -> Option<Self> {
         let filled = batches.iter().filter(|batch| batch.n > 0).count();
@@ -92,8 +92,8 @@ impl Mean {
         Some(Self { value, error, freedom: filled - 1.0, tilt: 0.0 })
     }
 
-    /// The same with the shape of the samples: the error is never taken for less than that of independent samples, as
-    /// neighbours are never less alike than those, and bounds make up for skew.
+    /// The same with the shape of the samples: bounds are corrected for skew, and the error is at least that of
+    /// independent samples, because neighbours are never less alike than independent samples.
     #[must_use]
     pub fn shaped(self, powers: &Powers) -> Self {
         let Some((deviation, skewness)) = powers.shape() else { return self };
@@ -101,7 +101,7 @@ impl Mean {
         Self { error, tilt: skewness * error / deviation, ..self }
     }
 
-    /// Of single samples in the order in which they came.
+    /// Of single samples, in order of time.
     #[must_use]
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let numbers = batch_numbers(std::iter::repeat_n(1, values.len()));
@@ -115,7 +115,7 @@ impl Mean {
         Some(Self::of_batches(&batches)?.shaped(&powers))
     }
 
-    /// The mean is at least the first and at most the second, each but for an error of probability `alpha`.
+    /// The lower and the upper bound of the mean, each wrong with a probability of `alpha`.
     #[must_use]
     pub fn bounds(&self, alpha: f64) -> (f64, f64) {
         if self.error <= 0.0 {
@@ -127,8 +127,8 @@ impl Mean {
     }
 }
 
-/// How many standard errors a bound lies from the mean, instead of `student`, on the side towards which the mean is
-/// skewed by `tilt`.
+/// How many standard errors the bound is from the mean, instead of `student`, on the side of the long tail; `tilt` is
+/// the skewness of the mean.
 fn reach(student: f64, tilt: f64) -> f64 {
     if tilt <= 1e-9 {
         return student;
@@ -147,7 +147,7 @@ fn as_f64(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Mean and skewed times of it.
+    /// Name, mean, and a generator of skewed times with that mean.
     type Times = (&'static str, f64, fn(&mut fastrand::Rng) -> f64);
 
     fn normal(random: &mut fastrand::Rng) -> f64 {
@@ -165,8 +165,8 @@ mod tests {
         if std::env::var_os("BENCH_SLOW_TESTS").is_some() { 20_000 } else { 600 }
     }
 
-    /// At the limit itself, with as many samples as a verdict needs and more: neither bound is wrong more often than
-    /// one time in twenty, allowing for the chance of that number of rounds.
+    /// With at least as many samples as a verdict needs, neither bound is wrong more often than one time in twenty,
+    /// allowing for chance in that number of rounds.
     #[test]
     fn bounds_of_skewed_times_hold_as_often_as_stated() {
         let runs = rounds();
@@ -188,10 +188,10 @@ mod tests {
         }
     }
 
-    /// What the correction costs: with 1,000 exponential times a limit that is a tenth above the mean is still met
-    /// nearly always, and one that is a tenth below is nearly always broken.
+    /// The cost of the correction: with 1,000 exponential times, a limit of 10 % above the mean still passes nearly
+    /// always, and a limit of 10 % below it nearly always fails.
     #[test]
-    fn bounds_of_skewed_times_tell_a_tenth() {
+    fn bounds_of_skewed_times_detect_ten_percent() {
         let mut random = fastrand::Rng::with_seed(5);
         let (mut met, mut broken) = (0, 0);
         for _ in 0..400 {
@@ -203,9 +203,10 @@ mod tests {
         assert!(met >= 330 && broken >= 350, "{met} met, {broken} broken of 400");
     }
 
-    /// Each is like the one before it: independent samples would be worth nineteen times as many.
+    /// Each sample is similar to the one before it: as many independent samples would carry nineteen times the
+    /// information.
     #[test]
-    fn bounds_hold_where_neighbours_are_alike() {
+    fn bounds_hold_for_dependent_neighbours() {
         let runs = 300;
         let mut random = fastrand::Rng::with_seed(3);
         let (mut below, mut above) = (0, 0);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn without_spread_a_mean_is_exact_and_of_one_sample_nothing_is_known() {
+    fn without_spread_a_mean_is_exact_and_a_single_sample_has_no_bounds() {
         assert_eq!(Mean::of_values(&[]), None);
         assert_eq!(Mean::of_values(&[3.0]), None);
         for values in [vec![5.0; 2], vec![1e9 / 3.0; 500]] {

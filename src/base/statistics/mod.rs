@@ -1,6 +1,6 @@
-//! Statistics that verdicts stand on: pure functions of numbers, checked against SciPy.
+//! Statistics for verdicts: pure functions of numbers, checked against SciPy.
 //!
-//! What is no number gives no result (`None`), never a panic. Nothing here may know what the numbers mean.
+//! Invalid numbers, such as NaN, give no result (`None`), never a panic. Nothing here may know what the numbers mean.
 
 pub mod beta;
 pub mod binomial;

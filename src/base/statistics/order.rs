@@ -1,27 +1,28 @@
-//! Percentiles by their rank: which of the ordered samples a percentile is, in whole numbers.
+//! Ranks of percentiles, computed with integers.
 //!
-//! A percentile of n samples is the one of rank ⌈p·n⌉, counted from the smallest (the nearest rank). Every figure that
-//! `bench` shows or judges by takes it from here: 99.9 / 100 · 1,000 is not 999 in floating point. Bounds of a percentile
-//! are ranks too; they come from the test that gives the verdict ([`Share::order_bounds`]).
+//! The percentile p of n samples is the sample of rank ⌈p·n⌉, counted from the smallest (nearest rank). All output and
+//! all verdicts of `bench` use this definition. In floating point, 99.9 / 100 · 1,000 is not exactly 999. Bounds of a
+//! percentile are ranks too; they come from the test that gives the verdict ([`Share::order_bounds`]).
 //!
 //! [`Share::order_bounds`]: super::binomial::Share::order_bounds
 
 use super::beta::beta_reg;
 
-/// The whole in parts: percentiles with up to ten decimals are exact.
+/// A whole, in parts: percentiles with up to ten decimals are exact.
 const PARTS: u64 = 1_000_000_000_000;
 
-/// The ranks, from 1, of the samples between which a percentile lies.
+/// The ranks, from 1, of the samples that bound a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderBounds {
-    /// That of the lower bound; absent when there are too few samples below the percentile.
+    /// The rank of the lower bound; absent if there are too few samples below the percentile.
     pub low: Option<u64>,
-    /// That of the upper bound; absent when there are too few samples above it.
+    /// The rank of the upper bound; absent if there are too few samples above it.
     pub high: Option<u64>,
 }
 
 /// The rank, from 1, of a percentile among `n` samples: ⌈percent/100 · n⌉, and at least 1. `None` without samples, or
-/// for what is not a percentage.
+/// if
+/// `percent` is not a percentage.
 #[must_use]
 pub fn rank(n: u64, percent: f64) -> Option<u64> {
     let product = u128::from(parts(percent)?) * u128::from(n);
@@ -29,8 +30,8 @@ pub fn rank(n: u64, percent: f64) -> Option<u64> {
     u64::try_from(rank).ok().filter(|_| n > 0)
 }
 
-/// The fewest samples of which at least `beyond` are longer than a percentile below 100; `u64::MAX` where no number is
-/// enough.
+/// The smallest number of samples for which at least `beyond` samples rank above a percentile below 100; `u64::MAX` if
+/// no number is enough.
 #[must_use]
 pub fn samples_for(beyond: u64, percent: f64) -> u64 {
     let above = parts(percent).map_or(0, |parts| PARTS - parts);
@@ -47,7 +48,7 @@ pub fn share_above(percent: f64) -> f64 {
     parts(percent).map_or(f64::NAN, |parts| (PARTS - parts) as f64 / PARTS as f64)
 }
 
-/// True of two ways to write one percentile.
+/// True if two numbers are the same percentile, except for rounding.
 #[must_use]
 pub fn same_percentile(one: f64, other: f64) -> bool {
     parts(one).is_some_and(|parts_of_one| parts(other) == Some(parts_of_one))
@@ -64,7 +65,8 @@ fn parts(percent: f64) -> Option<u64> {
     (0.0..=100.0).contains(&percent).then_some(parts as u64)
 }
 
-/// The last number of 1 to `n` for which a condition holds that holds up to some number; 0 for none.
+/// The last number from 1 to `n` for which a condition holds; 0 if there is none. The condition must hold up to some
+/// number and not after it.
 pub(super) fn last(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut below, mut above) = (0_u64, n.saturating_add(1));
     while above - below > 1 {
@@ -78,7 +80,7 @@ pub(super) fn last(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
     below
 }
 
-/// The probability of at most `k` of `n`.
+/// The binomial probability of at most `k` of `n`.
 #[must_use]
 pub fn binomial_cdf(k: f64, n: f64, p: f64) -> f64 {
     if k < 0.0 {
@@ -140,8 +142,8 @@ mod tests {
         }
     }
 
-    /// Times drawn at random, of which percentiles and bounds are read as everywhere: each bound is wrong in one of
-    /// twenty runs at most, and where there is none, there can be none.
+    /// Draws random times and computes percentiles and bounds as in the program: each bound is wrong in at most one of
+    /// twenty runs, and a missing bound could not exist.
     #[test]
     fn each_bound_holds_in_nineteen_runs_of_twenty() {
         let runs = if std::env::var_os("BENCH_SLOW_TESTS").is_some() { 20_000 } else { 1_000 };
@@ -155,7 +157,7 @@ mod tests {
                 assert!(bounds.high.is_none_or(|high| high >= value), "p{percent} of {n}: {bounds:?}");
                 let exists = 1.0 - (percent / 100.0_f64).powi(n as i32) >= 0.95 - 1e-9;
                 assert_eq!(bounds.high.is_some(), exists, "p{percent} of {n}");
-                // How many of n are below the true percentile: what decides on which side of it a rank lies.
+                // How many of n are below the true percentile decides on which side of it a rank is.
                 let (mut below, mut above) = (0_u32, 0_u32);
                 for _ in 0..if n > 10_000 { 0 } else { runs } {
                     let under = (0..n).filter(|_| random.f64() * 100.0 < percent).count() as u64;
@@ -170,7 +172,7 @@ mod tests {
                     f64::from(above) <= allowed,
                     "p{percent} of {n}: the upper bound failed {above} of {runs}"
                 );
-                // A million is counted, not drawn.
+                // For a million samples, only their number is drawn.
                 let p = percent / 100.0;
                 let fails = bounds.low.map_or(0.0, |low| binomial_cdf(low as f64 - 1.0, n as f64, p));
                 assert!(fails <= 0.05 + 1e-9, "p{percent} of {n}: {fails}");
@@ -182,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the samples and their dependence: a verdict is what the bounds say.
+        /// Verdicts agree with bounds for all samples, however dependent.
         #[test]
         fn bounds_say_what_the_verdict_says(
             parts in prop::collection::vec((0_u64..40, 0_u64..200), 1..25),
@@ -194,7 +196,7 @@ mod tests {
             let good = share.whole.n - share.whole.k;
             let (above, at_most) =
                 (share.surely_above(share_above(percent), 0.05), share.surely_at_most(share_above(percent), 0.05));
-            // The sample of a rank is over the limit when there are fewer good ones.
+            // The sample of a rank is over the limit if there are fewer good samples than that.
             prop_assert_eq!(above, bounds.low.is_some_and(|low| good < low));
             prop_assert_eq!(at_most, bounds.high.is_some_and(|high| good >= high));
         }

@@ -1,13 +1,13 @@
-//! Paired differences: Student's bounds of their mean, Wilcoxon's signed-rank test, a bound for one more value.
+//! Paired differences: Student's bounds of their mean, Wilcoxon's signed-rank test, a bound for a further value.
 
 use statrs::function::erf::erfc;
 
 use super::beta::beta_reg;
 
-/// Up to this number of differences, Wilcoxon's distribution is counted out; beyond, it is close to normal.
+/// Up to this number of differences, Wilcoxon's distribution is computed exactly; beyond it, it is close to normal.
 pub const EXACT_MAX: usize = 60;
 
-/// The mean of differences and how exactly it is known.
+/// The mean of differences, with what is needed for its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// How many differences.
@@ -19,8 +19,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The mean of at least two finite numbers. `resolution` is what the measurement itself may be off: the deviation
-    /// is never taken for less, so that equal readings do not look like certainty.
+    /// The mean of at least two finite numbers. `resolution` is the error of a measurement: the deviation is at least
+    /// this, so that equal readings do not look exact.
     #[must_use]
     pub fn of(values: &[f64], resolution: f64) -> Option<Self> {
         let (mean, sd) = mean_and_sd(values)?;
@@ -33,13 +33,13 @@ impl Estimate {
         self.sd / as_f64(self.count).sqrt()
     }
 
-    /// How far the bounds lie from the mean that each fail with probability `alpha`.
+    /// The distance of each bound from the mean, where each bound is wrong with a probability of `alpha`.
     #[must_use]
     pub fn reach(&self, alpha: f64) -> f64 {
         student_upper(alpha, as_f64(self.count) - 1.0) * self.error()
     }
 
-    /// The mean that is `chance` likely to have its lower bound above `limit`, with the deviation seen.
+    /// The mean whose lower bound is above `limit` with a probability of `chance`, given the observed deviation.
     #[must_use]
     pub fn detectable(&self, limit: f64, alpha: f64, chance: f64) -> f64 {
         let df = as_f64(self.count) - 1.0;
@@ -60,7 +60,7 @@ pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     (mean.is_finite() && sd.is_finite()).then_some((mean, sd))
 }
 
-/// The value that one more of the same kind exceeds with probability `alpha`: mean + t·s·√(1 + 1/n).
+/// The value that a further value of the same kind exceeds with probability `alpha`: mean + t·s·√(1 + 1/n).
 #[must_use]
 pub fn prediction_upper(values: &[f64], alpha: f64) -> Option<f64> {
     let (mean, sd) = mean_and_sd(values)?;
@@ -68,7 +68,7 @@ pub fn prediction_upper(values: &[f64], alpha: f64) -> Option<f64> {
     Some(mean + student_upper(alpha, n - 1.0) * sd * (1.0 + 1.0 / n).sqrt())
 }
 
-/// The value that Student's t with `df` degrees of freedom exceeds with probability `alpha`; NaN when there is none.
+/// The value that Student's t with `df` degrees of freedom exceeds with probability `alpha`; NaN if there is none.
 #[must_use]
 pub fn student_upper(alpha: f64, df: f64) -> f64 {
     let valid = alpha > 0.0 && alpha < 1.0 && df > 0.0 && df.is_finite();
@@ -83,7 +83,7 @@ pub fn student_upper(alpha: f64, df: f64) -> f64 {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Halved until no number lies between the two.
+    // Bisection, until there is no number between the two.
     for _ in 0..2_000 {
         let middle = f64::midpoint(low, high);
         if middle <= low || middle >= high {
@@ -103,21 +103,21 @@ fn student_tail(t: f64, df: f64) -> f64 {
     0.5 * beta_reg(df / 2.0, 0.5, df / (df + t * t))
 }
 
-/// Wilcoxon's signed-rank test of differences that are not zero.
+/// Wilcoxon's signed-rank test of the non-zero differences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SignedRank {
-    /// How many differences are not zero.
+    /// The number of non-zero differences.
     pub count: usize,
     /// The sum of the ranks of the positive ones; ties share their mean rank.
     pub rank_sum: f64,
-    /// How likely a sum at least as large is if neither sign is favoured.
+    /// The probability of a sum at least as large if both signs are equally likely.
     pub p_greater: f64,
-    /// How likely a sum at least as small is.
+    /// The probability of a sum at least as small.
     pub p_less: f64,
 }
 
-/// The test; `None` without a difference, or with one that is no number. Counted out also where ranks are tied, up
-/// to [`EXACT_MAX`] differences, and by the normal distribution with its variance corrected for ties beyond.
+/// The test; `None` without a non-zero difference, or with NaN. Up to [`EXACT_MAX`] differences, the distribution is
+/// exact, even with tied ranks; beyond, it is normal, with its variance corrected for ties.
 #[must_use]
 pub fn signed_rank(differences: &[f64]) -> Option<SignedRank> {
     if differences.iter().any(|value| !value.is_finite()) {
@@ -152,7 +152,7 @@ pub fn signed_rank(differences: &[f64]) -> Option<SignedRank> {
     Some(SignedRank { count, rank_sum, p_greater, p_less })
 }
 
-/// The probabilities of a sum of at least and at most `sum`, where each rank is in it or not.
+/// The probabilities of a sum of at least and at most `sum`, where each rank is included or not.
 fn counted(ranks: &[usize], sum: usize) -> (f64, f64) {
     let total: usize = ranks.iter().sum();
     let mut chances = vec![0.0; total + 1];
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn close(ours: f64, theirs: f64, tolerance: f64) -> bool {
-        // Far in the tail SciPy itself has no more digits than a difference from 1 leaves.
+        // Far in the tail, SciPy computes a difference from 1 and loses digits itself.
         (ours - theirs).abs() <= tolerance * theirs.abs() + 1e-14
     }
 
@@ -208,7 +208,7 @@ mod tests {
             let ours = student_upper(row[0], row[1]);
             assert!(close(ours, row[2], 1e-9), "alpha {}, df {}: {ours}, SciPy {}", row[0], row[1], row[2]);
         }
-        // The two of the design: 10 and 20 pairs at 0.005.
+        // The two cases that `bench ab` uses: 10 and 20 pairs at 0.005.
         assert!((student_upper(0.005, 9.0) - 3.250).abs() < 0.0005);
         assert!((student_upper(0.005, 19.0) - 2.861).abs() < 0.0005);
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_data_gives_no_answer() {
+    fn invalid_data_gives_no_result() {
         for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[f64::INFINITY, 1.0], &[f64::MAX, f64::MAX]] {
             assert_eq!(Estimate::of(values, 0.0), None, "{values:?}");
             assert_eq!(prediction_upper(values, 0.01), None);
@@ -251,12 +251,12 @@ mod tests {
         }
         assert_eq!(signed_rank(&[1.0]).unwrap().p_greater, 0.5);
         assert!(student_upper(0.005, 0.0).is_nan() && student_upper(f64::NAN, 5.0).is_nan());
-        assert_eq!(Estimate::of(&[0.5, 0.5], 0.001).unwrap().sd, 0.001, "equal readings are no certainty");
+        assert_eq!(Estimate::of(&[0.5, 0.5], 0.001).unwrap().sd, 0.001, "equal readings are not exact");
     }
 
     proptest! {
         #[test]
-        fn any_numbers_are_survived(values in proptest::collection::vec(any::<f64>(), 0..80), alpha: f64) {
+        fn no_numbers_make_it_panic(values in proptest::collection::vec(any::<f64>(), 0..80), alpha: f64) {
             let _ = (Estimate::of(&values, 0.0), prediction_upper(&values, alpha));
             if let Some(test) = signed_rank(&values) {
                 prop_assert!((0.0..=1.0).contains(&test.p_greater) && (0.0..=1.0).contains(&test.p_less));

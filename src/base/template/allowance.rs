@@ -1,25 +1,25 @@
-//! What templates may use up: steps, text, values, depth.
+//! Limits for templates: steps, text, values, depth.
 //!
-//! minijinja counts steps only, and an operator or a filter is one step however much it does. So each
-//! value is measured before anything goes through all of it, and what is made is charged to an allowance
-//! of the thread, which the caller renews for each action. Rendering never waits, so that no two
-//! actions share one.
+//! minijinja only counts steps, and an operator or a filter is a single step however much work it does.
+//! So every value is measured before an operation traverses it, and new values are charged to an
+//! allowance of the thread, which the caller renews for each action. Rendering never waits, so two
+//! actions never share an allowance.
 
 use std::cell::Cell;
 
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value};
 
-/// The most instructions that one text may execute: loops of 100,000 passes and more.
+/// The most instructions that a text may execute: enough for loops of 100,000 passes and more.
 pub const STEPS_MAX: u64 = 1_000_000;
-/// The longest text that templates may make.
+/// The longest text that templates may produce.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 /// How deep a value may be nested.
 pub const DEPTH_MAX: usize = 64;
-/// What one action's templates may do in all, in units of about the time for one instruction.
+/// How much work the templates of an action may do in total. A unit is about the time of an instruction.
 const UNITS: u64 = 8 << 20;
 
-/// Units for a value that is gone through, and for one that is made, which takes memory too.
+/// Units for a value that is traversed, and for a new value, which takes memory too.
 const UNITS_PER_VALUE_READ: u64 = 4;
 const UNITS_PER_VALUE_MADE: u64 = 4;
 const BYTES_MADE_PER_UNIT: u64 = 8;
@@ -29,23 +29,23 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(UNITS) };
 }
 
-/// Gives this thread's templates a whole allowance again.
+/// Gives this thread's templates a full allowance again.
 pub fn renew() {
     LEFT.set(UNITS);
 }
 
-/// What a value amounts to when everything in it is written out.
+/// The size of a value, with everything that it contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
-    /// The value and all that it holds.
+    /// The number of values: itself and all that it contains.
     pub(super) values: u64,
-    /// The bytes of its texts.
+    /// The total bytes of its texts.
     pub(super) bytes: u64,
     /// How deep it is nested: 0 for a number or a text.
     pub(super) depth: usize,
 }
 
-/// Charges for something of this many units.
+/// Charges this many units.
 pub(super) fn charge(units: u64) -> Result<(), Error> {
     let left = LEFT.get();
     LEFT.set(left.saturating_sub(units));
@@ -53,7 +53,7 @@ pub(super) fn charge(units: u64) -> Result<(), Error> {
         Ok(())
     } else {
         Err(exceeded(
-            "the templates of one action do too much: make less text, shorten loops, lists and repetitions",
+            "the templates of an action do too much work: produce less text, or shorten loops, lists and repetitions",
         ))
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn charge_values(values: u64) -> Result<(), Error> {
     charge(values.saturating_mul(UNITS_PER_VALUE_MADE))
 }
 
-/// Measures a value which something is about to go through, and charges for that.
+/// Measures a value that is about to be traversed, and charges for it.
 pub(super) fn read(value: &Value) -> Result<Size, Error> {
     let mut size = Size::default();
     measure(value, 0, &mut size)?;
@@ -79,7 +79,7 @@ pub(super) fn read(value: &Value) -> Result<Size, Error> {
     Ok(size)
 }
 
-/// Measures a value that was made or is about to be written, and charges for it.
+/// Measures a value that is new or about to be written, and charges for it.
 pub(super) fn made(value: &Value) -> Result<(), Error> {
     let size = read(value)?;
     charge_text(size.bytes)?;
@@ -95,9 +95,9 @@ fn measure(value: &Value, depth: usize, size: &mut Size) -> Result<(), Error> {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
             size.depth = size.depth.max(depth + 1);
             if depth >= DEPTH_MAX {
-                return Err(exceeded(&format!("a value is nested more than {DEPTH_MAX} deep: flatten it")));
+                return Err(exceeded(&format!("a value is nested more than {DEPTH_MAX} levels deep: flatten it")));
             }
-            // What cannot be listed is not gone through by anything else either.
+            // Nothing else can traverse a value that cannot be listed.
             for item in value.try_iter().into_iter().flatten() {
                 charge(UNITS_PER_VALUE_READ)?;
                 if value.kind() == ValueKind::Map {
@@ -119,15 +119,15 @@ pub(super) fn text_too_long() -> Error {
     exceeded(&format!("a text is longer than {} MiB: make it shorter", TEXT_BYTES_MAX >> 20))
 }
 
-/// The words for an error of this module, or of minijinja when the steps are used up; `None` for others.
+/// The message for an error of this module, or of minijinja when the steps are used up; `None` for others.
 pub(super) fn limit(error: &Error) -> Option<String> {
-    // A filter may have called another one.
+    // A filter may have called another filter.
     let mut current = Some(error);
     while let Some(error) = current {
         if error.kind() == ErrorKind::OutOfFuel {
             let steps = || format!("it takes more than {STEPS_MAX} steps: shorten its loops");
             return Some(format!(
-                "the template goes beyond a limit: {}",
+                "the template exceeds a limit: {}",
                 error.detail().map_or_else(steps, str::to_owned)
             ));
         }

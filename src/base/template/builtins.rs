@@ -1,22 +1,22 @@
-//! minijinja's filters and tests, each behind a guard that measures what goes in and what comes out.
+//! minijinja's filters and tests, each with a guard that measures its input and output.
 //!
-//! Those whose output can be much larger than their input are charged before they run.
+//! Filters whose output can be much larger than their input are charged before they run.
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters, tests};
 
 use super::allowance::{self, Size};
 
-/// Measures a value that an operator is about to go through, and hands it on.
+/// Measures a value that an operator is about to traverse, and returns it.
 pub(super) const READ: &str = "#read";
-/// Measures a value that an operator has made, and hands it on.
+/// Measures a value that an operator has produced, and returns it.
 pub(super) const MADE: &str = "#made";
-/// Measures a value that can be counted through only, and hands it on.
+/// Measures a value that can only be counted by traversing it, and returns it.
 pub(super) const COUNTED: &str = "#counted";
 /// The operator `*`.
 pub(super) const TIMES: &str = "#times";
 
-/// Puts all of them into an environment that has none.
+/// Adds all of them to an environment that has none.
 pub(super) fn install(environment: &mut Environment<'static>) {
     macro_rules! guard {
         ($add:ident: $($name:literal => $function:expr),* $(,)?) => {
@@ -83,7 +83,7 @@ fn guarded(name: &'static str, function: Value) -> Box<Guarded> {
     })
 }
 
-/// Charges for what a filter makes beyond its input.
+/// Charges for output of a filter beyond the size of its input.
 fn charge_before(name: &str, arguments: &[Value], size: Size) -> Result<(), Error> {
     let text = |index: usize| arguments.get(index).and_then(Value::as_str).unwrap_or_default();
     let number = |index: usize, keyword: &str| {
@@ -115,7 +115,7 @@ fn charge_before(name: &str, arguments: &[Value], size: Size) -> Result<(), Erro
     }
 }
 
-/// The sum of all widths and precisions that a format names, or more.
+/// An upper bound for the sum of all widths and precisions in a format.
 fn widths(format: &str, arguments: &[Value]) -> u64 {
     let written = format.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let written = written.map(|digits| digits.parse().unwrap_or(u64::MAX));
@@ -160,7 +160,7 @@ fn times(left: &Value, right: &Value) -> Result<Value, Error> {
             let length = items.len() * count;
             Ok(Value::from(items.into_iter().cycle().take(length).collect::<Vec<_>>()))
         }
-        None => Err(invalid(&format!("`*` does not go with {} and {}", left.kind(), right.kind()))),
+        None => Err(invalid(&format!("`*` does not work with {} and {}", left.kind(), right.kind()))),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Rewrites a parsed template so that no operator goes through a value that was not measured.
+//! Rewrites a parsed template so that operators only traverse values that were measured before.
 //!
-//! minijinja takes one step for `[1] * 10000000000 == x` as for `1 + 1`, and folds constants while it
-//! compiles. So the operands of what may be long work go through the filters of [`super::builtins`],
-//! which are no constants. What works on numbers alone stays as it is.
+//! minijinja counts `[1] * 10000000000 == x` as a single step, like `1 + 1`, and folds constants during
+//! compilation. So operands of operations that may take long are passed through the filters of
+//! [`super::builtins`], which are not folded. Operations on numbers alone are not changed.
 
 use minijinja::Value;
 use minijinja::machinery::Span;
@@ -14,17 +14,17 @@ use minijinja::machinery::ast::{
 
 use super::builtins::{COUNTED, MADE, READ, TIMES};
 
-/// Text this short may be repeated by a loop without being charged: the steps bound it.
+/// Loops may repeat text this short without charge: the limit on steps bounds it.
 const RAW_BYTES_FREE: usize = 32;
-/// Functions that make values of their arguments.
+/// Functions that create values from their arguments.
 const MAKERS: [&str; 2] = ["dict", "namespace"];
 
-/// Rewrites templates, and notices what makes their steps more than their length.
+/// Rewrites templates, and detects loops and macros, which can take more steps than the template has bytes.
 #[derive(Default)]
 pub(super) struct Rewriter {
-    /// True once there is a loop or a macro.
+    /// True if there is a loop or a macro.
     pub(super) repeats: bool,
-    /// A statement that needs other templates, which there are none of.
+    /// A statement that needs other templates; there are none.
     pub(super) refused: Option<&'static str>,
 }
 
@@ -199,7 +199,7 @@ impl Rewriter {
     }
 
     fn call<'a>(&mut self, s: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {
-        // A method's or a function's name must stay one.
+        // The name of a method or function must stay a name.
         at(s, Call { expr: self.expression(&s.expr), args: self.arguments(&s.args) })
     }
 
@@ -222,7 +222,7 @@ impl Rewriter {
     }
 }
 
-/// True when a loop or a macro stands among statements, at any depth.
+/// True if statements contain a loop or a macro, at any depth.
 fn repeats(statements: &[Stmt<'_>]) -> bool {
     statements.iter().any(|statement| match statement {
         Stmt::ForLoop(_) | Stmt::Macro(_) | Stmt::CallBlock(_) => true,
@@ -240,14 +240,14 @@ fn is_number(expr: &Expr<'_>) -> bool {
     matches!(expr, Expr::Const(constant) if constant.value.is_number())
 }
 
-/// What is assigned to, or a value of its own: the same.
+/// The target of an assignment, unchanged.
 fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
     match expr {
         Expr::Var(s) => Expr::Var(at(s, Var { id: s.id })),
         Expr::Const(s) => Expr::Const(at(s, Const { value: s.value.clone() })),
         Expr::List(s) => Expr::List(at(s, List { items: s.items.iter().map(target).collect() })),
         Expr::GetAttr(s) => Expr::GetAttr(at(s, GetAttr { expr: target(&s.expr), name: s.name })),
-        // Nothing else can be assigned to: the parser refuses it.
+        // The parser refuses any other target.
         other => Rewriter::default().expression(other),
     }
 }
@@ -257,7 +257,7 @@ fn through<'a>(name: &'a str, expr: Expr<'a>, args: Vec<CallArg<'a>>) -> Expr<'a
     Expr::Filter(Spanned::new(Filter { name, expr: Some(expr), args }, span))
 }
 
-/// The new node at the old one's place.
+/// The new node at the position of the old one.
 fn at<O, N>(old: &Spanned<O>, new: N) -> Spanned<N> {
     Spanned::new(new, old.span())
 }

@@ -1,4 +1,4 @@
-//! What templates may use up, and that the guards change nothing else.
+//! The limits of templates, and that the guards do not change their results.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn rendered(text: &str) -> Result<String, TemplateError> {
     Ok(output)
 }
 
-/// Texts that took all memory, or ran for as long as one would wait.
+/// Texts that used up the memory or never ended, before there were limits.
 const ENDLESS: &[&str] = &[
     "{{ [1] * 10000000000 }}",
     "{{ [1] * big }}",
@@ -68,7 +68,7 @@ const ENDLESS: &[&str] = &[
     "{{ ('a' * 10000000)|upper ~ ('a' * 10000000)|lower }}",
 ];
 
-/// The same, which take a second or more until they fail in a build that is not optimised.
+/// Further such texts, which take a second or more to fail in an unoptimised build.
 const ENDLESS_AND_SLOW: &[&str] = &[
     "{% set ns = namespace(s=[1]) %}{% for a in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{{ range(100000)|select('in', [0] * 100000)|list }}",
@@ -79,7 +79,7 @@ const ENDLESS_AND_SLOW: &[&str] = &[
      {% set a = [a, a, a, a, a, a, a, a, a, a] %}{% set a = [a, a, a, a, a, a, a, a, a, a] %}{{ a }}",
 ];
 
-/// What depends on no variable is refused when it is compiled, the rest when it is rendered.
+/// Texts without variables are refused when they are compiled, others when they are rendered.
 #[test]
 fn what_does_not_end_fails_with_its_limit() {
     let long = std::env::var("BENCH_SLOW_TESTS").is_ok();
@@ -87,7 +87,7 @@ fn what_does_not_end_fails_with_its_limit() {
         let compiled = Engine::new().compile(text);
         assert_eq!(compiled.is_ok(), text.contains("big"), "{text}");
         let error = compiled.and_then(|text| text.render(&variables(), &mut String::new())).unwrap_err();
-        assert!(error.0.contains("goes beyond a limit: "), "{text}: {error}");
+        assert!(error.0.contains("exceeds a limit: "), "{text}: {error}");
         assert!(["make", "shorten", "flatten"].iter().any(|remedy| error.0.contains(remedy)), "{error}");
     }
 }
@@ -126,7 +126,7 @@ fn an_allowance_is_for_one_action() {
     render(&text).unwrap();
 }
 
-/// Guards are no part of the language: the same text and the same failures come out without them.
+/// Guards do not change the language: without them, texts and errors are the same.
 #[test]
 fn guarded_templates_give_what_unguarded_ones_do() {
     let mut plain = Environment::new();
