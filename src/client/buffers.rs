@@ -1,13 +1,13 @@
-//! Buffers that a thread's connections share: a connection holds one only while bytes are in flight.
+//! Buffers that a thread's connections share: a connection has a buffer only while bytes are in flight.
 //!
-//! Thousands of idle virtual users then cost no buffer each, and the few that are in use stay in the
+//! So thousands of idle virtual users need no buffers, and the few buffers in use stay in the
 //! processor's cache.
 
 use std::cell::RefCell;
 
 /// The capacity of a fresh buffer.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
-/// A buffer that has grown beyond this is not kept.
+/// Larger buffers are not kept.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 const KEPT_MAX: usize = 64;
 
@@ -21,7 +21,7 @@ pub(super) fn take() -> Vec<u8> {
     idle.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
-/// Gives a buffer back; what is in it is lost.
+/// Returns a buffer; its contents are dropped.
 pub(super) fn give(buffer: &mut Vec<u8>) {
     let mut buffer = std::mem::take(buffer);
     if (BUFFER_BYTES..=KEPT_BYTES_MAX).contains(&buffer.capacity()) {

@@ -36,7 +36,7 @@ pub(super) struct Opened {
     pub(super) http2: bool,
 }
 
-/// Opens a connection to `origin`, noting the phases.
+/// Opens a connection to `origin` and records the phases.
 pub(super) async fn connect(
     origin: &Origin,
     worker: &Worker,
@@ -53,7 +53,7 @@ pub(super) async fn connect(
     let socket = connect_any(origin, &addresses).await?;
     let connected = Instant::now();
     phases.connect_ns = saturating_nanos(connected - resolved);
-    // Small requests must leave at once; a socket that refuses the option works all the same.
+    // Small requests must be sent at once. If the socket refuses the option, it still works.
     let _ = socket.set_nodelay(true);
     let version = worker.settings.options.version;
     if !origin.tls {
@@ -96,7 +96,7 @@ async fn handshake(
 }
 
 impl Stream {
-    /// Writes what the socket takes at once, without a task's ceremony; what is left is not lost.
+    /// Writes as much as the socket accepts at once, without waiting; the caller writes the rest.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => match stream.try_write(bytes) {
@@ -107,8 +107,7 @@ impl Stream {
         }
     }
 
-    /// What the socket itself says, which may know more than the runtime: closed, quiet, or bytes that
-    /// nobody asked for.
+    /// The state of the socket itself, which may be newer than the runtime's: closed, quiet, or with unexpected bytes.
     pub(super) fn look(&self) -> Look {
         let socket = match self {
             Self::Plain(stream) => stream,
@@ -126,7 +125,7 @@ impl Stream {
     }
 }
 
-/// What an idle socket says.
+/// The state of an idle socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Nothing to read.

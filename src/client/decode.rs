@@ -1,10 +1,10 @@
-//! Taking the compression off a body, after its time was taken: gzip, deflate, br, zstd.
+//! Decompression of bodies, outside the measured time: gzip, deflate, br, zstd.
 //!
-//! Bounded: of a body that unfolds to much, the length is counted first, without keeping what comes out,
-//! and one beyond the limit is refused before it is in memory. So a bomb takes `KEPT_AT_ONCE_BYTES` and
-//! the decoder's window: 32 KiB of gzip and deflate; of brotli and zstd what the sender chose, up to 16 MiB,
-//! the most that brotli has, and 8 MiB, which RFC 9659 sets for HTTP. Bodies are decoded one at a time on a
-//! thread, so that connections add nothing to that. Nothing is decoded that nobody looks at.
+//! Memory is bounded. A body that may become large is first decoded only to count its length, and refused
+//! if that is over the limit. So a compression bomb takes `KEPT_AT_ONCE_BYTES` and the decoder's window:
+//! 32 KiB for gzip and deflate. For brotli and zstd, the sender chooses the window, up to 16 MiB (brotli's
+//! maximum) and 8 MiB (set for HTTP by RFC 9659). Each thread decodes a single body at a time, so more
+//! connections do not add to that. Bodies are decoded only if something reads them.
 
 use std::io::{self, Read};
 
@@ -13,20 +13,20 @@ use http::header::CONTENT_ENCODING;
 
 use super::error::ClientError;
 
-/// What is asked for when a scenario asks for compression.
+/// The codings that requests accept if a scenario asks for compression.
 pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
-/// A body may be compressed more than once; nobody does that more often.
+/// A body may be compressed several times, but in practice not more often than this.
 const CODINGS_MAX: usize = 4;
 const READ_BYTES: usize = 32 * 1024;
-/// Bodies up to this length are decoded once; longer ones twice, the first time to count.
+/// Bodies up to this length are decoded once; longer ones are decoded twice, first to count their length.
 const KEPT_AT_ONCE_BYTES: usize = 256 * 1024;
 /// The largest window of zstd (RFC 9659).
 const ZSTD_WINDOW_BYTES_MAX: u64 = 8 << 20;
 
-/// The body as it was before it was compressed; `None` when it was not.
+/// Decompresses a body; `None` if it was not compressed.
 ///
 /// # Errors
-/// Codings that are unknown, bodies that are damaged or unfold to more than `bytes_max`.
+/// Unknown codings, and bodies that are damaged or longer than `bytes_max` when decompressed.
 pub fn decoded(
     headers: Option<&HeaderMap>,
     body: &[u8],
@@ -46,7 +46,7 @@ pub fn decoded(
         return Err(ClientError::Protocol(format!("its body is compressed {} times", codings.len())));
     }
     let mut current: Option<Vec<u8>> = None;
-    // The last one named was the last one applied.
+    // The last coding in the header was applied last.
     for coding in codings.iter().rev() {
         let input = current.as_deref().unwrap_or(body);
         current = Some(one(coding, input, bytes_max)?);
@@ -63,7 +63,7 @@ fn one(coding: &str, input: &[u8], bytes_max: u64) -> Result<Vec<u8>, ClientErro
         "deflate" if has_zlib_head(input) => {
             unfold(|| Ok(flate2::read::ZlibDecoder::new(input)), bytes_max, damaged)
         }
-        // Some servers take the name at its word and send no zlib head.
+        // Some servers send raw deflate data without the zlib header.
         "deflate" => unfold(|| Ok(flate2::read::DeflateDecoder::new(input)), bytes_max, damaged),
         "br" => unfold(|| Ok(brotli_decompressor::Decompressor::new(input, READ_BYTES)), bytes_max, damaged),
         "zstd" => unfold(|| zstd(input), bytes_max, damaged),
@@ -80,13 +80,13 @@ fn has_zlib_head(input: &[u8]) -> bool {
         if first & 0x0f == 8 && (u16::from(*first) * 256 + u16::from(*second)).is_multiple_of(31))
 }
 
-/// A decoder of zstd, unless its window is larger than anybody may send.
+/// A decoder of zstd, which refuses windows larger than HTTP allows.
 fn zstd(input: &[u8]) -> io::Result<impl Read> {
     ruzstd::decoding::StreamingDecoder::new_with_max_window_size(input, ZSTD_WINDOW_BYTES_MAX)
         .map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// What the decoder gives. Each call of `decoder` begins anew.
+/// The decoder's output. Each call of `decoder` starts from the beginning.
 fn unfold<R: Read>(
     decoder: impl Fn() -> io::Result<R>,
     bytes_max: u64,
@@ -111,7 +111,7 @@ fn unfold<R: Read>(
     Ok(output)
 }
 
-/// Reads up to [`KEPT_AT_ONCE_BYTES`]; true when there was no more.
+/// Reads up to [`KEPT_AT_ONCE_BYTES`]; true if that was all.
 fn bounded(decoder: &mut impl Read, output: &mut Vec<u8>) -> io::Result<bool> {
     let limit = KEPT_AT_ONCE_BYTES as u64;
     decoder.by_ref().take(limit).read_to_end(output)?;
@@ -180,7 +180,7 @@ mod tests {
         assert!(decoded(None, text, 1000).unwrap().is_none());
     }
 
-    /// Zeros without end, and how many of them were taken.
+    /// Endless zeros, with a count of how many were read.
     struct Endless<'a>(&'a std::cell::Cell<u64>);
 
     impl Read for Endless<'_> {
@@ -196,7 +196,7 @@ mod tests {
         let (taken, limit) = (std::cell::Cell::new(0), 64 << 20);
         let refused = unfold(|| Ok(Endless(&taken)), limit, |error| ClientError::Protocol(error.to_string()));
         assert_eq!(refused.unwrap_err().class(), "body_limit");
-        // Up to the limit and the byte that shows that there is more; nothing of it a second time.
+        // Up to the limit, and a byte more; the second decoding does not start.
         assert_eq!(taken.get(), limit + 1);
         let mut kept = Vec::new();
         assert!(!bounded(&mut Endless(&taken), &mut kept).unwrap());

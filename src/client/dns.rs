@@ -1,8 +1,8 @@
-//! Asking DNS servers for the addresses of a name, with the time for which they hold.
+//! Asks DNS servers for the addresses of a name and their time to live.
 //!
-//! A stub resolver: UDP, TCP where an answer does not fit, A and AAAA at the same time, one server
-//! after another. What comes back is matched with what was asked and bounded. Nothing is kept here;
-//! that is [`super::resolve`]'s business. The only file that names simple-dns.
+//! A stub resolver: it uses UDP, or TCP if an answer does not fit. It asks for A and AAAA records at the same
+//! time, and tries servers in turn. Answers are bounded and must match the question. Caching is in
+//! [`super::resolve`]. This is the only file that uses simple-dns.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,25 +17,25 @@ use tokio::net::{TcpStream, UdpSocket};
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// The most addresses of a name that are used.
 const ADDRESSES_MAX: usize = 64;
-/// How many answers to something else are passed over before a server is given up.
+/// After this many answers to other questions, the server is given up.
 const STRANGERS_MAX: usize = 16;
 
-/// What a server said.
+/// A server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) addresses: Vec<IpAddr>,
-    /// For how long they hold.
+    /// Their time to live.
     pub(super) ttl: Duration,
 }
 
 /// Why there are no addresses.
 #[derive(Debug)]
 pub(super) enum Missed {
-    /// A server knows that there are none.
+    /// A server answered that there are none.
     NoSuchName(String),
     /// No server gave a usable answer.
     NoAnswer(String),
-    /// This machine cannot ask: out of descriptors or ports.
+    /// This machine cannot send a query: it is out of descriptors or ports.
     Here(io::Error),
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Display for Missed {
     }
 }
 
-/// Whom to ask, how long and how often.
+/// Which servers to ask, for how long and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Servers {
     pub(super) addresses: Vec<SocketAddr>,
@@ -56,7 +56,7 @@ pub(super) struct Servers {
     pub(super) attempts: u32,
 }
 
-/// Asks one server after another for the addresses of `name`, which is taken as it is.
+/// Asks the servers in turn for the addresses of `name`, which must be complete.
 pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, Missed> {
     let mut missed = Missed::NoAnswer("there is no DNS server to ask".to_owned());
     for _ in 0..servers.attempts.max(1) {
@@ -76,7 +76,7 @@ pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, Missed> 
     Err(missed)
 }
 
-/// Both kinds of addresses from one server; one kind is enough.
+/// IPv4 and IPv6 addresses from a server; either kind is enough.
 async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, Missed> {
     let (four, six) = tokio::join!(exchange(server, name, TYPE::A), exchange(server, name, TYPE::AAAA));
     let (first, second) = match (four, six) {
@@ -94,7 +94,7 @@ async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, Missed> {
         found.addresses.extend(second.addresses);
     }
     if found.addresses.is_empty() {
-        return Err(Missed::NoSuchName(format!("{name} has no address, says the DNS server {server}")));
+        return Err(Missed::NoSuchName(format!("{name} has no address according to the DNS server {server}")));
     }
     found.addresses.truncate(ADDRESSES_MAX);
     Ok(found)
@@ -110,7 +110,7 @@ async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, M
     let local: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((local, 0)).await.map_err(failed)?;
-    // Connected, so that the system lets nobody else's answers in.
+    // Connected, so that the system accepts answers only from this server.
     socket.connect(server).await.map_err(failed)?;
     socket.send(&query).await.map_err(failed)?;
     let mut buffer = vec![0; ANSWER_BYTES_MAX];
@@ -123,7 +123,7 @@ async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, M
             Read::Stranger => {}
         }
     }
-    Err(Missed::NoAnswer(format!("the DNS server {server} answers what nobody asked")))
+    Err(Missed::NoAnswer(format!("the DNS server {server} answered a different question")))
 }
 
 async fn over_tcp(
@@ -149,7 +149,7 @@ async fn over_tcp(
         Read::Found(found) => Ok(found),
         Read::Missed(missed) => Err(missed),
         Read::Truncated | Read::Stranger => {
-            Err(Missed::NoAnswer(format!("the DNS server {server} sent no whole answer")))
+            Err(Missed::NoAnswer(format!("the DNS server {server} sent an incomplete answer")))
         }
     }
 }
@@ -157,17 +157,17 @@ async fn over_tcp(
 fn query(id: u16, name: &str, kind: TYPE) -> Result<Vec<u8>, String> {
     let mut packet = Packet::new_query(id);
     packet.set_flags(PacketFlag::RECURSION_DESIRED);
-    let name = Name::new(name).map_err(|_| format!("`{name}` is no name that DNS knows"))?;
+    let name = Name::new(name).map_err(|_| format!("`{name}` is not a valid DNS name"))?;
     packet.questions.push(Question::new(name, QTYPE::TYPE(kind), QCLASS::CLASS(CLASS::IN), false));
     packet.build_bytes_vec().map_err(|error| error.to_string())
 }
 
-/// What a packet means.
+/// The meaning of a packet.
 enum Read {
     Found(Found),
     Missed(Missed),
     Truncated,
-    /// No answer to this question.
+    /// Not an answer to this question.
     Stranger,
 }
 
@@ -186,14 +186,14 @@ fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Re
         RCODE::NoError => {}
         RCODE::NameError => {
             return Read::Missed(Missed::NoSuchName(format!(
-                "there is no such name, says the DNS server {server}"
+                "there is no such name according to the DNS server {server}"
             )));
         }
         other => {
             return Read::Missed(Missed::NoAnswer(format!("the DNS server {server} answered {other:?}")));
         }
     }
-    // The whole chain of aliases holds only as long as each of its links.
+    // A chain of aliases is valid only as long as each of its links.
     let ttl = packet.answers.iter().map(|record| record.ttl).min().unwrap_or(0);
     let addresses = packet.answers.iter().filter_map(|record| match &record.rdata {
         RData::A(a) if kind == TYPE::A => Some(IpAddr::from(Ipv4Addr::from(a.address))),
@@ -204,7 +204,7 @@ fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Re
     Read::Found(Found { addresses, ttl: Duration::from_secs(ttl.into()) })
 }
 
-/// What an attacker who cannot see the query would have to guess.
+/// The parts that an attacker who cannot see the query would have to guess.
 fn random_id() -> u16 {
     let bytes = uuid::Uuid::new_v4().into_bytes();
     u16::from_be_bytes([bytes[0], bytes[1]])

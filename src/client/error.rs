@@ -1,8 +1,8 @@
-//! What can go wrong with a request, in classes that a report can count.
+//! Errors of requests, in classes that a report can count.
 
 use std::io;
 
-/// Why a request has no answer. The text names what happened and, where there is one, the remedy.
+/// Why a request has no answer. The text says what happened and, if possible, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The host's name has no address.
@@ -10,7 +10,7 @@ pub enum ClientError {
     Resolve {
         /// The name.
         host: String,
-        /// The resolver's words.
+        /// The resolver's message.
         reason: String,
     },
     /// No connection was made.
@@ -18,7 +18,7 @@ pub enum ClientError {
     Connect {
         /// Host and port.
         address: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
     /// The TLS handshake failed.
@@ -26,13 +26,13 @@ pub enum ClientError {
     Tls {
         /// Host and port.
         address: String,
-        /// The library's words.
+        /// The library's message.
         reason: String,
     },
-    /// This machine ran out of descriptors or ports: no fault of the service.
+    /// This machine ran out of descriptors or ports; the service is not at fault.
     #[error("this machine cannot open another connection: {reason}{}", remedy(reason))]
     Exhausted {
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
     /// The connection ended before the answer did.
@@ -41,7 +41,7 @@ pub enum ClientError {
         /// When.
         when: String,
     },
-    /// The server ended one request of an HTTP/2 connection.
+    /// The server ended a single request of an HTTP/2 connection.
     #[error("the server ended the request {when}, with the HTTP/2 error {reason}")]
     Reset {
         /// When.
@@ -49,16 +49,16 @@ pub enum ClientError {
         /// The error's name.
         reason: String,
     },
-    /// A template, an answer or a redirect named a host that nobody listed; nothing was sent to it.
+    /// A template, an answer or a redirect named a host that is not listed; nothing was sent to it.
     #[error("the request was not sent: {0}")]
     Target(String),
-    /// A redirect leads nowhere, in a circle, or too far.
+    /// A redirect has an invalid URL, forms a loop, or is one too many.
     #[error("the redirect cannot be followed: {reason}")]
     Redirect {
         /// Why.
         reason: String,
     },
-    /// What came was not HTTP.
+    /// The answer was not valid HTTP.
     #[error("the answer is not valid HTTP: {0}")]
     Protocol(String),
     /// The answer is larger than the limit.
@@ -73,7 +73,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Its class in results.
+    /// The error's class in results.
     #[must_use]
     pub fn class(&self) -> &'static str {
         match self {
@@ -114,10 +114,9 @@ impl ClientError {
         Self::Tls { address: address.to_owned(), reason: format!("{reason}{help}") }
     }
 
-    /// A connection that ended; `answered` tells whether the answer had begun, `reused` whether the
-    /// connection had served a request before.
+    /// A connection that ended. `answered`: the answer had begun. `reused`: the connection had served a request before.
     pub(super) fn closed(error: &io::Error, answered: bool, reused: bool) -> Self {
-        // rustls hands on what came and was no TLS as invalid data.
+        // rustls reports data that is not TLS as invalid data.
         if error.kind() == io::ErrorKind::InvalidData {
             return Self::Protocol(chain(error));
         }
@@ -129,7 +128,7 @@ impl ClientError {
         Self::Closed { when: format!("{} (GOAWAY: {reason:?})", when(answered, reused)) }
     }
 
-    /// What HTTP/2 says went wrong; the flags are those of [`Self::closed`].
+    /// An error of HTTP/2; the flags are those of [`Self::closed`].
     pub(super) fn http2(error: &h2::Error, answered: bool, reused: bool) -> Self {
         if let Some(error) = error.get_io() {
             return Self::closed(error, answered, reused);
@@ -144,8 +143,8 @@ impl ClientError {
         } else if error.is_remote() {
             Self::Reset { when: when(answered, reused), reason: reason() }
         } else if error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR) && !answered && !reused {
-            // Text read as a frame has an absurd length.
-            Self::Protocol("it is no HTTP/2; does that server speak it?".to_owned())
+            // Text that is read as a frame has an absurd length.
+            Self::Protocol("it is not HTTP/2; does the server support HTTP/2?".to_owned())
         } else {
             Self::Protocol(format!("HTTP/2: {} ({})", chain(error), reason()))
         }
@@ -168,7 +167,7 @@ fn when(answered: bool, reused: bool) -> &'static str {
     }
 }
 
-/// True when this machine is out of descriptors or ports, or of memory for sockets.
+/// True if this machine is out of descriptors, ports, or memory for sockets.
 pub(super) fn is_exhausted(error: &io::Error) -> bool {
     // ENFILE, EMFILE, ENOBUFS and EADDRNOTAVAIL have no kind of their own on every platform.
     matches!(error.raw_os_error(), Some(23 | 24 | 105)) || error.kind() == io::ErrorKind::AddrNotAvailable
@@ -181,7 +180,7 @@ fn plain_words(error: &io::Error) -> String {
     }
 }
 
-/// An error with its causes, each once.
+/// An error with its causes, without repetitions.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! How an HTTP/1.1 answer is framed (RFC 9112): its head, and where its body ends.
+//! Framing of HTTP/1.1 answers (RFC 9112): the head, and where the body ends.
 //!
-//! Pure functions over bytes; reading and waiting is [`super::http1`]'s business. Everything is
-//! bounded: the head, the number of headers, a chunk's size line, the trailers.
+//! Pure functions over bytes; [`super::http1`] reads and waits. Everything is bounded: the head, the
+//! number of headers, a chunk's size line, the trailers.
 
 use std::mem::MaybeUninit;
 
@@ -11,7 +11,7 @@ use super::error::ClientError;
 use super::options::Limits;
 use super::quick_head::quick_head;
 
-/// Up to so many headers are read without asking for memory.
+/// Up to this many headers are parsed without allocating memory.
 const HEADERS_ON_STACK: usize = 256;
 /// The longest size line of a chunk.
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
@@ -20,21 +20,21 @@ const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
-    /// Only if they were asked for.
+    /// Only if requested.
     pub(super) headers: Option<Box<HeaderMap>>,
     pub(super) framing: Framing,
     /// Whether the connection may serve another request.
     pub(super) keep_alive: bool,
-    /// How many bytes of the buffer it took.
+    /// The length of the head, in bytes.
     pub(super) length: usize,
 }
 
 /// Where the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none.
+    /// There is no body.
     None,
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// After the last chunk and its trailers.
     Chunked,
@@ -42,7 +42,7 @@ pub(super) enum Framing {
     Close,
 }
 
-/// Reads a head off the front of `bytes`; `None` when it is not whole yet.
+/// Parses a head at the beginning of `bytes`; `None` if it is not complete yet.
 pub(super) fn head(
     bytes: &[u8],
     to_head: bool,
@@ -57,7 +57,7 @@ pub(super) fn head(
         let (framing, keep_alive) = quick.fields.decide(status, to_head, true)?;
         return Ok(Some(Head { status, headers: None, framing, keep_alive, length: quick.length }));
     }
-    // Not set to anything before: that would take longer than reading the head.
+    // Uninitialised: setting it would take longer than parsing the head.
     let mut few = [const { MaybeUninit::uninit() }; HEADERS_ON_STACK];
     let mut many;
     let slots = if limits.headers_max <= HEADERS_ON_STACK {
@@ -85,15 +85,15 @@ pub(super) fn head(
     Ok(Some(Head { status, headers, framing, keep_alive, length }))
 }
 
-/// The fields that decide about framing.
+/// The header fields that determine framing.
 #[derive(Default)]
 pub(super) struct Fields {
     length: Option<u64>,
-    /// `Some(true)` when the last coding is chunked.
+    /// `Some(true)` if the last coding is chunked.
     chunked: Option<bool>,
     close: bool,
     keep_alive: bool,
-    /// What is wrong with the length; no matter to an answer that has no body.
+    /// What is wrong with the length; irrelevant for an answer without a body.
     bad_length: Option<&'static str>,
 }
 
@@ -106,7 +106,7 @@ impl Fields {
         fields
     }
 
-    /// Looks at one header.
+    /// Processes a header.
     pub(super) fn note(&mut self, name: &[u8], value: &[u8]) {
         match name.len() {
             14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
@@ -132,25 +132,25 @@ impl Fields {
         http11: bool,
     ) -> Result<(Framing, bool), ClientError> {
         if !http11 && self.chunked.is_some() {
-            // RFC 9112, section 6.1: whoever sent that cannot have known what it means.
+            // RFC 9112, section 6.1: HTTP/1.0 has no transfer encodings, so the framing is faulty.
             return Err(protocol("it is HTTP/1.0 and has a transfer encoding".to_owned()));
         }
         let framing = self.framing(status, to_head)?;
         let persistent = if http11 { !self.close } else { self.keep_alive && !self.close };
-        // An answer that lasts until the connection ends leaves none to use again; one with two framings
-        // may have been tampered with, so its connection is not trusted further (RFC 9112, section 6.1).
+        // If the answer lasts until the connection ends, there is nothing left to reuse. An answer with two
+        // framings may have been tampered with, so its connection is not reused (RFC 9112, section 6.1).
         let two_framings = (self.length.is_some() || self.bad_length.is_some()) && self.chunked.is_some();
         Ok((framing, persistent && framing != Framing::Close && !two_framings))
     }
 
-    /// Several lengths are one if they agree, and an attack or a fault if they do not.
+    /// Several equal lengths count as one; different lengths are an attack or a fault.
     fn content_length(&mut self, value: &[u8]) {
         for part in value.split(|byte| *byte == b',') {
             let part = part.trim_ascii();
             let digits = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
             let length = std::str::from_utf8(part).ok().filter(|_| digits).and_then(|text| text.parse().ok());
             match (length, self.length) {
-                (None, _) => self.bad_length = Some("its content length is no number"),
+                (None, _) => self.bad_length = Some("its content length is not a number"),
                 (Some(length), Some(other)) if length != other => {
                     self.bad_length = Some("it has two content lengths");
                 }
@@ -165,7 +165,7 @@ impl Fields {
             return Ok(Framing::None);
         }
         match (self.chunked, self.length) {
-            // The transfer encoding overrides a length that comes with it.
+            // The transfer encoding overrides a content length.
             (Some(true), _) => Ok(Framing::Chunked),
             (Some(false), _) => Ok(Framing::Close),
             (None, _) if self.bad_length.is_some() => {
@@ -181,7 +181,7 @@ impl Fields {
 fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(headers.len());
     for header in headers {
-        // httparse lets only valid names and values pass.
+        // httparse only accepts valid names and values.
         let name = HeaderName::from_bytes(header.name.as_bytes());
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) {
             map.append(name, value);
@@ -190,24 +190,24 @@ fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {
     map
 }
 
-/// Takes a chunked body apart.
+/// Decodes a chunked body.
 #[derive(Debug)]
 pub(super) struct Chunks {
     state: ChunkState,
     /// Bytes of the size line seen so far.
     seen: usize,
-    /// The trailers as far as they have come.
+    /// The trailers received so far.
     trailers: Vec<u8>,
     trailer_bytes_max: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChunkState {
-    /// In the size; `begun` once there is a digit.
+    /// In the size; `begun` after the first digit.
     Size { value: u64, begun: bool },
-    /// In the blanks behind the size.
+    /// In the blanks after the size.
     Blank { size: u64 },
-    /// In what follows the size on its line.
+    /// In the rest of the size line.
     Extension { size: u64 },
     /// At the line feed after the size.
     SizeEnd { size: u64 },
@@ -225,7 +225,7 @@ enum ChunkState {
     TrailerFeed,
     /// At the line feed after the last, empty line.
     End,
-    /// Behind the last byte.
+    /// After the last byte.
     Done,
 }
 
@@ -235,13 +235,13 @@ impl Chunks {
         Self { state, seen: 0, trailers: Vec::new(), trailer_bytes_max }
     }
 
-    /// True behind the last byte of the body.
+    /// True after the last byte of the body.
     pub(super) fn is_done(&self) -> bool {
         self.state == ChunkState::Done
     }
 
-    /// Takes bytes off the front of `input` and hands the data to `data`; gives how many it took,
-    /// which is all of them unless the body ended before.
+    /// Reads bytes from the front of `input` and passes the data to `data`. Returns how many bytes were read: all,
+    /// unless the body ended before.
     pub(super) fn take(
         &mut self,
         input: &[u8],
@@ -263,7 +263,7 @@ impl Chunks {
         Ok(at)
     }
 
-    /// The state behind one byte that is no data.
+    /// The state after a byte that is not data.
     fn step(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
         use ChunkState::{
             Blank, Data, DataEnd, DataFeed, Done, End, Extension, Size, SizeEnd, Trailer, TrailerFeed,
@@ -302,7 +302,7 @@ impl Chunks {
         })
     }
 
-    /// The state behind one byte of the trailers, which are looked at as strictly as headers.
+    /// The state after a byte of the trailers, which are checked as strictly as headers.
     fn trailer(&mut self, byte: u8) -> Result<ChunkState, ClientError> {
         use ChunkState::{Done, End, Trailer, TrailerFeed, TrailerLine};
         if self.seen > self.trailer_bytes_max {
@@ -319,7 +319,7 @@ impl Chunks {
             (Trailer | TrailerLine, byte) if byte != b'\n' => Ok(TrailerLine),
             (End, b'\n') => {
                 let mut slots = [httparse::EMPTY_HEADER; HEADERS_ON_STACK];
-                // An empty line alone is no trailer.
+                // A single empty line is not a trailer.
                 if self.trailers.len() > 2 {
                     let parsed = httparse::parse_headers(&self.trailers, &mut slots);
                     parsed.map_err(|error| protocol(format!("its trailers are malformed: {error}")))?;
@@ -464,7 +464,7 @@ mod tests {
             let _ = unchunk(&bytes, step);
         }
 
-        /// One path keeps the headers and goes through httparse, the other may take the short way.
+        /// If headers are kept, httparse parses the head; otherwise the fast path may.
         #[test]
         fn both_ways_to_read_a_head_agree(
             pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..8),
@@ -501,7 +501,7 @@ mod tests {
                     .map_err(|error| error.to_string())
             };
             let whole = judged(&wire);
-            // What is read of a part is the same, or not whole yet; a fault is a fault at once or later.
+            // Parsing a prefix gives the same result, or is incomplete; a fault is found then or later.
             for end in (0..wire.len()).step_by(step) {
                 match (judged(&wire[..end]), &whole) {
                     (Ok(None), _) => {}

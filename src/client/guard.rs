@@ -1,9 +1,9 @@
 //! Which hosts the load may reach.
 //!
-//! A target of the deployment and a whole URL of the scenario were written by somebody who meant them.
-//! A host that a template, an answer or a redirect names must be one of these, or be allowed by the
-//! deployment. That is held where connections are opened, past which no request comes: before the name
-//! is resolved, and once more by its addresses.
+//! The user wrote the targets of the deployment and the complete URLs in the scenario. If a template, an
+//! answer or a redirect names a host, it must be one of these, or the deployment must allow it. This is
+//! checked when a connection is opened, so for every request: before the name is resolved, and again by
+//! its addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,7 +14,7 @@ use crate::base::complaint::Complaint;
 use super::error::ClientError;
 use super::url::Origin;
 
-/// What may be reached. The default is nothing.
+/// The hosts that may be reached. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     targets: Vec<Origin>,
@@ -23,7 +23,7 @@ pub struct Guard {
     unrestricted: bool,
 }
 
-/// A host that is allowed: one, or all below a domain; with one port or any.
+/// An allowed host, or all hosts below a domain; with a port, or with any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     host: Host,
@@ -33,10 +33,10 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Reads `host`, `host:port`, `*.example.com`, an address.
+    /// Parses `host`, `host:port`, `*.example.com`, or an address.
     ///
     /// # Errors
-    /// What is wrong, and how to write it.
+    /// What is wrong, and how to write a host.
     pub fn parse(text: &str) -> Result<Self, Complaint> {
         const USAGE: &str =
             "write a host, host:port, an address, or *.example.com for all hosts below a domain";
@@ -46,7 +46,7 @@ impl HostPattern {
             return Ok(Self { host: Host::Ipv6(address), below: false, port: None });
         }
         if trimmed.contains(['/', '@', '?', '#', '\\']) || trimmed.contains(char::is_whitespace) {
-            return wrong("a URL has more than that");
+            return wrong("it is a URL");
         }
         let (name, port) = match trimmed.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => match port.parse::<u16>() {
@@ -58,9 +58,9 @@ impl HostPattern {
         let (name, below) = name.strip_prefix("*.").map_or((name, false), |domain| (domain, true));
         let Ok(host) = Host::parse(name.trim_end_matches('.')) else { return wrong("it cannot be read") };
         match &host {
-            Host::Domain(name) if name.contains('*') => wrong("a `*` stands only before the first dot"),
+            Host::Domain(name) if name.contains('*') => wrong("a `*` is only allowed before the first dot"),
             Host::Domain(name) if below && !name.contains('.') => wrong("that is a whole top-level domain"),
-            Host::Ipv4(_) | Host::Ipv6(_) if below => wrong("nothing is below an address"),
+            Host::Ipv4(_) | Host::Ipv6(_) if below => wrong("an address has no subdomains"),
             _ => Ok(Self { host, below, port }),
         }
     }
@@ -79,45 +79,45 @@ impl HostPattern {
 }
 
 impl Guard {
-    /// Lets requests reach these targets, these other URLs that somebody wrote, and what is allowed.
+    /// Allows requests to these targets, to these other URLs that the user wrote, and to allowed hosts.
     #[must_use]
     pub fn new(targets: Vec<Origin>, literals: Vec<Origin>, allowed: Vec<HostPattern>) -> Self {
         Self { targets, literals, allowed, unrestricted: false }
     }
 
-    /// For who checks hosts by other means.
+    /// For callers that check hosts by other means.
     #[must_use]
     pub fn unrestricted() -> Self {
         Self { unrestricted: true, ..Self::default() }
     }
 
-    /// True for the deployment's targets, to which alone credentials and signed headers go.
+    /// True for the deployment's targets: only these receive credentials and signed headers.
     #[must_use]
     pub fn is_target(&self, origin: &Origin) -> bool {
         self.targets.iter().any(|target| is_same(target, origin))
     }
 
-    /// True when hosts are allowed beyond those that somebody wrote.
+    /// True if the deployment allows further hosts.
     #[must_use]
     pub fn allows_others(&self) -> bool {
         !self.allowed.is_empty()
     }
 
-    /// Refuses an origin before anything is asked about it.
+    /// Refuses an origin before its name is resolved.
     pub(super) fn admit(&self, origin: &Origin) -> Result<(), ClientError> {
         if self.is_written(origin) || self.is_allowed(origin) {
             return Ok(());
         }
         let scheme = if origin.tls { "https" } else { "http" };
         Err(ClientError::Target(format!(
-            "{scheme}://{} is neither a target of the deployment nor a whole URL of the scenario; \
+            "{scheme}://{} is neither a target of the deployment nor written out in the scenario; \
              add `{}` to `targets_allowed` of the deployment if requests may go there",
             origin.authority, origin.authority
         )))
     }
 
-    /// Refuses addresses that no service's name has, when the name came from data: a name that is
-    /// allowed may lead to this machine, or to the metadata service of a cloud.
+    /// Refuses special addresses for a name that came from data: even an allowed name may resolve to this machine, or
+    /// to the metadata service of a cloud.
     pub(super) fn admit_addresses(&self, origin: &Origin, found: &[SocketAddr]) -> Result<(), ClientError> {
         let host = host(origin);
         let is_name =
@@ -135,7 +135,7 @@ impl Guard {
         match found.iter().find(|address| is_special(plain(address.ip())) && !own(address)) {
             None => Ok(()),
             Some(address) => Err(ClientError::Target(format!(
-                "{} has the address {}, which is this machine's own or a local link's; \
+                "{} has the address {}, which is a loopback or link-local address; \
                  add the address itself to `targets_allowed` of the deployment if requests may go there",
                 origin.authority,
                 address.ip()
@@ -153,7 +153,7 @@ impl Guard {
     }
 }
 
-/// The same scheme, host and port; a name is the same with a dot at its end.
+/// True for the same scheme, host and port; a trailing dot of a name is ignored.
 fn is_same(a: &Origin, b: &Origin) -> bool {
     (a.tls, a.port) == (b.tls, b.port) && host(a) == host(b)
 }
@@ -169,7 +169,7 @@ fn host(origin: &Origin) -> Host {
     Host::Domain(name.to_ascii_lowercase())
 }
 
-/// An IPv4 address, also when it is written as one of IPv6.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(six) => six.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -304,7 +304,7 @@ mod tests {
             ("http://svc.example", "224.0.0.1", false),
             ("http://svc.example", "ff02::1", false),
             ("http://a.below.example", "127.0.0.1", false),
-            // Somebody wrote these.
+            // The user wrote these.
             ("http://good.example:8080", "127.0.0.1", true),
             ("http://literal.example", "169.254.169.254", true),
             ("http://127.0.0.1:9", "127.0.0.1", true),

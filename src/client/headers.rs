@@ -1,7 +1,7 @@
-//! Headers ready to be sent: HTTP/1.1 copies their text, HTTP/2 takes them one by one.
+//! Headers ready to be sent: HTTP/1.1 copies their text, HTTP/2 reads them one by one.
 //!
-//! What is the same for every request of an action is checked and laid out once. Nothing here may
-//! accept a value that could end a header early.
+//! Headers that all requests of an action share are checked and encoded once. Nothing here may accept a
+//! value that could end a header early.
 
 use std::ops::Range;
 
@@ -22,13 +22,13 @@ struct Field {
     value: Range<usize>,
 }
 
-/// A header's value holds a character that no header may hold (RFC 9110, section 5.5).
+/// A header's value contains a character that is not allowed in headers (RFC 9110, section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("holds characters that no header may hold")]
+#[error("contains characters that are not allowed in a header")]
 pub struct InvalidValue;
 
 impl HeaderBlock {
-    /// Forgets all headers and keeps the memory.
+    /// Removes all headers but keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
@@ -40,7 +40,7 @@ impl HeaderBlock {
     /// # Errors
     /// Control characters in the value.
     pub fn push(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), InvalidValue> {
-        // Without an early exit the compiler looks at many bytes at a time.
+        // Without an early exit, the compiler vectorises the loop.
         let allowed = |byte: u8| (byte >= b' ' && byte != 0x7f) || byte == b'\t';
         if !value.iter().fold(true, |all, byte| all & allowed(*byte)) {
             return Err(InvalidValue);
@@ -49,8 +49,7 @@ impl HeaderBlock {
         Ok(())
     }
 
-    /// Adds a header that is not there yet, with a value that was made of base64, digits and dashes
-    /// and needs no check.
+    /// Adds a header that is not there yet. The value consists of base64, digits and dashes and needs no check.
     pub fn push_valid(&mut self, name: &HeaderName, value: &[u8]) {
         let name_bytes = name.as_str().as_bytes();
         self.text.reserve(name_bytes.len() + value.len() + 4);
@@ -63,12 +62,12 @@ impl HeaderBlock {
         self.has_host |= name == HOST;
     }
 
-    /// The headers as HTTP/1.1 writes them, each with its line end.
+    /// The headers in HTTP/1.1 form, each with its line end.
     pub(super) fn http1(&self) -> &[u8] {
         &self.text
     }
 
-    /// True when the request names its host itself.
+    /// True if the headers contain `Host`.
     pub(super) fn has_host(&self) -> bool {
         self.has_host
     }

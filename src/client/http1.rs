@@ -1,9 +1,9 @@
-//! One HTTP/1.1 connection of the load path: a request written at once, an answer read into one
+//! An HTTP/1.1 connection of the load path: writes a request at once, and reads the answer into a
 //! reused buffer.
 //!
-//! Complete where a load test meets it: interim answers, chunks and trailers, HEAD, 204 and 304,
-//! bodies that end with the connection, keep-alive rules, bounded heads and bodies. What stands
-//! behind an answer without having been asked for makes the connection unusable. Nothing is retried.
+//! Supports what a load test meets: interim answers, chunks and trailers, HEAD, 204 and 304, bodies that
+//! end with the connection, keep-alive rules, bounded heads and bodies. After unexpected bytes behind an
+//! answer, the connection is not reused. Nothing is retried.
 
 use std::io;
 use std::pin::Pin;
@@ -22,13 +22,12 @@ use super::framing::{Chunks, Framing, Head, head};
 use super::options::Limits;
 use super::{Answer, Phases, Request};
 
-/// Bodies up to this size leave in the same write as their head.
+/// Bodies up to this size are sent in the same write as the head.
 const BODY_BYTES_INLINE: usize = 64 * 1024;
-/// Interim answers (100, 103) before the final one.
+/// The most interim answers (100, 103) before the final answer.
 const INTERIM_MAX: usize = 16;
-/// A connection that was idle for longer is looked at before it serves again: the server may have
-/// closed it. One that closes sooner costs the next request an error of class `closed`; to look every
-/// time would cost every request a system call.
+/// A connection that was idle for longer is checked before reuse, because the server may have closed it. If it closes
+/// sooner, the next request gets an error of class `closed`; checking every time would cost each request a system call.
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
 
 /// An open connection.
@@ -38,7 +37,7 @@ pub(super) struct Http1 {
     input: Vec<u8>,
     limits: Limits,
     requests: u64,
-    /// When bytes, or the end, were read last: between two answers, since when it is idle.
+    /// When bytes, or the end, were last read: between answers, the start of the idle time.
     read_at: Instant,
     /// False once the connection must not be used again.
     usable: bool,
@@ -57,34 +56,31 @@ impl Http1 {
         }
     }
 
-    /// True when another request can be sent, and so short a time after the last answer that looking
-    /// would tell nothing.
+    /// True if another request can be sent without a check, because the last answer was very recent.
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
         self.usable && now.saturating_duration_since(self.read_at) < LOOK_AFTER_IDLE
     }
 
-    /// True when another request can be sent; notices a connection that the server has closed, or on
-    /// which it sent what nobody asked for.
+    /// True if another request can be sent. Detects if the server closed the connection or sent unexpected bytes.
     pub(super) async fn is_usable(&mut self) -> bool {
         self.usable
             && match (self.stream.look(), &self.stream) {
                 (Look::Quiet, _) => true,
-                // TLS sends records of its own now and then, such as session tickets: only what comes
-                // out of it counts.
+                // TLS has its own records, such as session tickets: only decrypted bytes count.
                 (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
                 _ => false,
             }
     }
 
-    /// True when reading finds neither bytes nor the end.
+    /// True if a read finds neither bytes nor the end.
     async fn is_quiet(&mut self) -> bool {
-        // The runtime may not have heard of bytes that the socket has; a moment later it has.
+        // The runtime may learn of bytes in the socket a moment later.
         let mut byte = [0; 1];
         let read = tokio::time::timeout(Duration::from_millis(1), self.stream.read(&mut byte));
         read.await.is_err()
     }
 
-    /// Sends a request and reads its answer, noting send, wait and receive.
+    /// Sends a request and reads its answer; records the phases send, wait and receive.
     pub(super) async fn exchange(
         &mut self,
         request: &Request<'_>,
@@ -92,7 +88,7 @@ impl Http1 {
     ) -> Result<Answer, ClientError> {
         let reused = self.requests > 0;
         self.requests += 1;
-        // Until the answer was read to its end, nobody may use the connection.
+        // The connection must not be used again until the answer is read completely.
         self.usable = false;
         self.write_head(request);
         let started = if phases.opened { Instant::now() } else { request.started };
@@ -100,17 +96,16 @@ impl Http1 {
         buffers::give(&mut self.output);
         let sent_at = Instant::now();
         phases.send_ns = saturating_nanos(sent_at - started);
-        // A server may answer and close before it has read all of the request: the answer counts.
+        // A server may answer and close before it has read the whole request; the answer counts.
         let mut first_at = None;
         let answer = self.read_answer(request, &mut first_at).await;
-        // An answer ends with the bytes that were read last.
         let ended_at = if answer.is_ok() { self.read_at } else { Instant::now() };
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
         phases.receive_ns = first_at.map_or(0, |first_at| saturating_nanos(ended_at - first_at));
         match answer {
             Ok((mut answer, keep_alive)) => {
                 answer.ended = ended_at;
-                // Bytes behind the answer belong to no request.
+                // Bytes after the answer do not belong to any request.
                 self.usable = keep_alive && written.is_ok() && self.input.is_empty();
                 buffers::give(&mut self.input);
                 Ok(answer)
@@ -137,10 +132,10 @@ impl Http1 {
         }
         output.extend_from_slice(request.fixed.http1());
         output.extend_from_slice(request.own.http1());
-        // A request that may have a body says how long it is, even when that is nothing.
+        // A request that may have a body states its length, even if it is 0.
         let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
         if may_have_body || !request.body.is_empty() {
-            // Writing into a vector cannot fail.
+            // Writing to a vector cannot fail.
             let _ =
                 std::io::Write::write_fmt(output, format_args!("content-length: {}\r\n", request.body.len()));
         }
@@ -186,7 +181,7 @@ impl Http1 {
         Ok((answer, head.keep_alive))
     }
 
-    /// The final head; interim ones are passed over.
+    /// The final head; interim answers are skipped.
     async fn read_head(
         &mut self,
         request: &Request<'_>,
@@ -204,7 +199,7 @@ impl Http1 {
                 }
                 interim += 1;
                 if head.status == http::StatusCode::SWITCHING_PROTOCOLS || interim > INTERIM_MAX {
-                    let reason = format!("an answer {} that nobody asked for", head.status.as_u16());
+                    let reason = format!("an unexpected answer {}", head.status.as_u16());
                     return Err(Broken::Answer(ClientError::Protocol(reason)));
                 }
                 continue;
@@ -255,7 +250,7 @@ impl Http1 {
         }
     }
 
-    /// More bytes into the buffer; the end of the connection is an error.
+    /// Reads more bytes into the buffer; the end of the connection is an error.
     async fn read(&mut self) -> io::Result<()> {
         let (stream, input) = (&mut self.stream, &mut self.input);
         let read = std::future::poll_fn(|cx| {
@@ -264,7 +259,7 @@ impl Http1 {
             }
             input.reserve(BUFFER_BYTES / 2);
             let read = poll_read_buf(Pin::new(&mut *stream), cx, input);
-            // Whoever waits for bytes needs no room for them yet.
+            // No buffer is needed while waiting for bytes.
             if read.is_pending() && input.is_empty() {
                 buffers::give(input);
             }
@@ -284,7 +279,7 @@ impl Http1 {
 enum Broken {
     /// The connection ended or failed.
     Connection(io::Error),
-    /// The answer is at fault.
+    /// The answer is faulty.
     Answer(ClientError),
 }
 
@@ -300,7 +295,7 @@ impl From<ClientError> for Broken {
     }
 }
 
-/// A body as it comes in.
+/// A body while it is received.
 struct Body {
     kept: Vec<u8>,
     length: u64,

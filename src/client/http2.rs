@@ -1,10 +1,10 @@
-//! HTTP/2 of the load path, on the h2 crate: one connection of a virtual user, or one that the users
-//! of a worker share.
+//! HTTP/2 for the load path, on the h2 crate: connections of a single virtual user, or shared by the
+//! users of a worker.
 //!
-//! A connection of one user is driven by the request that is under way, which saves waking another
-//! task twice for each; a shared one has a task of its own. A frame that comes while nobody uses a
-//! connection (a ping, GOAWAY) is read before the next request. Nothing is retried, also not what a
-//! server refused; streams end with their request.
+//! The request itself drives a connection of a single user, which saves two task switches per request; a
+//! shared connection has its own task. Frames that arrive on an idle connection (a ping, GOAWAY) are read
+//! before the next request. Nothing is retried, not even requests that the server refused. A stream
+//! ends with its request.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -27,13 +27,13 @@ use super::headers::HeaderBlock;
 use super::options::Limits;
 use super::{Answer, Phases, Request};
 
-/// How much a server may send before it is read, of one answer and of all.
+/// How much a server may send before it is read: for a single answer, and for all.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
-/// A connection that was idle for longer is looked at before it serves again, as in HTTP/1.1.
+/// A connection that was idle for longer is checked before reuse, as in HTTP/1.1.
 const LOOK_AFTER_IDLE: Duration = Duration::from_micros(50);
-/// Values up to this length may be kept in the table of headers that both sides keep; a longer one is
-/// a token or a trace, and one that changes each time would only push out the others.
+/// Values up to this length may enter the header compression table. Longer values are tokens or trace headers; they
+/// often change and would only evict others.
 const INDEXED_BYTES_MAX: usize = 64;
 /// Headers of HTTP/1.1's connections, which HTTP/2 forbids (RFC 9113, section 8.2.2).
 const FORBIDDEN: [HeaderName; 6] = [
@@ -45,12 +45,12 @@ const FORBIDDEN: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// A connection of one user.
+/// A connection of a single user.
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     /// `None` once it has ended.
     driver: Option<Pin<Box<Connection<Stream, Bytes>>>>,
-    /// Why it has ended, if the server said so.
+    /// Why it ended, if the server gave a reason.
     farewell: Option<h2::Reason>,
     limits: Limits,
     requests: u64,
@@ -64,7 +64,7 @@ pub(super) struct SharedHttp2 {
     farewell: Arc<OnceLock<h2::Reason>>,
     limits: Limits,
     requests: Cell<u64>,
-    /// Requests under way.
+    /// Requests in flight.
     pub(super) in_flight: Cell<usize>,
 }
 
@@ -90,13 +90,12 @@ impl Http2 {
         Ok(Self { sender, driver, farewell: None, limits, requests: 0, idle_since: Instant::now() })
     }
 
-    /// True when another request can be sent, and so short a time after the last answer that looking
-    /// would tell nothing.
+    /// True if another request can be sent without a check, because the last answer was very recent.
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
         self.driver.is_some() && now.saturating_duration_since(self.idle_since) < LOOK_AFTER_IDLE
     }
 
-    /// True when another request can be sent; reads what the server sent in the meantime.
+    /// True if another request can be sent; reads what the server sent in the meantime.
     pub(super) async fn is_usable(&mut self) -> bool {
         poll_fn(|cx| {
             let Some(driver) = &mut self.driver else { return Poll::Ready(false) };
@@ -104,14 +103,14 @@ impl Http2 {
                 self.driver = None;
                 return Poll::Ready(false);
             }
-            // After GOAWAY the connection may live on, but for no new request.
+            // After GOAWAY, the connection may stay open, but takes no new requests.
             Poll::Ready(!matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_))))
         })
         .await
     }
 
-    /// Sends a request and reads its answer, noting send, wait and receive. Afterwards
-    /// [`Self::is_open`] tells whether the connection may serve again.
+    /// Sends a request and reads its answer; records the phases send, wait and receive. Afterwards,
+    /// [`Self::is_open`] tells whether the connection can be reused.
     pub(super) async fn exchange(
         &mut self,
         request: &Request<'_>,
@@ -125,8 +124,8 @@ impl Http2 {
             let written = Cell::new(None);
             let mut talk = pin!(talk(sender, request, limits, &mut times));
             let outcome = poll_fn(|cx| {
-                // Before the request is there, nothing is to be driven; later what has come is read
-                // first, so that the answer is seen at once.
+                // Before the request exists, there is nothing to drive. Later, received frames are read first,
+                // so that the answer is seen at once.
                 if written.get().is_some() {
                     drive(driver, farewell, cx);
                 }
@@ -152,14 +151,14 @@ impl Http2 {
     }
 }
 
-/// Lets the connection write and read.
+/// Drives the connection: writes and reads.
 fn drive(
     driver: &mut Option<Pin<Box<Connection<Stream, Bytes>>>>,
     farewell: &mut Option<h2::Reason>,
     cx: &mut Context<'_>,
 ) {
     let Some(driving) = driver else { return };
-    // Whatever ended it, the request hears of it too.
+    // The request gets the error too.
     if let Poll::Ready(ended) = driving.as_mut().poll(cx) {
         *farewell = ended.err().and_then(|error| remote_reason(&error));
         *driver = None;
@@ -178,7 +177,7 @@ impl SharedHttp2 {
         let farewell = Arc::new(OnceLock::new());
         let heard = Arc::clone(&farewell);
         let driver = tokio::spawn(async move {
-            // Whatever ended it, the requests hear of it too.
+            // The requests get the error too.
             if let Some(reason) = connection.await.err().and_then(|error| remote_reason(&error)) {
                 let _ = heard.set(reason);
             }
@@ -186,26 +185,26 @@ impl SharedHttp2 {
         let shared =
             Self { sender, driver, farewell, limits, requests: Cell::new(0), in_flight: Cell::new(0) };
         if let Some(mut ping_pong) = ping_pong {
-            // The server's settings come before its pong: only then it is known how many requests may
-            // run beside each other. One that ends the connection instead tells the request so.
+            // The server's settings arrive before its pong; only then is the number of concurrent requests
+            // known. If the server ends the connection instead, the request gets that error.
             let _ = ping_pong.ping(h2::Ping::opaque()).await;
         }
         Ok(shared)
     }
 
-    /// False once the connection has ended, or takes no more requests.
+    /// False if the connection has ended, or takes no more requests.
     pub(super) async fn is_open(&self) -> bool {
         let mut sender = self.sender.clone();
         let refused = poll_fn(|cx| Poll::Ready(matches!(sender.poll_ready(cx), Poll::Ready(Err(_))))).await;
         !refused && !self.driver.is_finished()
     }
 
-    /// True while the server lets another request run beside those that are under way.
+    /// True while the server accepts a further concurrent request.
     pub(super) fn has_room(&self) -> bool {
         self.in_flight.get() < self.sender.current_max_send_streams()
     }
 
-    /// Sends a request and reads its answer, noting send, wait and receive.
+    /// Sends a request and reads its answer; records the phases send, wait and receive.
     pub(super) async fn exchange(
         &self,
         request: &Request<'_>,
@@ -228,7 +227,7 @@ impl Drop for SharedHttp2 {
     }
 }
 
-/// A request under way, also one that is cut off.
+/// A request in flight, or cut off.
 struct UnderWay<'a>(&'a Cell<usize>);
 
 impl Drop for UnderWay<'_> {
@@ -237,7 +236,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// When what happened.
+/// The times of a request.
 struct Times {
     started: Instant,
     sent: Option<Instant>,
@@ -251,11 +250,11 @@ impl Times {
         Self { started, sent: None, first: None }
     }
 
-    /// Notes the phases; gives the time at which the answer ended.
+    /// Records the phases; returns the time at which the answer ended.
     fn note(&self, phases: &mut Phases) -> Instant {
         let ended = Instant::now();
         let first = self.first.unwrap_or(ended);
-        // An answer may begin before all of the request is sent.
+        // An answer may begin before the whole request is sent.
         let sent = self.sent.unwrap_or(ended).min(first);
         phases.send_ns = saturating_nanos(sent.saturating_duration_since(self.started));
         phases.wait_ns = saturating_nanos(first.saturating_duration_since(sent));
@@ -273,7 +272,7 @@ enum Broken {
 impl Broken {
     fn told(self, answered: bool, reused: bool, farewell: Option<h2::Reason>) -> ClientError {
         match self {
-            // The connection broke because the server had said that it would.
+            // The server had announced the end of the connection.
             Self::Connection(error) => match farewell.filter(|_| error.is_io()) {
                 Some(reason) => ClientError::going_away(reason, answered, reused),
                 None => ClientError::http2(&error, answered, reused),
@@ -303,8 +302,8 @@ async fn talk(
     let mut unsent = !request.body.is_empty();
     let sent = &mut times.sent;
     let response = poll_fn(|cx| {
-        // A server may answer before it has read all of the request: the answer counts. What hinders
-        // the sending ends the answer too, or nothing.
+        // A server may answer before it has read the whole request; the answer counts. An error of sending
+        // that matters ends the answer too.
         if unsent && sending.as_mut().poll(cx).is_ready() {
             unsent = false;
         }
@@ -337,13 +336,13 @@ async fn talk(
     Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: Instant::now() })
 }
 
-/// Sends the body as the server makes room for it.
+/// Sends the body, as flow control allows.
 async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Bytes) -> Result<(), h2::Error> {
     while !body.is_empty() {
         stream.reserve_capacity(body.len());
         let room = match poll_fn(|cx| stream.poll_capacity(cx)).await {
             Some(room) => room?,
-            // The server wants no more of it.
+            // The server does not want the rest.
             None => return Ok(()),
         };
         let part = body.split_to(room.min(body.len()));
@@ -352,7 +351,7 @@ async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Bytes) -> Resul
     Ok(())
 }
 
-/// The head of a request. What names the connection of HTTP/1.1 is left out.
+/// The head of a request, without the connection headers of HTTP/1.1.
 fn head(request: &Request<'_>) -> Result<http::Request<()>, ClientError> {
     let refused = |what: &str| ClientError::Request(format!("{what} cannot be sent over HTTP/2"));
     let host = [request.fixed, request.own].into_iter().find_map(|block| host(block));

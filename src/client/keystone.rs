@@ -7,7 +7,7 @@ use crate::base::secret::Secret;
 use super::plain::{PlainClient, PlainError};
 use super::url::BaseUrl;
 
-/// Who logs in.
+/// The credentials.
 #[derive(Clone)]
 pub struct Credentials {
     /// Keystone's v3 URL.
@@ -29,14 +29,14 @@ pub struct Credentials {
 pub struct Token {
     /// The value of `X-Auth-Token`.
     pub value: Secret,
-    /// For how long it is valid, from now.
+    /// How long it is valid from now.
     pub valid_for: std::time::Duration,
 }
 
 /// Logs in.
 ///
 /// # Errors
-/// No answer, or a refusal, with Keystone's own words and what to check.
+/// No answer, or a refusal, with Keystone's message and what to check.
 pub async fn issue_token(client: &PlainClient, credentials: &Credentials) -> Result<Token, PlainError> {
     let url = format!("{}/auth/tokens", credentials.auth_url);
     let body = json!({ "auth": {
@@ -68,7 +68,7 @@ pub async fn issue_token(client: &PlainClient, credentials: &Credentials) -> Res
     Ok(Token { value: Secret::new(value), valid_for: valid_for(&json) })
 }
 
-/// How long the token lives by Keystone's own two times, so that clocks need not agree.
+/// The token's lifetime as the difference of two times from Keystone, so that clocks need not agree.
 fn valid_for(json: &serde_json::Value) -> std::time::Duration {
     let time = |pointer: &str| json.pointer(pointer)?.as_str()?.parse::<jiff::Timestamp>().ok();
     let seconds = match (time("/token/issued_at"), time("/token/expires_at")) {

@@ -1,10 +1,9 @@
 //! Rank 1: HTTP.
 //!
-//! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reuses
-//! connections visibly, follows redirects only when told to, and retries nothing in silence. What the
-//! users of a worker share (names, connections if they are told to share them) is in `worker`. Whatever
-//! is not load goes through [`plain`]. This is the only room that names reqwest and h2; it knows nothing
-//! of scenarios.
+//! The load path ([`pool`], [`connect`], [`http1`], `http2`) times every phase of every request, reports
+//! which connections it reuses, follows redirects only if configured, and never retries. `worker` has what
+//! the users of a worker share: resolved names, and connections if configured. Requests that are not load
+//! use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
 
 mod buffers;
 pub mod connect;
@@ -46,21 +45,21 @@ pub struct Request<'a> {
     pub origin: &'a url::Origin,
     /// Path and query, escaped.
     pub path: &'a str,
-    /// Headers that all requests of its kind share. `Host` and the body's length are added.
+    /// Headers that all requests of the action share. `Host` and the body's length are added.
     pub fixed: &'a HeaderBlock,
-    /// Headers of its own; no name stands in both.
+    /// Headers of this request only; no name is in both.
     pub own: &'a HeaderBlock,
-    /// The body; empty sends none.
+    /// The body; if empty, none is sent.
     pub body: &'a Bytes,
-    /// When the action began: what its phases count from.
+    /// When the action began; its phases count from then.
     pub started: Instant,
-    /// How many redirects are followed; 0 gives the redirect itself as the answer.
+    /// How many redirects to follow; with 0, the redirect itself is the answer.
     pub redirects_max: u32,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: u64,
-    /// Whether the answer's headers must be kept.
+    /// Whether to keep the answer's headers.
     pub keep_headers: bool,
-    /// Whether the answer's body must be kept (it is counted in any case).
+    /// Whether to keep the answer's body (its length is always counted).
     pub keep_body: bool,
 }
 
@@ -69,25 +68,25 @@ pub struct Request<'a> {
 pub struct Answer {
     /// The status.
     pub status: http::StatusCode,
-    /// The headers, if they were to be kept.
+    /// The headers, if kept.
     pub headers: Option<Box<HeaderMap>>,
-    /// The body, if it was to be kept.
+    /// The body, if kept.
     pub body: Vec<u8>,
     /// The length of the body.
     pub body_bytes: u64,
-    /// When its last byte had come.
+    /// When its last byte had arrived.
     pub ended: Instant,
 }
 
 impl Answer {
-    /// The value of a header, if headers were kept and it is there.
+    /// The value of a header, if present and headers were kept.
     #[must_use]
     pub fn header(&self, name: impl AsHeaderName) -> Option<&HeaderValue> {
         self.headers.as_ref()?.get(name)
     }
 }
 
-/// How long each phase of a request took, in nanoseconds; 0 for a phase that did not happen.
+/// The duration of each phase of a request, in nanoseconds; 0 for a phase that did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Resolving the host's name.
@@ -102,10 +101,10 @@ pub struct Phases {
     pub wait_ns: Nanos,
     /// From the answer's first byte to its last.
     pub receive_ns: Nanos,
-    /// All that redirects before the last request took; no part of the other phases.
+    /// The time of redirects before the last request; not included in the other phases.
     pub redirect_ns: Nanos,
-    /// True when the request opened its connection.
+    /// True if the request opened its connection.
     pub opened: bool,
-    /// True when the request went over HTTP/2.
+    /// True if the request used HTTP/2.
     pub http2: bool,
 }

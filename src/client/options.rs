@@ -1,5 +1,4 @@
-//! How HTTP is spoken in a run: versions, connections, limits, names. Plain data, fixed
-//! before the load.
+//! The HTTP options of a run: versions, connections, limits, names. Plain data, fixed before the load.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,15 +7,15 @@ use rustls::ClientConfig;
 
 use super::guard::Guard;
 
-/// The largest answer that is read, in bytes, unless the scenario says otherwise.
+/// The default limit on the size of an answer, in bytes.
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// All that a worker needs to open connections.
+/// What a worker needs to open connections.
 #[derive(Debug)]
 pub struct Settings {
-    /// How to speak TLS, with the protocols that are offered by ALPN.
+    /// TLS settings, with the protocols that ALPN offers.
     pub(super) tls: Arc<ClientConfig>,
-    /// How to speak HTTP.
+    /// HTTP options.
     pub(super) options: HttpOptions,
 }
 
@@ -41,18 +40,18 @@ impl Settings {
     }
 }
 
-/// How HTTP is spoken.
+/// HTTP options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpOptions {
     /// Which version.
     pub version: Version,
-    /// Whose connections are.
+    /// Which users or iterations share connections.
     pub connections: Connections,
-    /// The most connections to one origin that the users of a worker share.
+    /// The most shared connections of a worker to an origin.
     pub connections_max: ConnectionsMax,
-    /// What an answer may be.
+    /// Limits on answers.
     pub limits: Limits,
-    /// Who resolves names.
+    /// How names are resolved.
     pub dns: DnsOptions,
     /// Which hosts may be reached.
     pub guard: Guard,
@@ -70,10 +69,10 @@ pub enum Version {
     Http2,
 }
 
-/// Whose connections are.
+/// Which users or iterations share connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connections {
-    /// Each virtual user has its own and keeps them.
+    /// Each virtual user keeps its own.
     #[default]
     User,
     /// Each iteration opens its own.
@@ -92,7 +91,7 @@ impl Default for ConnectionsMax {
     }
 }
 
-/// What an answer may be.
+/// Limits on answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest head, in bytes.
@@ -109,9 +108,9 @@ impl Default for Limits {
     }
 }
 
-/// Who resolves names.
+/// How names are resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsOptions {
-    /// The servers to ask; empty for the system's.
+    /// The DNS servers; empty for the system's.
     pub servers: Vec<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! HTTP that is not load: logging in, probing, collectors. On reqwest, with short limits.
+//! HTTP requests that are not load: logging in, probing, collectors. Uses reqwest, with short time limits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use rustls::ClientConfig;
 use super::options::DnsOptions;
 use super::resolve::Lookup;
 
-/// The limit on any such request.
+/// The time limit of a request.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest answer that is read.
 pub const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// An answer in full.
+/// A complete answer.
 pub struct PlainAnswer {
     /// The status.
     pub status: u16,
@@ -29,7 +29,7 @@ pub struct PlainAnswer {
 #[error("{}", crate::base::masking::masked(.0))]
 pub struct PlainError(pub String);
 
-/// Names resolved as the load resolves them.
+/// Resolves names in the same way as the load.
 struct Names(Arc<Lookup>);
 
 impl reqwest::dns::Resolve for Names {
@@ -43,17 +43,18 @@ impl reqwest::dns::Resolve for Names {
     }
 }
 
-/// A client for everything that is not load.
+/// A client for requests that are not load.
 #[derive(Clone)]
 pub struct PlainClient {
     client: reqwest::Client,
 }
 
 impl PlainClient {
-    /// A client with the deployment's TLS and DNS. It follows no redirect: credentials must not wander.
+    /// A client with the deployment's TLS and DNS settings. It does not follow redirects, so that credentials stay with
+    /// their target.
     ///
     /// # Errors
-    /// What reqwest refuses.
+    /// If reqwest rejects the settings.
     pub fn new(tls: &Arc<ClientConfig>, dns: &DnsOptions) -> Result<Self, PlainError> {
         let client = reqwest::Client::builder()
             .dns_resolver(Arc::new(Names(Arc::new(Lookup::new(dns)))))
@@ -67,7 +68,7 @@ impl PlainClient {
         Ok(Self { client })
     }
 
-    /// Gets what is at this URL.
+    /// Sends a GET request.
     ///
     /// # Errors
     /// No answer, or one that is too large.

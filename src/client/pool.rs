@@ -1,8 +1,8 @@
-//! The connections of one virtual user, and what it does with them: one request after another, with
-//! the redirects that the scenario lets it follow.
+//! The connections of a virtual user, over which it sends its requests in turn and follows redirects as
+//! configured.
 //!
-//! The user has one connection to each origin, kept between requests or for one iteration, or it
-//! shares those of its worker. Nothing is sent twice unless a redirect asks for it.
+//! The user has a connection to each origin, kept between requests or only during an iteration, or it
+//! shares the connections of its worker. Nothing is sent twice unless a redirect asks for it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use super::url::Origin;
 use super::worker::Worker;
 use super::{Answer, Phases, Request};
 
-/// Connections to more origins than this are not kept; redirects may lead to many.
+/// The most origins with kept connections; redirects may lead to many.
 const SLOTS_MAX: usize = 64;
 
-/// The connections of one virtual user. It serves one request at a time and never leaves its thread.
+/// The connections of a virtual user. It sends a single request at a time and never leaves its thread.
 pub struct Pool {
     worker: Rc<Worker>,
     slots: Vec<Slot>,
 }
 
-/// One origin and the connection to it, if there is one that nobody uses.
+/// An origin and its idle connection, if any.
 struct Slot {
     origin: Origin,
     idle: Option<Connection>,
@@ -44,34 +44,34 @@ enum Connection {
 }
 
 impl Pool {
-    /// No connection yet.
+    /// A virtual user without connections.
     #[must_use]
     pub fn new(settings: &Arc<Settings>) -> Self {
         Self { worker: Worker::current(settings), slots: Vec::new() }
     }
 
-    /// An iteration begins: it opens its own connections if that is what the scenario says.
+    /// Starts an iteration, which opens its own connections if the scenario says so.
     pub fn begin_iteration(&mut self) {
         if self.worker.settings.options.connections == Connections::Iteration {
             self.slots.iter_mut().for_each(|slot| slot.idle = None);
         }
     }
 
-    /// Sends a request and reads its answer, and follows as many redirects as the request allows. A
-    /// connection is reused if there is one; nothing is sent twice. Cancelling drops the connection.
+    /// Sends a request, reads its answer, and follows as many redirects as the request allows. Reuses a
+    /// connection if there is one; nothing is sent twice. Cancelling drops the connection.
     ///
     /// # Errors
-    /// See [`ClientError`]; `phases` holds what had happened until then.
+    /// See [`ClientError`]; `phases` has the phases until then.
     pub async fn send(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
         if request.redirects_max == 0 {
             self.exchange(&request, phases).await
         } else {
-            // Apart, so that those who follow nothing need no memory for it.
+            // A separate future, so that users without redirects need no memory for it.
             Box::pin(self.follow(request, phases)).await
         }
     }
 
-    /// Follows redirects; the phases are those of the last request, and what came before is one.
+    /// Follows redirects. The phases are those of the last request; all time before it is the phase `redirect`.
     async fn follow(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
         let (redirects_max, nothing) = (request.redirects_max, (HeaderBlock::default(), Bytes::new()));
         let mut answer = self.exchange(&Request { keep_headers: true, ..request }, phases).await?;
@@ -80,7 +80,7 @@ impl Pool {
         while let Some(next) = hop.next(answer.status, answer.headers.as_deref())? {
             visited.push(std::mem::replace(&mut hop, next));
             if visited.iter().any(|earlier| hop.is_same(earlier)) {
-                let reason = format!("it leads in a circle, back to {}", hop.address());
+                let reason = format!("it forms a loop, back to {}", hop.address());
                 return Err(ClientError::Redirect { reason });
             }
             if visited.len() > redirects_max as usize {
@@ -89,7 +89,7 @@ impl Pool {
                 return Err(ClientError::Redirect { reason });
             }
             let headers = hop.headers([request.fixed, request.own]);
-            // The last answer's end is the next request's beginning.
+            // The next request begins when the last answer ends.
             let started = answer.ended;
             *phases = Phases {
                 redirect_ns: saturating_nanos(started.saturating_duration_since(request.started)),
@@ -111,7 +111,7 @@ impl Pool {
         Ok(answer)
     }
 
-    /// One request and its answer.
+    /// A single request and its answer.
     async fn exchange(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
         if self.worker.settings.options.connections == Connections::Shared {
             return Box::pin(self.worker.shared.exchange(&self.worker, request, phases)).await;
@@ -119,19 +119,19 @@ impl Pool {
         let slot = self.slot(request.origin);
         let connection = match self.take_usable(slot, request.started).await {
             Some(connection) => connection,
-            // Apart, because it is rare and needs much memory while it lasts.
+            // A separate future, because it is rare and needs much memory.
             None => Box::pin(open(request.origin, &self.worker, phases)).await?,
         };
         match connection {
             Connection::Http1(mut connection) => {
                 let answer = connection.exchange(request, phases).await?;
-                // Only a connection whose answer was read to its end may serve again.
+                // Only a connection whose answer was read completely can be reused.
                 self.slots[slot].idle = Some(Connection::Http1(connection));
                 Ok(answer)
             }
             Connection::Http2(mut connection) => {
                 let answer = Box::pin(connection.exchange(request, phases)).await;
-                // A request that failed on its own does no harm to the others.
+                // The failure of a single request does not affect the others.
                 if connection.is_open() && matches!(answer, Ok(_) | Err(ClientError::Reset { .. })) {
                     self.slots[slot].idle = Some(Connection::Http2(connection));
                 }
@@ -174,10 +174,10 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
     })
 }
 
-/// Opens a connection to `origin` and drops it: is anybody there, and does TLS work?
+/// Opens a connection to `origin` and drops it, to check that a server is there and TLS works.
 ///
 /// # Errors
-/// See [`ClientError`]; a host that does not answer within `limit` is one that cannot be connected to.
+/// See [`ClientError`]; no answer within `limit` is an error of connecting.
 pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -> Result<(), ClientError> {
     let worker = Worker::current(settings);
     let mut phases = Phases::default();

@@ -1,22 +1,22 @@
-//! Reading an ordinary head in one pass.
+//! Parses an ordinary head in a single pass.
 //!
-//! It knows the common shape only: HTTP/1.1, lines that end with CR LF, no folding. Whatever else
-//! comes is left to httparse; a test holds that where this gives an answer, httparse gives the same.
+//! It only supports the common form: HTTP/1.1, lines that end with CR LF, no folding. httparse parses
+//! all others. A test checks that both give the same result.
 
 use super::framing::Fields;
 
-/// An ordinary head: what decides about its body and its connection.
+/// The parts of an ordinary head that determine its body and the reuse of its connection.
 pub(super) struct QuickHead {
     pub(super) status: u16,
     pub(super) fields: Fields,
-    /// How many bytes of the buffer it took.
+    /// The length of the head, in bytes.
     pub(super) length: usize,
 }
 
 const STATUS_LINE: &[u8] = b"HTTP/1.1 ";
 
-/// Reads a head off the front of `bytes`; `None` when it is not whole, not ordinary or of more than
-/// `headers_max` headers.
+/// Parses a head at the beginning of `bytes`; `None` if it is incomplete, not ordinary, or has more than `headers_max`
+/// headers.
 pub(super) fn quick_head(bytes: &[u8], headers_max: usize) -> Option<QuickHead> {
     let rest = bytes.strip_prefix(STATUS_LINE)?;
     let (digits, _) = rest.split_first_chunk::<3>()?;
@@ -44,7 +44,7 @@ pub(super) fn quick_head(bytes: &[u8], headers_max: usize) -> Option<QuickHead> 
     None
 }
 
-/// The line that begins at `from`, without its end, and where the next one begins.
+/// The line at `from`, without its end, and the start of the next line.
 fn line(bytes: &[u8], from: usize) -> Option<(&[u8], usize)> {
     let rest = &bytes[from..];
     let feed = memchr::memchr(b'\n', rest)?;
@@ -52,7 +52,7 @@ fn line(bytes: &[u8], from: usize) -> Option<(&[u8], usize)> {
     Some((text, from + feed + 1))
 }
 
-/// True without control characters. There is no early exit, so that many bytes are looked at at a time.
+/// True without control characters. There is no early exit, so that the compiler vectorises the loop.
 fn is_plain(text: &[u8]) -> bool {
     text.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte < 0x7f))
 }

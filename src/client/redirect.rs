@@ -1,8 +1,8 @@
-//! Where an answer sends the client, and what may go there with it.
+//! Redirects: where the client is sent, and what it may send there.
 //!
-//! A function of a request and an answer; [`super::pool`] does the sending. Nothing secret leaves the
-//! origin to which the scenario sent it: another origin gets only headers that say how to answer,
-//! and so does every further hop of that chain, wherever it leads.
+//! A function of a request and an answer; [`super::pool`] sends. Secrets stay with the origin to which the
+//! scenario sent them. Other origins only get headers that describe the wanted answer, and so does every
+//! later request of the chain, even if it returns to the first origin.
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
@@ -13,20 +13,20 @@ use super::error::ClientError;
 use super::headers::HeaderBlock;
 use super::url::{Origin, push_escaped_path};
 
-/// The longest address that is followed.
+/// The longest URL that is followed.
 const LOCATION_BYTES_MAX: usize = 16 * 1024;
-/// What another origin may be told.
+/// The headers that other origins may get.
 const HARMLESS: [HeaderName; 5] = [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 
-/// A request as a redirect leaves it.
+/// A request after a redirect.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) method: Method,
     pub(super) origin: Origin,
     pub(super) path: String,
-    /// Whether the body goes along.
+    /// Whether the body is sent again.
     pub(super) with_body: bool,
-    /// True once the chain has left the origin at which it began.
+    /// True once the chain has left its first origin.
     pub(super) foreign: bool,
 }
 
@@ -41,7 +41,7 @@ impl Hop {
         }
     }
 
-    /// Where the answer to this leads; `None` when it is an answer to be judged.
+    /// The next request after this answer; `None` if the answer is not a redirect to follow.
     pub(super) fn next(
         &self,
         status: StatusCode,
@@ -56,16 +56,16 @@ impl Hop {
         let Some(location) = headers.and_then(|headers| headers.get(LOCATION)) else { return Ok(None) };
         let refused = |reason: String| ClientError::Redirect { reason };
         if location.len() > LOCATION_BYTES_MAX {
-            return Err(refused(format!("its address is longer than {LOCATION_BYTES_MAX} bytes")));
+            return Err(refused(format!("its URL is longer than {LOCATION_BYTES_MAX} bytes")));
         }
         let location = String::from_utf8_lossy(location.as_bytes());
-        // Secrets are looked for before the address is cut.
+        // Mask secrets before the URL is cut.
         let shown = || masked(&location).chars().take(100).collect::<String>();
         let scheme = if self.origin.tls { "https" } else { "http" };
         let base = format!("{scheme}://{}{}", self.origin.authority, self.path);
         let target = url::Url::parse(&base)
             .and_then(|base| base.join(location.trim()))
-            .map_err(|error| refused(format!("`{}` is no address: {error}", shown())))?;
+            .map_err(|error| refused(format!("`{}` is not a URL: {error}", shown())))?;
         let origin = Origin::of(&target).map_err(|reason| refused(format!("`{}`: {reason}", shown())))?;
         let mut path = String::new();
         push_escaped_path(target.path(), &mut path);
@@ -82,19 +82,19 @@ impl Hop {
         }))
     }
 
-    /// True for the same request to the same place.
+    /// True for the same request to the same URL.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         (&self.method, &self.origin, &self.path) == (&other.method, &other.origin, &other.path)
     }
 
-    /// Where it goes, for people.
+    /// The URL, for messages.
     pub(super) fn address(&self) -> String {
         let scheme = if self.origin.tls { "https" } else { "http" };
         let path: String = masked(&self.path).chars().take(100).collect();
         format!("{scheme}://{}{path}", self.origin.authority)
     }
 
-    /// The headers that go along, of those that the scenario's request has.
+    /// The headers of the scenario's request that may be sent with this one.
     pub(super) fn headers(&self, blocks: [&HeaderBlock; 2]) -> HeaderBlock {
         let mut headers = HeaderBlock::default();
         for (name, value) in blocks.into_iter().flat_map(HeaderBlock::iter) {
@@ -102,7 +102,7 @@ impl Hop {
             if (self.foreign && !HARMLESS.contains(name)) || (of_body && !self.with_body) {
                 continue;
             }
-            // It was a valid value in the block that it comes from.
+            // The value was valid in the original headers.
             let _ = headers.push(name, value);
         }
         headers

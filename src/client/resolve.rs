@@ -1,8 +1,8 @@
-//! The addresses of hosts, kept per worker for as long as DNS says they hold.
+//! A cache of the addresses of hosts for each worker, which respects their time to live.
 //!
-//! Whoever needs a name whose time is over asks again, once for all who wait. Connections go round
-//! all addresses. A failure is kept for a moment too, so that a thousand users who open connections
-//! do not ask a thousand times; an address is never used beyond its time.
+//! When an entry has expired, the first user that needs it asks again, and the others wait for the result.
+//! Connections use all addresses in turn. Failures are cached briefly, so that a thousand users do not
+//! ask a thousand times. Expired addresses are never used.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,32 +16,32 @@ use super::error::{ClientError, is_exhausted};
 use super::options::DnsOptions;
 use super::system::System;
 
-/// For how long addresses hold whose source tells nothing about that.
+/// The time to live of addresses whose source does not give one.
 const TTL_UNKNOWN: Duration = Duration::from_secs(30);
-/// Shorter than this nothing is kept: a TTL of 0 must not ask for each of 10,000 connections.
+/// The shortest time to live: with 0, each of 10,000 connections would ask.
 const TTL_MIN: Duration = Duration::from_secs(1);
 const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
-/// For how long a failure is kept.
+/// How long a failure is cached.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
-/// How long a server that the deployment names may take, and how often it is asked.
+/// How long a DNS server of the deployment may take, and how often it is asked.
 const OWN_TIMEOUT: Duration = Duration::from_secs(2);
 const OWN_ATTEMPTS: u32 = 2;
-/// Redirects may lead to many hosts; more than this are not kept.
+/// The most cached hosts; redirects may lead to many.
 const NAMES_MAX: usize = 1024;
 
-/// The names of one worker.
+/// The resolved names of a worker.
 pub(super) struct Resolver {
     lookup: Lookup,
     names: RefCell<HashMap<String, Rc<Entry>>>,
 }
 
-/// One name.
+/// A name.
 #[derive(Default)]
 struct Entry {
     known: RefCell<Option<Known>>,
-    /// Held by the one who asks; the others wait for it.
+    /// Held by the task that asks; others wait for it.
     asking: tokio::sync::Mutex<()>,
-    /// Which address comes first next time.
+    /// The index of the first address for the next caller.
     next: Cell<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Resolver {
         Self { lookup: Lookup::new(options), names: RefCell::default() }
     }
 
-    /// The addresses of `host`, beginning with another one each time.
+    /// The addresses of `host`, starting with a different one each time.
     pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ClientError> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
@@ -65,14 +65,14 @@ impl Resolver {
             return known;
         }
         let _asking = entry.asking.lock().await;
-        // Somebody may have asked in the meantime.
+        // Another task may have asked in the meantime.
         if let Some(known) = entry.known(host, port) {
             return known;
         }
         let (outcome, kept) = match self.lookup.find(host).await {
             Ok(found) => (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX)),
             Err(Missed::NoSuchName(reason) | Missed::NoAnswer(reason)) => (Err(reason), FAILURE_KEPT),
-            // That may be over the next moment.
+            // This condition may end at any moment.
             Err(Missed::Here(error)) => {
                 return Err(ClientError::Exhausted { reason: error.to_string() });
             }
@@ -95,7 +95,7 @@ impl Resolver {
 }
 
 impl Entry {
-    /// What is known and still holds.
+    /// The cached result, if it has not expired.
     fn known(&self, host: &str, port: u16) -> Option<Result<Vec<SocketAddr>, ClientError>> {
         let known = self.known.borrow();
         let known = known.as_ref().filter(|known| Instant::now() < known.until)?;
@@ -111,7 +111,7 @@ impl Entry {
     }
 }
 
-/// Where addresses come from; keeps nothing.
+/// Looks up addresses, without a cache.
 #[derive(Debug)]
 pub(super) struct Lookup {
     /// The deployment's own servers.
@@ -129,8 +129,7 @@ impl Lookup {
         Self { own, system: System::read() }
     }
 
-    /// The hosts file, then DNS, then whatever else the system knows; the deployment's own servers
-    /// are asked instead of all that.
+    /// Uses the hosts file, then DNS, then the system's resolver; or only the deployment's DNS servers, if it has any.
     pub(super) async fn find(&self, host: &str) -> Result<Found, Missed> {
         if let Some(servers) = &self.own {
             return dns::ask(servers, host.trim_end_matches('.')).await.map(reachable);
@@ -145,12 +144,12 @@ impl Lookup {
             match dns::ask(servers, &name).await {
                 Ok(found) => return Ok(reachable(found)),
                 Err(no @ Missed::NoSuchName(_)) => missed = Some(no),
-                // A server that is silent is silent to the system too; one that refuses may know less
-                // than the system does by other means.
+                // If a server does not answer, it does not answer the system either. If it refuses, the
+                // system may know the name by other means.
                 Err(no) => return Err(no),
             }
         }
-        // mDNS, LDAP and the like are the system's business.
+        // The system also uses mDNS, LDAP and the like.
         match (of_system(host).await, missed) {
             (Err(Missed::NoAnswer(_)), Some(missed)) => Err(missed),
             (other, _) => other,
@@ -177,8 +176,8 @@ async fn of_system(host: &str) -> Result<Found, Missed> {
     }
 }
 
-/// Without the addresses to which this machine has no route, such as IPv6 where there is none;
-/// all of them when there is a route to none.
+/// Removes addresses without a route from this machine, such as IPv6 addresses on an IPv4 network; keeps all if none
+/// has a route.
 fn reachable(mut found: Found) -> Found {
     if found.addresses.len() > 1 {
         let routed: Vec<IpAddr> =
@@ -190,7 +189,7 @@ fn reachable(mut found: Found) -> Found {
     found
 }
 
-/// Connecting a UDP socket asks the routing table and sends nothing.
+/// Connecting a UDP socket only consults the routing table; it sends nothing.
 fn has_route(address: IpAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
     let connected: io::Result<()> =

@@ -1,8 +1,8 @@
-//! Connections that all users of a worker share, bounded for each origin.
+//! Connections that all users of a worker share, with a limit per origin.
 //!
-//! HTTP/1.1 takes an idle connection or opens one; when there are as many as there may be, a request
-//! waits for one, and its time counts. HTTP/2 runs requests beside each other on one connection and
-//! opens another only when the server allows no more of them on the first.
+//! HTTP/1.1 uses an idle connection or opens one. At the limit, a request waits for a connection, and the
+//! wait is measured. HTTP/2 runs concurrent requests on a connection and opens another only if the server
+//! allows no more on the first.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use super::url::Origin;
 use super::worker::Worker;
 use super::{Answer, Phases, Request};
 
-/// Redirects may lead to many origins; the connections of more than this are not kept.
+/// The most origins with kept connections; redirects may lead to many.
 const ORIGINS_MAX: usize = 256;
 
 /// The connections to all origins.
@@ -30,15 +30,15 @@ pub(super) struct Shared {
     hosts: RefCell<Vec<(Origin, Rc<Host>)>>,
 }
 
-/// The connections to one origin.
+/// The connections to an origin.
 struct Host {
     idle: RefCell<Vec<Http1>>,
     multiplexed: RefCell<Vec<Rc<SharedHttp2>>>,
-    /// What the server speaks, once it is known.
+    /// The HTTP version of the server, once known.
     speaks_http2: Cell<Option<bool>>,
     /// Permits to use a connection of HTTP/1.1.
     permits: Semaphore,
-    /// Held by the one who opens a connection on which others may join.
+    /// Held by the task that opens a connection which others may share.
     opening: Mutex<()>,
 }
 
@@ -93,7 +93,7 @@ impl Shared {
         host
     }
 
-    /// A connection of HTTP/2 with room for a request; `None` when the server speaks HTTP/1.1.
+    /// An HTTP/2 connection that can take a request; `None` if the server uses HTTP/1.1.
     async fn multiplexed(
         &self,
         host: &Host,
@@ -105,7 +105,7 @@ impl Shared {
             return Ok(Some(connection));
         }
         let _opening = host.opening.lock().await;
-        // Somebody may have opened one in the meantime.
+        // Another task may have opened one in the meantime.
         if let Some(connection) = host.joinable().await {
             return Ok(Some(connection));
         }
@@ -114,7 +114,7 @@ impl Shared {
         }
         let least = host.multiplexed.borrow().iter().min_by_key(|other| other.in_flight.get()).cloned();
         if let Some(least) = least.filter(|_| host.multiplexed.borrow().len() >= self.connections_max) {
-            // As many as there may be: h2 lets the request wait for its turn.
+            // At the limit, h2 lets the request wait.
             return Ok(Some(least));
         }
         let opened = connect(request.origin, worker, phases).await?;
@@ -133,7 +133,7 @@ impl Shared {
 }
 
 impl Host {
-    /// An idle connection that is still good.
+    /// An idle connection that can still be used.
     async fn take_usable(&self, now: Instant) -> Option<Http1> {
         loop {
             let mut connection = self.idle.borrow_mut().pop()?;
@@ -143,7 +143,7 @@ impl Host {
         }
     }
 
-    /// A connection on which another request may run; those that have ended are dropped.
+    /// A connection that can take another request; ended connections are dropped.
     async fn joinable(&self) -> Option<Rc<SharedHttp2>> {
         let known = self.multiplexed.borrow().clone();
         for connection in known {

@@ -1,4 +1,4 @@
-//! What the system says about names: `/etc/hosts` and `/etc/resolv.conf`, read once and bounded.
+//! The system's name configuration: `/etc/hosts` and `/etc/resolv.conf`, read once and bounded.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::dns::Servers;
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const DNS_PORT: u16 = 53;
-/// As many servers, and as many domains to search, as other resolvers use.
+/// The most servers and search domains, as in other resolvers.
 const SERVERS_MAX: usize = 3;
 const SEARCH_MAX: usize = 6;
 
@@ -21,7 +21,7 @@ pub(super) struct System {
 }
 
 impl System {
-    /// What the two files say; one that is not there says nothing.
+    /// The contents of the two files; a missing file is treated as empty.
     pub(super) fn read() -> Self {
         Self::parse(&read_bounded("/etc/hosts"), &read_bounded("/etc/resolv.conf"))
     }
@@ -65,7 +65,7 @@ impl System {
         }
     }
 
-    /// What needs no question: `/etc/hosts`, and `localhost`, which is always this machine.
+    /// Names that need no query: those in `/etc/hosts`, and `localhost`, which is always this machine.
     pub(super) fn known(&self, host: &str) -> Vec<IpAddr> {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let mut known: Vec<IpAddr> = Vec::new();
@@ -80,7 +80,7 @@ impl System {
         known
     }
 
-    /// The names to ask for, in their order: with few dots the domains to search come first.
+    /// The names to query, in order. For a name with few dots, search domains come first.
     pub(super) fn candidates(&self, host: &str) -> Vec<String> {
         if let Some(absolute) = host.strip_suffix('.') {
             return vec![absolute.to_owned()];
@@ -100,7 +100,7 @@ fn without_comments(text: &str) -> impl Iterator<Item = &str> {
 fn read_bounded(path: &str) -> String {
     let mut text = String::new();
     if let Ok(file) = std::fs::File::open(path) {
-        // A file that is no text says nothing.
+        // A file that is not text is treated as empty.
         let _ = std::io::Read::read_to_string(&mut std::io::Read::take(file, FILE_BYTES_MAX), &mut text);
     }
     text

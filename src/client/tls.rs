@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// How to speak TLS.
+/// TLS options.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
     /// Verify the servers' certificates.
@@ -23,7 +23,7 @@ pub struct TlsOptions {
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read or holds no PEM of the right kind.
+    /// A file cannot be read or does not contain PEM of the right kind.
     #[error("{path}: {reason}")]
     File {
         /// The file.
@@ -31,19 +31,19 @@ pub enum TlsError {
         /// What is wrong.
         reason: String,
     },
-    /// The library refuses the options.
+    /// rustls rejects the options.
     #[error("TLS cannot be set up: {0}")]
     Setup(#[from] rustls::Error),
-    /// There is nothing to trust.
+    /// There are no trusted certificates.
     #[error("the system has no trusted certificates; install ca-certificates or name a file under `tls.ca`")]
     NoRoots,
 }
 
-/// Builds rustls' configuration. The system's certificates are looked up only if `wanted`, because
-/// that takes time which a plain HTTP run need not spend.
+/// Builds rustls' configuration. The system's certificates are loaded only if `wanted`, because that takes time and
+/// plain HTTP does not need them.
 ///
 /// # Errors
-/// Unreadable files, nothing to trust, a key that does not fit its certificate.
+/// Unreadable files, no trusted certificates, or a key that does not match its certificate.
 pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
@@ -94,7 +94,7 @@ fn file_error(path: &Path, reason: &str) -> TlsError {
     TlsError::File { path: path.display().to_string(), reason: reason.to_owned() }
 }
 
-/// Accepts any certificate; signatures of the handshake are still checked.
+/// Accepts any certificate; handshake signatures are still checked.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

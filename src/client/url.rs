@@ -4,20 +4,20 @@ use url::Url;
 
 use crate::base::complaint::Complaint;
 
-/// Where requests go: scheme, host, port and the path that comes before every request's path.
+/// Where requests go: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// True for https.
     pub tls: bool,
     /// Host name or address, without brackets.
     pub host: String,
-    /// Port, the scheme's own where the URL names none.
+    /// Port; the scheme's default if the URL has none.
     pub port: u16,
     /// The value of the header `Host`.
     pub authority: String,
 }
 
-/// A base URL: an origin and a path prefix without a slash at its end.
+/// A base URL: an origin and a path prefix without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl {
     /// The origin.
@@ -27,15 +27,15 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Reads a base URL.
+    /// Parses a base URL.
     ///
     /// # Errors
-    /// No URL, another scheme than http and https, credentials, a query or a fragment in it.
+    /// Not a URL, a scheme other than http and https, or a URL with credentials, a query or a fragment.
     pub fn parse(text: &str) -> Result<Self, Complaint> {
         let url = Url::parse(text.trim())
             .map_err(|error| Complaint::new(format!("not a URL: {error}"), "write it as http://host:port"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Complaint::new("a URL must not hold credentials", "put them under `auth`"));
+            return Err(Complaint::new("a URL must not contain credentials", "put them under `auth`"));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(Complaint::new(
@@ -69,7 +69,7 @@ impl Origin {
             "https" => true,
             other => {
                 return Err(Complaint::new(
-                    format!("the scheme `{other}` cannot be loaded"),
+                    format!("the scheme `{other}` is not supported"),
                     "use http or https",
                 ));
             }
@@ -87,7 +87,7 @@ impl Origin {
     }
 }
 
-/// True when a template may make it a whole URL: `{{ link }}`, `http://{{ host }}/a`.
+/// True if rendering may produce a complete URL: `{{ link }}`, `http://{{ host }}/a`.
 #[must_use]
 pub fn may_become_whole(text: &str) -> bool {
     let before_path =
@@ -95,20 +95,19 @@ pub fn may_become_whole(text: &str) -> bool {
     text.starts_with("{{") || text.starts_with("{%") || (!text.starts_with('/') && before_path.contains("{{"))
 }
 
-/// Origin, path and query of a whole URL that was rendered, the latter two escaped; `None` when the
-/// text is not one.
+/// Origin, path and query of a rendered complete URL, path and query escaped; `None` if the text is not a complete URL.
 ///
 /// # Errors
-/// A URL that cannot be read, or that holds credentials.
+/// A URL that is invalid or contains credentials.
 pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
     let is = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     if !is("http://") && !is("https://") {
         return Ok(None);
     }
     let url = Url::parse(text)
-        .map_err(|error| format!("the URL that its template gives cannot be read: {error}"))?;
+        .map_err(|error| format!("the template produced an invalid URL: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("the URL that its template gives holds credentials; put them under `auth`".to_owned());
+        return Err("the template produced a URL with credentials; put them under `auth`".to_owned());
     }
     let mut path = String::new();
     push_escaped_path(url.path(), &mut path);
@@ -119,11 +118,11 @@ pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
     Ok(Some((Origin::of(&url).map_err(|complaint| complaint.to_string())?, path)))
 }
 
-/// `https://host:port` and the rest of an absolute URL; `None` when the text is a path, or
+/// `https://host:port` and the rest of a complete URL; `None` if the text is a path, or
 /// [`may_become_whole`].
 ///
 /// # Errors
-/// A URL that cannot be read.
+/// An invalid URL.
 pub fn split_absolute(text: &str) -> Result<Option<(BaseUrl, &str)>, Complaint> {
     let Some(after_scheme) = text.find("://").map(|at| at + 3) else { return Ok(None) };
     if text.find(['/', '?', '{']).is_some_and(|at| at + 2 < after_scheme) {
@@ -136,8 +135,7 @@ pub fn split_absolute(text: &str) -> Result<Option<(BaseUrl, &str)>, Complaint> 
     Ok(Some((BaseUrl::parse(&text[..end])?, &text[end..])))
 }
 
-/// Appends `path` with every byte escaped that may not stand in a request line (RFC 3986); what is
-/// escaped already stays as it is.
+/// Appends `path` and escapes every byte that is not allowed in a request line (RFC 3986); existing escapes are kept.
 pub fn push_escaped_path(path: &str, output: &mut String) {
     for byte in path.bytes() {
         if byte.is_ascii_graphic()
@@ -150,7 +148,7 @@ pub fn push_escaped_path(path: &str, output: &mut String) {
     }
 }
 
-/// Appends a value of a query or a form, percent-encoded.
+/// Appends a query or form value, percent-encoded.
 pub fn push_query_value(value: &str, output: &mut String) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
@@ -178,7 +176,7 @@ mod tests {
             ("http://127.0.0.1:25000", Ok("http://127.0.0.1:25000")),
             ("https://cloud.example/identity/", Ok("https://cloud.example/identity")),
             ("http://[::1]:80/", Ok("http://[::1]")),
-            ("http://user:pw@h/", Err("must not hold credentials")),
+            ("http://user:pw@h/", Err("must not contain credentials")),
             ("ftp://h/", Err("scheme `ftp`")),
             ("h:80", Err("scheme `h`")),
             ("http://h/?a=b", Err("no query")),

@@ -1,8 +1,7 @@
-//! What the virtual users of one worker share: its resolved names, and its connections if they are to
-//! share them.
+//! What the virtual users of a worker share: resolved names, and connections if configured.
 //!
-//! A worker is a thread. Nothing here is shared between threads, so nothing is locked; it lives as
-//! long as any of the worker's users.
+//! A worker is a thread. Nothing here is shared between threads, so there are no locks. It lives as long as
+//! any of the worker's users.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -12,7 +11,7 @@ use super::options::Settings;
 use super::resolve::Resolver;
 use super::shared::Shared;
 
-/// One thread's part of the client.
+/// A thread's part of the client.
 pub(super) struct Worker {
     pub(super) settings: Arc<Settings>,
     pub(super) resolver: Resolver,

@@ -609,7 +609,7 @@ pub fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::Header
         Complaint::new(format!("`{name}` is not a header name"), "use letters, digits and dashes only")
     })?;
     let value = value.parse().map_err(|_| {
-        let what = format!("the value of `{name}` holds characters that no header may hold");
+        let what = format!("the value of `{name}` contains characters that are not allowed in a header");
         Complaint::new(what, "remove line breaks and control characters")
     })?;
     Ok((parsed, value))

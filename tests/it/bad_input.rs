@@ -240,8 +240,8 @@ fn steps() {
         ("  []", "5:3|`iteration` is empty", "add an item"),
         ("  get: /", "5:3|`iteration` must be a list, but is a map", "begin each item with a dash"),
         ("  - get: users", "5:10|`users` is neither a path nor a URL", "write /users"),
-        ("  - get: ftp://h/", "5:10|the scheme `ftp` cannot be loaded", "use http or https"),
-        ("  - get: http://u:p@h/", "5:10|must not hold credentials", "put them under `auth`"),
+        ("  - get: ftp://h/", "5:10|the scheme `ftp` is not supported", "use http or https"),
+        ("  - get: http://u:p@h/", "5:10|must not contain credentials", "put them under `auth`"),
         ("  - get: 5", "5:10|`get` must be text, but is the number 5", "put it in quotes"),
         (
             "  - { get: /, target: placment }",
@@ -303,7 +303,7 @@ fn steps() {
         ),
         (
             "  - { get: /, headers: { a: \"x\\ny\" } }",
-            "5:26|holds characters that no header may hold",
+            "5:26|contains characters that are not allowed in a header",
             "remove line breaks",
         ),
         ("  - { get: /, headers: { a: 5 } }", "5:29|`a` must be text, but is a number", "put it in quotes"),
@@ -718,7 +718,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
 
     scenario.yaml: 16 faults
 
-    error: a URL must not hold credentials
+    error: a URL must not contain credentials
      --> deployment.yaml:2:12
       |
     2 |   default: http://**********@host/
@@ -957,7 +957,7 @@ fn deployments() {
         ),
         ("name: x", "1:1", "the deployment has no target", "add `targets:"),
         ("targets: http://h", "1:10", "`targets` must be a map", "write a map"),
-        ("targets: { default: h:80 }", "1:21", "the scheme `h` cannot be loaded", "use http or https"),
+        ("targets: { default: h:80 }", "1:21", "the scheme `h` is not supported", "use http or https"),
         ("targets: { default: 'http://h/?a=1' }", "1:21", "a base URL has no query", "into the action"),
         ("targets: { default: 'http://' }", "1:21", "not a URL", "write it as http://host:port"),
         ("targets: { default: { evn: X } }", "1:23", "unknown key `evn`", "did you mean `env`?"),

@@ -252,7 +252,7 @@ fn what_dns_servers_may_answer() {
 #[test]
 fn names_without_an_address_end_the_run_before_the_load() {
     for (answer, part) in [
-        (Answer::Code(3), "there is no such name, says the DNS server 127.0.0.1"),
+        (Answer::Code(3), "there is no such name according to the DNS server 127.0.0.1"),
         (Answer::Code(2), "answered ServerFailure"),
         (Answer::Code(5), "answered Refused"),
         (Answer::Addresses(Vec::new(), 60), "svc.example has no address"),

@@ -275,7 +275,7 @@ fn what_is_no_http2_is_a_protocol_fault() {
         (
             "HTTP/1.1",
             b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec(),
-            "does that server speak it?",
+            "does the server support HTTP/2?",
         ),
         ("another protocol", b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(), "HTTP/2"),
         ("settings of a wrong length", frame(4, 0, 0, &[1, 2, 3]), "HTTP/2"),

@@ -150,12 +150,12 @@ fn redirects_are_followed_as_far_as_the_scenario_says() {
             "get: '/chain?n=6'".to_owned(),
             Err(("redirect", "more than 5 redirects")),
         ),
-        ("a circle", "redirects: 5", "get: /circle".to_owned(), Err(("redirect", "leads in a circle"))),
+        ("a circle", "redirects: 5", "get: /circle".to_owned(), Err(("redirect", "forms a loop"))),
         (
             "another scheme",
             "redirects: 5",
             "get: /elsewhere".to_owned(),
-            Err(("redirect", "the scheme `gopher` cannot be loaded")),
+            Err(("redirect", "the scheme `gopher` is not supported")),
         ),
         ("cut off", "redirects: 5", "get: /cut".to_owned(), Err(("closed", "in the middle of the answer"))),
     ] {
