@@ -178,7 +178,7 @@ fn plain(address: IpAddr) -> IpAddr {
 }
 
 fn is_special(address: IpAddr) -> bool {
-    /// Where a large cloud has its metadata service beside 169.254.169.254.
+    /// A large cloud's metadata service has this address, in addition to 169.254.169.254.
     const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
     match address {
         IpAddr::V4(four) => {

@@ -375,7 +375,7 @@ fn head(request: &Request<'_>) -> Result<http::Request<()>, ClientError> {
             headers.append(name, value);
         }
     }
-    // As HTTP/1.1 says it.
+    // As in HTTP/1.1.
     let may_have_body = matches!(*request.method, Method::POST | Method::PUT | Method::PATCH);
     if may_have_body || !request.body.is_empty() {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(request.body.len()));

@@ -1,8 +1,8 @@
-//! Samples as a block of bytes: a column for each figure, most of them small differences.
+//! Encodes samples as a block of bytes: a column for each field, mostly as small differences.
 //!
-//! Writer and reader stand together; the version is the log's. Nothing is rounded: every time comes
-//! back to the nanosecond. A time that follows from others (an iteration's end from its last
-//! request's, a request's waiting from its other phases) is stored as what remains of it.
+//! The writer and the reader are both here; the version is that of the log. Nothing is rounded: every
+//! time is restored to the nanosecond. If a time can be predicted from others (an iteration's end from
+//! the end of its last request, a request's waiting from its other phases), only the remainder is stored.
 
 use crate::client::Phases;
 
@@ -12,7 +12,7 @@ use super::sample::{ActionSample, Ended};
 
 /// The most iterations of a block.
 pub const BLOCK_ROWS_MAX: usize = 8192;
-/// A block is full with so many requests; the iteration that it was filled by may bring more.
+/// A block with this many requests is full; the last iteration may exceed this.
 pub const BLOCK_REQUESTS: usize = 16 * 1024;
 /// The most requests that a reader accepts in a block.
 const REQUESTS_MAX: usize = 1 << 18;
@@ -27,7 +27,7 @@ const ACTION_COLUMNS: usize = 13;
 
 /// Appends a block, its rows in order of their numbers.
 ///
-/// At most [`BLOCK_ROWS_MAX`] rows; [`BLOCK_REQUESTS`] and one iteration's more requests.
+/// At most [`BLOCK_ROWS_MAX`] rows, and [`BLOCK_REQUESTS`] requests plus those of an iteration.
 pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     scratch.order(rows);
     put(rows.len() as u64, output);
@@ -85,14 +85,14 @@ fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; A
     ]
 }
 
-/// The phases of the last request but its waiting.
+/// The phases of the last request, except its waiting.
 fn others_ns(phases: &Phases) -> u64 {
     [phases.resolve_ns, phases.connect_ns, phases.tls_ns, phases.send_ns, phases.receive_ns]
         .into_iter()
         .fold(0, u64::wrapping_add)
 }
 
-/// A column of zeros is left out: `mask` has a bit for each that is not.
+/// Columns of zeros are left out: `mask` has a bit for each of the others.
 fn write_columns(columns: &[Vec<u64>], output: &mut Vec<u8>) {
     let kept = |column: &[u64]| column.iter().any(|value| *value != 0);
     let mask = (0_u64..).zip(columns).fold(0, |mask, (bit, column)| mask | (u64::from(kept(column)) << bit));
@@ -115,16 +115,16 @@ fn read_columns(input: &mut &[u8], columns: &mut [Vec<u64>], count: usize) -> Op
     (mask >> columns.len() == 0).then_some(())
 }
 
-/// Room that is used again for every block.
+/// Memory that is reused for every block.
 #[derive(Default)]
 pub struct Scratch {
     columns: Vec<Vec<u64>>,
-    /// The rows in the order in which they are written, with the place of their first request.
+    /// The rows in the order in which they are written, with the index of their first request.
     order: Vec<(IterationHead, usize)>,
 }
 
 impl Scratch {
-    /// Orders rows by their numbers: what workers finished in any order becomes small differences.
+    /// Orders rows by their numbers, so that differences are small, although workers finish in any order.
     fn order(&mut self, rows: &Rows) {
         self.order.clear();
         let mut first = 0;
@@ -144,7 +144,7 @@ impl Scratch {
     }
 }
 
-/// Reads a block; `None` when the bytes are no block.
+/// Decodes a block; `None` if the bytes are not a block.
 pub fn decode(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
     rows.clear();
     let (count, requests) =
@@ -178,7 +178,7 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
         number: previous.number.wrapping_add(unzigzag(column(2))),
         due_ns,
         start_ns: due_ns.wrapping_add(unzigzag(column(4))),
-        // What remains after the last request: its end is added when it is known.
+        // The time after the last request; the end of that request is added when it is known.
         duration_ns: unzigzag(column(5)),
         error: u32::try_from(column(6)).ok()?,
         actions: u32::try_from(column(7)).ok()?,
@@ -200,7 +200,7 @@ fn decode_actions(columns: &[Vec<u64>], rows: &mut Rows) -> Option<()> {
             row += 1;
         }
         head.duration_ns = head.duration_ns.wrapping_add(after_ns);
-        // What is added up later must have room.
+        // Later sums must not overflow.
         head.start_ns.checked_add(head.duration_ns).filter(|end_ns| *end_ns < i64::MAX as u64)?;
     }
     Some(())

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// How many different texts one worker keeps; later ones are counted under their class alone.
+/// The most different texts of a worker; later ones are counted under their class only.
 const TEXTS_MAX: usize = 200;
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// What failed.
+/// A fault.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Failure {
     /// Its class, such as `timeout`, `connect`, `status`, `check`.
     pub class: String,
     /// The action in which it happened.
     pub action: Option<Arc<str>>,
-    /// What happened, for people.
+    /// What happened, as a message.
     pub message: String,
 }
 
@@ -29,11 +29,11 @@ pub struct NumberedFailure {
     pub failure: Failure,
 }
 
-/// Numbers that a workload may give to its faults.
+/// How many numbers each workload has for its faults.
 const NUMBERS_OF_WORKLOAD: u32 = 1 << 20;
 
-/// One worker's faults. Numbers never meet within a run: each workload has a range of its own, in which
-/// its workers step by their number.
+/// The faults of a worker. Numbers are unique within a run: each workload has its own range, in which its workers
+/// alternate.
 pub struct FailureTable {
     numbers: HashMap<Failure, u32>,
     next: u32,
@@ -67,7 +67,7 @@ impl FailureTable {
         number
     }
 
-    /// The faults that were not written down yet.
+    /// The faults that were not written yet.
     pub fn take_fresh(&mut self) -> Vec<NumberedFailure> {
         std::mem::take(&mut self.fresh)
     }

@@ -1,13 +1,13 @@
-//! The ids of a run's iterations, and which of them were left unprofiled: both follow from the run's seed.
+//! The ids of a run's iterations, and which of them were left unprofiled: both are derived from the run's seed.
 //!
-//! The one place that derives them, for those who made the run and for all who read its log.
+//! This is the only place that derives them, both during the run and for readers of its log.
 
 use uuid::Uuid;
 
 use super::latency::SampleId;
 use crate::base::ids::{ControlShare, IdSpace};
 
-/// What a run's seed says of its iterations.
+/// What a run's seed determines about its iterations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunIds {
     space: IdSpace,
@@ -15,7 +15,7 @@ pub struct RunIds {
 }
 
 impl RunIds {
-    /// Of a run with this seed, which left this share of its iterations unprofiled.
+    /// For a run with this seed, and with this share of its iterations unprofiled.
     #[must_use]
     pub fn new(seed: Uuid, control: ControlShare) -> Self {
         Self { space: IdSpace::from_seed(seed), control }
@@ -27,7 +27,7 @@ impl RunIds {
         self.point_id(iteration, 0)
     }
 
-    /// The id of one of the points that `bench` itself gives to an iteration, counted from 1.
+    /// The id of one of `bench`'s own points of an iteration, counted from 1.
     #[must_use]
     pub fn point_id(&self, iteration: impl Into<SampleId>, point: u32) -> Uuid {
         let SampleId { workload, number } = iteration.into();
@@ -42,8 +42,8 @@ impl RunIds {
         self.space.is_control(workload, number, self.control)
     }
 
-    /// A random number that each iteration has, by which samples of iterations are drawn: the same for every reader of
-    /// the run, in whatever order it reads.
+    /// A random number for each iteration, used to draw samples of iterations. It is the same for every reader of the
+    /// run, in any order.
     #[inline]
     #[must_use]
     pub fn draw(&self, iteration: impl Into<SampleId>) -> u64 {

@@ -1,8 +1,8 @@
 //! A distribution of durations with an exemplar for every occupied bucket.
 //!
-//! HdrHistogram with three significant digits (Gil Tene's; values in nanoseconds), the exact sum,
-//! and buckets of about 5 % width that remember their slowest sample. Percentiles are only ever read
-//! from a histogram, never averaged.
+//! An HdrHistogram (by Gil Tene) with three significant digits and values in nanoseconds, the exact sum,
+//! and buckets of about 5 % width that keep their slowest sample. Percentiles are always read from a
+//! histogram, never averaged.
 
 use std::sync::OnceLock;
 
@@ -11,13 +11,13 @@ use hdrhistogram::{Counter, Histogram};
 use crate::base::clock::Nanos;
 use crate::base::statistics::order::rank;
 
-/// Longer values are counted as this one: a day.
+/// Longer values are counted as this value: a day.
 pub const VALUE_NS_MAX: Nanos = 24 * 3600 * 1_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// The width of a bucket: each ends 5 % above its start.
 const BUCKET_RATIO: f64 = 1.05;
 
-/// Which iteration a sample came from.
+/// The iteration of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleId {
     /// The workload's index.
@@ -33,7 +33,7 @@ pub struct Bucket {
     pub from_ns: f64,
     /// Its upper bound, exclusive.
     pub to_ns: f64,
-    /// Its samples.
+    /// The number of its samples.
     pub count: u64,
     /// Its slowest sample.
     pub exemplar: SampleId,
@@ -45,7 +45,7 @@ pub struct Latency {
     sum_ns: u128,
     min_ns: Nanos,
     max_ns: Nanos,
-    /// Samples longer than [`VALUE_NS_MAX`], which percentiles take for as long as that.
+    /// Samples longer than [`VALUE_NS_MAX`]; percentiles treat them as that value.
     over_range: u64,
     /// By [`bucket_of`]: count, slowest value, its sample.
     buckets: Vec<(u64, Nanos, SampleId)>,
@@ -61,7 +61,7 @@ impl Latency {
     /// An empty distribution. It grows with its largest value, so that a thousand actions fit.
     ///
     /// # Panics
-    /// Never: three significant digits are within what the library accepts.
+    /// Never: the library accepts three significant digits.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::unwrap_used, reason = "a constant that every test below exercises")]
@@ -71,7 +71,7 @@ impl Latency {
 
     /// Adds a sample.
     pub fn record(&mut self, value_ns: Nanos, sample: SampleId) {
-        // Within a day the histogram can always grow; recording cannot fail.
+        // Up to a day, the histogram can always grow, so recording cannot fail.
         let _ = self.histogram.record(value_ns.clamp(1, VALUE_NS_MAX));
         self.sum_ns += u128::from(value_ns);
         self.min_ns = self.min_ns.min(value_ns);
@@ -88,9 +88,9 @@ impl Latency {
         }
     }
 
-    /// Puts the samples of another distribution into this one.
+    /// Adds the samples of another distribution.
     pub fn add(&mut self, other: &Self) {
-        // Both have the same digits, and this one grows: adding cannot fail.
+        // Both have the same digits, and this one can grow, so adding cannot fail.
         let _ = self.histogram.add(&other.histogram);
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -109,13 +109,13 @@ impl Latency {
         }
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// How many samples were longer than [`VALUE_NS_MAX`].
+    /// The number of samples longer than [`VALUE_NS_MAX`].
     #[must_use]
     pub fn over_range(&self) -> u64 {
         self.over_range
@@ -154,8 +154,8 @@ impl Latency {
         at.map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
-    /// The same when those of these samples that `failed`, and `never` more that have no time, took longer than all
-    /// others; `None` when the percentile falls among them.
+    /// The same, if the samples in `failed`, and a further `never` without a time, count as longer than all others;
+    /// `None` if the percentile is among them.
     #[must_use]
     pub fn percentile_failures_last_ns(&self, failed: &Self, never: u64, percentile: f64) -> Option<Nanos> {
         if failed.count() == 0 && never == 0 {
@@ -167,7 +167,7 @@ impl Latency {
         value_at_rank(&well, rank).map(|value_ns| value_ns.min(self.max_ns))
     }
 
-    /// The times of those that did not fail; `failed` are some of these samples.
+    /// The samples without those in `failed`, which must be a subset.
     #[must_use]
     pub fn without(&self, failed: &Self) -> Percentiles {
         let mut histogram = self.histogram.clone();
@@ -191,7 +191,7 @@ impl Latency {
     /// The histogram in HdrHistogram's V2 format, deflated.
     ///
     /// # Errors
-    /// What the library refuses (nothing with these bounds).
+    /// An error of the library (none with these bounds).
     pub fn v2_deflate(&self) -> Result<Vec<u8>, String> {
         use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
         let mut bytes = Vec::new();
@@ -202,7 +202,7 @@ impl Latency {
     }
 }
 
-/// The percentiles of some of a distribution's samples.
+/// The percentiles of a part of a distribution's samples.
 pub struct Percentiles {
     histogram: Histogram<u64>,
     max_ns: Nanos,
@@ -216,9 +216,9 @@ impl Percentiles {
         at.map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
-    /// The duration beyond which the upper part of the samples lies: the percentile itself, or a little less where
-    /// most of that part took the same time as the percentile, within the histogram's precision (a query that waits
-    /// for a timeout, for example). Otherwise nothing would be beyond it. 0 without samples.
+    /// The duration that separates the upper part of the samples: usually the percentile itself. If most of that part
+    /// took the same time as the percentile, within the histogram's precision (for example, a query that waits for a
+    /// timeout), it is a little less; otherwise no sample would be above it. 0 without samples.
     #[must_use]
     pub fn upper_part_from_ns(&self, percentile: f64) -> Nanos {
         let Some(rank) = rank(self.histogram.len(), percentile) else { return 0 };
@@ -231,13 +231,13 @@ impl Percentiles {
     }
 }
 
-/// The value of a rank, counted from 1 for the smallest, within a histogram's precision; `None` beyond the last one.
+/// The value of a rank, counted from 1 for the smallest, within a histogram's precision; `None` after the last sample.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub fn value_at_rank<C: Counter>(histogram: &Histogram<C>, rank: u64) -> Option<Nanos> {
     let known = (1..=histogram.len()).contains(&rank);
-    // The library takes the next whole number of samples: from the middle between two, whatever the rounding.
+    // The library rounds up to a whole number of samples, so ask for the middle between two, to be safe from rounding.
     known.then(|| histogram.value_at_quantile((rank as f64 - 0.5) / histogram.len() as f64))
 }
 
@@ -246,7 +246,7 @@ fn lower_bound(index: usize) -> f64 {
     BUCKET_RATIO.powf(index as f64)
 }
 
-/// The first bucket of each power of two, and the least value of each bucket.
+/// The first bucket of each power of two, and the smallest value of each bucket.
 struct Bounds {
     first: [usize; 65],
     least: Vec<Nanos>,
@@ -265,11 +265,11 @@ fn bounds() -> &'static Bounds {
     })
 }
 
-/// The last bucket whose least value is not above `value_ns`.
+/// The last bucket whose smallest value is not above `value_ns`.
 fn bucket_of(value_ns: Nanos) -> usize {
     let bounds = bounds();
     let mut index = bounds.first[(64 - value_ns.leading_zeros()) as usize];
-    // At most fifteen buckets lie between two powers of two.
+    // There are at most fifteen buckets between two powers of two.
     while bounds.least.get(index + 1).is_some_and(|least| *least <= value_ns) {
         index += 1;
     }
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_percentile_is_the_sample_of_its_rank() {
         for n in [1_u64, 2, 10, 59, 100, 299, 1_000, 2_000, 2_995, 3_000, 4_000] {
-            // So far apart that each has its own bucket, up to the largest.
+            // Far enough apart that each has its own bucket, up to the largest.
             let values: Vec<u64> =
                 (0..n).map(|number| (1e6 * 1.004_f64.powf(number as f64)) as u64).collect();
             let mut latency = Latency::new();
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn failures_come_last_however_quick_they_were() {
-        // 90 from 10 to 99 ms, and 10 that failed within a millisecond.
+        // 90 samples from 10 to 99 ms, and 10 that failed within a millisecond.
         let (mut all, mut failed) = (Latency::new(), Latency::new());
         for number in 0..100 {
             let value_ns = if number < 10 { 500_000 } else { number * 1_000_000 };

@@ -1,8 +1,8 @@
-//! What is watched of a load while it runs: counts and buckets with exemplars, made from the batches
-//! that workers send anyway, on the thread that receives them.
+//! Live metrics of a load: counts and buckets with exemplars, computed from the batches that workers send
+//! anyway, on the thread that receives them.
 //!
-//! Buckets are coarse and fixed, so that what is scraped twice can be subtracted; results are made
-//! from the log, never from here.
+//! Buckets are coarse and fixed, so that two scrapes can be subtracted. Results are made from the log,
+//! never from here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::recorder::Batch;
 use super::rows::Row;
 use super::sample::Ended;
 
-/// The upper bounds of the buckets, inclusive; one more bucket holds what is longer.
+/// The upper bounds of the buckets, inclusive; a further bucket has all longer samples.
 pub const BOUNDS_NS: [Nanos; 21] = [
     10_000,
     25_000,
@@ -39,15 +39,15 @@ pub const BOUNDS_NS: [Nanos; 21] = [
     30_000_000_000,
     60_000_000_000,
 ];
-/// How many classes of faults a workload's meter tells apart.
+/// The most classes of faults that a workload's meter counts separately.
 const CLASSES_MAX: usize = 64;
 
-/// A sample that stands for its bucket.
+/// An example of the samples of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exemplar {
     /// Its value.
     pub value_ns: Nanos,
-    /// Which iteration it is of.
+    /// Its iteration.
     pub sample: SampleId,
     /// When the iteration ended, from the run's anchor.
     pub at_ns: Nanos,
@@ -56,7 +56,7 @@ pub struct Exemplar {
 /// Durations by bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Buckets {
-    /// Samples of each bucket, not of those below it.
+    /// The samples of each bucket, not cumulative.
     pub counts: [u64; BOUNDS_NS.len() + 1],
     /// The sum of all samples.
     pub sum_ns: u128,
@@ -69,31 +69,31 @@ impl Buckets {
         let bucket = BOUNDS_NS.partition_point(|bound| *bound < exemplar.value_ns);
         self.counts[bucket] += 1;
         self.sum_ns += u128::from(exemplar.value_ns);
-        // The latest, so that every scrape finds a fresh one.
+        // The latest, so that every scrape gets a recent one.
         if self.exemplars[bucket].is_none_or(|other| other.at_ns <= exemplar.at_ns) {
             self.exemplars[bucket] = Some(exemplar);
         }
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
 
-/// One workload so far.
+/// A workload so far.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadMeter {
     /// Its name.
     pub name: String,
-    /// Iterations by how they ended, in the order of [`Ended`]'s numbers; no warm-up.
+    /// Iterations by how they ended, in the order of [`Ended`]'s numbers, without warm-up.
     pub ended: [u64; 4],
     /// Iterations of the warm-up.
     pub warm_up: u64,
     /// Iterations that were not recorded because the disk was too slow.
     pub unrecorded: u64,
-    /// Iterations under way when last asked.
+    /// Iterations in flight, when last checked.
     pub in_flight: u64,
     /// From due to end.
     pub response: Buckets,
@@ -116,7 +116,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing yet, of workloads with these names and actions.
+    /// An empty meter of workloads with these names and actions.
     #[must_use]
     pub fn new(workloads: impl IntoIterator<Item = (String, Vec<String>)>) -> Self {
         let workloads = workloads.into_iter().map(|(name, actions)| WorkloadMeter {
@@ -127,7 +127,7 @@ impl Meter {
         Self { workloads: workloads.collect(), classes: HashMap::new() }
     }
 
-    /// Adds what a worker sent.
+    /// Adds a batch of a worker.
     pub fn add(&mut self, batch: &Batch) {
         for NumberedFailure { number, failure } in &batch.failures {
             self.classes.insert(*number, Arc::from(failure.class.as_str()));
@@ -165,7 +165,7 @@ impl WorkloadMeter {
             self.response.add(exemplar(head.response_ns()));
             self.service.add(exemplar(head.duration_ns));
         }
-        // A dropped arrival never started, and one that was cut off did.
+        // A dropped arrival never started; one that was cut off did.
         if head.ended != Ended::Dropped {
             self.lag.add(exemplar(head.lag_ns()));
         }

@@ -1,9 +1,9 @@
-//! Rank 4: how long it took.
+//! Rank 4: how long iterations took.
 //!
-//! A [`sample::IterationSample`] is recorded by its worker's own [`recorder::Recorder`] into
-//! [`rows`], which go to the coordinator in batches, and from there, packed, to the append-only
-//! [`log`]. Nothing here may lock, allocate or send per sample. Statistics are made afterwards, from
-//! the log, with [`latency::Latency`]; what is watched during the load is counted by [`meter`].
+//! Each worker has a [`recorder::Recorder`] that records [`sample::IterationSample`]s into [`rows`]. These
+//! go to the coordinator in batches, which packs them and writes them to the append-only [`log`]. Nothing
+//! here may lock, allocate or send per sample. Statistics are computed afterwards, from the log, with
+//! [`latency::Latency`]; [`meter`] computes live metrics during the load.
 
 pub mod codec;
 pub mod errors;

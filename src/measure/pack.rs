@@ -1,10 +1,10 @@
-//! Columns of numbers as few bits: each value as its difference to the smallest, in so many bits as
-//! most of them need; the few that need more stand apart with their places.
+//! Packs columns of numbers into few bits: each value is stored as its difference from the smallest, with as
+//! many bits as most values need. The few larger values are stored separately, with their positions.
 //!
-//! Timings are noise from a certain bit on, which no compressor can shorten; what is left to save is
-//! the bits above, and this takes them at memory speed and without a dependency. Lossless.
+//! The low bits of timings are noise, which no compressor can shorten. This packing saves the high bits, at
+//! memory speed and without a dependency. It is lossless.
 
-/// The most values of one column that a reader accepts.
+/// The most values of a column that a reader accepts.
 const VALUES_MAX: usize = 1 << 20;
 
 /// Appends a column.
@@ -24,14 +24,14 @@ pub(super) fn pack(values: &[u64], output: &mut Vec<u8>) {
     pack_bits(values, least, width, output);
 }
 
-/// The width with the fewest bits in all.
+/// The width with the fewest bits in total.
 fn best_width(values: &[u64], least: u64) -> u8 {
     let mut of_bits = [0_usize; 65];
     for value in values {
         of_bits[(64 - (value - least).leading_zeros()) as usize] += 1;
     }
     let most = of_bits.iter().rposition(|count| *count > 0).unwrap_or(0);
-    // A place takes one or two bytes, the rest of a value a byte for each seven bits.
+    // A position takes one or two bytes, the rest of a value takes a byte for each seven bits.
     let place_bits = 12;
     let mut best = (usize::MAX, 0);
     let mut wider = 0;
@@ -64,7 +64,7 @@ fn pack_bits(values: &[u64], least: u64, width: u8, output: &mut Vec<u8>) {
     output.extend_from_slice(&(bits as u64).to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// Takes a column of `count` values off the front of `input`; `None` when the bytes are none.
+/// Reads a column of `count` values from the front of `input`; `None` if the bytes are not a column.
 pub(super) fn unpack(input: &mut &[u8], count: usize, values: &mut Vec<u64>) -> Option<()> {
     values.clear();
     let (width, rest) = input.split_first()?;
@@ -78,7 +78,7 @@ pub(super) fn unpack(input: &mut &[u8], count: usize, values: &mut Vec<u64>) -> 
     if exceptions > count as u64 {
         return None;
     }
-    // The bits stand behind the exceptions: walk over those twice rather than store them.
+    // The bits come after the exceptions: read the exceptions twice rather than store them.
     let mut after = *input;
     for _ in 0..exceptions {
         get(&mut after)?;
@@ -125,7 +125,7 @@ fn unpack_bits(packed: &[u8], width: u8, count: usize, values: &mut Vec<u64>) {
     }
 }
 
-/// Appends a number in so many bytes as it needs.
+/// Appends a number in as few bytes as possible.
 pub(super) fn put(mut value: u64, output: &mut Vec<u8>) {
     while value >= 0x80 {
         output.push(value as u8 | 0x80);
@@ -134,7 +134,7 @@ pub(super) fn put(mut value: u64, output: &mut Vec<u8>) {
     output.push(value as u8);
 }
 
-/// Takes a number off the front of `input`.
+/// Reads a number from the front of `input`.
 pub(super) fn get(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -152,13 +152,13 @@ pub(super) fn get(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A difference, as a small number whichever way it points (zigzag).
+/// Encodes a difference of either sign as a small number (zigzag).
 pub(super) fn zigzag(difference: u64) -> u64 {
     let signed = difference as i64;
     ((signed << 1) ^ (signed >> 63)) as u64
 }
 
-/// The difference that [`zigzag`] made small.
+/// Decodes a difference that [`zigzag`] encoded.
 pub(super) fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()
 }

@@ -1,7 +1,6 @@
-//! One worker's recorder: samples into rows of fixed size, rows to the coordinator in batches.
+//! A worker's recorder: it stores samples as rows of fixed size and sends them to the coordinator in batches.
 //!
-//! What a worker does for a sample is to copy it; packing, writing and counting by bucket happen on
-//! the coordinator's thread.
+//! For each sample, a worker only copies it. The coordinator's thread packs, writes, and counts by bucket.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -18,24 +17,24 @@ use super::sample::{Ended, IterationSample};
 
 /// A batch is sent when it is this old, so that the log is at most a second behind.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// Few enough batches that what comes with each costs a sample next to nothing.
+/// Large enough that the cost of a batch is negligible per sample.
 const BATCH_BYTES: usize = 256 * 1024;
-/// What a worker keeps while the disk is slow; beyond it, samples are not recorded, and counted.
+/// How much a worker buffers while the disk is slow; further samples are only counted.
 const BUFFER_BYTES_MAX: usize = 12 << 20;
 
-/// What a worker hands over at a time.
+/// What a worker sends at a time.
 pub struct Batch {
     /// The workload's index.
     pub workload: u16,
-    /// Texts that these samples are the first to refer to.
+    /// New faults that these samples refer to.
     pub failures: Vec<NumberedFailure>,
     /// The samples.
     pub samples: Rows,
-    /// The same samples in numbers, for the live view.
+    /// Counts of the same samples, for the live view.
     pub live: Live,
 }
 
-/// What the live view shows of a batch.
+/// The figures of a batch for the live view.
 #[derive(Clone)]
 pub struct Live {
     /// Iterations without fault.
@@ -48,18 +47,18 @@ pub struct Live {
     pub dropped: u64,
     /// Iterations that were started and not recorded because the disk was too slow.
     pub unrecorded: u64,
-    /// Iterations of the warm-up, of which nothing else here knows.
+    /// Iterations of the warm-up; no other figure includes them.
     pub warm_up: u64,
     /// Response times in nanoseconds, with two significant digits.
     pub response_ns: Histogram<u32>,
-    /// From due to start, as well.
+    /// From due to start, in the same form.
     pub lag_ns: Histogram<u32>,
     /// The slowest iteration with its response time.
     pub slowest: Option<(Nanos, SampleId)>,
 }
 
 impl Live {
-    /// Nothing yet.
+    /// No samples yet.
     ///
     /// # Panics
     /// Never: the bounds are constants that the library accepts.
@@ -80,7 +79,7 @@ impl Live {
         }
     }
 
-    /// Adds what another worker or batch saw.
+    /// Adds the figures of another worker or batch.
     pub fn add(&mut self, other: &Self) {
         self.ok += other.ok;
         self.failed += other.failed;
@@ -88,7 +87,7 @@ impl Live {
         self.dropped += other.dropped;
         self.unrecorded += other.unrecorded;
         self.warm_up += other.warm_up;
-        // Equal bounds: adding cannot fail.
+        // The bounds are equal, so adding cannot fail.
         let _ = self.response_ns.add(&other.response_ns);
         let _ = self.lag_ns.add(&other.lag_ns);
         self.slowest = [self.slowest, other.slowest].into_iter().flatten().max_by_key(|(ns, _)| *ns);
@@ -100,7 +99,7 @@ impl Live {
         self.ok + self.failed + self.aborted
     }
 
-    /// Everything that a batch may hold, warm-up and dropped arrivals included.
+    /// All iterations of a batch, including warm-up and dropped arrivals.
     fn all(&self) -> u64 {
         self.ended() + self.dropped + self.warm_up
     }
@@ -144,7 +143,7 @@ impl Default for Live {
     }
 }
 
-/// One worker's recorder.
+/// The recorder of a worker.
 pub struct Recorder {
     workload: u16,
     failures: FailureTable,
@@ -152,7 +151,7 @@ pub struct Recorder {
     live: Live,
     sender: SyncSender<Batch>,
     flushed: Instant,
-    /// Batches that the coordinator had no room for yet.
+    /// Batches that the coordinator could not accept yet.
     backlog: VecDeque<Batch>,
     backlog_bytes: usize,
 }
@@ -184,7 +183,7 @@ impl Recorder {
         if self.backlog_bytes + self.samples.bytes() < BUFFER_BYTES_MAX {
             self.samples.push(sample);
         } else if sample.ended != Ended::Dropped {
-            // Dropped arrivals are counted where they are dropped.
+            // The runner counts dropped arrivals.
             self.live.unrecorded += 1;
         }
         if self.samples.bytes() >= BATCH_BYTES {
@@ -192,16 +191,16 @@ impl Recorder {
         }
     }
 
-    /// Sends a batch if the last one is old; called now and then while nothing is recorded.
+    /// Sends a batch if the last batch is old; called regularly while nothing is recorded.
     pub fn tick(&mut self) {
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush(false);
         }
     }
 
-    /// Sends what there is; with `wait`, even if the coordinator is busy.
+    /// Sends all batches; with `wait`, waits for a busy coordinator.
     ///
-    /// While the disk is slow the load goes on, and batches wait here.
+    /// While the disk is slow, the load continues, and batches are kept here.
     pub fn flush(&mut self, wait: bool) {
         self.flushed = Instant::now();
         self.send_backlog(wait);

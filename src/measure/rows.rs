@@ -1,14 +1,13 @@
-//! Many samples side by side: rows of fixed size that a worker appends to and a block of the log
-//! holds.
+//! Tables of samples with rows of fixed size; a worker appends to them, and a block of the log contains them.
 //!
-//! Nothing here may allocate per sample: both tables grow seldom, and are handed over whole.
+//! Nothing here may allocate per sample: both tables rarely grow, and are sent as a whole.
 
 use crate::base::clock::Nanos;
 
 use super::latency::SampleId;
 use super::sample::{ActionSample, Ended, IterationSample};
 
-/// The most requests of one iteration that are kept.
+/// The most requests of an iteration that are kept.
 pub const REQUESTS_OF_ITERATION_MAX: usize = 100_000;
 
 /// An iteration without its requests. All offsets count from the run's anchor.
@@ -79,7 +78,7 @@ impl IterationSample {
     }
 }
 
-/// One iteration of some [`Rows`], with its requests.
+/// An iteration in [`Rows`], with its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// The iteration.
@@ -114,7 +113,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows with room for as many as `other` holds.
+    /// Empty rows with the capacity for the contents of `other`.
     #[must_use]
     pub fn as_large_as(other: &Self) -> Self {
         Self {
@@ -143,31 +142,31 @@ impl Rows {
         self.actions.extend_from_slice(&other.actions);
     }
 
-    /// Removes all rows and keeps the room.
+    /// Removes all rows but keeps the memory.
     pub fn clear(&mut self) {
         self.heads.clear();
         self.actions.clear();
     }
 
-    /// How many iterations there are.
+    /// The number of iterations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// True when there is none.
+    /// True if there are no iterations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// How many requests there are.
+    /// The number of requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.actions.len()
     }
 
-    /// What the rows take in memory.
+    /// The memory that the rows use, in bytes.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,4 +1,4 @@
-//! What is kept of an iteration.
+//! The measurements of an iteration.
 
 use crate::base::clock::Nanos;
 use crate::client::Phases;
@@ -14,12 +14,12 @@ pub enum Ended {
     Failed = 1,
     /// Cut off by the end of the run.
     Aborted = 2,
-    /// Never started: it was due, and the harness could neither start it nor queue it.
+    /// Never started: it was due, but the harness could neither start nor queue it.
     Dropped = 3,
 }
 
 impl Ended {
-    /// True when its duration is a measurement: it ran to its end, well or not.
+    /// True if its duration is a measurement: it ran to its end, successfully or not.
     #[must_use]
     pub fn is_measured(self) -> bool {
         matches!(self, Self::Ok | Self::Failed)
@@ -34,14 +34,14 @@ impl Ended {
     }
 }
 
-/// One iteration. All offsets count from the run's anchor on the monotonic clock.
+/// An iteration. All offsets count from the run's anchor on the monotonic clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IterationSample {
     /// The workload's index.
     pub workload: u16,
     /// The iteration's number within its workload.
     pub number: u64,
-    /// True before the workload's warm-up is over: kept apart from all statistics.
+    /// True before the workload's warm-up is over: excluded from all statistics.
     pub warm_up: bool,
     /// When it was due.
     pub due_ns: Nanos,
@@ -71,7 +71,7 @@ impl IterationSample {
     }
 }
 
-/// One request of an iteration.
+/// A request of an iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActionSample {
     /// The action's index within its workload.
@@ -82,7 +82,7 @@ pub struct ActionSample {
     pub duration_ns: Nanos,
     /// The phases.
     pub phases: Phases,
-    /// The status answered; 0 for no answer.
+    /// The answer's status; 0 without an answer.
     pub status: u16,
     /// The length of the answer's body.
     pub body_bytes: u64,
