@@ -531,7 +531,7 @@ mod tests {
             ("a: 1\non: 2", "2: YAML 1.1 reads the key `on` as a boolean"),
             ("true: 1", "1: the key `true` is a boolean"),
             ("a:\n\tb: 1", "2: a tab as indentation"),
-            ("a: &x [*x]", "1: an alias to the value that it stands in"),
+            ("a: &x [*x]", "1: an alias inside the value that it refers to"),
             ("a: !!int 5", "1: tags such as `!name` have no meaning here"),
             ("a: !thing 5", "1: tags such as `!name` have no meaning here"),
             ("? [a]\n: b", "1: a key must be text"),

@@ -1,5 +1,5 @@
-//! What one pass over the run log gives: counts, distributions, the slowest, what criteria count, and the iterations
-//! whose traces may be worth fetching, in memory that does not grow with the number of iterations.
+//! A single pass over the run log: computes counts, distributions, the slowest iterations, the counts for criteria, and
+//! candidates for traces to fetch, in memory that does not grow with the number of iterations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -21,28 +21,28 @@ use super::largest::keep_largest;
 use super::model::Counts;
 use super::series::SeriesBuilder;
 
-/// How many of the slowest iterations of a run are kept.
+/// The number of slowest iterations of a run that are kept.
 pub const SLOWEST_MAX: usize = 10;
-/// How many trace ids stand beside an error or a criterion.
+/// The most trace ids of an error or a criterion.
 pub const EXEMPLARS_MAX: usize = 5;
-/// How many different faults are told apart in a workload.
+/// The most different faults of a workload.
 const ERRORS_MAX: usize = 500;
-/// How many service times all workloads keep of each side, profiled or not.
+/// How many service times all workloads together keep of each side, profiled or not.
 const TIMES_MAX: usize = 1_000_000;
-/// How many a workload keeps at least and at most.
+/// The fewest and the most that a workload keeps.
 const TIMES_OF_SIDE: (usize, usize) = (2_000, 100_000);
 
-/// What the log of a run says.
+/// The contents of a run's log, summarised.
 pub struct Aggregate {
-    /// The log, to be read once more.
+    /// The log, for further passes.
     pub log: RunLog,
-    /// How it ended; absent when the harness was killed.
+    /// How the run ended; absent if the harness was killed.
     pub end: Option<End>,
-    /// What the log has beside whole frames.
+    /// The parts of the log that are not whole frames.
     pub flaws: Flaws,
-    /// Iterations that were read, those of the warm-up and dropped arrivals with them.
+    /// Iterations that were read, including warm-up and dropped arrivals.
     pub rows: u64,
-    /// Why the log, though it was read, could not be kept.
+    /// Why the log could not be stored, although it was read.
     pub unsaved: Option<String>,
     /// One entry for each workload of the header.
     pub workloads: Vec<WorkloadStats>,
@@ -50,26 +50,26 @@ pub struct Aggregate {
     pub slowest: Vec<IterationSample>,
     /// The faults by their numbers.
     pub failures: HashMap<u32, Failure>,
-    /// What the criteria of its header are judged by.
+    /// Counts for the criteria in the header.
     pub counted: Counted,
     pub(super) candidates: Candidates,
 }
 
-/// Service times of a workload's iterations without fault, apart by whether they were profiled.
+/// Service times of a workload's successful iterations, separately for profiled and unprofiled ones.
 #[derive(Clone, Debug, Default)]
 pub struct Sides {
-    /// Of those that were.
+    /// Of profiled iterations.
     pub profiled: Times,
-    /// Of those that were not.
+    /// Of unprofiled iterations.
     pub control: Times,
 }
 
-/// Durations as they were recorded: all of them, or a uniform sample of a stream that is too long.
+/// Exact durations: all of them, or a uniform sample of a long stream.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// Those that are here, in no order.
+    /// The durations, in no particular order.
     pub kept_ns: Vec<u64>,
-    /// How many there were.
+    /// The length of the stream.
     pub seen: u64,
     limit: usize,
 }
@@ -91,11 +91,11 @@ impl Times {
     }
 }
 
-/// One workload's figures.
+/// The figures of a workload.
 pub struct WorkloadStats {
-    /// How its iterations ended, those of the warm-up aside.
+    /// How its iterations ended, without the warm-up.
     pub iterations: Counts,
-    /// How the iterations of the warm-up ended; nothing else here knows of them.
+    /// How the iterations of the warm-up ended; no other figure includes them.
     pub warm_up: Counts,
     /// How many of the iterations were left unprofiled for comparison.
     pub unprofiled: u64,
@@ -125,17 +125,17 @@ pub struct WorkloadStats {
     pub longest: Vec<(u64, SampleId)>,
     /// One more than the highest number that was read.
     pub numbers: u64,
-    /// The one that had taken longest when it was cut off.
+    /// The iteration that had taken longest when it was cut off.
     pub cut_longest: Option<(u64, SampleId)>,
 }
 
-/// One action's figures.
+/// The figures of an action.
 pub struct ActionStats {
     /// How its requests ended.
     pub requests: Counts,
     /// From send to the last byte, of requests that were not cut off.
     pub service: Latency,
-    /// The same and how late its iteration had started: from when it was due.
+    /// The same from when it was due, so including how late its iteration had started.
     pub response: Latency,
     /// Of these, those that failed.
     pub failed_response: Latency,
@@ -184,12 +184,12 @@ impl Aggregate {
     /// Reads the log of a run.
     ///
     /// # Errors
-    /// No log, a foreign one, or one without its header.
+    /// No log, a file that is not a log, or a log without its header.
     pub fn read(path: &Path) -> Result<Self, LogError> {
         Self::of(RunLog::open(path)?, HashSet::new())
     }
 
-    /// Reads the log of a run; `stored` are the ids of traces that were fetched before, which are chosen again.
+    /// Reads the log of a run; `stored` has the ids of traces that were fetched before, and are chosen again.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -226,14 +226,14 @@ impl Aggregate {
         self.log.ids().trace_id(iteration)
     }
 
-    /// All iterations that the log holds, those of the warm-up aside.
+    /// All iterations in the log, without the warm-up.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.workloads.iter().map(|workload| workload.iterations.total).sum()
     }
 }
 
-/// The visitor that sums up.
+/// The visitor that computes the aggregate.
 struct Totals {
     ids: RunIds,
     has_control: bool,
@@ -293,7 +293,7 @@ impl Visitor for Totals {
 }
 
 impl WorkloadStats {
-    /// `kept`: how many times of each of its sides.
+    /// `kept`: how many service times to keep of each side.
     fn new(actions: usize, kept: usize) -> Self {
         Self {
             iterations: Counts::default(),
@@ -383,7 +383,7 @@ impl ActionStats {
         }
     }
 
-    /// `head`: of its iteration, whose lag is everything's that is in it.
+    /// `head` is that of its iteration, whose lag applies to all its requests.
     fn add(&mut self, action: &ActionSample, head: &IterationHead, id: SampleId) {
         count(&mut self.requests, action.ended);
         self.opened += u64::from(action.phases.opened);

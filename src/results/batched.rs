@@ -1,34 +1,34 @@
-//! A series' slices merged into about twenty contiguous batches: once, and then read by all of its thresholds.
+//! The slices of a series, merged into about twenty contiguous batches that all its thresholds share.
 //!
-//! Thousands of thresholds may ask for the same samples, and the live gate judges them while load runs: what they have
-//! in common is added up here, so that each of them reads twenty numbers and not eight hundred.
+//! Thousands of thresholds may use the same samples, and the live gate judges them while load runs. Slices are summed
+//! up here once, so that each threshold reads twenty numbers instead of eight hundred.
 
 use super::counting::Slice;
 use crate::base::statistics::binomial::{Part, batch_numbers, batches};
 
-/// By what slices are merged into batches of about equal size.
+/// Which samples determine the size of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// What ended without fault.
+    /// Successful samples.
     Ok,
-    /// What came to its end.
+    /// Completed samples, successful or not.
     Completed,
-    /// What was due.
+    /// Everything that was due.
     Total,
 }
 
-/// The whole of a series.
+/// A whole series, in batches.
 #[derive(Debug, Default)]
 pub struct Batched {
     all: Slice,
     ok: Vec<Slice>,
     completed: Vec<Slice>,
     total: Vec<Slice>,
-    /// How many samples each batch has that a limit can be held against.
+    /// The number of samples in each batch to which limits apply.
     sizes: Vec<u64>,
-    /// How many of these went well.
+    /// How many of these were successful.
     well: Vec<u64>,
-    /// For each batch and limit, how many of them are over it.
+    /// For each batch and limit, how many samples are over the limit.
     over: Vec<u64>,
     limits: usize,
 }
@@ -45,8 +45,8 @@ pub fn merged(slices: &[Slice], by: By) -> Vec<Slice> {
 }
 
 impl Batched {
-    /// Of slices with these numbers of samples, of which `cells` has a row for each slice: how many are over none, the
-    /// first, … all of `limits`.
+    /// From slices with these numbers of samples. `cells` has a row for each slice: how many samples are over none, the
+    /// first, … all of the `limits`.
     pub(super) fn new(slices: &[Slice], sizes: &[u64], cells: &[u32], limits: usize) -> Self {
         let mut all = Slice::default();
         slices.iter().for_each(|slice| all.add(slice));
@@ -99,14 +99,14 @@ impl Batched {
         }
     }
 
-    /// How many samples of each batch are over a limit, of how many.
+    /// For each batch, how many of its samples are over a limit.
     #[must_use]
     pub fn parts(&self, limit: usize) -> Vec<Part> {
         let part = |(batch, n): (usize, &u64)| Part { k: self.over[batch * self.limits + limit], n: *n };
         self.sizes.iter().enumerate().map(part).collect()
     }
 
-    /// The same of those that went well only, of all.
+    /// The same, but counting only successful samples as over the limit.
     #[must_use]
     pub fn well_over(&self, limit: usize) -> Vec<Part> {
         let well = |(part, well): (Part, &u64)| Part { k: part.k - (part.n - well), n: part.n };

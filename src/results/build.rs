@@ -1,4 +1,4 @@
-//! From an [`Aggregate`] to the result model.
+//! Builds the result model from an [`Aggregate`].
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use super::model::{
 };
 use super::record;
 
-/// The percentiles that results hold.
+/// The percentiles in results.
 pub const PERCENTILES: [f64; 12] =
     [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
 
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
 
-/// The results of a run, still without its traces and its verdict.
+/// The results of a run, without its traces and its verdict.
 #[must_use]
 pub fn build(aggregate: &Aggregate) -> Results {
     let header = aggregate.header();
@@ -81,7 +81,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
     }
 }
 
-/// One iteration as it stands in `results.json`.
+/// An iteration, as in `results.json`.
 #[must_use]
 pub fn iteration_row(aggregate: &Aggregate, sample: &IterationHead) -> IterationRow {
     let ids = aggregate.log.ids();
@@ -99,7 +99,7 @@ pub fn iteration_row(aggregate: &Aggregate, sample: &IterationHead) -> Iteration
     }
 }
 
-/// How an iteration or a request ended, in the model's words.
+/// How an iteration or a request ended, as a type of the model.
 #[must_use]
 pub fn outcome(ended: Ended) -> IterationOutcome {
     match ended {
@@ -172,7 +172,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
     }
 }
 
-/// A series tells times by the middle of a bucket; none of them may be beyond the longest.
+/// The times in a series are middles of buckets; none of them may exceed the longest sample.
 fn within(mut series: Series, times: &Latency) -> Series {
     let longest_ms = milliseconds(times.max_ns());
     series.p50_ms.iter_mut().chain(&mut series.p99_ms).for_each(|ms| *ms = ms.min(longest_ms));
@@ -211,7 +211,7 @@ fn phases(sums: &PhaseSums) -> Phases {
     }
 }
 
-/// Values that percentiles cut short are said, not only counted.
+/// A note about values that are too long for percentiles.
 fn over_range(aggregate: &Aggregate) -> Option<String> {
     let longer = aggregate.workloads.iter().map(|workload| workload.response.over_range()).sum::<u64>();
     (longer > 0).then(|| {
@@ -220,7 +220,7 @@ fn over_range(aggregate: &Aggregate) -> Option<String> {
 }
 
 fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<ErrorClass> {
-    // Workers number their faults on their own: the same text may stand under several numbers.
+    // Each worker numbers its own faults, so the same text may have several numbers.
     let mut merged: Vec<ErrorClass> = Vec::new();
     for (number, (count, examples)) in &stats.errors {
         let failure = aggregate.failures.get(number);

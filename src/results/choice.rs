@@ -1,11 +1,11 @@
-//! Which traces are worth fetching: slow iterations, failed ones, and typical ones to compare them with.
+//! Chooses which traces to fetch: those of slow, failed and typical iterations.
 //!
-//! Slow are those of the upper 5 % of response times of a workload's iterations without fault, typical those between
-//! its 10th and 50th percentile. They are matched in time, slice by slice, so that what changed over the run (caches,
-//! other load) does not look like a cause. The choice is random where there are too many, and the same for the same
-//! run, in whatever order its iterations are read. One pass over the log, in memory that hardly grows with it ([`super::ranked`]).
-//! Iterations that were left unprofiled have no trace to fetch. Where traces were stored before, their iterations are
-//! chosen again, also those that another build chose.
+//! Slow iterations are the slowest 5 % of a workload's successful iterations by response time; typical iterations are
+//! between the 10th and the 50th percentile. They are matched in time, slice by slice, so that changes during the run
+//! (caches, other load) do not look like causes. If there are too many, the choice is random, but it is the same for
+//! the same run, in whatever order its iterations are read. This needs a single pass over the log, in memory that
+//! hardly grows with it ([`super::ranked`]). Unprofiled iterations have no trace to fetch. Iterations with stored
+//! traces are chosen again, even if another build chose them.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,21 +22,21 @@ use crate::measure::sample::{Ended, IterationSample};
 
 /// Time slices within which slow and typical iterations are matched.
 const SLICES: usize = 20;
-/// Failed iterations that are fetched at most.
+/// The most traces of failed iterations to fetch.
 const FAILED_MAX: usize = 50;
-/// Typical iterations that are kept of each interval of time, at most.
+/// The most typical iterations that are kept for each interval of time.
 const TYPICAL_OF_INTERVAL_MAX: usize = 200;
 
-/// To which side an iteration belongs.
+/// The group of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Of the upper 5 %.
+    /// Among the slowest 5 %.
     Slow,
     /// Between the 10th and the 50th percentile.
     Typical,
-    /// It ended with a fault.
+    /// Failed.
     Failed,
-    /// None of these.
+    /// Any other iteration.
     Other,
 }
 
@@ -47,20 +47,20 @@ pub struct Chosen {
     pub sample: IterationSample,
     /// Why it was chosen.
     pub side: Side,
-    /// Of the slow ones: whether it is of the upper 1 %.
+    /// Whether a slow iteration is among the slowest 1 %.
     pub top: bool,
-    /// True when it is of the random sample of its workload's iterations without fault, by which thresholds of traces
-    /// are judged; it may be slow or typical as well.
+    /// True if it is in the random sample of successful iterations that thresholds on traces use; it may be slow or
+    /// typical too.
     pub random: bool,
 }
 
-/// The iterations of a run that may be chosen, gathered in one pass.
+/// The iterations of a run that may be chosen, collected in a single pass.
 #[derive(Debug)]
 pub struct Candidates {
     ids: RunIds,
-    /// How many slow ones are wanted, and how many others.
+    /// How many slow iterations to choose, and how many others.
     wanted: (u32, u32),
-    /// The traces that are there already, and the iterations that they are of.
+    /// The stored traces, and their iterations.
     stored: HashSet<Uuid>,
     of_stored: Vec<IterationSample>,
     /// One for each workload.
@@ -68,7 +68,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// For as many as the header of a log wants, and those of which traces are stored.
+    /// For the number of traces in a log's header, and for stored traces.
     #[must_use]
     pub fn new(log: &RunLog, stored: HashSet<Uuid>) -> Self {
         let wanted = log.header.traces_wanted;
@@ -100,8 +100,8 @@ impl Visitor for Candidates {
     }
 }
 
-/// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
-/// it wants those. The slowest of the run are always among them, unless nothing is wanted.
+/// Chooses as many slow iterations as the run's header asks for, as many typical ones, some failed ones, and others if
+/// the header asks for them. The slowest iterations of the run are always included, unless the header asks for none.
 #[must_use]
 pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
     let Candidates { ids, wanted, groups, of_stored, .. } = &aggregate.candidates;
@@ -149,9 +149,9 @@ struct Limits {
 
 impl Limits {
     fn of(stats: &WorkloadStats) -> Self {
-        // What fails fast, or by a timeout, must not decide which of the others count as slow.
+        // Fast failures and timeouts must not affect which successful iterations count as slow.
         let times = stats.response.without(&stats.failed_response);
-        // Never at what half of the iterations take.
+        // Never below the median.
         let beyond = |percentile| times.upper_part_from_ns(percentile).max(times.percentile_ns(50.0));
         Self {
             slow_ns: beyond(95.0),
@@ -176,7 +176,7 @@ impl Limits {
         sample.ended == Ended::Ok && sample.response_ns() > self.top_ns
     }
 
-    /// In which slice of the run's time an iteration started.
+    /// The time slice in which an iteration started.
     fn slice(&self, sample: &IterationSample) -> usize {
         let since_ns = u128::from(sample.start_ns.saturating_sub(self.first_ns));
         ((since_ns * SLICES as u128 / u128::from(self.length_ns)) as usize).min(SLICES - 1)
@@ -189,11 +189,11 @@ fn samples(ranked: &Ranked, rank: u64) -> impl Iterator<Item = &IterationSample>
 
 #[derive(Debug)]
 struct Group {
-    /// How many slow ones are wanted.
+    /// How many slow iterations to choose.
     wanted: usize,
-    /// How many iterations without fault there were.
+    /// The number of successful iterations.
     total: u64,
-    /// By response time, longest first; one more than is wanted, to see whether these are all.
+    /// By response time, longest first; one more than needed, to see whether these are all.
     slow: Ranked,
     /// By response time.
     typical: RankedInTime,
@@ -247,7 +247,7 @@ impl Group {
             .collect()
     }
 
-    /// Which of the slow ones, all of which are here, are of the upper 1 % by rank.
+    /// Which of the slow iterations, all of which are given, are among the slowest 1 % by rank.
     fn longest(&self, slow: &[&IterationSample]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..slow.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(slow[index].response_ns()));
@@ -257,7 +257,7 @@ impl Group {
         top
     }
 
-    /// For each slow iteration a typical one of its time, where there are any; others to make up the number.
+    /// For each slow iteration, a typical one from the same time if possible; others fill up the number.
     fn typical(&self, slow: &[&IterationSample], limits: &Limits) -> Vec<&IterationSample> {
         let mut wanted = [0_usize; SLICES];
         slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
@@ -291,7 +291,7 @@ mod tests {
     use crate::measure::log::{End, Header, LogWriter};
     use serde_json::json;
 
-    /// What is chosen of a run whose iterations took these numbers of milliseconds; `None` failed at once.
+    /// The choice for a run whose iterations took these numbers of milliseconds; `None` failed at once.
     fn chosen_of(ms: impl Iterator<Item = Option<u64>>) -> Vec<Chosen> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.log");

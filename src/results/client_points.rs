@@ -1,9 +1,9 @@
-//! The client's own trace points of an iteration, made from what the run log holds.
+//! The client's trace points of an iteration, made from the run log.
 //!
-//! They stand above the services' points: `iteration` from when it was due to its end, in it the `scheduling
-//! delay` until it started and an `action` for each request, in that the phases of the request but the waiting,
-//! which is the services' time and what lies between. An action's id is what the services got for a parent, so
-//! one tree runs from the user to the last statement. Nothing here may ask a clock.
+//! They are the parents of the services' points. `iteration` lasts from when it was due to its end. It contains the
+//! `scheduling delay` until it started and an `action` for each request, with the phases of the request except the
+//! waiting: that is the time of the services and the network. The services got the action's id as their parent, so a
+//! single tree reaches from the user to the last statement. Nothing here may read a clock.
 
 use std::collections::HashMap;
 
@@ -16,19 +16,19 @@ use crate::measure::log::RunLog;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 
-/// The project and service that these points are reported by.
+/// The project and service that report these points.
 pub const REPORTER: &str = "bench";
-/// The name of the point that is the whole iteration.
+/// The name of the point for the whole iteration.
 pub const ITERATION: &str = "iteration";
 /// The name of a request's point.
 pub const ACTION: &str = "action";
 /// The name of the time until an iteration started.
 pub const SCHEDULING_DELAY: &str = "scheduling delay";
 
-/// Numbers of points that no request's can reach.
+/// Numbers of points that are larger than those of any request.
 const PHASE_POINTS: u32 = 1 << 31;
 
-/// The records of an iteration, oldest first for points that begin apart. `failure` is its fault, if it had one.
+/// The records of an iteration, oldest first if points begin at different times. `failure` is its fault, if any.
 #[must_use]
 pub fn records(log: &RunLog, sample: &IterationSample, failure: Option<&Failure>) -> Vec<Record> {
     let mut client = Client::new(log, sample);
@@ -61,8 +61,8 @@ pub fn records(log: &RunLog, sample: &IterationSample, failure: Option<&Failure>
     client.records
 }
 
-/// Links services' points to the client's where a collector kept the low 64 bits of ids only, as storages of spans do
-/// with what OSProfiler's own OTLP driver sends.
+/// Links services' points to the client's if a collector kept only the low 64 bits of ids. Span stores do so with spans
+/// from OSProfiler's OTLP driver.
 pub fn link(services: &mut [Record], client: &[Record]) {
     let short = |id: &str| id.parse::<Uuid>().ok().map(|id| format!("{:016x}", span_id(id)));
     let known: HashMap<String, &str> = client
@@ -103,7 +103,7 @@ impl<'a> Client<'a> {
         self.log.ids().point_id(self.sample, number).to_string()
     }
 
-    /// The phases of a request, one after the other; the waiting is left to the services.
+    /// The phases of a request in order, without the waiting, which the services' points cover.
     fn phases(&mut self, place: u32, action: &ActionSample, start_ns: u64, parent: &str) {
         let phases = &action.phases;
         let mut at_ns = start_ns;
@@ -118,7 +118,7 @@ impl<'a> Client<'a> {
         ];
         for (number, (name, ns)) in (1_u32..).zip(all) {
             let end_ns = at_ns.saturating_add(ns);
-            // Records hold whole microseconds.
+            // Records have whole microseconds.
             if !name.is_empty() && ns >= 1_000 {
                 let id = self.point(PHASE_POINTS | place.wrapping_add(1) << 3 | number);
                 self.add(name, &id, parent, (at_ns, end_ns), json!({}), None);
@@ -146,7 +146,7 @@ impl<'a> Client<'a> {
                 trace_id: ids.1.to_owned(),
                 parent_id: ids.2.to_owned(),
                 timestamp: timestamp(anchor_ns.saturating_add(at_ns)),
-                // OSProfiler's own readers ask each record for its host.
+                // OSProfiler's readers expect a host in each record.
                 info: match info {
                     Some(Value::Object(info)) => info.into_iter().chain([host.clone()]).collect(),
                     _ => Info::from_iter([host.clone()]),

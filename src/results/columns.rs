@@ -1,7 +1,7 @@
-//! The iterations of a run as columns: what charts draw, without what only tables need.
+//! The iterations of a run as columns for charts.
 //!
-//! Bounded by whoever fills it: a run may have millions of iterations, a report draws at most about
-//! a hundred thousand. Nothing here may decide which iterations are taken.
+//! The caller bounds their number: a run may have millions of iterations, but a report draws at most about
+//! a hundred thousand. Nothing here may decide which iterations are included.
 
 /// How an iteration ended, as a byte of [`IterationColumns::outcome`].
 pub const OUTCOME_OK: u8 = 0;
@@ -10,10 +10,10 @@ pub const OUTCOME_FAILED: u8 = 1;
 /// Cut off by the end of the run.
 pub const OUTCOME_ABORTED: u8 = 2;
 
-/// Iterations, one entry of each column for each, in any order.
+/// Iterations, with an entry in each column, in any order.
 #[derive(Clone, Debug, Default)]
 pub struct IterationColumns {
-    /// How many iterations the run had; more than there are entries when these are a sample.
+    /// The number of iterations of the run; larger than the number of entries if these are a sample.
     pub total: u64,
     /// The index of its workload.
     pub workload: Vec<u16>,
@@ -28,20 +28,20 @@ pub struct IterationColumns {
 }
 
 impl IterationColumns {
-    /// How many iterations are here: the length of the shortest column.
+    /// The number of entries: the length of the shortest column.
     #[must_use]
     pub fn len(&self) -> usize {
         let lengths = [self.workload.len(), self.start_us.len(), self.duration_ms.len(), self.outcome.len()];
         lengths.into_iter().fold(self.trace_id.len(), usize::min)
     }
 
-    /// True when there is no iteration.
+    /// True if there are no iterations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True when the run had more iterations than are here.
+    /// True if the run had more iterations than there are entries.
     #[must_use]
     pub fn is_sample(&self) -> bool {
         self.total > self.len() as u64

@@ -1,8 +1,8 @@
-//! Counts over the run log for criteria: an explicit counter for each limit, in contiguous slices of time.
+//! Counts of samples for criteria: a counter for each limit, in contiguous slices of time.
 //!
-//! Exact where a histogram is not: a sample is over a limit or it is not. Each series of samples (iterations or an
-//! action's requests, by one clock) is read once, however many limits it has; memory is bounded by slices and limits,
-//! not by samples. A sample stands in the slice in which it ended. Nothing here judges.
+//! Unlike a histogram, counters are exact: a sample is over a limit or it is not. Each series of samples (iterations or
+//! an action's requests, by response or service time) is read once, however many limits it has. Memory depends on
+//! slices and limits, not on samples. A sample is counted in the slice in which it ended. Nothing here judges.
 
 use std::io;
 
@@ -24,13 +24,13 @@ use super::batched::Batched;
 use super::largest::keep_largest;
 use super::rally_sums::RallySums;
 
-/// The whole of a run is cut into at most this number of slices.
+/// The most slices of a run.
 const SLICES_MAX: usize = 800;
-/// The first slices are so short; they double until the run fits.
+/// The initial length of slices; it doubles until the run fits.
 const SLICE_NS_MIN: Nanos = 1 << 16;
 /// How many counters the windows of a series may need.
 const CELLS_MAX: usize = 8 << 20;
-/// What a slice itself costs to read, in counters.
+/// The cost of reading a slice, in counters.
 const SLICE_COST: u64 = 64;
 
 /// The counts of a run, one entry for each workload.
@@ -48,10 +48,10 @@ pub struct WorkloadCounts {
     pub rally: RallySums,
 }
 
-/// Which samples stand together.
+/// The samples of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
-    /// Of this action's requests; of iterations when absent.
+    /// The action, for requests; absent for iterations.
     action: Option<u16>,
     clock: Clock,
     unprofiled: bool,
@@ -61,7 +61,7 @@ struct Key {
 /// Samples of one kind in slices of time.
 pub struct Series {
     key: Key,
-    /// Ascending: a sample is over a limit when it is longer.
+    /// Ascending; a sample is over a limit if it is longer.
     limits_ns: Vec<Nanos>,
     slice_ns: Nanos,
     /// The number of the first slice, counted from the run's anchor.
@@ -69,16 +69,16 @@ pub struct Series {
     slices: Vec<Slice>,
     /// For each slice: how many samples are over how many of the limits.
     cells: Vec<u32>,
-    /// The same summed up, of series with windows: for each slice and limit, how many are over it. Made by
+    /// Sums of the same for series with windows: for each slice and limit, how many samples are over it. Computed by
     /// [`Series::seal`].
     over: Vec<u32>,
-    /// The same of series without windows, in batches.
+    /// The same for series without windows, in batches.
     batched: Batched,
     /// The first slice that has changed since the series was sealed.
     changed: usize,
-    /// The first that had when it was last sealed.
+    /// The first slice that had changed when the series was last sealed.
     fresh: usize,
-    /// From this time the distances of times without fault are counted.
+    /// The reference from which distances of successful times are computed.
     pivot_ns: Option<Nanos>,
     /// Times of samples without fault.
     times: Histogram<u64>,
@@ -91,7 +91,7 @@ pub struct Series {
     too_long: bool,
 }
 
-/// What ended in a slice of time.
+/// The samples that ended in a slice of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slice {
     /// Without fault.
@@ -121,7 +121,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Puts another slice into this one.
+    /// Adds another slice to this one.
     pub fn add(&mut self, other: &Self) {
         self.ok += other.ok;
         self.failed += other.failed;
@@ -143,7 +143,7 @@ impl Slice {
         self.failing = self.failing.or(other.failing);
     }
 
-    /// All that came to their end.
+    /// All completed samples.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.ok + self.failed
@@ -167,7 +167,7 @@ impl Counted {
         Self { workloads: log.header.workloads.iter().map(counts).collect(), ids: log.ids() }
     }
 
-    /// Makes what was counted readable.
+    /// Computes the sums that readers use.
     pub(super) fn seal(&mut self) {
         self.workloads.iter_mut().for_each(WorkloadCounts::seal);
     }
@@ -188,7 +188,7 @@ impl Visitor for Counted {
 }
 
 impl WorkloadCounts {
-    /// Counters for the criteria of a workload; of its thresholds, for those that are `wanted`.
+    /// Counters for the criteria of a workload; only for `wanted` thresholds.
     #[must_use]
     pub fn new(sla: &Sla, actions: &[&str], wanted: impl Fn(&Threshold) -> bool) -> Self {
         let mut counts = Self {
@@ -212,13 +212,13 @@ impl WorkloadCounts {
         counts
     }
 
-    /// True when nothing is counted.
+    /// True if nothing is counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.series.is_empty() && self.rally.is_empty()
     }
 
-    /// Counts an iteration; those of the warm-up are left out.
+    /// Counts an iteration, unless it is part of the warm-up.
     pub fn add(&mut self, row: Row<'_>, unprofiled: bool) {
         if row.head.warm_up {
             return;
@@ -231,18 +231,18 @@ impl WorkloadCounts {
         }
     }
 
-    /// Makes what was counted readable; to be called again after more was added.
+    /// Computes the sums that readers use; call it again after more samples were added.
     pub fn seal(&mut self) {
         self.series.iter_mut().for_each(Series::seal);
         self.rally.seal();
     }
 
-    /// The same of the series with windows only, or without.
+    /// The same, only for series with windows, or only for those without.
     pub fn seal_only(&mut self, windows: bool) {
         self.series.iter_mut().filter(|one| one.key.window_ns.is_some() == windows).for_each(Series::seal);
     }
 
-    /// How many counters that would read.
+    /// How many counters that would read, as a measure of its cost.
     #[must_use]
     pub fn seal_cost(&self, windows: bool) -> u64 {
         let those = self.series.iter().filter(|one| one.key.window_ns.is_some() == windows);
@@ -283,7 +283,7 @@ impl WorkloadCounts {
     }
 }
 
-/// A percentile's limit, so that a sample is over it when it is longer.
+/// A percentile's limit, adjusted so that a sample is over it if it is longer.
 fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
     let condition = &threshold.condition;
     let Metric::Time(Statistic::Percentile(_), _) = condition.metric else { return None };
@@ -331,7 +331,7 @@ impl Series {
         let unstarted = head.ended == Ended::Dropped
             || head.ended == Ended::Aborted && head.duration_ns == 0 && row.actions.is_empty();
         if self.key.action.is_some() && unstarted {
-            // Its requests were due as it was.
+            // Its requests were due when the iteration was due.
             if self.key.clock == Clock::Response {
                 self.sample((head.due_ns, head.due_ns), head.response_ns(), head.ended, id);
             }
@@ -346,7 +346,7 @@ impl Series {
             };
             let at_ns = if head.ended == Ended::Dropped { head.due_ns } else { end_ns };
             let from_ns = if head.ended == Ended::Dropped { head.due_ns } else { head.start_ns };
-            // What was cut off after its start had a start, early or late.
+            // An iteration that was cut off after its start has a start lag.
             let ended = match head.ended {
                 Ended::Aborted if self.key.clock == Clock::Lag && !unstarted => Ended::Ok,
                 ended => ended,
@@ -369,11 +369,11 @@ impl Series {
         let counts_dropped = self.counts_dropped();
         self.changed = self.changed.min(slot);
         let slice = &mut self.slices[slot];
-        // Late is late, whatever came of it.
+        // A late start counts, however the iteration ended.
         let ended = if self.key.clock == Clock::Lag && ended == Ended::Failed { Ended::Ok } else { ended };
         let over = match ended {
             Ended::Ok => self.limits_ns.partition_point(|limit_ns| *limit_ns < value_ns),
-            // A failed one did not do what had to be done in time; neither did one that never started.
+            // Failed samples, and samples that never started, did not complete in time.
             Ended::Failed => width - 1,
             Ended::Dropped if counts_dropped => width - 1,
             Ended::Dropped | Ended::Aborted => 0,
@@ -414,20 +414,20 @@ impl Series {
         }
     }
 
-    /// True when the time counts from when an iteration was due: one that never started has no end to it. By the
-    /// service's clock there is nothing to time.
+    /// True if the time counts from when an iteration was due: then an iteration that never started counts as endless.
+    /// In service times, it does not count.
     #[must_use]
     pub fn counts_dropped(&self) -> bool {
         self.key.clock != Clock::Service
     }
 
-    /// How many took no time that could be good: failed ones, and those that never started where they count.
+    /// How many samples count as over every limit: failed ones, and those that never started if they count.
     #[must_use]
     pub fn faulty(&self, slice: &Slice) -> u64 {
         slice.failed + if self.counts_dropped() { slice.dropped } else { 0 }
     }
 
-    /// The slice of a time, which is made when it is not there.
+    /// The slice of a time; creates it if necessary.
     fn slot(&mut self, at_ns: Nanos) -> Option<usize> {
         loop {
             let number = at_ns / self.slice_ns;
@@ -459,7 +459,7 @@ impl Series {
         }
     }
 
-    /// Makes every slice twice as long.
+    /// Doubles the length of every slice.
     fn double(&mut self) {
         let width = self.limits_ns.len() + 1;
         let first = self.first / 2;
@@ -508,7 +508,7 @@ impl Series {
         slices * (self.limits_ns.len() as u64 + SLICE_COST)
     }
 
-    /// What ended in each slice, in order of time.
+    /// The slices, in order of time.
     #[must_use]
     pub fn slices(&self) -> &[Slice] {
         &self.slices
@@ -520,20 +520,20 @@ impl Series {
         self.slice_ns
     }
 
-    /// When a slice begins, on the run's clock.
+    /// The start of a slice on the run's clock.
     #[must_use]
     pub fn begins_ns(&self, slice: usize) -> Nanos {
         (self.first + slice as u64).saturating_mul(self.slice_ns)
     }
 
-    /// How many samples of a slice are over a limit, of how many; for series with windows.
+    /// How many samples of a slice are over a limit, and how many there are; for series with windows.
     #[must_use]
     pub fn over(&self, slice: usize, limit: usize) -> Part {
         let k = self.over.get(slice * self.limits_ns.len() + limit).copied().unwrap_or(0);
         Part { k: u64::from(k), n: self.held(&self.slices[slice]) }
     }
 
-    /// How many samples of a slice are held against limits.
+    /// The number of samples of a slice to which limits apply.
     fn held(&self, slice: &Slice) -> u64 {
         slice.completed() + if self.counts_dropped() { slice.dropped } else { 0 }
     }
@@ -550,19 +550,19 @@ impl Series {
         self.changed.min(self.slices.len())
     }
 
-    /// The first slice that was not the same when the series was sealed before.
+    /// The first slice that had changed when the series was last sealed.
     #[must_use]
     pub fn fresh(&self) -> usize {
         self.fresh
     }
 
-    /// A limit by its number: samples are over it when they take longer.
+    /// A limit by its number; samples are over it if they take longer.
     #[must_use]
     pub fn limit_ns(&self, limit: usize) -> Nanos {
         self.limits_ns[limit]
     }
 
-    /// The time of a rank, from 1, among the samples without fault, which the others come after; `None` beyond them.
+    /// The time of a rank, from 1, among successful samples, which come before all others; `None` after them.
     #[must_use]
     pub fn time_ns(&self, rank: u64) -> Option<Nanos> {
         value_at_rank(&self.times, rank).map(|time_ns| time_ns.min(self.longest_ok_ns))
@@ -580,7 +580,7 @@ impl Series {
         self.start_ns
     }
 
-    /// The longest samples that came to their end, longest first.
+    /// The longest completed samples, longest first.
     #[must_use]
     pub fn longest(&self) -> &[(Nanos, SampleId)] {
         &self.longest
@@ -592,7 +592,7 @@ impl Series {
         &self.failed
     }
 
-    /// True when there would be more windows than anybody could judge.
+    /// True if there would be too many windows to judge.
     #[must_use]
     pub fn is_too_long(&self) -> bool {
         self.too_long

@@ -1,4 +1,4 @@
-//! The run directory: its name, its files, and how a file appears in it at once or not at all.
+//! The run directory: its name and its files, which are written atomically.
 //!
 //! ```text
 //! runs/20261120T225201Z-issue-tokens-1a2b3c4d/
@@ -21,7 +21,7 @@ use crate::measure::log;
 use super::trace::StoredTrace;
 
 const SLUG_CHARS_MAX: usize = 40;
-/// Larger stored traces are not read back.
+/// The largest stored trace that is read.
 const TRACE_BYTES_MAX: u64 = 64 << 20;
 
 /// A run's directory.
@@ -31,10 +31,10 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run below `parent`, for its owner only.
+    /// Creates the directory of a new run in `parent`, for its owner only.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error of the system.
     pub fn create(parent: &Path, title: &str, run_id: Uuid, started_unix_ns: u64) -> io::Result<Self> {
         fs::create_dir_all(parent)?;
         let time: String =
@@ -43,10 +43,10 @@ impl RunDirectory {
         Self::make(&parent.join(format!("{time}Z-{}-{id}", slug(title))))
     }
 
-    /// Makes the directory of a run at this path, for its owner only.
+    /// Creates the directory of a run at this path, for its owner only.
     ///
     /// # Errors
-    /// What the system says; it must not be there yet.
+    /// Any error of the system; the path must not exist.
     pub fn make(path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -57,7 +57,7 @@ impl RunDirectory {
         Ok(Self { path: path.to_path_buf() })
     }
 
-    /// The directory of a run that is there already.
+    /// The directory of an existing run.
     #[must_use]
     pub fn open(path: &Path) -> Self {
         Self { path: path.to_path_buf() }
@@ -75,19 +75,19 @@ impl RunDirectory {
         self.path.join(log::FILE_NAME)
     }
 
-    /// The results for programs.
+    /// The path of `results.json`.
     #[must_use]
     pub fn results(&self) -> PathBuf {
         self.path.join("results.json")
     }
 
-    /// The results for people.
+    /// The path of the HTML report.
     #[must_use]
     pub fn report(&self) -> PathBuf {
         self.path.join("report.html")
     }
 
-    /// The same in short, in Markdown.
+    /// The path of the Markdown report.
     #[must_use]
     pub fn markdown(&self) -> PathBuf {
         self.path.join("report.md")
@@ -102,7 +102,7 @@ impl RunDirectory {
     /// Stores fetched traces.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any error of the system.
     pub fn store_traces(&self, traces: &[StoredTrace]) -> io::Result<()> {
         if traces.is_empty() {
             return Ok(());
@@ -114,7 +114,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// The ids of the traces that are stored.
+    /// The ids of the stored traces.
     #[must_use]
     pub fn stored_traces(&self) -> HashSet<Uuid> {
         let entries = fs::read_dir(self.path.join("traces")).into_iter().flatten().flatten();
@@ -122,7 +122,7 @@ impl RunDirectory {
         entries.filter_map(|entry| entry.file_name().to_str().and_then(id)).collect()
     }
 
-    /// A stored trace; `None` when it was not fetched or cannot be read.
+    /// A stored trace; `None` if it was not fetched or cannot be read.
     #[must_use]
     pub fn stored_trace(&self, trace_id: Uuid) -> Option<StoredTrace> {
         let mut json = Vec::new();
@@ -132,7 +132,7 @@ impl RunDirectory {
     }
 }
 
-/// Letters and digits of a title, the rest as dashes.
+/// The letters and digits of a title, with dashes for the rest.
 fn slug(title: &str) -> String {
     let mut slug = String::new();
     for c in title.chars().take(SLUG_CHARS_MAX * 2) {

@@ -16,7 +16,7 @@ use super::build::iteration_row;
 use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_OK};
 use super::model::Results;
 
-/// How many iterations a report draws at most; beyond it, an even sample and all that is special.
+/// The most iterations that a report draws; of more, it draws an even sample and all special ones.
 const DRAWN_MAX: u64 = 100_000;
 const DRAWN_FAILED_MAX: usize = 10_000;
 
@@ -39,12 +39,12 @@ pub fn schema() -> serde_json::Value {
     schema
 }
 
-/// Writes `results.json` in memory that does not grow with the number of iterations. In the same pass it gathers the
-/// iterations to draw: all, or an even sample with every failed (up to a bound), slow and `kept` one, which are those that
-/// have a trace.
+/// Writes `results.json` in memory that does not grow with the number of iterations. In the same pass, it collects the
+/// iterations to draw: all, or an even sample plus all slow ones, those in `kept` (with a trace), and failed ones up to
+/// a limit.
 ///
 /// # Errors
-/// What the system says.
+/// Any error of the system.
 pub fn write(
     results: &Results,
     aggregate: &Aggregate,
@@ -80,13 +80,13 @@ impl Visitor for Listed<'_> {
     }
 }
 
-/// The visitor that gathers what is drawn.
+/// The visitor that collects the iterations to draw.
 struct Drawn<'a> {
     ids: RunIds,
     slowest: Vec<SampleId>,
     kept: &'a HashSet<Uuid>,
     columns: IterationColumns,
-    /// One of this many is drawn whatever it is.
+    /// One in this many iterations is always drawn.
     stride: u64,
     index: u64,
     failed: usize,
@@ -108,7 +108,7 @@ impl<'a> Drawn<'a> {
     }
 
     fn add(&mut self, head: &IterationHead) {
-        // What was only to warm up is kept apart, and what never started has no place.
+        // Warm-up is not drawn, and iterations that never started have no position.
         if head.warm_up || head.ended == Ended::Dropped {
             return;
         }

@@ -2,7 +2,7 @@
 
 use crate::base::clock::Nanos;
 
-/// Puts an entry in its place among the `max` largest. Of entries of one size, those that came first stay.
+/// Inserts an entry if it is among the `max` largest. Of entries of equal size, the earliest are kept.
 #[inline]
 pub(super) fn keep_largest<T>(
     kept: &mut Vec<T>,

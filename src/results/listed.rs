@@ -1,5 +1,5 @@
-//! What the iterations that a `results.json` lists come to. Such a file can be edited: the figures that it states are
-//! held against these, and nothing is judged by figures that cannot be.
+//! Figures computed from the iterations in a `results.json`. Such a file can be edited, so its stated figures are
+//! checked against these; figures that cannot be checked are never used for a verdict.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,18 +13,18 @@ use super::stored::histogram;
 use crate::base::statistics::order::rank;
 use crate::measure::latency::{Latency, SampleId, value_at_rank};
 
-/// A file of more workloads was not written by a run.
+/// A file with more workloads was not written by `bench`.
 const WORKLOADS_MAX: usize = 1000;
-/// A histogram's reading is off by a thousandth; two of them, by twice that.
+/// A value from a histogram may be wrong by a thousandth; the difference of two, by twice that.
 const RELATIVE: f64 = 0.003;
 const ABSOLUTE_MS: f64 = 0.002;
-/// Where two histograms are held against each other.
+/// The percentiles at which two histograms are compared.
 const HELD_AT: [f64; 8] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
 
-/// The listed iterations of a workload, those of the warm-up aside.
+/// The listed iterations of a workload, without the warm-up.
 #[derive(Default)]
 pub struct Listed {
-    /// From when they were due, of those that came to their end.
+    /// Response times of completed iterations.
     pub response: Latency,
     /// Of these, those that failed.
     pub failed_response: Latency,
@@ -32,10 +32,10 @@ pub struct Listed {
     counts: Counts,
 }
 
-/// By workload; `None` when no iterations are listed.
+/// By workload; `None` if no iterations are listed.
 ///
 /// # Errors
-/// It is no such list.
+/// Not a list of iterations.
 pub fn read(file: impl Read) -> Result<Option<BTreeMap<u16, Listed>>, String> {
     #[derive(Deserialize)]
     struct Document {
@@ -45,7 +45,7 @@ pub fn read(file: impl Read) -> Result<Option<BTreeMap<u16, Listed>>, String> {
     Ok(document.iterations.map(|Rows(listed)| listed))
 }
 
-/// The list, of which no more than its sums is kept.
+/// The list, of which only sums are kept.
 struct Rows(BTreeMap<u16, Listed>);
 
 impl<'de> Deserialize<'de> for Rows {
@@ -100,13 +100,13 @@ impl Listed {
     }
 }
 
-/// Holds what a file states of its workloads against its iterations.
+/// Checks the stated figures of workloads against the listed iterations.
 ///
 /// # Errors
-/// What does not fit.
+/// The contradiction.
 pub fn hold(results: &Results, listed: &BTreeMap<u16, Listed>) -> Result<(), String> {
     if let Some(number) = listed.keys().find(|number| usize::from(**number) >= results.workloads.len()) {
-        return Err(format!("it lists iterations of workload {number}, and states nothing of it"));
+        return Err(format!("it lists iterations of workload {number}, but has no such workload"));
     }
     let none = Listed::default();
     for (number, workload) in (0..).zip(&results.workloads) {
@@ -142,11 +142,11 @@ fn fits(stated: &Distribution, found: &Latency) -> Result<(), String> {
         if stated >= low - slack(low) && stated <= high + slack(high) {
             return Ok(());
         }
-        Err(format!("it states {what} of {stated:.3} ms, and its iterations give {high:.3} ms"))
+        Err(format!("it states {what} of {stated:.3} ms, but its iterations give {high:.3} ms"))
     };
     held("a mean", stated.mean_ms, found.mean_ns() / 1e6, found.mean_ns() / 1e6)?;
     held("a longest", stated.max_ms, ms(found.max_ns()), ms(found.max_ns()))?;
-    // A rank more or less is a matter of definition.
+    // Definitions of percentiles differ by a rank.
     let step = 100.0 / stated.count as f64;
     for known in &stated.percentiles {
         let at = |percentile: f64| ms(found.percentile_ns(percentile.clamp(0.0, 100.0)));

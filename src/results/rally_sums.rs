@@ -1,7 +1,7 @@
-//! What Rally's criteria are judged by, exact: sums over iterations without fault, and how many are outliers.
+//! Exact figures for Rally's criteria: sums over successful iterations, and the number of outliers.
 //!
-//! Which are outliers is known only at the end, by the mean and the deviation of all. So that the log is read once, the
-//! longest durations are kept until then, as many as are ever outliers of a run.
+//! Outliers depend on the mean and the deviation of all iterations, which are known only at the end. To read the log
+//! only once, the longest durations are kept until then: more than a run usually has outliers.
 
 use crate::base::clock::Nanos;
 use crate::measure::latency::SampleId;
@@ -12,10 +12,10 @@ use crate::plan::sla::{Outliers, Sla};
 use super::aggregate::EXEMPLARS_MAX;
 use super::largest::keep_largest;
 
-/// Of how many of the longest iterations the durations are kept.
+/// How many of the longest durations are kept.
 const KEPT: usize = 1 << 20;
 
-/// Sums over the iterations without fault of a workload.
+/// Sums over the successful iterations of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct RallySums {
     wanted: bool,
@@ -30,7 +30,7 @@ pub struct RallySums {
     pub longest: Option<(Nanos, SampleId)>,
     /// Of each action, how many requests and their time together.
     pub actions: Vec<(u64, u128)>,
-    /// How many iterations are outliers; made by [`RallySums::seal`].
+    /// The number of outliers; computed by [`RallySums::seal`].
     pub outlying: u64,
     /// There are more outliers than were kept.
     pub outlying_more: bool,
@@ -43,7 +43,7 @@ pub struct RallySums {
 #[derive(Clone, Debug, Default)]
 struct Kept {
     durations_ns: Vec<Nanos>,
-    /// Nothing longer than this was left out.
+    /// All durations longer than this are kept.
     left_out_ns: Nanos,
 }
 
@@ -61,7 +61,7 @@ impl Kept {
         }
     }
 
-    /// How many are longer, and whether others that were left out are too.
+    /// How many durations are longer, and whether there may be more that were not kept.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     fn above(&self, above_ns: f64) -> (u64, bool) {
         let longer = self.durations_ns.iter().filter(|duration_ns| **duration_ns as f64 > above_ns);
@@ -107,8 +107,8 @@ impl RallySums {
         }
     }
 
-    /// From which duration on an iteration is an outlier: the mean and so many standard deviations (of a sample);
-    /// `None` of fewer than two iterations.
+    /// The duration from which an iteration is an outlier: the mean plus this many (sample) standard deviations; `None`
+    /// with fewer than two iterations.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "the difference of the sums is taken before")]
     pub fn outliers_above_ns(&self) -> Option<f64> {
@@ -118,7 +118,7 @@ impl RallySums {
             return None;
         }
         let mean_ns = self.sum_ns as f64 / n as f64;
-        // n·Σx² − (Σx)² in whole numbers where they fit: a difference of nearly equal numbers.
+        // n·Σx² − (Σx)² is a difference of nearly equal numbers: use integers if they fit.
         let exact = self.squares_ns2.checked_mul(n).zip(self.sum_ns.checked_mul(self.sum_ns));
         let spread = match exact {
             Some((squares, square)) => squares.saturating_sub(square) as f64,
@@ -128,7 +128,7 @@ impl RallySums {
         Some(mean_ns + outliers.sigmas * deviation_ns)
     }
 
-    /// Counts the outliers, once all iterations were added.
+    /// Counts the outliers, after all iterations were added.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     pub(super) fn seal(&mut self) {
         let above_ns = self.outliers_above_ns().unwrap_or(f64::INFINITY);

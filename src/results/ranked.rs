@@ -1,10 +1,10 @@
-//! Random samples of the iterations up to a limit that only the end of the log tells, drawn in one pass.
+//! Random samples of the iterations up to a rank that is known only at the end of the log, drawn in a single pass.
 //!
 //! Each iteration has a rank (such as its response time) and a random key that is the same for every reader. The sample
-//! of the iterations up to a rank are those with the smallest keys among them. So an iteration is kept for as long as fewer
-//! than the wanted number of others have both a smaller key and no larger rank: about `n · (1 + ln(N / n))` of `N` for samples
-//! of `n`, whatever the limit turns out to be. The order in which iterations come does not matter, so that several logs
-//! of one run give the same sample.
+//! up to a rank consists of the iterations with the smallest keys. So an iteration is kept while fewer than `n` others
+//! have a smaller key and no larger rank, where `n` is the size of the sample. This keeps about `n · (1 + ln(N / n))`
+//! of `N` iterations, whatever the limit is. The order of iterations does not matter, so several logs of a run give the
+//! same sample.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -12,9 +12,9 @@ use crate::base::clock::Nanos;
 use crate::measure::rows::Row;
 use crate::measure::sample::IterationSample;
 
-/// How finely the keys that are still of use are known by rank.
+/// The number of steps in rank for which the largest useful key is known.
 const STEPS_MAX: usize = 64;
-/// The most intervals of time, and half of the least once there are many iterations.
+/// The most intervals of time; for a long run, there are at least half as many.
 const INTERVALS_MAX: u64 = 40;
 const INTERVAL_FIRST_NS: Nanos = 1_000_000;
 
@@ -26,14 +26,14 @@ pub(super) struct Candidate {
     pub(super) sample: IterationSample,
 }
 
-/// Those that may be in a sample.
+/// The iterations that may be in a sample.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
     limit: usize,
     kept: Vec<Candidate>,
-    /// At this number, those that are of no more use are removed.
+    /// At this number, useless iterations are removed.
     prune_at: usize,
-    /// Ascending: from this rank on, only smaller keys than this are of use.
+    /// Ascending: from this rank on, only smaller keys than this are useful.
     steps: Vec<(u64, u64)>,
 }
 
@@ -43,7 +43,7 @@ impl Ranked {
         Self { limit, kept: Vec::new(), prune_at: 4 * limit.max(8), steps: Vec::new() }
     }
 
-    /// Takes an iteration, if it may be in a sample.
+    /// Adds an iteration, if it may be in a sample.
     #[inline]
     pub(super) fn offer(&mut self, rank: u64, key: u64, row: Row<'_>) {
         if self.takes(rank, key) {
@@ -81,13 +81,13 @@ impl Ranked {
             }
             true
         });
-        // A step left out lets a few more in until the next time.
+        // A missing step only admits a few more iterations until the next removal.
         let every = steps.len().div_ceil(STEPS_MAX).max(1);
         self.steps = steps.into_iter().step_by(every).collect();
         self.prune_at = (self.kept.len() + self.kept.len() / 4).max(4 * limit.max(8));
     }
 
-    /// Takes all of another.
+    /// Adds all iterations of another.
     fn add(&mut self, other: Self) {
         for candidate in other.kept {
             if self.takes(candidate.rank, candidate.key) {
@@ -96,7 +96,7 @@ impl Ranked {
         }
     }
 
-    /// The sample of those up to a rank, smallest keys first.
+    /// The sample up to a rank, smallest keys first.
     pub(super) fn up_to(&self, rank: u64) -> Vec<&Candidate> {
         let mut sample: Vec<&Candidate> =
             self.kept.iter().filter(|candidate| candidate.rank <= rank).collect();
@@ -106,8 +106,7 @@ impl Ranked {
     }
 }
 
-/// The same, apart by when iterations started: as many intervals as are needed to cover the run, none of them empty of
-/// candidates where there were any.
+/// The same for each interval of start times. The intervals cover the run, and each with iterations has candidates.
 #[derive(Clone, Debug)]
 pub(super) struct RankedInTime {
     limit: usize,
@@ -132,7 +131,7 @@ impl RankedInTime {
         interval.or_insert_with(|| Ranked::new(limit)).offer(rank, key, row);
     }
 
-    /// How many intervals there are from the first to the last, with that of a time.
+    /// The number of intervals from the first to the last, including that of a given time.
     fn span(&self, with_ns: Nanos) -> u64 {
         let with = with_ns / self.interval_ns;
         let first = self.intervals.first_key_value().map_or(with, |(first, _)| with.min(*first));

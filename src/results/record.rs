@@ -1,13 +1,13 @@
-//! Whether the record of a run is whole: what the log holds against what its end and its workers say.
+//! Checks whether the record of a run is complete: compares the log with the totals from its end and from the workers.
 //!
-//! The one place that knows the invariant: issued = ok + failed + aborted + unrecorded and, where a number was
-//! planned, planned = issued + dropped + not started. What a crash left unknown is unknown, never 0.
+//! The only place for the invariant: issued = ok + failed + aborted + unrecorded and, if the plan has a number,
+//! planned = issued + dropped + not started. After a crash, unknown numbers stay unknown; they are never 0.
 
 use super::aggregate::{Aggregate, WorkloadStats};
 use super::model::{Counts, Record, RecordState, Results, RunStatus, Tally};
 use crate::measure::log::{Flaws, Issued};
 
-/// What the log of a run amounts to.
+/// The record of a run's log.
 #[must_use]
 pub fn of(aggregate: &Aggregate) -> Record {
     let end = aggregate.end.as_ref();
@@ -25,14 +25,14 @@ pub fn of(aggregate: &Aggregate) -> Record {
         rows: aggregate.rows,
         rows_expected,
         bytes_lost: aggregate.flaws.damaged_bytes + aggregate.flaws.cut_bytes,
-        // Earlier builds say it of the run only.
+        // Earlier builds only have it for the whole run.
         unrecorded: told.or_else(|| end?.generator.as_ref().map(|seen| seen.unrecorded)),
         unsaved: aggregate.unsaved.clone(),
         tallies,
     }
 }
 
-/// Cut, damaged or neither.
+/// Whether the log is cut, damaged or complete.
 #[must_use]
 pub fn state(flaws: Flaws, ended: bool, rows: u64, expected: Option<u64>) -> RecordState {
     if flaws.damaged > 0 || expected.is_some_and(|expected| expected != rows) || ended && flaws.cut_bytes > 0
@@ -59,8 +59,8 @@ fn tally(stats: &WorkloadStats, issued: Option<&Issued>, planned: Option<u64>) -
     }
 }
 
-/// Why a run says nothing about the service because its record is not whole, one sentence each; nothing when it is, or
-/// when it only ends early.
+/// Why an incomplete record makes a run invalid, a sentence for each reason; empty if the record is complete or only
+/// ends early.
 #[must_use]
 pub fn faults(aggregate: &Aggregate) -> Vec<String> {
     let record = of(aggregate);
@@ -79,7 +79,7 @@ pub fn faults(aggregate: &Aggregate) -> Vec<String> {
     faults
 }
 
-/// The same by the record alone, such as that of a `results.json` that came without its log.
+/// The same from the record alone, for example of a `results.json` without its log.
 #[must_use]
 pub fn of_record(record: &Record) -> Vec<String> {
     let flaws = Flaws { damaged_bytes: record.bytes_lost, ..Flaws::default() };
@@ -100,14 +100,14 @@ fn terms(record: &Record) -> Vec<String> {
         ));
     }
     faults.extend(record.unsaved.clone());
-    // Where rows are missing, that is why the terms do not add up.
+    // If rows are missing, they are the reason why the terms do not add up.
     if record.state == RecordState::Complete {
         faults.extend(record.tallies.iter().filter_map(unequal));
     }
     faults
 }
 
-/// What cannot be read of a log, in sentences.
+/// What cannot be read in a log, as sentences.
 #[must_use]
 pub fn damage(flaws: Flaws, rows: u64, expected: Option<u64>) -> Vec<String> {
     let mut faults = Vec::new();
@@ -120,28 +120,28 @@ pub fn damage(flaws: Flaws, rows: u64, expected: Option<u64>) -> Vec<String> {
         faults.push(format!("the run log is damaged {places}: {bytes} bytes of it cannot be read"));
     }
     if flaws.damaged == 0 && expected.is_some() && flaws.cut_bytes > 0 {
-        faults.push(format!("the run log has {} bytes behind its end", flaws.cut_bytes));
+        faults.push(format!("the run log has {} bytes after its end", flaws.cut_bytes));
     }
     match expected {
         Some(expected) if expected > rows => faults.push(format!(
-            "{} of the {expected} iterations that the run log must hold are missing from it",
+            "{} of the {expected} iterations of the run log are missing",
             expected - rows
         )),
         Some(expected) if expected < rows => {
-            faults.push(format!("the run log must hold {expected} iterations and holds {rows}"));
+            faults.push(format!("the run log must have {expected} iterations but has {rows}"));
         }
         _ => {}
     }
     faults
 }
 
-/// What the numbers of the iterations tell of a log without end.
+/// What the numbers of iterations show about a log without an end.
 fn gaps(aggregate: &Aggregate) -> Option<String> {
     let read = |stats: &WorkloadStats| stats.iterations.total + stats.warm_up.total;
     let missing: u64 =
         aggregate.workloads.iter().map(|stats| stats.numbers.saturating_sub(read(stats))).sum();
     (missing > 0).then(|| {
-        format!("by their numbers, {missing} iterations are missing; some of them may have been under way at the end")
+        format!("according to their numbers, {missing} iterations are missing; some of them may have been running at the end")
     })
 }
 
@@ -174,8 +174,7 @@ fn unequal(tally: &Tally) -> Option<String> {
     None
 }
 
-/// What an older file of results knows that a newer one of the same run does not, in words; nothing when it may be
-/// replaced.
+/// What an older results file has that a newer one of the same run does not; `None` if it may be replaced.
 #[must_use]
 pub fn knows_more(old: &Results, new: &Results) -> Option<String> {
     let rows = |results: &Results| {
@@ -188,9 +187,9 @@ pub fn knows_more(old: &Results, new: &Results) -> Option<String> {
     if old.run.id != new.run.id {
         None
     } else if had > has {
-        Some(format!("it holds {had} iterations, and the log gives {has}"))
+        Some(format!("it has {had} iterations, but the log only gives {has}"))
     } else if ended(old) && !ended(new) {
-        Some("it knows how the run ended, and the log does not say".to_owned())
+        Some("it has the end of the run, and the log does not".to_owned())
     } else {
         None
     }
@@ -257,12 +256,12 @@ mod tests {
             (sound, true, None, RecordState::Complete, &[]),
             (sound, false, None, RecordState::Cut, &[]),
             (cut, false, None, RecordState::Cut, &[]),
-            (cut, true, whole, RecordState::Damaged, &["5 bytes behind its end"]),
+            (cut, true, whole, RecordState::Damaged, &["5 bytes after its end"]),
             (damaged, true, whole, RecordState::Damaged, &["2 places, the first at byte 44: 70 bytes"]),
             (damaged, false, None, RecordState::Damaged, &["damaged"]),
             (damaged, true, missing, RecordState::Damaged, &["damaged", "2 of the 12 iterations"]),
             (sound, true, missing, RecordState::Damaged, &["2 of the 12 iterations"]),
-            (sound, true, Some(9), RecordState::Damaged, &["must hold 9 iterations and holds 10"]),
+            (sound, true, Some(9), RecordState::Damaged, &["must have 9 iterations but has 10"]),
         ] {
             assert_eq!(state(flaws, ended, 10, expected), state_expected, "{flaws:?} {ended} {expected:?}");
             let found = damage(flaws, 10, expected);

@@ -1,8 +1,8 @@
-//! How iterations or requests went over time: counts and percentiles by interval, in bounded memory.
+//! Iterations or requests over time: counts and percentiles by interval, in bounded memory.
 //!
-//! The interval doubles whenever the run outgrows 120 of them, so that nothing has to be known before. Times
-//! are counted in buckets of at most 1/32 of their value, percentiles are a bucket's middle: what a small chart can show.
-//! Exact percentiles of the whole run are in the distributions; nothing here may be judged by.
+//! The interval doubles whenever there are more than 120, so the length of the run need not be known before. Times are
+//! counted in buckets of at most 1/32 of their value, and percentiles are the middle of a bucket, which is enough for a
+//! small chart. Exact percentiles of the whole run are in the distributions; verdicts must not use the figures here.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::base::statistics::order::rank;
 
 /// The most intervals that a series has.
 const INTERVALS_MAX: u64 = 120;
-/// Below this number of intervals they are not merged for having few samples.
+/// With fewer intervals than this, intervals with few samples are not merged.
 const INTERVALS_FEW: usize = 24;
-/// How many samples an interval should have for its percentiles to say something.
+/// The fewest samples for which the percentiles of an interval are meaningful.
 const SAMPLES_WANTED: u64 = 20;
 const STEP_FIRST_NS: u64 = 1_000_000;
 /// Buckets for each doubling of the value.
@@ -47,7 +47,7 @@ impl Default for SeriesBuilder {
 }
 
 impl SeriesBuilder {
-    /// Counts what ended at `end_ns` of the run's clock after `duration_ns`.
+    /// Counts a sample that ended at `end_ns` of the run's clock after `duration_ns`.
     pub fn record(&mut self, end_ns: u64, duration_ns: u64, failed: bool) {
         while self.span(Some(end_ns)) > INTERVALS_MAX {
             self.double();
@@ -58,7 +58,7 @@ impl SeriesBuilder {
         interval.times.record(bucket(duration_ns), 1);
     }
 
-    /// How many intervals lie between the first and the last one, `with_ns` included.
+    /// The number of intervals from the first to the last, including that of `with_ns`.
     fn span(&self, with_ns: Option<u64>) -> u64 {
         let with = with_ns.map(|ns| ns / self.step_ns);
         let known = (self.intervals.first_key_value(), self.intervals.last_key_value());
@@ -127,7 +127,7 @@ impl Times {
         self.counts[index] += count;
     }
 
-    /// The middle of the bucket that holds this percentile.
+    /// The middle of the bucket with this percentile.
     #[expect(clippy::cast_precision_loss, reason = "times on a chart")]
     fn percentile_ms(&self, percent: f64) -> f64 {
         let Some(rank) = rank(self.counts.iter().sum(), percent) else { return 0.0 };
@@ -149,7 +149,7 @@ fn bucket(ns: u64) -> u64 {
     doublings * SUB_BUCKETS + (ns >> doublings)
 }
 
-/// Where a bucket begins.
+/// The start of a bucket.
 fn lower_ns(place: u64) -> u64 {
     if place < 2 * SUB_BUCKETS {
         return place;

@@ -1,7 +1,7 @@
-//! Runs that are over, read back to be compared: from their log, or from a `results.json` alone.
+//! Reads stored runs for comparison: from their log, or from a `results.json` alone.
 //!
-//! Such a file may come from anywhere: what is no result, of another version, not possible, or at odds with the
-//! iterations that it lists is refused with its reason, and nothing of it is believed before. Nothing here compares.
+//! Such a file is not trusted. It is refused, with the reason, if it does not contain results, has another version, or
+//! has figures that are impossible or contradict its list of iterations. Nothing here compares.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,18 +24,18 @@ use crate::base::statistics::binomial::{BATCHES, Part, Share};
 use crate::measure::log::{LogError, RunLog, Visitor};
 use crate::measure::rows::{Row, Rows};
 
-/// A histogram's text is no longer than this.
+/// The longest text of a histogram.
 const HISTOGRAM_CHARS_MAX: usize = 16 << 20;
-/// Nor are its bytes.
+/// The most bytes of a histogram.
 const HISTOGRAM_BYTES_MAX: u64 = 64 << 20;
 
 /// Why a run cannot be compared. Completes "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// The log is no log, or of another version.
+    /// The file is not a log, or has another version.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The system's words.
+    /// An error of the system.
     #[error("cannot read {path}: {source}; check the path")]
     Io {
         /// The file.
@@ -43,15 +43,15 @@ pub enum StoredError {
         /// The cause.
         source: std::io::Error,
     },
-    /// It holds something else.
-    #[error("{path} holds no results of bench: {reason}; give the directory of a run, or its results.json")]
+    /// The file contains something else.
+    #[error("{path} does not contain results of bench: {reason}; give the directory of a run, or its results.json")]
     Foreign {
         /// The file.
         path: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// It is of another version.
+    /// The file has another version.
     #[error(
         "{path} has version {found} of the results; this bench reads version {VERSION}: use the bench that wrote it"
     )]
@@ -61,50 +61,50 @@ pub enum StoredError {
         /// Its version.
         found: u64,
     },
-    /// A number in it cannot be.
+    /// A number in the file is impossible.
     #[error("{path}: {reason}; the file was changed or damaged: make it again with `bench report`")]
     Impossible {
         /// The file.
         path: String,
-        /// Which.
+        /// What is wrong.
         reason: String,
     },
 }
 
-/// A run that is over.
+/// A stored run.
 pub struct StoredRun {
-    /// As it was named.
+    /// The path, as given.
     pub path: PathBuf,
-    /// What came of it; without a verdict where it was made of the log.
+    /// Its results; without a verdict if they were made from the log.
     pub results: Results,
-    /// What the log says; absent for a `results.json` alone.
+    /// The contents of the log; absent for a `results.json` alone.
     pub aggregate: Option<Aggregate>,
-    /// What the iterations of a `results.json` alone say, by workload; absent where it lists none.
+    /// The figures from the iterations of a `results.json` alone, by workload; absent if it lists none.
     pub listed: Option<BTreeMap<u16, Listed>>,
 }
 
 /// A figure of a stored run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
-    /// In milliseconds; infinite where it falls among what failed, never started or was cut off.
+    /// In milliseconds; infinite if the percentile is among iterations that failed, never started or were cut off.
     Ms(f64),
-    /// The run has no samples of it.
+    /// The run has no samples.
     NoSamples,
-    /// The run states it, and has nothing that it could be held against.
+    /// The run states the figure, but it cannot be checked.
     Unproven,
 }
 
-/// Whether a path is a run, rather than a directory of runs.
+/// Whether a path is a run (and not a directory of runs).
 #[must_use]
 pub fn is_run(path: &Path) -> bool {
     path.is_file() || RunDirectory::open(path).log().is_file() || RunDirectory::open(path).results().is_file()
 }
 
 impl StoredRun {
-    /// Reads a run's directory, or a `results.json`.
+    /// Reads a run directory, or a `results.json`.
     ///
     /// # Errors
-    /// What it is instead, or what is wrong with it.
+    /// What the path is instead, or what is wrong with it.
     pub fn open(path: &Path) -> Result<Self, StoredError> {
         let directory = RunDirectory::open(path);
         if directory.log().is_file() {
@@ -122,14 +122,14 @@ impl StoredRun {
         Ok(Self { path: path.to_path_buf(), results, aggregate: None, listed })
     }
 
-    /// True when what it states can be held against its iterations.
+    /// True if its figures can be checked against its iterations.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.aggregate.is_some() || self.listed.is_some()
     }
 
-    /// A percentile of response times of a workload's iterations, or of an action's requests, where what failed, never
-    /// started or was cut off took longer than all else.
+    /// A percentile of response times of a workload's iterations, or of an action's requests. Those that failed, never
+    /// started or were cut off count as longer than all others.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     pub fn percentile(&self, workload: &str, action: Option<&str>, percentile: f64) -> Figure {
@@ -151,7 +151,7 @@ impl StoredRun {
                 };
                 (&action.response, &action.failed_response, action.requests.aborted)
             }
-            // Iterations are listed, their requests are not.
+            // The file lists iterations but not their requests.
             _ => return Figure::Unproven,
         };
         if all.count() == 0 {
@@ -161,7 +161,7 @@ impl StoredRun {
         Figure::Ms(value_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e6))
     }
 
-    /// Why its record is not whole, if it is not: nothing may be compared with it.
+    /// Why its record is incomplete, if it is: such a run must not be compared.
     #[must_use]
     pub fn record_fault(&self) -> Option<String> {
         let faults = match (&self.aggregate, &self.results.record) {
@@ -175,7 +175,7 @@ impl StoredRun {
     /// Reads a `results.json`.
     ///
     /// # Errors
-    /// What it is instead, or what is wrong with it.
+    /// What the file is instead, or what is wrong with it.
     pub fn results_of(file: &Path) -> Result<Results, StoredError> {
         let results = read(file)?;
         check(&results)
@@ -199,7 +199,7 @@ fn read(path: &Path) -> Result<Results, StoredError> {
     let name = path.display().to_string();
     let open = || reader(path);
     let foreign = |reason: String| StoredError::Foreign { path: name.clone(), reason };
-    // The iterations may be millions: they are passed over, not kept.
+    // There may be millions of iterations: they are read one by one, not kept.
     let head: Head = serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))?;
     if head.format.as_deref() != Some(FORMAT) {
         return Err(foreign(format!("its `format` is not `{FORMAT}`")));
@@ -212,7 +212,7 @@ fn read(path: &Path) -> Result<Results, StoredError> {
     serde_json::from_reader(open()?).map_err(|error| foreign(error.to_string()))
 }
 
-/// What no run can have measured.
+/// Checks for figures that no run can have.
 fn check(results: &Results) -> Result<(), String> {
     for workload in &results.workloads {
         let actions = workload.actions.iter().map(|action| (&action.name, &action.response_time));
@@ -228,7 +228,7 @@ fn possible(distribution: &Distribution) -> Result<(), String> {
     let figures = [distribution.min_ms, distribution.mean_ms, distribution.stddev_ms, distribution.max_ms];
     let all = figures.into_iter().chain(distribution.percentiles.iter().map(|known| known.value_ms));
     if let Some(wrong) = all.clone().find(|value| !value.is_finite() || *value < 0.0) {
-        return Err(format!("{wrong} ms is no duration"));
+        return Err(format!("{wrong} ms is not a duration"));
     }
     histogram(distribution).map(drop)
 }
@@ -236,7 +236,7 @@ fn possible(distribution: &Distribution) -> Result<(), String> {
 /// The histogram of a distribution, in nanoseconds.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the histogram.
 pub fn histogram(distribution: &Distribution) -> Result<Histogram<u64>, String> {
     if distribution.count == 0 {
         return Histogram::new(3).map_err(|error| error.to_string());
@@ -248,7 +248,7 @@ pub fn histogram(distribution: &Distribution) -> Result<Histogram<u64>, String> 
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(&distribution.histogram)
         .map_err(|error| wrong(&error))?;
-    // Cookie and length, then zlib: unpacked here, within bounds.
+    // After cookie and length comes zlib data, which is decompressed here within bounds.
     let packed = bytes.get(8..).ok_or_else(|| wrong(&"it is cut short"))?;
     let mut plain = Vec::new();
     let unpacked = flate2::read::ZlibDecoder::new(packed).take(HISTOGRAM_BYTES_MAX).read_to_end(&mut plain);
@@ -262,7 +262,7 @@ pub fn histogram(distribution: &Distribution) -> Result<Histogram<u64>, String> 
     if histogram.len() == distribution.count {
         Ok(histogram)
     } else {
-        Err(format!("it counts {} samples, and its histogram {}", distribution.count, histogram.len()))
+        Err(format!("it states {} samples, but its histogram has {}", distribution.count, histogram.len()))
     }
 }
 
@@ -277,8 +277,9 @@ pub struct Limit {
     pub above_ns: u64,
 }
 
-/// By how much fewer samples a run's samples count because neighbours are alike, for each limit: at least 1. From the
-/// variance of the exceedances of [`BATCHES`] contiguous batches (Heidelberger and Lewis, 1984).
+/// The design effect of a run's samples for each limit: by what factor they count as fewer because neighbours are
+/// alike; at least 1. From the variance of the exceedances in [`BATCHES`] contiguous batches (Heidelberger and Lewis,
+/// 1984).
 ///
 /// # Errors
 /// The log cannot be read again.
@@ -294,10 +295,10 @@ pub fn design_effects(aggregate: &Aggregate, limits: &[Limit]) -> Result<Vec<f64
     Ok(exceedances.counts.iter().map(|batches| Share::of_batches(batches).effect()).collect())
 }
 
-/// The visitor that counts what is over a limit, batch by batch.
+/// The visitor that counts samples over a limit, batch by batch.
 struct Exceedances<'a> {
     limits: &'a [Limit],
-    /// Of each workload, how many samples there are, and how many came already.
+    /// For each workload, the number of samples in total, and so far.
     totals: Vec<u64>,
     seen: Vec<u64>,
     /// One entry for each limit.

@@ -1,7 +1,7 @@
-//! A fetched trace: as the run directory stores it, and as reports show it.
+//! A fetched trace, as stored in the run directory and as shown in reports.
 //!
-//! The file `traces/<trace_id>.json` holds the records as the collector gave them, so that everything that
-//! can be said of a trace can be said offline; the points are made of them again when it is read.
+//! The file `traces/<trace_id>.json` has the records as they came from the collector, so that every analysis is
+//! possible offline. The points are computed from the records when the file is read.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,11 +18,11 @@ use crate::osprofiler::report::{Point, TraceTree};
 pub struct StoredTrace {
     /// OSProfiler's base_id.
     pub trace_id: Uuid,
-    /// What the collector knew of it.
+    /// Its state in the collector.
     pub state: TraceState,
-    /// As the collector had them, oldest first.
+    /// The records from the collector, oldest first.
     pub records: Vec<Record>,
-    /// How many more the collector had that could not be read.
+    /// How many further records of the collector could not be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreadable: u64,
     /// Its points, depth first, each parent before its children, children by start.
@@ -64,7 +64,7 @@ pub struct StoredPoint {
     pub host: String,
     /// Offset from the trace's first record, in microseconds.
     pub start_us: i64,
-    /// None when its stop (or its start) is missing.
+    /// `None` if its stop (or its start) is missing.
     pub duration_us: Option<u64>,
     /// Duration without the union of its children, in microseconds.
     pub self_us: u64,
@@ -106,10 +106,10 @@ impl From<TraceFile> for StoredTrace {
     }
 }
 
-/// What a tree says of its trace.
+/// The state of a trace, from its tree.
 #[must_use]
 pub fn state(tree: &TraceTree) -> TraceState {
-    // The client's own points say nothing of the collector.
+    // The client's own points do not come from the collector.
     let mut services =
         tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER)).peekable();
     if tree.unreadable > 0 {

@@ -478,7 +478,7 @@ fn documents() {
         (
             format!("{good}variables: &v {{ a: [*v] }}"),
             "6:21|an alias inside the value that it refers to",
-            "no value can hold itself",
+            "a value cannot contain itself",
         ),
         (
             format!("{good}variables: {{ a: !!python/object:os.system x }}"),
@@ -524,7 +524,7 @@ fn documents() {
         (format!("{good}timeout: 0s"), "6:10|`timeout` is zero", "such as 5s"),
         (format!("{good}timeout: 1000h"), "6:10|`1000h` is longer than 30 days", "shorter"),
         (format!("{good}workloads: []"), "6:12|`workloads` is empty", "add an item"),
-        (format!("{good}variables: {{ a: \u{0} }}"), "6:17|not valid YAML", "look at"),
+        (format!("{good}variables: {{ a: \u{0} }}"), "6:17|not valid YAML", "check the indentation"),
         (
             "title: t\ndeployment: d.yaml\niteration:\n  - get: /\n".to_owned(),
             "1:1|the scenario lacks the key `runner`",

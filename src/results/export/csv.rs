@@ -1,5 +1,5 @@
-//! Comma-separated values. Text that a spreadsheet would take for a formula is made harmless: names
-//! and messages come from files and services.
+//! Comma-separated values. Names and messages come from files and services, so text that a spreadsheet
+//! would read as a formula is made harmless.
 
 use std::io::{self, Write};
 

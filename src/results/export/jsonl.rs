@@ -1,4 +1,4 @@
-//! A JSON object a line; absent text is left out.
+//! A JSON object per line; absent text is left out.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
-//! The run log as a table for other programs: a row an iteration, or a row an action.
+//! Exports the run log as a table for other programs, with a row per iteration or per action.
 //!
-//! Read in one pass, in memory that does not grow with the run. Every figure is exact: times are whole
-//! nanoseconds, as recorded. Nothing may be aggregated here.
+//! This needs a single pass, in memory that does not grow with the run. Every figure is exact: times are
+//! whole nanoseconds, as recorded. Nothing may be aggregated here.
 
 mod csv;
 mod jsonl;
@@ -25,16 +25,16 @@ use super::record;
 /// A format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Comma-separated values with a line of names (RFC 4180).
+    /// Comma-separated values with a header line (RFC 4180).
     Csv,
-    /// A JSON object a line.
+    /// A JSON object per line.
     Jsonl,
     /// Apache Parquet.
     #[cfg(feature = "parquet")]
     Parquet,
 }
 
-/// What a row is.
+/// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// An iteration.
@@ -43,14 +43,14 @@ pub enum Table {
     Actions,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An iteration's trace id, as text.
     Id,
     /// Text, the same in many rows.
     Text,
-    /// The same, absent in some rows.
+    /// The same, but absent in some rows.
     OptionalText,
     /// A whole number.
     Integer,
@@ -58,7 +58,7 @@ pub enum Kind {
     Flag,
 }
 
-/// One cell.
+/// A cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// A trace id.
@@ -130,10 +130,10 @@ impl Table {
     }
 }
 
-/// Takes rows one by one.
+/// Accepts rows one by one.
 trait RowWriter {
     fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()>;
-    /// Writes what is left.
+    /// Writes the remaining rows.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
@@ -142,14 +142,14 @@ trait RowWriter {
 pub struct Exported {
     /// Rows.
     pub rows: u64,
-    /// What the log does not give, one sentence each; nothing when it is whole.
+    /// What the log lacks, as sentences; empty if it is complete.
     pub missing: Vec<String>,
 }
 
 /// Writes a table of a run's log.
 ///
 /// # Errors
-/// No log, or [`LogError::Visitor`] for an output that cannot be written.
+/// No log, or [`LogError::Visitor`] if the output cannot be written.
 pub fn export(
     log: &Path,
     table: Table,
@@ -184,14 +184,14 @@ pub fn export(
     Ok(Exported { rows, missing })
 }
 
-/// The visitor that makes rows of a table.
+/// The visitor that writes the rows of a table.
 struct Source<'a> {
     table: Table,
     ids: RunIds,
     header: &'a Header,
     failures: HashMap<u32, Failure>,
     writer: Box<dyn RowWriter + 'a>,
-    /// How many the log has.
+    /// How many rows the log has.
     iterations: u64,
     /// How many rows were written.
     rows: u64,
@@ -294,7 +294,7 @@ fn workload_of<'a>(header: &'a Header, row: Row<'_>) -> &'a str {
     header.workloads.get(usize::from(row.head.workload)).map_or("", |workload| &workload.name)
 }
 
-/// The words of `results.json`.
+/// The outcomes, as in `results.json`.
 fn word(ended: Ended) -> &'static str {
     match ended {
         Ended::Ok => "ok",

@@ -1,6 +1,6 @@
 //! Apache Parquet: row groups of bounded size, differences for numbers, dictionaries for texts.
 //!
-//! The only file that names the crate.
+//! The only file that uses the crate `parquet`.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{Cell, Column, Kind, RowWriter};
 const GROUP_ROWS: usize = 64 * 1024;
 const ID_CHARS: usize = 36;
 
-/// One column of the group that is being filled.
+/// A column of the group that is being filled.
 enum Values {
     /// The characters of all ids, one after the other.
     Ids(Vec<u8>),
