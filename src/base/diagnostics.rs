@@ -299,7 +299,7 @@ mod tests {
         for (line, expected) in [
             ("hmac_key: hunter2", "hmac_key: *******"),
             ("  \"anything\": \"ä b\" # c", "  \"anything\": \"** *\" # *"),
-            ("{\"X-Api-Key\":\"p\\\"w\",\"y\":1}", "{\"X-Api-Key\":\"****\",\"y\":*}"),
+            ("{\"X-Api-Key\":\"p\\\"w\",\"y\":1}", "{\"X-Api-Key\":************}"),
             ("{user: x, p: {q: pw}}", "{user: *, p: {q: **}}"),
             ("client_secret:\n- a\nx: y", "client_secret:\n- *\nx: *"),
             ("a: b: hunter2 c: d", "a: b: ******* c: *"),

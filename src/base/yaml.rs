@@ -532,8 +532,8 @@ mod tests {
             ("true: 1", "1: the key `true` is a boolean"),
             ("a:\n\tb: 1", "2: a tab as indentation"),
             ("a: &x [*x]", "1: an alias inside the value that it refers to"),
-            ("a: !!int 5", "1: tags such as `!name` have no meaning here"),
-            ("a: !thing 5", "1: tags such as `!name` have no meaning here"),
+            ("a: !!int 5", "1: tags such as `!name` are not supported"),
+            ("a: !thing 5", "1: tags such as `!name` are not supported"),
             ("? [a]\n: b", "1: a key must be text"),
             ("a: {<<: 5}", "1: `<<` can only merge a map or a list of maps"),
         ] {

@@ -158,7 +158,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_coding_is_taken_off() {
+    fn every_coding_is_decoded() {
         let text = b"hello hello hello hello";
         for (name, body) in [
             ("gzip", gzip(text)),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn long_bodies_are_whole_up_to_the_very_limit() {
+    fn long_bodies_are_complete_up_to_the_limit() {
         for length in [0, 1, KEPT_AT_ONCE_BYTES - 1, KEPT_AT_ONCE_BYTES, KEPT_AT_ONCE_BYTES + 1, 3_000_000] {
             let text: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
             for (name, body) in [("gzip", gzip(&text)), ("deflate", zlib(&text)), ("zstd", zstd(&text))] {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_nobody_may_send_is_refused() {
+    fn too_large_a_window_is_refused() {
         // A frame of zstd without content whose window is 16 MiB: exponent 14 in the upper five bits.
         let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 14 << 3, 0x01, 0x00, 0x00];
         let error = decoded(Some(&encoded_as("zstd")), &frame, 1 << 30).unwrap_err();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_unknown_or_too_large_is_refused() {
+    fn damaged_unknown_and_too_large_bodies_are_refused() {
         let bomb = gzip(&vec![0; 10 << 20]);
         assert!(bomb.len() < 20_000);
         for (name, body, class, part) in [

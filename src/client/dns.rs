@@ -30,7 +30,7 @@ pub(super) struct Found {
 
 /// Why there are no addresses.
 #[derive(Debug)]
-pub(super) enum Missed {
+pub(super) enum LookupError {
     /// A server answered that there are none.
     NoSuchName(String),
     /// No server gave a usable answer.
@@ -39,7 +39,7 @@ pub(super) enum Missed {
     Here(io::Error),
 }
 
-impl std::fmt::Display for Missed {
+impl std::fmt::Display for LookupError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoSuchName(reason) | Self::NoAnswer(reason) => formatter.write_str(reason),
@@ -57,18 +57,18 @@ pub(super) struct Servers {
 }
 
 /// Asks the servers in turn for the addresses of `name`, which must be complete.
-pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, Missed> {
-    let mut missed = Missed::NoAnswer("there is no DNS server to ask".to_owned());
+pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, LookupError> {
+    let mut missed = LookupError::NoAnswer("there is no DNS server to ask".to_owned());
     for _ in 0..servers.attempts.max(1) {
         for server in &servers.addresses {
             match tokio::time::timeout(servers.timeout, ask_one(*server, name)).await {
                 Ok(Ok(found)) => return Ok(found),
-                Ok(Err(no @ (Missed::NoSuchName(_) | Missed::Here(_)))) => return Err(no),
+                Ok(Err(no @ (LookupError::NoSuchName(_) | LookupError::Here(_)))) => return Err(no),
                 Ok(Err(no)) => missed = no,
                 Err(_) => {
                     let limit = servers.timeout.as_secs_f64();
                     missed =
-                        Missed::NoAnswer(format!("the DNS server {server} did not answer within {limit} s"));
+                        LookupError::NoAnswer(format!("the DNS server {server} did not answer within {limit} s"));
                 }
             }
         }
@@ -77,7 +77,7 @@ pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, Missed> 
 }
 
 /// IPv4 and IPv6 addresses from a server; either kind is enough.
-async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, Missed> {
+async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, LookupError> {
     let (four, six) = tokio::join!(exchange(server, name, TYPE::A), exchange(server, name, TYPE::AAAA));
     let (first, second) = match (four, six) {
         (Ok(four), Ok(six)) => (four, Some(six)),
@@ -94,18 +94,18 @@ async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, Missed> {
         found.addresses.extend(second.addresses);
     }
     if found.addresses.is_empty() {
-        return Err(Missed::NoSuchName(format!("{name} has no address according to the DNS server {server}")));
+        return Err(LookupError::NoSuchName(format!("{name} has no address according to the DNS server {server}")));
     }
     found.addresses.truncate(ADDRESSES_MAX);
     Ok(found)
 }
 
-async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, Missed> {
+async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, LookupError> {
     let id = random_id();
-    let query = query(id, name, kind).map_err(Missed::NoAnswer)?;
+    let query = query(id, name, kind).map_err(LookupError::NoAnswer)?;
     let failed = |error: io::Error| match error.raw_os_error() {
-        _ if super::error::is_exhausted(&error) => Missed::Here(error),
-        _ => Missed::NoAnswer(format!("the DNS server {server} cannot be asked: {error}")),
+        _ if super::error::is_exhausted(&error) => LookupError::Here(error),
+        _ => LookupError::NoAnswer(format!("the DNS server {server} cannot be asked: {error}")),
     };
     let local: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -118,12 +118,12 @@ async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Found, M
         let length = socket.recv(&mut buffer).await.map_err(failed)?;
         match read(&buffer[..length], id, name, kind, server) {
             Read::Found(found) => return Ok(found),
-            Read::Missed(missed) => return Err(missed),
+            Read::LookupError(missed) => return Err(missed),
             Read::Truncated => return over_tcp(server, &query, id, name, kind).await,
             Read::Stranger => {}
         }
     }
-    Err(Missed::NoAnswer(format!("the DNS server {server} answered a different question")))
+    Err(LookupError::NoAnswer(format!("the DNS server {server} answered a different question")))
 }
 
 async fn over_tcp(
@@ -132,12 +132,12 @@ async fn over_tcp(
     id: u16,
     name: &str,
     kind: TYPE,
-) -> Result<Found, Missed> {
+) -> Result<Found, LookupError> {
     let failed = |error: io::Error| {
         if super::error::is_exhausted(&error) {
-            return Missed::Here(error);
+            return LookupError::Here(error);
         }
-        Missed::NoAnswer(format!("the DNS server {server} cannot be asked over TCP: {error}"))
+        LookupError::NoAnswer(format!("the DNS server {server} cannot be asked over TCP: {error}"))
     };
     let mut stream = TcpStream::connect(server).await.map_err(failed)?;
     let length = u16::try_from(query.len()).unwrap_or(u16::MAX);
@@ -147,9 +147,9 @@ async fn over_tcp(
     stream.read_exact(&mut answer).await.map_err(failed)?;
     match read(&answer, id, name, kind, server) {
         Read::Found(found) => Ok(found),
-        Read::Missed(missed) => Err(missed),
+        Read::LookupError(missed) => Err(missed),
         Read::Truncated | Read::Stranger => {
-            Err(Missed::NoAnswer(format!("the DNS server {server} sent an incomplete answer")))
+            Err(LookupError::NoAnswer(format!("the DNS server {server} sent an incomplete answer")))
         }
     }
 }
@@ -165,7 +165,7 @@ fn query(id: u16, name: &str, kind: TYPE) -> Result<Vec<u8>, String> {
 /// The meaning of a packet.
 enum Read {
     Found(Found),
-    Missed(Missed),
+    LookupError(LookupError),
     Truncated,
     /// Not an answer to this question.
     Stranger,
@@ -185,12 +185,12 @@ fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Re
     match packet.rcode() {
         RCODE::NoError => {}
         RCODE::NameError => {
-            return Read::Missed(Missed::NoSuchName(format!(
+            return Read::LookupError(LookupError::NoSuchName(format!(
                 "there is no such name according to the DNS server {server}"
             )));
         }
         other => {
-            return Read::Missed(Missed::NoAnswer(format!("the DNS server {server} answered {other:?}")));
+            return Read::LookupError(LookupError::NoAnswer(format!("the DNS server {server} answered {other:?}")));
         }
     }
     // A chain of aliases is valid only as long as each of its links.

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_machine_lacks_is_not_the_services_fault() {
+    fn resources_missing_on_this_machine_are_not_the_services_fault() {
         for (errno, class) in [
             (23, "client"),
             (24, "client"),

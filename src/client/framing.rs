@@ -402,8 +402,8 @@ mod tests {
     fn ambiguous_and_malformed_heads_are_refused() {
         for (text, part) in [
             ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", "two content lengths"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n", "no number"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", "no number"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n", "not a number"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", "not a number"),
             ("ICY 200 OK\r\n\r\n", "not valid HTTP"),
             ("HTTP/1.1 20 OK\r\n\r\n", "not valid HTTP"),
         ] {

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::dns::{self, Found, Missed, Servers};
+use super::dns::{self, Found, LookupError, Servers};
 use super::error::{ClientError, is_exhausted};
 use super::options::DnsOptions;
 use super::system::System;
@@ -71,9 +71,9 @@ impl Resolver {
         }
         let (outcome, kept) = match self.lookup.find(host).await {
             Ok(found) => (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX)),
-            Err(Missed::NoSuchName(reason) | Missed::NoAnswer(reason)) => (Err(reason), FAILURE_KEPT),
+            Err(LookupError::NoSuchName(reason) | LookupError::NoAnswer(reason)) => (Err(reason), FAILURE_KEPT),
             // This condition may end at any moment.
-            Err(Missed::Here(error)) => {
+            Err(LookupError::Here(error)) => {
                 return Err(ClientError::Exhausted { reason: error.to_string() });
             }
         };
@@ -130,7 +130,7 @@ impl Lookup {
     }
 
     /// Uses the hosts file, then DNS, then the system's resolver; or only the deployment's DNS servers, if it has any.
-    pub(super) async fn find(&self, host: &str) -> Result<Found, Missed> {
+    pub(super) async fn find(&self, host: &str) -> Result<Found, LookupError> {
         if let Some(servers) = &self.own {
             return dns::ask(servers, host.trim_end_matches('.')).await.map(reachable);
         }
@@ -143,7 +143,7 @@ impl Lookup {
         for name in self.system.candidates(host) {
             match dns::ask(servers, &name).await {
                 Ok(found) => return Ok(reachable(found)),
-                Err(no @ Missed::NoSuchName(_)) => missed = Some(no),
+                Err(no @ LookupError::NoSuchName(_)) => missed = Some(no),
                 // If a server does not answer, it does not answer the system either. If it refuses, the
                 // system may know the name by other means.
                 Err(no) => return Err(no),
@@ -151,13 +151,13 @@ impl Lookup {
         }
         // The system also uses mDNS, LDAP and the like.
         match (of_system(host).await, missed) {
-            (Err(Missed::NoAnswer(_)), Some(missed)) => Err(missed),
+            (Err(LookupError::NoAnswer(_)), Some(missed)) => Err(missed),
             (other, _) => other,
         }
     }
 }
 
-async fn of_system(host: &str) -> Result<Found, Missed> {
+async fn of_system(host: &str) -> Result<Found, LookupError> {
     match tokio::net::lookup_host((host, 0)).await {
         Ok(found) => {
             let mut addresses: Vec<IpAddr> = Vec::new();
@@ -167,12 +167,12 @@ async fn of_system(host: &str) -> Result<Found, Missed> {
                 }
             }
             if addresses.is_empty() {
-                return Err(Missed::NoAnswer("no address".to_owned()));
+                return Err(LookupError::NoAnswer("no address".to_owned()));
             }
             Ok(Found { addresses, ttl: TTL_UNKNOWN })
         }
-        Err(error) if is_exhausted(&error) => Err(Missed::Here(error)),
-        Err(error) => Err(Missed::NoAnswer(error.to_string())),
+        Err(error) if is_exhausted(&error) => Err(LookupError::Here(error)),
+        Err(error) => Err(LookupError::NoAnswer(error.to_string())),
     }
 }
 

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_that_do_not_add_up_are_told_and_unknown_ones_are_not() {
+    fn wrong_sums_are_reported_and_unknown_terms_are_not() {
         let whole = Tally {
             planned: Some(20),
             issued: Some(12),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_damaged_and_whole_are_told_apart() {
+    fn cut_damaged_and_complete_logs_are_distinguished() {
         let sound = Flaws::default();
         let cut = Flaws { cut_bytes: 5, ..sound };
         let damaged = Flaws { damaged: 2, damaged_bytes: 70, damaged_at: 44, cut_bytes: 0 };

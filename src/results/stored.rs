@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn histograms_are_believed_only_if_they_fit() {
+    fn histograms_must_match_their_distribution() {
         let mut latency = crate::measure::latency::Latency::new();
         let id = crate::measure::latency::SampleId { workload: 0, number: 0 };
         (1..=1000).for_each(|value| latency.record(value * 1_000_000, id));
@@ -358,7 +358,7 @@ mod tests {
         let read = histogram(&with(1000, &text)).unwrap();
         let median_ns = crate::measure::latency::value_at_rank(&read, 500).unwrap();
         assert_eq!(median_ns / 1_000_000, 500);
-        assert!(histogram(&with(999, &text)).unwrap_err().contains("counts 999 samples"));
+        assert!(histogram(&with(999, &text)).unwrap_err().contains("states 999 samples"));
         for text in
             ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="]
         {

@@ -139,9 +139,9 @@ fn what_is_no_result_is_refused_with_its_reason() {
         (json!({ "format": "k6" }).to_string(), "`format` is not"),
         (whole[..whole.len() / 2].to_owned(), "EOF"),
         (set("/version", json!(99)), "version 99 of the results"),
-        (set("/version", json!(-1)), "holds no results"),
+        (set("/version", json!(-1)), "does not contain results"),
         (set(&format!("{distribution}/mean_ms"), json!(-5.0)), "-5 ms is not a duration"),
-        (set(&format!("{distribution}/mean_ms"), json!("NaN")), "holds no results"),
+        (set(&format!("{distribution}/mean_ms"), json!("NaN")), "does not contain results"),
         (set(&format!("{distribution}/percentiles/0/value_ms"), json!(-0.5)), "-0.5 ms is not a duration"),
         (set(&format!("{distribution}/count"), json!(299)), "counts 299 samples"),
         (set(&format!("{distribution}/histogram"), json!("AAAA")), "histogram cannot be read"),
@@ -157,7 +157,7 @@ fn what_is_no_result_is_refused_with_its_reason() {
     for (path, message) in [
         ("none", "cannot read none"),
         (".", "cannot read ./results.json"),
-        ("scenario.yaml", "holds no results"),
+        ("scenario.yaml", "does not contain results"),
     ] {
         let ended = bench.run(&["compare", text(&good), path]).expect_code(65);
         assert!(ended.stderr.contains(message), "{message}: {}", ended.stderr);

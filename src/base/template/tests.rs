@@ -81,7 +81,7 @@ const ENDLESS_AND_SLOW: &[&str] = &[
 
 /// Texts without variables are refused when they are compiled, others when they are rendered.
 #[test]
-fn what_does_not_end_fails_with_its_limit() {
+fn endless_templates_fail_with_their_limit() {
     let long = std::env::var("BENCH_SLOW_TESTS").is_ok();
     for text in ENDLESS.iter().chain(ENDLESS_AND_SLOW.iter().filter(|_| long)) {
         let compiled = Engine::new().compile(text);

@@ -1,4 +1,4 @@
-//! The part of the result model that says why iterations were slow, and what profiling itself cost.
+//! The part of the result model on why iterations were slow, and what profiling itself cost.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::base::statistics::order::same_percentile;
 
-/// The trace point that took the most time by itself in one iteration.
+/// The trace point that took the most time by itself in an iteration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Culprit {
     /// The point's name, such as `db`.
@@ -27,7 +27,7 @@ pub struct Culprit {
     pub path: Vec<String>,
 }
 
-/// Slow iterations of a workload against typical ones: where their difference lies.
+/// Slow iterations of a workload compared with typical ones: what makes the difference.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Comparison {
     /// Which are slow: the upper 1 or 5 % of response times.
@@ -42,13 +42,13 @@ pub struct Comparison {
     pub slow_ms: f64,
     /// The mean response time of the typical ones.
     pub typical_ms: f64,
-    /// Why no kind of point is called guilty; absent when one is.
+    /// Why no kind of point is named as the cause; absent if one is.
     pub no_finding: Option<NoFinding>,
     /// The kinds of points that explain most of the difference, largest share first.
     pub kinds: Vec<ComparedKind>,
-    /// Pairs of hosts whose clocks had to be moved to compare.
+    /// Pairs of hosts whose clocks had to be aligned.
     pub clocks_moved: u64,
-    /// Pairs of hosts whose clocks no shift makes fit.
+    /// Pairs of hosts whose clocks could not be aligned.
     pub clocks_inconsistent: u64,
     /// The mean tree of both sides, in depth-first order: what a flame graph of the difference draws.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,13 +64,13 @@ pub struct ComparedNode {
     pub service: String,
     /// The points' name.
     pub name: String,
-    /// What they did, without literals and ids.
+    /// What the points did, without literals and ids.
     pub detail: String,
     /// The mean of their durations in a slow iteration.
     pub slow_ms: f64,
     /// The same in a typical one.
     pub typical_ms: f64,
-    /// The mean of what no child of theirs covers, in a slow iteration.
+    /// The mean of the time that no child covers, in a slow iteration.
     #[serde(default)]
     pub slow_self_ms: f64,
     /// The same in a typical one.
@@ -82,7 +82,7 @@ pub struct ComparedNode {
     pub typical_calls: f64,
 }
 
-/// Why nothing is called guilty.
+/// Why no cause is named.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoFinding {
@@ -96,7 +96,7 @@ pub enum NoFinding {
     Unclear,
 }
 
-/// A kind of trace point and what it explains of the difference.
+/// A kind of trace point, and how much of the difference it explains.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct ComparedKind {
     /// The project and service that reported it; `bench` for the client's own points.
@@ -110,7 +110,7 @@ pub struct ComparedKind {
     /// True for the time of a request in which no service had a point open: the network, a queue before the
     /// service, or a service that is not traced.
     pub outside: bool,
-    /// How much longer it took in a slow iteration, on the mean, on the critical path, without what lies below.
+    /// How much longer it took in a slow iteration: the mean, on the critical path, without its children.
     pub delta_ms: f64,
     /// That as a share of the difference; all kinds' shares add up to 1.
     pub share: f64,
@@ -118,28 +118,28 @@ pub struct ComparedKind {
     pub share_low: f64,
     /// The share is at most this, with 95 % confidence.
     pub share_high: f64,
-    /// Its calls in a slow iteration, on the mean.
+    /// The mean number of its calls in a slow iteration.
     pub slow_calls: f64,
     /// Its calls in a typical one.
     pub typical_calls: f64,
-    /// What more calls explain of `delta_ms`.
+    /// The part of `delta_ms` that is due to more calls.
     pub more_calls_ms: f64,
-    /// What slower calls explain of it.
+    /// The part of `delta_ms` that is due to slower calls.
     pub slower_calls_ms: f64,
     /// Cliff's delta: how much more often it took longer in slow iterations than shorter, -1 to 1.
     pub effect: f64,
     /// The share of slow iterations in which it took longer than in 95 % of the typical ones.
     pub exceeding: f64,
-    /// Whether share, effect, support and agreement with clock-free durations are all there.
+    /// Whether share, effect, support and agreement with clock-free durations are all sufficient.
     pub guilty: bool,
     /// The slow iteration in which it took longest.
     pub worst_trace_id: Option<Uuid>,
-    /// Hosts and attributes of its points that slow iterations have more often, most telling first.
+    /// Hosts and attributes of its points that slow iterations have more often, most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contrasts: Vec<Contrast>,
 }
 
-/// A value of an attribute that a kind of point has in slow iterations more often than in typical ones.
+/// A value of an attribute that a kind of point has more often in slow iterations than in typical ones.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Contrast {
     /// `host`, or a key of the point's info.
@@ -163,7 +163,7 @@ pub struct Finding {
     pub service: String,
     /// The names of the points above it, outermost first, in the slowest of these iterations.
     pub path: Vec<String>,
-    /// In how many of the slowest iterations it took the most time.
+    /// The number of slowest iterations in which it took the most time.
     pub iterations: u64,
     /// How many of the slowest iterations have a trace.
     pub of: u64,
@@ -180,25 +180,25 @@ pub struct Finding {
 /// What profiling itself cost: profiled iterations against the unprofiled ones beside them (`profile: {control}`).
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ObserverEffect {
-    /// The share of iterations that was to be left unprofiled, in percent.
+    /// The configured share of unprofiled iterations, in percent.
     pub control_percent: f64,
     /// Profiled iterations without fault.
     pub profiled: u64,
     /// Unprofiled ones without fault.
     pub control: u64,
-    /// One entry a percentile for which there are enough of both.
+    /// An entry for each percentile with enough iterations of both.
     pub percentiles: Vec<EffectAt>,
 }
 
 impl ObserverEffect {
-    /// The cost at a percentile, where there are enough of both.
+    /// The cost at a percentile, if there are enough iterations of both.
     #[must_use]
     pub fn at(&self, percentile: f64) -> Option<&EffectAt> {
         self.percentiles.iter().find(|known| same_percentile(known.percentile, percentile))
     }
 }
 
-/// The cost of profiling at one percentile of service time.
+/// The cost of profiling at a percentile of service time.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct EffectAt {
     /// Such as 99.

@@ -1,10 +1,10 @@
-//! The part of the result model that says whether a run counts as good.
+//! The part of the result model on whether a run passes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The outcome of one or all gates.
+/// The outcome of a criterion, or of all.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
@@ -12,16 +12,16 @@ pub enum Outcome {
     Pass,
     /// At least one criterion does not hold.
     Fail,
-    /// The data allow neither: too few samples, or too much noise, to tell which side of the limit it is on.
+    /// Too few samples or too much noise to show which side of the limit the value is on.
     Inconclusive,
-    /// There is no data to judge by.
+    /// There is no data to judge.
     Invalid,
-    /// No criterion was asked for.
+    /// There are no criteria.
     None,
 }
 
 impl Outcome {
-    /// As people read it.
+    /// The outcome as text.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Outcome {
         outcomes.into_iter().max_by_key(|outcome| outcome.weight()).unwrap_or(Self::None)
     }
 
-    /// How much it weighs beside others.
+    /// Its precedence among outcomes.
     #[must_use]
     pub fn weight(self) -> u8 {
         match self {
@@ -55,27 +55,27 @@ impl Outcome {
 /// The verdict of a run.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Verdict {
-    /// The worst of the criteria's outcomes; INVALID when the run itself is (see `invalid`).
+    /// The worst of the criteria's outcomes; INVALID if the run itself is (see `invalid`).
     pub outcome: Outcome,
-    /// Why the run says nothing about the service whatever the criteria say, one sentence each.
+    /// Why the run is invalid, whatever the criteria say; a sentence for each reason.
     #[serde(default)]
     pub invalid: Vec<String>,
-    /// One row for each criterion of each workload.
+    /// A row for each criterion of each workload.
     pub criteria: Vec<Criterion>,
 }
 
-/// What a criterion that does not hold means for the run.
+/// What a broken criterion means for the run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The run fails.
     #[default]
     Fail,
-    /// It is shown; the run's verdict does not look at it.
+    /// It is shown but does not affect the run's verdict.
     Warn,
 }
 
-/// One criterion of a workload's `sla`.
+/// A criterion of a workload's `sla`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Criterion {
     /// The workload that it judges.
@@ -86,18 +86,18 @@ pub struct Criterion {
     pub condition: String,
     /// What was observed, in words, such as `1.2 %`; `no samples` when there were none.
     pub observed: String,
-    /// How it went.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What it means for the run.
+    /// What it means for the run if it is broken.
     #[serde(default)]
     pub severity: Severity,
     /// Why it is INCONCLUSIVE or INVALID, and what would help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The limit, the observed value and its bounds, where they are numbers.
+    /// The limit, the observed value and its bounds, if they are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
-    /// True for the criterion that ended the load.
+    /// True if this criterion ended the load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
     /// How many iterations it was judged by.
@@ -111,11 +111,11 @@ pub struct Criterion {
 pub struct Measured {
     /// `ms`, `%`, `1/s` or `calls`; empty for plain numbers.
     pub unit: String,
-    /// What is allowed.
+    /// The limit.
     pub limit: f64,
-    /// What was seen.
+    /// The observed value.
     pub value: f64,
-    /// The value is at least this, with 95 % confidence; absent where the value is exact or no bound is known.
+    /// The value is at least this, with 95 % confidence; absent if the value is exact or no bound is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// The value is at most this, with 95 % confidence.

@@ -32,7 +32,7 @@ pub const FORMAT: &str = "bench-results";
 /// The version of the model that this build writes.
 pub const VERSION: u32 = 1;
 
-/// One run: what ran, where, with which options, and what came of it.
+/// A run: what ran, where, with which options, and the results.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Results {
     /// Always `bench-results`.
@@ -49,19 +49,19 @@ pub struct Results {
     pub deployment: DeploymentInfo,
     /// Whether iterations were traced, and by which collector.
     pub profiling: Profiling,
-    /// The machine that made the load.
+    /// The machine that generated the load.
     pub environment: Environment,
-    /// How the load generator itself did; absent when no load was made or the harness was killed.
+    /// The state of the load generator itself; absent if there was no load or the harness was killed.
     #[serde(default)]
     pub generator: Option<Generator>,
-    /// Whether the run log holds all that ran; absent in results of earlier builds.
+    /// Whether the run log has all iterations that ran; absent in results of earlier builds.
     #[serde(default)]
     pub record: Option<Record>,
     /// What the slowest iterations have in common, most frequent first.
     pub findings: Vec<Finding>,
-    /// What a reader must know to trust the numbers: warnings, each one sentence.
+    /// Warnings about the figures, as sentences.
     pub notes: Vec<String>,
-    /// One entry for each workload, in the scenario's order.
+    /// An entry for each workload, in the scenario's order.
     pub workloads: Vec<Workload>,
     /// The slowest iterations of the run by response time, slowest first.
     pub slowest: Vec<SlowIteration>,
@@ -80,7 +80,7 @@ pub struct Run {
     pub started_at: String,
     /// From the first workload's start to the last one's end, in seconds.
     pub duration_s: f64,
-    /// What went wrong with the run itself, if anything did.
+    /// What went wrong with the run itself, if anything.
     pub error: Option<String>,
 }
 
@@ -90,15 +90,15 @@ pub struct Run {
 pub enum RunStatus {
     /// All workloads ran to their end.
     Finished,
-    /// Stopped by SIGINT, SIGTERM or SIGHUP; what had run is here.
+    /// Stopped by SIGINT, SIGTERM or SIGHUP; the results are those until then.
     Interrupted,
     /// Stopped by the scenario's own time limit.
     TimedOut,
-    /// Stopped by a threshold that says `abort_on_fail`.
+    /// Stopped by a threshold with `abort_on_fail`.
     Aborted,
     /// `setup` or the harness failed.
     Failed,
-    /// The log has no end: the harness was killed. Everything up to its last frame is here.
+    /// The log has no end: the harness was killed. The results include everything up to the last frame.
     Recovered,
 }
 
@@ -107,7 +107,7 @@ pub enum RunStatus {
 pub struct ScenarioInfo {
     /// Its title.
     pub title: String,
-    /// The file as it was named.
+    /// The file's path, as given.
     pub file: String,
     /// SHA-256 of the file's bytes, hexadecimal.
     pub sha256: String,
@@ -120,7 +120,7 @@ pub struct ScenarioInfo {
 pub struct DeploymentInfo {
     /// Its name.
     pub name: String,
-    /// The file as it was named.
+    /// The file's path, as given.
     pub file: String,
     /// Base URLs by name, without user info.
     pub targets: BTreeMap<String, String>,
@@ -128,7 +128,7 @@ pub struct DeploymentInfo {
     pub tls_verified: bool,
     /// `none`, `basic`, `bearer` or `keystone`.
     pub auth: String,
-    /// The embedded demo's settings, when it was the deployment: its address is another in each run.
+    /// The settings of the embedded demo, if it was the deployment; its address is different in each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demo: Option<String>,
 }
@@ -138,7 +138,7 @@ pub struct DeploymentInfo {
 pub struct Profiling {
     /// True when a profiler was initialised for each iteration and its signed headers were sent.
     pub enabled: bool,
-    /// Why not, when it was not.
+    /// Why not, if it was not.
     pub reason: Option<String>,
     /// The collector without user, password and query.
     pub collector: Option<String>,
@@ -146,31 +146,31 @@ pub struct Profiling {
     pub fetched: BTreeMap<TraceState, u64>,
     /// The collector's last error.
     pub collector_error: Option<String>,
-    /// How long fetching took, in seconds; absent when nothing was fetched, or the results were made again.
+    /// How long fetching took, in seconds; absent if nothing was fetched, or if the results were rebuilt.
     #[serde(default)]
     pub fetch_s: Option<f64>,
-    /// Records of the client's own points that the collector took (`--publish`).
+    /// Records of the client's own points that the collector accepted (`--publish`).
     #[serde(default)]
     pub published: u64,
 }
 
-/// The machine that made the load.
+/// The machine that generated the load.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Environment {
     /// The version of `bench`.
     pub bench_version: String,
     /// Operating system and architecture.
     pub os: String,
-    /// Its name; empty where the system does not say, and in runs of earlier builds.
+    /// Its name; empty if unknown, and in runs of earlier builds.
     #[serde(default)]
     pub host: String,
     /// Processors that the harness could use.
     pub cpus: u32,
-    /// Threads that made the load.
+    /// Threads that generated the load.
     pub workers: u32,
 }
 
-/// One workload's figures.
+/// The figures of a workload.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Workload {
     /// Its name.
@@ -181,31 +181,31 @@ pub struct Workload {
     pub start_s: f64,
     /// From the first start to the last end, in seconds.
     pub duration_s: f64,
-    /// How the iterations ended, those of the warm-up aside.
+    /// How the iterations ended, without the warm-up.
     pub iterations: Counts,
-    /// How the iterations of the warm-up ended: they are counted here and are no part of anything else.
+    /// How the iterations of the warm-up ended; no other figure includes them.
     #[serde(default)]
     pub warm_up: Counts,
     /// How many of the iterations were left unprofiled for comparison (`profile: {control}`); part of the total.
     #[serde(default)]
     pub unprofiled: u64,
-    /// Completed iterations a second.
+    /// Completed iterations per second.
     pub rate_per_s: f64,
     /// From the time an iteration was due to its end; failed ones included, aborted ones not.
     pub response_time: Distribution,
     /// From the time an iteration really started to its end; failed ones included, aborted ones not.
     pub service_time: Distribution,
-    /// From the time an iteration was due to its start: how late the load was, whoever was to blame.
+    /// From the time an iteration was due to its start: how late the load was, for whatever reason.
     #[serde(default)]
     pub start_lag: Distribution,
-    /// One entry for each action, in the scenario's order.
+    /// An entry for each action, in the scenario's order.
     pub actions: Vec<Action>,
-    /// What failed, most frequent first.
+    /// The faults, most frequent first.
     pub errors: Vec<ErrorClass>,
-    /// Its slow iterations against typical ones; absent when too little was traced.
+    /// Its slow iterations compared with typical ones; absent if there are too few traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-    /// How it went over time, by response times; absent when nothing completed.
+    /// Response times over time; absent if nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
     /// What profiling cost; absent without unprofiled iterations to compare with.
@@ -216,7 +216,7 @@ pub struct Workload {
 /// How iterations or requests ended.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Counts {
-    /// All that were due.
+    /// All that were due, whatever happened to them.
     pub total: u64,
     /// Without fault.
     pub ok: u64,
@@ -224,12 +224,12 @@ pub struct Counts {
     pub failed: u64,
     /// Cut off by the end of the run.
     pub aborted: u64,
-    /// Due, and never started because the harness could neither start nor queue it; part of the total.
+    /// Due, but never started because the harness could neither start nor queue it; part of the total.
     #[serde(default)]
     pub dropped: u64,
 }
 
-/// One action's figures.
+/// The figures of an action.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Action {
     /// Its name.
@@ -240,7 +240,7 @@ pub struct Action {
     pub requests: Counts,
     /// From send to the last byte of the answer.
     pub service_time: Distribution,
-    /// From when it was due to the last byte: the service time and how late its iteration had started.
+    /// From when it was due to the last byte: the service time plus how late its iteration had started.
     #[serde(default)]
     pub response_time: Distribution,
     /// The mean of each phase of the requests that answered, in milliseconds.
@@ -254,29 +254,29 @@ pub struct Action {
     /// Requests that went over HTTP/2.
     #[serde(default)]
     pub http2: u64,
-    /// How it went over time, by service times; absent when no request completed.
+    /// Service times over time; absent if no request completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
 }
 
-/// Iterations or requests over time, one entry of each list for each interval.
+/// Iterations or requests over time; each list has an entry for each interval.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Series {
     /// Offset of the first interval from the run's start, in seconds.
     pub start_s: f64,
     /// The length of an interval, in seconds.
     pub step_s: f64,
-    /// How many ended in it, those that were cut off aside.
+    /// How many ended in each interval, without those that were cut off.
     pub completed: Vec<u64>,
-    /// How many of these failed.
+    /// How many of them failed.
     pub failed: Vec<u64>,
-    /// Their median, to about 2 %; 0 where none ended.
+    /// Their median, to about 2 %; 0 if none ended.
     pub p50_ms: Vec<f64>,
-    /// Their 99th percentile, to about 2 %; 0 where none ended.
+    /// Their 99th percentile, to about 2 %; 0 if none ended.
     pub p99_ms: Vec<f64>,
 }
 
-/// The mean of each phase of a request, in milliseconds; 0 where a connection was reused.
+/// The mean of each phase of a request, in milliseconds; a reused connection counts as 0.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Phases {
     /// Resolving the host's name.
@@ -291,12 +291,12 @@ pub struct Phases {
     pub wait_ms: f64,
     /// From the answer's first byte to its last.
     pub receive_ms: f64,
-    /// Redirects that were followed before the last request; no part of the service time.
+    /// Redirects that were followed before the last request; not part of the service time.
     #[serde(default)]
     pub redirect_ms: f64,
 }
 
-/// What failed.
+/// A fault.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct ErrorClass {
     /// Its class, such as `timeout`, `connect`, `status`, `check`.
@@ -314,7 +314,7 @@ pub struct ErrorClass {
 /// A latency distribution (an HDR histogram with three significant digits).
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct Distribution {
-    /// Samples; every other field is 0 or empty when this is 0.
+    /// The number of samples; if it is 0, every other field is 0 or empty.
     pub count: u64,
     /// The smallest.
     pub min_ms: f64,
@@ -324,7 +324,7 @@ pub struct Distribution {
     pub stddev_ms: f64,
     /// The largest, exact.
     pub max_ms: f64,
-    /// Samples longer than the histogram's range of a day, which percentiles take for a day.
+    /// Samples longer than the histogram's range of a day; percentiles treat them as a day.
     #[serde(default)]
     pub over_range: u64,
     /// Value at each percentile, ascending.
@@ -336,7 +336,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The value at a percentile; `None` without samples, or where it is not among those that results hold.
+    /// The value at a percentile; `None` without samples, or if results do not include this percentile.
     #[must_use]
     pub fn at(&self, percentile: f64) -> Option<f64> {
         let known = self.percentiles.iter().find(|known| same_percentile(known.percentile, percentile));
@@ -344,7 +344,7 @@ impl Distribution {
     }
 }
 
-/// One percentile of a distribution.
+/// A percentile of a distribution.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Percentile {
     /// Such as 99.9.
@@ -353,7 +353,7 @@ pub struct Percentile {
     pub value_ms: f64,
 }
 
-/// One occupied bucket of a distribution.
+/// An occupied bucket of a distribution.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Bucket {
     /// Its lower bound, inclusive.
@@ -376,11 +376,11 @@ pub enum IterationOutcome {
     Failed,
     /// Cut off by the end of the run.
     Aborted,
-    /// Due, and never started.
+    /// Due, but never started.
     Dropped,
 }
 
-/// One iteration, as it stands in `results.json` under `iterations`.
+/// An iteration, as listed in `results.json` under `iterations`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct IterationRow {
     /// Its trace id: OSProfiler's base_id.
@@ -389,7 +389,7 @@ pub struct IterationRow {
     pub workload: u16,
     /// Its number within the workload, from 0.
     pub number: u64,
-    /// True when it was to warm up: it is here and in no figure.
+    /// True if it was part of the warm-up: it is listed, but no figure includes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_up: bool,
     /// False when it was left unprofiled for comparison (`profile: {control}`); absent of all others:
@@ -413,7 +413,7 @@ fn yes() -> bool {
     true
 }
 
-/// One of the slowest iterations, with what its trace tells.
+/// One of the slowest iterations, with findings from its trace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SlowIteration {
     /// The iteration.
@@ -423,13 +423,13 @@ pub struct SlowIteration {
     pub response_ms: f64,
     /// Its actions in order, with the offset from its start.
     pub actions: Vec<ActionTiming>,
-    /// What the collector knew of it.
+    /// The state of its trace in the collector.
     pub trace: TraceState,
     /// The trace point that took the most time by itself.
     pub culprit: Option<Culprit>,
 }
 
-/// One action of one iteration.
+/// An action of an iteration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct ActionTiming {
     /// The action's name.
@@ -438,20 +438,20 @@ pub struct ActionTiming {
     pub start_ms: f64,
     /// From send to the last byte of the answer.
     pub duration_ms: f64,
-    /// The status answered, absent when there was no answer.
+    /// The answer's status; absent without an answer.
     pub status: Option<u16>,
 }
 
-/// What the collector knew of a trace.
+/// The state of a trace in the collector.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceState {
     /// Every point has its start and its stop.
     Complete,
-    /// Some point lacks its stop or its start, or a record could not be read.
+    /// A point has no stop or no start, or a record could not be read.
     Partial,
-    /// The collector has no point of it.
+    /// The collector has no point of the trace.
     Absent,
-    /// It was not asked for, or the collector did not answer.
+    /// The trace was not requested, or the collector did not answer.
     NotFetched,
 }
