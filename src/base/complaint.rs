@@ -1,25 +1,25 @@
-//! What is wrong with a text that somebody wrote, and what to write instead.
+//! What is wrong with a text that a user wrote, and what to write instead.
 
 use std::fmt;
 
-/// Why a text is refused, and the remedy: two fields, so that each is shown in its place.
+/// Why a text is refused, and the remedy: separate fields, because diagnostics show them in separate places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// What is wrong: one clause in lower case.
+    /// What is wrong: a single clause in lower case.
     pub what: String,
-    /// What to do about it.
+    /// How to fix it.
     pub remedy: String,
 }
 
 impl Complaint {
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and how to fix it.
     #[must_use]
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into() }
     }
 }
 
-/// On one line, where there is no place for each.
+/// On a single line, for messages without separate places.
 impl fmt::Display for Complaint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}; {}", self.what, self.remedy)

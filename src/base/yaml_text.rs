@@ -1,7 +1,7 @@
-//! Values as YAML text, as a person would write it: blocks, and quotes only where they are needed.
+//! Writes values as YAML text in the usual style: blocks, and quotes only if needed.
 //!
-//! What [`super::yaml`] reads from it is the same value. It is stricter than YAML's own libraries: words that readers of
-//! YAML 1.1 take for booleans are in quotes, as keys too.
+//! [`super::yaml`] reads the same value back. It quotes more than YAML libraries do: words that YAML 1.1 parsers read as
+//! booleans are quoted, as keys too.
 
 use serde_yaml::Value;
 
