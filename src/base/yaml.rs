@@ -281,8 +281,9 @@ impl<'t> Builder<'t> {
     fn alias(&mut self, anchor: usize, span: Range<usize>) -> bool {
         if self.stack.iter().any(|open| open.anchor == anchor) {
             let fault = Fault::error(span.clone(), "an alias inside the value that it refers to");
-            self.faults
-                .push(fault.help("write out the value, or use another anchor; a value cannot contain itself"));
+            self.faults.push(
+                fault.help("write out the value, or use another anchor; a value cannot contain itself"),
+            );
             return self.value(Node { kind: Kind::Null, span }, 0);
         }
         let Some(node) = self.anchors.get(&anchor).cloned() else {
@@ -413,8 +414,7 @@ fn insert(entries: &mut Vec<(Key, Node)>, key: Key, node: Node, faults: &mut Vec
             entries[at] = (key, node);
         } else {
             faults.push(
-                Fault::error(key.span, format!("duplicate key `{}`", key.name))
-                    .help("remove one of the two"),
+                Fault::error(key.span, format!("duplicate key `{}`", key.name)).help("remove one of the two"),
             );
         }
     } else {

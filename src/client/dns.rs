@@ -67,8 +67,9 @@ pub(super) async fn ask(servers: &Servers, name: &str) -> Result<Found, LookupEr
                 Ok(Err(no)) => missed = no,
                 Err(_) => {
                     let limit = servers.timeout.as_secs_f64();
-                    missed =
-                        LookupError::NoAnswer(format!("the DNS server {server} did not answer within {limit} s"));
+                    missed = LookupError::NoAnswer(format!(
+                        "the DNS server {server} did not answer within {limit} s"
+                    ));
                 }
             }
         }
@@ -94,7 +95,9 @@ async fn ask_one(server: SocketAddr, name: &str) -> Result<Found, LookupError> {
         found.addresses.extend(second.addresses);
     }
     if found.addresses.is_empty() {
-        return Err(LookupError::NoSuchName(format!("{name} has no address according to the DNS server {server}")));
+        return Err(LookupError::NoSuchName(format!(
+            "{name} has no address according to the DNS server {server}"
+        )));
     }
     found.addresses.truncate(ADDRESSES_MAX);
     Ok(found)
@@ -190,7 +193,9 @@ fn read(bytes: &[u8], id: u16, name: &str, kind: TYPE, server: SocketAddr) -> Re
             )));
         }
         other => {
-            return Read::LookupError(LookupError::NoAnswer(format!("the DNS server {server} answered {other:?}")));
+            return Read::LookupError(LookupError::NoAnswer(format!(
+                "the DNS server {server} answered {other:?}"
+            )));
         }
     }
     // A chain of aliases is valid only as long as each of its links.

@@ -71,7 +71,9 @@ impl Resolver {
         }
         let (outcome, kept) = match self.lookup.find(host).await {
             Ok(found) => (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX)),
-            Err(LookupError::NoSuchName(reason) | LookupError::NoAnswer(reason)) => (Err(reason), FAILURE_KEPT),
+            Err(LookupError::NoSuchName(reason) | LookupError::NoAnswer(reason)) => {
+                (Err(reason), FAILURE_KEPT)
+            }
             // This condition may end at any moment.
             Err(LookupError::Here(error)) => {
                 return Err(ClientError::Exhausted { reason: error.to_string() });

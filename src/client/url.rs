@@ -104,8 +104,7 @@ pub fn rendered_whole(text: &str) -> Result<Option<(Origin, String)>, String> {
     if !is("http://") && !is("https://") {
         return Ok(None);
     }
-    let url = Url::parse(text)
-        .map_err(|error| format!("the template produced an invalid URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("the template produced an invalid URL: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("the template produced a URL with credentials; put them under `auth`".to_owned());
     }

@@ -120,7 +120,9 @@ fn renew_after(valid_for: Duration) -> Duration {
 
 fn sensitive(name: HeaderName, value: &str) -> Result<(HeaderName, HeaderValue), PlainError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
-        PlainError(format!("the secret for the header {name} contains characters that are not allowed in a header"))
+        PlainError(format!(
+            "the secret for the header {name} contains characters that are not allowed in a header"
+        ))
     })?;
     value.set_sensitive(true);
     Ok((name, value))

@@ -139,5 +139,7 @@ pub(super) fn is_trace_header(name: &HeaderName) -> bool {
 }
 
 pub(super) fn invalid_header(name: &HeaderName) -> TemplateError {
-    TemplateError(format!("the value of the header {name} contains characters that are not allowed in a header"))
+    TemplateError(format!(
+        "the value of the header {name} contains characters that are not allowed in a header"
+    ))
 }

@@ -123,10 +123,8 @@ pub fn damage(flaws: Flaws, rows: u64, expected: Option<u64>) -> Vec<String> {
         faults.push(format!("the run log has {} bytes after its end", flaws.cut_bytes));
     }
     match expected {
-        Some(expected) if expected > rows => faults.push(format!(
-            "{} of the {expected} iterations of the run log are missing",
-            expected - rows
-        )),
+        Some(expected) if expected > rows => faults
+            .push(format!("{} of the {expected} iterations of the run log are missing", expected - rows)),
         Some(expected) if expected < rows => {
             faults.push(format!("the run log must have {expected} iterations but has {rows}"));
         }

@@ -44,7 +44,9 @@ pub enum StoredError {
         source: std::io::Error,
     },
     /// The file contains something else.
-    #[error("{path} does not contain results of bench: {reason}; give the directory of a run, or its results.json")]
+    #[error(
+        "{path} does not contain results of bench: {reason}; give the directory of a run, or its results.json"
+    )]
     Foreign {
         /// The file.
         path: String,

@@ -95,7 +95,9 @@ fn measure(value: &Value, depth: usize, size: &mut Size) -> Result<(), Error> {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
             size.depth = size.depth.max(depth + 1);
             if depth >= DEPTH_MAX {
-                return Err(exceeded(&format!("a value is nested more than {DEPTH_MAX} levels deep: flatten it")));
+                return Err(exceeded(&format!(
+                    "a value is nested more than {DEPTH_MAX} levels deep: flatten it"
+                )));
             }
             // Nothing else can traverse a value that cannot be listed.
             for item in value.try_iter().into_iter().flatten() {
