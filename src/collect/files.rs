@@ -1,8 +1,8 @@
-//! Traces from files instead of a collector.
+//! Reads traces from files instead of a collector.
 //!
-//! Known are Mistral's profile log, what a run directory stores of a trace, the JSON of `bench trace show`
-//! and of `osprofiler trace show`, and records as JSON: an array of them, or one a line. Files may come from
-//! anywhere: sizes are bounded, and what cannot be read is counted or told with its line.
+//! Known formats: Mistral's profile log, the trace files of a run directory, the JSON of `bench trace show` and
+//! of `osprofiler trace show`, and records as JSON (an array, or one record per line). Files are not trusted:
+//! sizes are bounded, and unreadable parts are counted and reported with their line.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,79 +23,78 @@ pub const JSON_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Deeper JSON is refused; a point takes two levels.
 const DEPTH_MAX: usize = 2_000;
 const STACK_BYTES: usize = 64 * 1024 * 1024;
-/// Ids that are kept to say what else there is.
+/// At most this many ids of other traces are kept for messages.
 const OTHERS_MAX: usize = 20;
 
 /// The records of one trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceRecords {
-    /// The trace.
+    /// The trace's base id.
     pub base_id: String,
-    /// In the order of the file.
+    /// Its records in the order of the file.
     pub records: Vec<Record>,
-    /// How many more there are that could not be read; of a file with several traces, how many are not known to be
-    /// another one's.
+    /// The number of unreadable records that may belong to this trace.
     pub unreadable: u64,
-    /// How OSProfiler's own report of them looks.
+    /// The style of OSProfiler's report for these records.
     pub style: ReportStyle,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// Its traces, in the order in which they begin.
+    /// Its traces, in the order of their first records.
     pub traces: Vec<TraceRecords>,
-    /// How many lines or records could not be read.
+    /// The number of lines or records that could not be read.
     pub malformed: u64,
-    /// The place of the first of them, and what is wrong.
+    /// The place of the first of them, and its error.
     pub first_malformed: Option<String>,
-    /// Records beyond [`TRACE_RECORDS_MAX`] in one trace, which are left out.
+    /// Records beyond [`TRACE_RECORDS_MAX`] in a trace, which are left out.
     pub left_out: u64,
-    /// Some ids of traces that were not asked for.
+    /// Some ids of traces that were not requested.
     pub others: Vec<String>,
 }
 
-/// What kind of file it is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Lines of Mistral's profile log.
     Log,
-    /// JSON, or a JSON object a line.
+    /// JSON, or a JSON object per line.
     Json,
 }
 
-/// Why a file gives no trace. Complete "cannot …".
+/// Why a file has no usable trace. Messages complete "cannot …".
 #[derive(Debug, Error)]
 pub enum FileError {
     /// It cannot be read.
     #[error("read it: {0}")]
     Read(#[from] io::Error),
-    /// Over the limit.
-    #[error("read it: it is longer than 64 MiB; split it by trace, or write records a line each")]
+    /// It is larger than the limit.
+    #[error("read it: it is larger than 64 MiB; write one file for each trace")]
     TooLarge,
-    /// No JSON.
+    /// It is not JSON.
     #[error("read its JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// JSON of something else.
+    /// The JSON has another format.
     #[error(
-        "find a trace in its JSON; known are `trace show --json` of bench and of OSProfiler, a run \
-         directory's traces, and records: an array of them, or one a line"
+        "find a trace in its JSON; supported formats are `trace show --json` of bench and of OSProfiler, the \
+         traces of a run directory, and records (an array, or one per line)"
     )]
     Unknown,
 }
 
-/// An open file, or a pipe: it is opened and read once only.
+/// An open file or pipe. It is opened and read only once.
 pub struct Opened {
-    /// What it holds, by its first character.
+    /// Its kind, by its first character.
     pub kind: Kind,
-    /// All of it.
+    /// Its whole contents.
     pub reader: Box<dyn BufRead>,
 }
 
-/// Opens a file and looks at its beginning.
+/// Opens a file and detects its kind.
 ///
 /// # Errors
-/// It cannot be read.
+/// Fails if it cannot be read.
 pub fn open(path: &Path) -> io::Result<Opened> {
     let mut reader = BufReader::new(File::open(path)?);
     let begins = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\xef\xbb\xbf".contains(byte);
@@ -110,7 +109,7 @@ pub fn open(path: &Path) -> io::Result<Opened> {
 /// Reads the traces of a file: all, or those whose ids begin with one of `ids`.
 ///
 /// # Errors
-/// It cannot be read, is too large, or holds no trace.
+/// Fails if the file cannot be read, is too large, or contains no trace.
 pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
     let mut gathered = Gathered { ids, ..Gathered::default() };
     let Opened { kind, reader } = opened;
@@ -127,8 +126,8 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
                 return Err(FileError::TooLarge);
             }
             json(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text), &mut gathered)?;
-            // A line of a log that is no record may be any other program's; what stands among records is one.
-            let unreadable = gathered.told_unreadable.saturating_add(gathered.loaded.malformed);
+            // In a log, an unreadable line may come from another program. In JSON it counts as a record.
+            let unreadable = gathered.stated_unreadable.saturating_add(gathered.loaded.malformed);
             gathered.loaded.traces.iter_mut().for_each(|trace| trace.unreadable = unreadable);
         }
     }
@@ -139,8 +138,8 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
 struct Gathered<'a> {
     loaded: Loaded,
     places: HashMap<String, usize>,
-    /// How many records its writer could not read.
-    told_unreadable: u64,
+    /// The number of unreadable records that the file states.
+    stated_unreadable: u64,
     ids: &'a [String],
 }
 
@@ -171,7 +170,7 @@ impl Gathered<'_> {
     }
 
     fn add_json(&mut self, value: Value, place: impl Fn() -> String) {
-        // What `redis-cli --json LRANGE` prints are records in strings.
+        // `redis-cli --json LRANGE` prints records in strings.
         let value = match value {
             Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
             value => value,
@@ -192,7 +191,7 @@ impl Gathered<'_> {
 fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     let document: Value = match deep(text) {
         Ok(document) => document,
-        // Several objects, a line each, are no document.
+        // Several objects on separate lines are not a single document.
         Err(error) if error.line() > 1 && text.starts_with(b"{\"") => return lines(text, gathered, error),
         Err(error) => return Err(error.into()),
     };
@@ -203,7 +202,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
             }
         }
         Value::Object(mut object) => {
-            gathered.told_unreadable = object.get("unreadable").and_then(Value::as_u64).unwrap_or(0);
+            gathered.stated_unreadable = object.get("unreadable").and_then(Value::as_u64).unwrap_or(0);
             if let Some(Value::Array(records)) = object.remove("records") {
                 for (index, record) in records.into_iter().enumerate() {
                     gathered.add_json(record, || format!("record {index}"));
@@ -220,7 +219,7 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
         }
         _ => return Err(FileError::Unknown),
     }
-    // Reports come in the order of their tree, lists of redis newest first.
+    // Reports have the order of their tree; redis lists have the newest record first.
     for trace in &mut gathered.loaded.traces {
         let time = |record: Option<&Record>| record.and_then(Record::timestamp_us);
         if time(trace.records.first()) > time(trace.records.last()) {
@@ -231,8 +230,8 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Reads JSON that nests deeper than the 128 levels that serde_json allows by itself: OSProfiler's own reports do.
-/// On a thread of its own, whose stack is known to be deep enough for [`DEPTH_MAX`].
+/// Reads JSON deeper than serde_json's limit of 128 levels, as OSProfiler's reports can be. Runs on a thread with a
+/// stack that is large enough for [`DEPTH_MAX`].
 fn deep(text: &[u8]) -> serde_json::Result<Value> {
     let read = || {
         let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -249,7 +248,7 @@ fn deep(text: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// How deep arrays and objects nest at most.
+/// The largest nesting depth of arrays and objects.
 fn depth(text: &[u8]) -> usize {
     let (mut open, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
     for byte in text {
@@ -284,7 +283,7 @@ fn lines(text: &[u8], gathered: &mut Gathered<'_>, first: serde_json::Error) -> 
     if gathered.loaded.traces.is_empty() { Err(first.into()) } else { Ok(()) }
 }
 
-/// The records behind a report: OSProfiler's has them whole, ours what they said.
+/// The records behind a report. OSProfiler's report contains whole records; for ours they are rebuilt from the points.
 fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mut Gathered<'_>) {
     let mut waiting = children;
     while let Some(mut node) = waiting.pop() {
@@ -301,12 +300,12 @@ fn report(children: Vec<Value>, base_id: &str, first_unix_us: i64, gathered: &mu
                 gathered.add_json(value, || key.clone());
             }
         } else if !own_point(&node, &info, base_id, first_unix_us, gathered) {
-            gathered.reject(|| "a point says neither its records nor its times".to_owned());
+            gathered.reject(|| "a point has neither records nor times".to_owned());
         }
     }
 }
 
-/// Both records of a point as `bench trace show --json` has it.
+/// Rebuilds both records of a point from `bench trace show --json`.
 fn own_point(
     node: &Value,
     info: &Info,
@@ -320,10 +319,10 @@ fn own_point(
         return false;
     };
     let host = text("host").map(Value::String);
-    let record = |suffix: &str, at_us: i64, said: &str| {
-        let mut said = info.get(said).and_then(Value::as_object).cloned().unwrap_or_default();
-        if let (Some(host), false) = (&host, said.contains_key("host")) {
-            said.insert("host".to_owned(), host.clone());
+    let record = |suffix: &str, at_us: i64, key: &str| {
+        let mut info = info.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+        if let (Some(host), false) = (&host, info.contains_key("host")) {
+            info.insert("host".to_owned(), host.clone());
         }
         let unix_us = first_unix_us.saturating_add(at_us).max(0).unsigned_abs();
         Record {
@@ -332,7 +331,7 @@ fn own_point(
             trace_id: id("trace_id"),
             parent_id: id("parent_id"),
             timestamp: timestamp(unix_us.saturating_mul(1_000)),
-            info: said,
+            info,
             project: text("project"),
             service: text("service"),
         }
@@ -365,7 +364,7 @@ mod tests {
     const LOG: &str = include_str!("../../tests/vectors/mistral/1-seed-doc.log");
 
     #[test]
-    fn every_form_gives_the_same_trace() {
+    fn every_format_gives_the_same_trace() {
         let raw = load_bytes(RAW.as_bytes()).unwrap();
         assert_eq!((raw.traces.len(), raw.traces[0].records.len(), raw.malformed), (1, 2, 0));
         let records = &raw.traces[0].records;
@@ -393,7 +392,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
         #[test]
-        fn no_file_is_a_panic(
+        fn no_file_makes_it_panic(
             which in 0..3usize, cut in any::<prop::sample::Index>(), bytes: Vec<u8>, drop in 0..40usize,
         ) {
             let text = [RAW, REPORT, LOG][which].as_bytes();

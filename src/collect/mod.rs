@@ -1,6 +1,6 @@
-//! Rank 8: from trace ids to trace trees, after the load.
+//! Rank 8: fetches traces by their ids after the load.
 //!
-//! Nothing here may run while the load does. A collector that is down, slow or wrong costs a note,
+//! Nothing here may run while the load runs. A collector that is down, slow or wrong costs a note,
 //! never the run and never the ids.
 
 pub mod files;
@@ -20,42 +20,42 @@ use crate::osprofiler::driver::{Collector, DriverError, Stored};
 use crate::osprofiler::record::Record;
 use crate::osprofiler::report::TraceTree;
 
-/// Traces asked for at once.
+/// The number of traces fetched at the same time.
 const PARALLEL_MAX: usize = 8;
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// What to fetch.
+/// A trace to fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// The trace.
+    /// The trace's id.
     pub id: Uuid,
-    /// Whether its iteration ended so shortly before that points may still be under way.
+    /// Whether its iteration ended so recently that points may still be on their way.
     pub recent: bool,
 }
 
-/// What the collector gave.
+/// The collector's answers.
 #[derive(Debug, Default)]
 pub struct Fetched {
-    /// The records of each trace that was answered for; of an absent one none.
+    /// The records of each trace with an answer; empty for an absent trace.
     pub records: HashMap<Uuid, Vec<Record>>,
-    /// How many records of a trace could not be read, where some could not.
+    /// The number of unreadable records, for traces that have some.
     pub unreadable: HashMap<Uuid, u64>,
-    /// The collector's last error, if it cost a trace; or which records could not be read.
+    /// The collector's last error if it cost a trace, else the unreadable records.
     pub error: Option<String>,
 }
 
-/// Asks the collector whether it answers.
+/// Checks that the collector answers.
 ///
 /// # Errors
-/// Why not, with the host but without its password.
+/// Fails with the reason and the host, without the password.
 pub async fn probe(connection: &Secret) -> Result<(), String> {
     let collector = Collector::connect(connection).await.map_err(|error| error.chain())?;
     collector.probe().await.map_err(|error| error.chain())
 }
 
-/// Fetches traces, some at once; `progress` is told how many are here. A trace is settled when it is complete and, if it is recent, two looks in a row
-/// find the same number of records; the others are taken as they are after `settle`. When `enough` ends, what was
-/// fetched until then is kept.
+/// Fetches traces, several at the same time, and reports their number to `progress`. A trace is settled when it is
+/// complete; a recent trace must also have the same number of records in two fetches in a row. After `settle`, traces
+/// that have not settled are kept as they are. When `enough` completes, fetching stops and keeps everything so far.
 pub async fn fetch(
     connection: &Secret,
     wanted: &[Wanted],
@@ -68,8 +68,9 @@ pub async fn fetch(
     let work = async {
         match Collector::connect(connection).await {
             Ok(collector) => {
-                let mut look = Look { settle, fetched: &mut fetched, rejected: &mut rejected, progress };
-                look.at(&collector, wanted).await;
+                let mut fetcher =
+                    Fetcher { settle, fetched: &mut fetched, rejected: &mut rejected, progress };
+                fetcher.fetch(&collector, wanted).await;
             }
             Err(error) => fetched.error = Some(error.chain()),
         }
@@ -79,23 +80,23 @@ pub async fn fetch(
         () = enough => {}
     }
     if fetched.records.len() == wanted.len() {
-        // What was kept of a trace may still not be all of it.
+        // Even if every trace was answered, some records may be unreadable.
         fetched.error = rejected;
     }
     fetched
 }
 
-/// A look at all traces, until each has settled.
-struct Look<'a> {
+/// Fetches all traces repeatedly until each has settled.
+struct Fetcher<'a> {
     settle: Duration,
     fetched: &'a mut Fetched,
-    /// Which records could not be read.
+    /// The last complaint about unreadable records.
     rejected: &'a mut Option<String>,
     progress: &'a mut dyn FnMut(usize),
 }
 
-impl Look<'_> {
-    async fn at(&mut self, collector: &Collector, wanted: &[Wanted]) {
+impl Fetcher<'_> {
+    async fn fetch(&mut self, collector: &Collector, wanted: &[Wanted]) {
         let mut waiting = wanted.to_vec();
         let mut deadline = None;
         while !waiting.is_empty() {
@@ -112,7 +113,7 @@ impl Look<'_> {
                         if error.is_transient() {
                             unsettled.push(wanted);
                         }
-                        // What does not answer at all would cost the same wait for each of the others.
+                        // A collector that does not answer would cost the same wait for every other trace.
                         if matches!(error, DriverError::Connect { .. } | DriverError::Timeout { .. }) {
                             unsettled.extend(answers.give_up());
                         }
@@ -121,7 +122,7 @@ impl Look<'_> {
                 }
                 (self.progress)(self.fetched.records.len());
             }
-            // Time to settle begins when all have been asked for once.
+            // The time to settle begins after the first request for every trace.
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.settle);
             if Instant::now() >= deadline {
                 return;
@@ -133,7 +134,7 @@ impl Look<'_> {
         }
     }
 
-    /// Keeps what was answered; true when the trace has settled.
+    /// Keeps the answer. Returns true if the trace has settled.
     fn take(&mut self, wanted: Wanted, stored: Stored) -> bool {
         if let Some(complaint) = stored.complaint(&wanted.id.to_string()) {
             *self.rejected = Some(complaint);
@@ -142,7 +143,7 @@ impl Look<'_> {
             self.fetched.unreadable.insert(wanted.id, stored.rejected);
         }
         let mut records = stored.records;
-        // A service may have recorded what it was sent.
+        // A service may have recorded a secret that it received.
         for record in &mut records {
             mask_record(record);
         }
@@ -162,7 +163,7 @@ fn mask_record(record: &mut Record) {
 
 type Answer = Result<Stored, DriverError>;
 
-/// Questions under way, [`PARALLEL_MAX`] at once.
+/// Requests in progress, at most [`PARALLEL_MAX`] at the same time.
 struct Answers {
     collector: Arc<Collector>,
     waiting: std::vec::IntoIter<Wanted>,
@@ -203,7 +204,7 @@ impl Answers {
         }
     }
 
-    /// Asks no more; gives what was not asked yet.
+    /// Sends no more requests. Returns the traces that were not requested yet.
     fn give_up(&mut self) -> Vec<Wanted> {
         std::mem::replace(&mut self.waiting, Vec::new().into_iter()).collect()
     }
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A service may record what it was sent: a secret does not get into a stored trace that way.
+    /// A service may record a secret that it received; the stored trace must not contain it.
     #[test]
     fn secrets_in_records_are_hidden() {
         crate::base::masking::hide("c0llected/secret");

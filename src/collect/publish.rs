@@ -1,8 +1,8 @@
-//! The client's own points into the collector, so that its other readers see the whole tree: `osprofiler trace show`,
-//! Jaeger, Tempo.
+//! Writes the client's points to the collector, so that its other readers (`osprofiler trace show`, Jaeger, Tempo)
+//! show the whole tree.
 //!
-//! After the load, and once a run: a report that is made again must not publish again. A collector that refuses costs a
-//! warning, never the run.
+//! This happens after the load and once per run: building a report again must not publish again. A collector that
+//! refuses the points costs a warning, never the run.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::osprofiler::driver::Collector;
 use crate::osprofiler::notifier::{Notifier as _, QueueNotifier};
 use crate::osprofiler::record::Record;
 
-/// Records that wait at once.
+/// The most records in the queue.
 const WAITING_MAX: usize = 16_384;
-/// How long a collector may take for those.
+/// The time that a collector may take for a full queue.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 
-/// What became of the records.
+/// The result of publishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// How many the collector took.
+    /// The number of records that the collector accepted.
     pub written: u64,
-    /// How many it did not.
-    pub left: u64,
-    /// Why not.
+    /// The number of other records.
+    pub unwritten: u64,
+    /// Why they were not written.
     pub error: Option<String>,
 }
 
-/// Writes the records of some traces. When `enough` ends, what was written until then stays.
+/// Writes the records of several traces. When `enough` completes, publishing stops and keeps everything written so far.
 pub async fn publish(
     connection: &Secret,
     traces: Vec<Vec<Record>>,
@@ -36,7 +36,7 @@ pub async fn publish(
     let total: u64 = traces.iter().map(|records| records.len() as u64).sum();
     let collector = match Collector::connect(connection).await {
         Ok(collector) => collector,
-        Err(error) => return Published { written: 0, left: total, error: Some(error.chain()) },
+        Err(error) => return Published { written: 0, unwritten: total, error: Some(error.chain()) },
     };
     let queue = QueueNotifier::start(collector, WAITING_MAX);
     let write = async {
@@ -44,7 +44,7 @@ pub async fn publish(
         for records in traces {
             waiting += records.len();
             if waiting > WAITING_MAX {
-                // One that does not take these would not take the others.
+                // A collector that did not accept these would not accept the others.
                 if !queue.flush(FLUSH_LIMIT).await || queue.dropped() > 0 {
                     return;
                 }
@@ -59,6 +59,6 @@ pub async fn publish(
         () = enough => {}
     }
     let report = queue.shutdown().await;
-    let left = total.saturating_sub(report.written);
-    Published { written: report.written, left, error: report.last_error.filter(|_| left > 0) }
+    let unwritten = total.saturating_sub(report.written);
+    Published { written: report.written, unwritten, error: report.last_error.filter(|_| unwritten > 0) }
 }

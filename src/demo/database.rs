@@ -1,9 +1,9 @@
-//! The database that is not there: every query is a timer, and says so.
+//! A simulated database: every query is a timer.
 //!
 //! A query opens a trace point `db` with a statement and its parameters, sleeps for the statement's
-//! time, and answers nothing; what the demo serves comes from memory. Times differ by up to a tenth
-//! from query to query, and tokio's timer rounds them up to whole milliseconds. Nothing here may
-//! decide at random which request is slow: [`RoleCache`] is a function of the look-up's number.
+//! time, and returns nothing; the demo's data are in memory. Times differ by up to 10 % from query to
+//! query, and tokio's timer rounds them up to whole milliseconds. Nothing here may decide at random
+//! which request is slow: [`RoleCache`] is a function of the look-up's number.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use super::flow::Flow;
 use crate::base::clock::saturating_nanos;
 use crate::plan::deployment::Demo as Options;
 
-/// How many look-ups share one plan of misses.
+/// The number of look-ups that share a plan of misses.
 const BLOCK_LEN: u64 = 1_000;
 const PARTS_PER_MILLION: f64 = 1e6;
-/// A wait that was longer by more was the machine's doing, which all that runs on it share.
+/// If a wait takes longer than planned by more than this, the machine caused it, and it is not compensated.
 const LATE_NS_MAX: i64 = 1_000_000;
 
-/// A statement and how long it takes.
+/// A statement and its duration.
 pub(super) struct Query {
     statement: &'static str,
     typical: Duration,
@@ -70,13 +70,13 @@ pub(super) const ROLES: Query = Query {
 const ASSIGNMENTS: &str = "SELECT assignment.role_id, assignment.target_id, assignment.inherited \
                            FROM assignment WHERE assignment.actor_id = ?";
 
-/// Takes the time that queries take.
+/// Simulates the time of queries.
 pub(super) struct Database {
     seed: u64,
     queries: AtomicU64,
     slow_query: Duration,
     slowdown: f64,
-    /// By how much waits for the slowdown were too short so far, in nanoseconds; negative where too long.
+    /// The total by which waits for the slowdown were too short so far, in nanoseconds; negative if too long.
     owed_ns: AtomicI64,
 }
 
@@ -91,7 +91,7 @@ impl Database {
         }
     }
 
-    /// One query, as a point below `flow`.
+    /// Runs a query as a point below `flow`.
     pub(super) async fn run(&self, flow: &Flow, query: &Query, params: impl FnOnce() -> Value) {
         let number = self.queries.fetch_add(1, Ordering::Relaxed);
         let percent = 90 + u32::try_from(mix(self.seed ^ number) % 21).unwrap_or_default();
@@ -100,7 +100,7 @@ impl Database {
         self.take(query.typical * percent / 100).await;
     }
 
-    /// The query without an index, for an actor whose roles are not cached.
+    /// Runs the query without an index, for an actor whose roles are not cached.
     pub(super) async fn scan_assignments(&self, flow: &Flow, actor: &str) {
         let _point = flow.enter("db", || {
             vec![
@@ -112,8 +112,8 @@ impl Database {
         self.take(self.slow_query).await;
     }
 
-    /// Waits as long as a query takes, and a share of the time that this really took if the demo is slowed down. The
-    /// rest is a wait of a thread's: tokio's timer would round it to whole milliseconds, and lose it.
+    /// Waits for the time of a query. If the demo is slowed down, waits for a share of the actual time in addition. A
+    /// thread does that second wait, because tokio's timer would round it to whole milliseconds.
     async fn take(&self, time: Duration) {
         let started = Instant::now();
         tokio::time::sleep(time).await;
@@ -122,7 +122,7 @@ impl Database {
         }
     }
 
-    /// Threads wake late: what one wait was too long, later ones are shorter, so that their sum is right.
+    /// Threads wake up late. Later waits are shorter by that time, so that the sum is right.
     async fn take_longer(&self, share_ns: u64) {
         let share_ns = i64::try_from(share_ns).unwrap_or(i64::MAX);
         let due_ns = share_ns.saturating_add(self.owed_ns.swap(0, Ordering::Relaxed));
@@ -131,7 +131,7 @@ impl Database {
             return;
         };
         let started = Instant::now();
-        // It fails only when the demo ends.
+        // This fails only when the demo ends.
         let _ = tokio::task::spawn_blocking(move || std::thread::sleep(Duration::from_nanos(wait_ns))).await;
         let waited_ns = i64::try_from(saturating_nanos(started.elapsed())).unwrap_or(i64::MAX);
         let owed_ns = due_ns.saturating_sub(waited_ns).max(-LATE_NS_MAX);
@@ -139,11 +139,11 @@ impl Database {
     }
 }
 
-/// Says which look-ups miss the role cache.
+/// Decides which look-ups miss the role cache.
 ///
-/// Each block of 1,000 look-ups has exactly its share of misses (what a share leaves over is carried
-/// to later blocks), spread evenly, each at a place within its stretch that the seed decides: a
-/// fixed distance would meet the same user each time when a scenario takes the users in turn.
+/// Each block of 1,000 look-ups has exactly its share of misses; a fractional miss is carried to later
+/// blocks. Misses are spread evenly over intervals, and the seed decides the place within each interval.
+/// With a fixed distance, a scenario that takes the users in turn would always hit the same users.
 pub(super) struct RoleCache {
     seed: u64,
     misses_per_million: u64,
@@ -157,7 +157,7 @@ impl RoleCache {
         Self { seed, misses_per_million, look_ups: AtomicU64::new(0) }
     }
 
-    /// Counts a look-up and says whether it misses.
+    /// Counts a look-up. Returns true if it misses.
     pub(super) fn misses(&self) -> bool {
         self.is_miss(self.look_ups.fetch_add(1, Ordering::Relaxed))
     }
@@ -169,15 +169,15 @@ impl RoleCache {
         if misses == 0 {
             return false;
         }
-        // The stretch [k·1000/misses, (k+1)·1000/misses) that holds this place.
-        let stretch = ((place + 1) * misses - 1) / BLOCK_LEN;
-        let start = stretch * BLOCK_LEN / misses;
-        let len = (stretch + 1) * BLOCK_LEN / misses - start;
-        place == start + mix(self.seed ^ mix(block * BLOCK_LEN + stretch)) % len
+        // The interval [k·1000/misses, (k+1)·1000/misses) that contains this place.
+        let interval = ((place + 1) * misses - 1) / BLOCK_LEN;
+        let start = interval * BLOCK_LEN / misses;
+        let len = (interval + 1) * BLOCK_LEN / misses - start;
+        place == start + mix(self.seed ^ mix(block * BLOCK_LEN + interval)) % len
     }
 }
 
-/// A well mixed function of `value` (the finalizer of SplitMix64).
+/// A hash of `value` (the finalizer of SplitMix64).
 fn mix(value: u64) -> u64 {
     let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thousand_cannot_hold_is_carried() {
+    fn a_fractional_miss_is_carried_to_later_blocks() {
         let cache = RoleCache::new(1, &Options { slow_share: 0.000_25, ..Options::default() });
         assert_eq!((0..40_000).filter(|_| cache.misses()).count(), 10);
     }

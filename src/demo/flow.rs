@@ -1,19 +1,19 @@
-//! A request's place in its trace, if it has one.
+//! A request's place in its trace, if it is traced.
 //!
-//! Handlers do the same work whether or not a request is traced; only here is that told apart.
+//! Handlers do the same work for traced and untraced requests; only this file distinguishes them.
 
 use serde_json::{Value, json};
 
 use crate::osprofiler::record::Info;
 use crate::osprofiler::trace::{Scope, Trace};
 
-/// The point that further ones are opened under; of no effect for a request that is not traced.
+/// The parent of further points. It has no effect for a request that is not traced.
 #[derive(Clone)]
 pub(super) struct Flow(Option<Trace>);
 
 /// An open point, closed when this is dropped.
 pub(super) struct OpenPoint {
-    /// For what happens below it.
+    /// The parent for points below it.
     pub(super) flow: Flow,
     _scope: Option<Scope>,
 }
@@ -27,7 +27,7 @@ impl Flow {
         self.0.is_some()
     }
 
-    /// Opens a point; `info` is asked only if somebody will see it.
+    /// Opens a point. Calls `info` only if the request is traced.
     #[must_use = "the point is closed when this is dropped"]
     pub(super) fn enter(&self, name: &str, info: impl FnOnce() -> Vec<(&'static str, Value)>) -> OpenPoint {
         let scope = self.0.as_ref().map(|trace| {

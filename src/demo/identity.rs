@@ -1,7 +1,6 @@
-//! What the demo knows and does: its users, and the steps of each operation as trace points.
+//! The demo's users, and the steps of each operation as trace points.
 //!
-//! Users live in memory; the time that a real service would spend in its database is spent in
-//! [`super::database`]. No HTTP here.
+//! Users are in memory; [`super::database`] simulates the time of a real database. No HTTP here.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,9 +12,9 @@ use super::tokens::{Tokens, VALID_FOR_S};
 use crate::base::clock::rfc3339;
 use crate::plan::deployment::Demo as Options;
 
-/// How many users there are besides `admin`: `user-1`, `user-2`, …
+/// The number of users besides `admin`: `user-1`, `user-2`, …
 pub(super) const USERS: usize = 50;
-/// Everybody's password. The demo guards nothing.
+/// The password of every user. The demo has nothing to protect.
 pub(super) const PASSWORD: &str = "demo";
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -28,7 +27,7 @@ pub(super) struct Identity {
     roles: RoleCache,
 }
 
-/// A token that was issued.
+/// An issued token.
 pub(super) struct Issued {
     pub(super) token: String,
     pub(super) body: Value,
@@ -45,7 +44,7 @@ impl Identity {
         }
     }
 
-    /// Issues a token to whoever knows the password.
+    /// Checks the password and issues a token.
     pub(super) async fn authenticate(&self, flow: &Flow, name: &str, password: &str) -> Option<Issued> {
         let database = &self.database;
         database.run(flow, &db::USER_BY_NAME, || json!(["default", name])).await;
@@ -59,7 +58,7 @@ impl Identity {
             let point = flow.call("get_groups");
             database.run(&point.flow, &db::GROUPS, || json!([known])).await;
         };
-        // Neither needs the other's answer.
+        // Both are independent.
         let (verified, ()) = tokio::join!(verify, groups);
         if !verified {
             return None;
@@ -95,7 +94,7 @@ impl Identity {
         json!({ "users": users, "links": { "self": format!("{base_url}/v3/users") } })
     }
 
-    /// One user with roles and groups, which are fetched at the same time.
+    /// One user with roles and groups, which are fetched in parallel.
     pub(super) async fn show_user(&self, flow: &Flow, id: &str, base_url: &str) -> Option<Value> {
         self.database.run(flow, &db::USER_BY_ID, || json!([id])).await;
         let user = self.users.iter().find(|user| *user == id)?;
@@ -109,7 +108,7 @@ impl Identity {
         Some(json!({ "user": described }))
     }
 
-    /// Why some look-ups are slow: those that miss the cache read `assignment` without an index.
+    /// The reason for slow look-ups: if they miss the cache, they read `assignment` without an index.
     async fn get_roles(&self, flow: &Flow, user: &str) {
         let missed = self.roles.misses();
         let point = flow.enter("rpc", || {

@@ -1,17 +1,16 @@
 //! Rank 9: the embedded demo, a tiny identity service that reports its trace points to a collector.
 //!
-//! It is what the first run of the harness loads, and what its tests look at: real HTTP on
-//! 127.0.0.1, real signatures, real OSProfiler records in a SQLite file. The *work* is not real:
-//! behind every `db` point there is a timer of 0.3 to 2 ms (which tokio rounds up to whole
-//! milliseconds), not a database, and `rpc` points are calls within this process.
+//! It is the target of a first run and of tests. It has real HTTP on 127.0.0.1, real signatures, and
+//! real OSProfiler records in a SQLite file. The *work* is simulated: every `db` point is a timer of
+//! 0.3 to 2 ms (which tokio rounds up to whole milliseconds), not a database, and `rpc` points are
+//! calls within this process.
 //!
-//! It also has a known reason for being slow, so that everybody can check whether a report finds
-//! it: a share of the look-ups `GET /v3/users/{id}` (2 % unless told otherwise) misses the role
-//! cache, whereupon `get_roles` reads the table `assignment` without an index, in 80 ms. All of its work can be
-//! slowed down by a share (`slowdown: 25%`), so that everybody can check whether a comparison finds that.
+//! It is slow for a known reason, so that you can check whether a report finds it. A share of the
+//! look-ups `GET /v3/users/{id}` (2 % by default) misses the role cache; `get_roles` then reads the
+//! table `assignment` without an index, which takes 80 ms. An option slows all of its work down
+//! (`slowdown: 25%`), so that you can check whether a comparison finds that.
 //!
-//! Nothing here may be reachable from another machine, outlive its [`Demo`], or be imported by any
-//! room but the command line.
+//! Nothing here may be reachable from another machine or outlive its [`Demo`].
 
 mod database;
 mod flow;
@@ -44,10 +43,10 @@ use crate::plan::deployment::Demo as Options;
 
 /// The collector's file in the demo's folder.
 pub const COLLECTOR_FILE: &str = "demo-traces.db";
-/// How long [`Demo::flush`] waits.
+/// The longest wait of [`Demo::flush`].
 pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many calls to flush may wait.
+/// The largest number of waiting calls to flush.
 const COMMANDS_MAX: usize = 16;
 
 /// A running demo. Dropping it stops it.
@@ -61,16 +60,16 @@ pub struct Demo {
     thread: Option<JoinHandle<Summary>>,
 }
 
-/// What a demo served, and what became of its records.
+/// The counts of a demo's requests and records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Requests that were answered, or would have been had their client waited.
+    /// Requests that were answered, even if the client did not wait for the answer.
     pub requests: u64,
-    /// Those among them with a valid signature.
+    /// Requests with a valid signature.
     pub traced: u64,
-    /// Those with trace headers that are not valid; their answers do not tell.
+    /// Requests with invalid trace headers. Their answers do not show it.
     pub rejected_signatures: u64,
-    /// Records the collector took.
+    /// Records that the collector accepted.
     pub records_written: u64,
     /// Records lost.
     pub records_dropped: u64,
@@ -78,7 +77,7 @@ pub struct Summary {
     pub last_error: Option<String>,
 }
 
-/// Why the demo could not do what it was asked. Completes "failed to …".
+/// An error of the demo. Messages complete "failed to …".
 #[derive(Debug, Error)]
 pub enum DemoError {
     /// The folder for the collector cannot be made or found.
@@ -90,16 +89,16 @@ pub enum DemoError {
         #[source]
         source: std::io::Error,
     },
-    /// The folder's name cannot stand in a connection string.
+    /// The folder's name is not valid in a connection string.
     #[error("use {path} for the demo's traces: its name is not UTF-8; name another folder")]
     FolderName {
         /// The folder.
         path: PathBuf,
     },
-    /// The system refuses something the demo needs.
+    /// The system refuses a resource that the demo needs.
     #[error("start the demo: the system refuses {what}; check its limits (`ulimit -a`)")]
     Start {
-        /// What.
+        /// The resource.
         what: &'static str,
         /// The cause.
         #[source]
@@ -108,16 +107,16 @@ pub enum DemoError {
     /// The collector cannot be opened.
     #[error("open the demo's collector")]
     Collector(#[source] DriverError),
-    /// The demo's thread has ended too early.
+    /// The demo's thread ended too early.
     #[error("reach the demo: its thread has ended; start it again")]
     Ended,
     /// The collector is behind.
     #[error("store the demo's traces within {FLUSH_TIMEOUT:?}; try again, or lower the load")]
     FlushTimeout,
-    /// The collector did not take everything.
+    /// The collector did not accept every record.
     #[error("store {dropped} of the demo's trace records ({reason}); check the disk, or lower the load")]
     Lost {
-        /// How many were lost since the last flush.
+        /// The number of records lost since the last flush.
         dropped: u64,
         /// The last failure.
         reason: String,
@@ -126,10 +125,10 @@ pub enum DemoError {
 
 impl Demo {
     /// Starts the demo on a free port of 127.0.0.1, with a fresh HMAC key and its collector in
-    /// `folder`, which is created if need be. Blocks until requests can be sent.
+    /// `folder`, which is created if it does not exist. Blocks until the demo accepts requests.
     ///
     /// # Errors
-    /// The folder cannot be used, or the system has no port, no thread or no descriptor left.
+    /// Fails if the folder cannot be used, or if the system has no port, thread or descriptor left.
     pub fn start(options: Options, folder: &Path) -> Result<Self, DemoError> {
         let connection_string = connection_string(folder)?;
         let refused = |what: &'static str| move |source| DemoError::Start { what, source };
@@ -161,18 +160,18 @@ impl Demo {
             .spawn(move || server::run(setup))
             .map_err(refused("a thread"))?;
         let demo = Self { url, hmac_key, connection_string, options, commands, stop, thread: Some(thread) };
-        // On an error the demo is dropped, and with it the thread joined.
+        // On an error the demo is dropped, which joins the thread.
         started.recv().unwrap_or(Err(DemoError::Ended))?;
         Ok(demo)
     }
 
-    /// Where it listens, `http://127.0.0.1:PORT`.
+    /// Its URL, `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The key that it verifies signatures with.
+    /// The key for verifying signatures.
     #[must_use]
     pub fn hmac_key(&self) -> &Secret {
         &self.hmac_key
@@ -184,11 +183,11 @@ impl Demo {
         self.connection_string.clone()
     }
 
-    /// Blocks until every point of the requests answered so far is stored, [`FLUSH_TIMEOUT`] at
-    /// most. It blocks the thread, so call it when no load runs.
+    /// Blocks the thread until every point of the requests answered so far is stored, for at most
+    /// [`FLUSH_TIMEOUT`]. Call it only while no load runs.
     ///
     /// # Errors
-    /// The collector is behind or has lost records, or the demo has ended.
+    /// Fails if the collector is behind or has lost records, or if the demo has ended.
     pub fn flush(&self) -> Result<(), DemoError> {
         let (answer, flushed) = std_mpsc::sync_channel(1);
         self.commands.try_send(Command::Flush(answer)).map_err(|error| match error {
@@ -206,24 +205,24 @@ impl Demo {
         Err(DemoError::Lost { dropped: report.dropped, reason })
     }
 
-    /// Ends open requests, stores what waits, joins the thread and reports. Blocks for about 10 s
-    /// at most.
+    /// Ends open requests, stores waiting records, joins the thread and returns the counts. Blocks for
+    /// at most about 10 s.
     pub fn stop(mut self) -> Summary {
         self.join()
     }
 
-    /// What it serves, line by line, without secrets.
+    /// A description of the demo, line by line, without secrets.
     #[must_use]
     pub fn describe(&self) -> Vec<String> {
         let Options { slow_share, slow_query, slowdown } = self.options;
         let (url, users) = (&self.url, identity::USERS);
         let percent = slow_share * 100.0;
-        let slowed = (slowdown > 0.0)
-            .then(|| format!("slowed down: all of its work takes {}% longer", slowdown * 100.0));
+        let slowed =
+            (slowdown > 0.0).then(|| format!("slowed down: all work takes {}% longer", slowdown * 100.0));
         let lines = [
-            format!("a tiny identity service on {url}, instrumented as OSProfiler does it"),
+            format!("a tiny identity service on {url}, instrumented like an OSProfiler service"),
             format!(
-                "users: admin and user-1 to user-{users}, all with the password `{}`",
+                "users: admin and user-1 to user-{users}, each with the password `{}`",
                 identity::PASSWORD
             ),
             "  POST /v3/auth/tokens   log in as with Keystone v3: a token in X-Subject-Token".to_owned(),
@@ -264,7 +263,7 @@ impl fmt::Debug for Demo {
     }
 }
 
-/// Absolute, so that it holds wherever it is used.
+/// The connection string, with an absolute path so that it works from any directory.
 fn connection_string(folder: &Path) -> Result<Secret, DemoError> {
     let failed = |source| DemoError::Folder { path: folder.to_path_buf(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;

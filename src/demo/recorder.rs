@@ -1,8 +1,8 @@
-//! The demo's notifier: a queue that can be emptied on demand.
+//! The demo's notifier: a queue that can be flushed on demand.
 //!
-//! A flush puts a new queue in the old one's place and writes the old one to its end, so that
-//! whoever flushed knows that what was notified before is stored. Nothing here may make a request
-//! wait: the lock is held for as long as it takes to put a record into a queue.
+//! A flush replaces the queue with a new one and writes the old one to its end. After that, every
+//! earlier record is stored. Nothing here may make a request wait: the lock is held only while a record
+//! is put into the queue.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,13 +10,13 @@ use crate::osprofiler::driver::Collector;
 use crate::osprofiler::notifier::{Notifier, NotifierReport, QueueNotifier};
 use crate::osprofiler::record::Record;
 
-/// How many records may wait: a burst of 2,000 requests makes about 36,000.
+/// The largest number of waiting records: a burst of 2,000 requests makes about 36,000.
 pub(super) const QUEUE_LEN: usize = 131_072;
 
 pub(super) struct Recorder {
     collector: Collector,
     queue: Mutex<Arc<QueueNotifier>>,
-    /// What became of the queues that were ended.
+    /// The sums of all ended queues.
     ended: Mutex<NotifierReport>,
 }
 
@@ -27,15 +27,14 @@ impl Recorder {
         Self { collector, queue: Mutex::new(queue), ended: Mutex::default() }
     }
 
-    /// Returns when all that was notified before is stored, or given up.
+    /// Returns when all earlier records are stored or given up.
     pub(super) async fn flush(&self) -> NotifierReport {
         let fresh = Arc::new(QueueNotifier::start(self.collector.clone(), QUEUE_LEN));
         let full = std::mem::replace(&mut *lock(&self.queue), fresh);
         self.end(&full).await
     }
 
-    /// As [`Recorder::flush`], for good: what is notified from now on is lost. Reports on
-    /// everything since the start.
+    /// Flushes for the last time: later records are lost. Reports on everything since the start.
     pub(super) async fn shutdown(&self) -> NotifierReport {
         let last = Arc::clone(&lock(&self.queue));
         self.end(&last).await;
@@ -60,7 +59,7 @@ impl Notifier for Recorder {
     }
 }
 
-/// A panic leaves nothing half done that the locks of this file guard.
+/// Ignores poisoning: a panic leaves the data behind the locks of this file consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

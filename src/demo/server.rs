@@ -1,7 +1,7 @@
-//! The demo's thread: accepts connections, serves them, flushes and stops when it is told to.
+//! The demo's thread: accepts and serves connections, and flushes and stops on command.
 //!
-//! Everything that runs here is a task that is joined before the thread ends. Connections are
-//! bounded: further ones wait in the kernel's queue. A client's fault ends its connection only.
+//! Everything that runs here is a task that is joined before the thread ends. The number of connections
+//! is bounded; further ones wait in the kernel's queue. A client's fault ends only its connection.
 
 use std::net::TcpListener as StdListener;
 use std::sync::atomic::Ordering;
@@ -27,22 +27,22 @@ use crate::osprofiler::record::Identity;
 use crate::osprofiler::verifying::ServerKeys;
 use crate::osprofiler::web::{ProfilerLayer, ProfilerService};
 
-/// How many connections are served at once.
+/// The largest number of connections served at the same time.
 pub(super) const CONNECTIONS_MAX: usize = 4_096;
-/// How long open requests may go on after the call to stop.
+/// The time that open requests have after the call to stop.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long to wait when the system has no descriptor for another connection.
+/// The wait when the system has no descriptor for another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
 
 type Served = TowerToHyperService<ProfilerService<Handler>>;
 
-/// What the demo's owner may ask for.
+/// A command from the demo's owner.
 pub(super) enum Command {
-    /// Store what was notified until now, then answer.
+    /// Store all records so far, then answer.
     Flush(std_mpsc::SyncSender<NotifierReport>),
 }
 
-/// What the thread needs.
+/// The thread's input.
 pub(super) struct Setup {
     pub(super) listener: StdListener,
     pub(super) shared: Arc<Shared>,
@@ -92,7 +92,7 @@ async fn serve(setup: Setup) -> Summary {
     summary(&shared, recorder.shutdown().await)
 }
 
-/// Returns when it was told to stop and every task has ended.
+/// Returns after the stop, when every task has ended.
 async fn accept(
     listener: &TcpListener,
     service: &Served,
@@ -110,7 +110,7 @@ async fn accept(
                 let recorder = Arc::clone(recorder);
                 flushes.spawn(async move {
                     let report = recorder.flush().await;
-                    // Who asked may have given up waiting.
+                    // The caller may have stopped waiting.
                     let _ = answer.try_send(report);
                 });
             }
@@ -132,12 +132,12 @@ async fn accept(
 }
 
 async fn connection(stream: TcpStream, service: Served, stop: CancellationToken) {
-    // Without it answers may wait for the client's acknowledgement; with an error they do just that.
+    // Without this, answers may wait for the client's acknowledgement. An error costs no more than that.
     let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        // An error is the client's to notice.
+        // The client notices an error itself.
         _ = connection.as_mut() => return,
         () = stop.cancelled() => {}
     }

@@ -1,7 +1,7 @@
-//! The demo's HTTP: paths, statuses and bodies as Keystone v3 has them, with its limits.
+//! The demo's HTTP: paths, statuses and bodies as in Keystone v3, with limits.
 //!
-//! What comes in is bounded before it is read. An answer never depends on whether the request is
-//! traced. Nothing here may say why a signature was refused.
+//! Input is bounded before it is read. An answer never depends on whether the request is traced.
+//! Nothing here may reveal why a signature was refused.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -25,13 +25,13 @@ use crate::osprofiler::trace::Trace;
 
 /// Longer bodies (bytes) are refused.
 pub(super) const BODY_LEN_MAX: usize = 64 * 1024;
-/// How long a body may take to arrive.
+/// The longest time for a body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const X_AUTH_TOKEN: &str = "x-auth-token";
 const X_SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
-/// What was served so far.
+/// Counts of requests so far.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) requests: AtomicU64,
@@ -39,14 +39,14 @@ pub(super) struct Counters {
     pub(super) rejected: AtomicU64,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) base_url: String,
     pub(super) counters: Counters,
 }
 
-/// Answers requests; below the middleware, which gives them their trace.
+/// Answers requests. The middleware around it adds their trace.
 #[derive(Clone)]
 pub(super) struct Handler(pub(super) Arc<Shared>);
 
@@ -93,7 +93,7 @@ impl Shared {
                 "GET"
             }
         };
-        let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "this path has another method");
+        let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "this path does not support the method");
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static(expected));
         answer
     }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_users_are_told_apart() {
+    fn paths_of_users_are_parsed() {
         for (path, expected) in [
             ("/v3/users", Some(None)),
             ("/v3/users/", Some(None)),

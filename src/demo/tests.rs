@@ -1,4 +1,4 @@
-//! The demo as its clients see it, and what its collector holds afterwards.
+//! Tests of the demo through its HTTP interface and its collector.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ use crate::osprofiler::record::Record;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::signing::Signer;
 
-/// One connection, kept alive.
+/// A kept-alive connection.
 struct Client(BufReader<TcpStream>);
 
 struct Answer {
@@ -94,7 +94,7 @@ fn records(demo: &Demo, base_id: &str) -> Vec<Record> {
     })
 }
 
-/// Each point on a line, indented, with the first words of what it did.
+/// Each point on a line, indented, with the first words of its detail.
 fn shape(tree: &TraceTree) -> Vec<String> {
     let line = |point: &Point| {
         let detail = point.detail();
@@ -219,7 +219,7 @@ fn a_bad_signature_changes_nothing_but_the_count() {
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn wrong_requests_are_refused() {
     let (demo, _folder) = start(quick());
     let mut client = Client::new(&demo);
     let token = client.log_in(&[]);
@@ -246,12 +246,12 @@ fn what_is_wrong_is_refused() {
         let json: Value = serde_json::from_str(&answer.body).unwrap();
         assert!(status == 200 || json["error"]["code"] == status, "{json}");
     }
-    // The server may close this connection, for it has not read all.
+    // The server may close this connection, because it has not read the whole body.
     let body = "x".repeat(super::service::BODY_LEN_MAX + 1);
     assert_eq!(Client::new(&demo).send("POST", tokens, &[], &body).status, 413);
 }
 
-/// Also says how fast the demo is; the number depends on the machine and is not checked.
+/// Also prints the demo's speed, which depends on the machine and is not checked.
 #[test]
 fn a_thousand_look_ups_have_exactly_the_stated_share_of_slow_ones_and_lose_no_record() {
     const CLIENTS: usize = 25;
@@ -360,7 +360,7 @@ fn two_demos_share_no_port_no_key_and_no_token() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_told() {
+fn an_unusable_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -1,15 +1,15 @@
-//! Tokens that carry what they stand for: `user.expiry.signature`, so that none need to be kept.
+//! Self-contained tokens, `user.expiry.signature`, so that the demo stores none.
 //!
-//! Valid in one run of the demo only, whose key never leaves this file.
+//! They are valid in one run of the demo only; its key never leaves this file.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// How long a token is valid, in seconds.
+/// The validity of a token, in seconds.
 pub(super) const VALID_FOR_S: u64 = 3_600;
 
-/// Longer texts are no tokens of ours.
+/// A longer text is not one of these tokens.
 const TOKEN_LEN_MAX: usize = 256;
 
 /// Issues and verifies tokens.
@@ -19,12 +19,12 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// With a random key of its own.
+    /// Tokens with a random key.
     pub(super) fn random() -> Self {
         let mut key = [0; 32];
         key[..16].copy_from_slice(Uuid::new_v4().as_bytes());
         key[16..].copy_from_slice(Uuid::new_v4().as_bytes());
-        // HMAC takes keys of every length; were there none, every token would be refused.
+        // HMAC accepts keys of any length. Without a key, every token would be refused.
         Self { keyed: Hmac::new_from_slice(&key).ok() }
     }
 
@@ -36,7 +36,7 @@ impl Tokens {
         format!("{claim}.{hex}")
     }
 
-    /// Whose token it is, if it is one of ours and still valid.
+    /// The user of a valid token, else `None`.
     pub(super) fn verify<'t>(&self, token: &'t str, now_unix_s: u64) -> Option<&'t str> {
         if token.len() > TOKEN_LEN_MAX {
             return None;

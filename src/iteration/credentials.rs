@@ -1,4 +1,4 @@
-//! Who makes the requests: the header that proves it, renewed before it expires, off the clock.
+//! The credentials for requests: the authentication header, renewed before it expires, outside measured time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,16 +16,16 @@ use crate::client::plain::{PlainClient, PlainError};
 use crate::plan::deployment::Auth;
 
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
-/// A token is renewed when this share of its life is left.
+/// A token is renewed when this share of its lifetime is left.
 const RENEW_AT_SHARE_LEFT: f64 = 0.2;
-/// How long after a failure renewal is tried again, and the shortest time between two logins.
+/// The wait after a failed renewal, and the shortest time between two logins.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The current proof of who makes the requests.
+/// The current credentials.
 #[derive(Debug)]
 pub struct Credentials {
     current: RwLock<Option<Current>>,
-    /// How often they were renewed.
+    /// The number of renewals.
     generation: AtomicU64,
 }
 
@@ -36,10 +36,10 @@ struct Current {
 }
 
 impl Credentials {
-    /// Credentials for `auth`, logged in where that takes a login; with them, for how long they hold.
+    /// Credentials for `auth`, after a login if `auth` needs one, and how long they are valid.
     ///
     /// # Errors
-    /// The login failed, or a secret cannot stand in a header.
+    /// Fails if the login fails, or if a secret is not a valid header value.
     pub async fn establish(
         auth: &Auth,
         client: &PlainClient,
@@ -80,8 +80,8 @@ impl Credentials {
         current.as_ref().map(|current| current.header.clone())
     }
 
-    /// Renews a Keystone token before it expires, for as long as it is polled. A failure is tried
-    /// again soon: the old token may still hold.
+    /// Renews a Keystone token before it expires, for as long as this future is polled. A failed renewal
+    /// is repeated soon: the old token may still be valid.
     pub async fn keep_fresh(&self, auth: &Auth, client: &PlainClient, valid_for: Option<Duration>) {
         let (Auth::Keystone(credentials), Some(valid_for)) = (auth, valid_for) else {
             return std::future::pending().await;
@@ -128,12 +128,12 @@ fn sensitive(name: HeaderName, value: &str) -> Result<(HeaderName, HeaderValue),
     Ok((name, value))
 }
 
-/// The template variable `auth`: what the deployment says, and the current `auth.token`.
+/// The template variable `auth`: the deployment's values and the current `auth.token`.
 #[derive(Debug)]
 pub struct AuthVariable {
-    /// What the deployment says.
+    /// The deployment's values.
     pub fixed: Value,
-    /// Where the token comes from.
+    /// The source of the token.
     pub credentials: Arc<Credentials>,
 }
 

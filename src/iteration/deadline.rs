@@ -1,6 +1,6 @@
-//! Limits in time that cost nothing while they hold: one timer for all requests of a virtual user.
+//! Cheap time limits: one timer for all requests of a virtual user.
 //!
-//! The timer is set again only when it rings too early, not for every request.
+//! The timer is set again only when it fires too early, not for every request.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,8 +16,8 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Runs `future` to its end, or until `at`: `None` then.
-    /// It is pinned by the caller: moving one costs more than polling it.
+    /// Runs `future` to its end. Returns `None` at the time `at`.
+    /// The caller pins the future, because moving it would cost more than polling it.
     pub(super) async fn limit<F: Future>(
         &mut self,
         at: Instant,
@@ -51,12 +51,12 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn limits_hold_whether_they_are_later_or_earlier_than_the_timer() {
+    fn limits_earlier_and_later_than_the_timer_hold() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(async {
             let start = tokio::time::Instant::now();
             let mut deadline = Deadline::default();
-            // (limit, how long the future takes), in seconds, one after another.
+            // (limit, duration of the future, whether it ends in time), in seconds, one after another.
             for (limit, takes, ended) in
                 [(10, 1, true), (100, 50, true), (5, 60, false), (1, 2, false), (30, 29, true), (7, 8, false)]
             {

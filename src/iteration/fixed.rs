@@ -1,6 +1,6 @@
-//! What is the same in every request of an action, laid out once for all virtual users.
+//! The parts that are equal in all requests of an action, built once for all virtual users.
 //!
-//! It changes only when the credentials are renewed. Nothing here may be rendered per request.
+//! They change only when the credentials are renewed. Nothing here may be rendered per request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,17 +16,17 @@ use crate::plan::action::{Action, Body};
 use super::request::{content_type, invalid_header, is_trace_header, start_with_slash};
 use super::{Context, user::ONCE};
 
-/// The unchanging parts of an action's requests.
+/// The fixed parts of an action's requests.
 #[derive(Debug, Default)]
 pub(super) struct Fixed {
-    /// The deployment's headers (to its own targets), the content type, the credentials, the action's
-    /// own literal ones; a later one wins.
+    /// The deployment's headers (to its targets), the content type, the credentials, and the action's literal
+    /// headers; a later header replaces an earlier one.
     pub(super) headers: HeaderBlock,
-    /// The same for a host that is no target, when a template may name one.
+    /// The headers for a host that is not a target, if a template may name one.
     pub(super) foreign_headers: Option<HeaderBlock>,
-    /// Path and query, escaped, if nothing is to be filled in.
+    /// Path and query, escaped, if they have no template.
     pub(super) path: Option<String>,
-    /// The body, if nothing is to be filled in.
+    /// The body, if it has no template.
     pub(super) body: Option<Bytes>,
 }
 
@@ -93,16 +93,16 @@ fn literal_body(body: &Body) -> Option<Bytes> {
     }
 }
 
-/// The fixed parts that were made, by workload and action, each with the credentials' generation.
+/// All fixed parts built so far, by workload and action.
 #[derive(Debug, Default)]
-pub struct Shelf {
-    made: RwLock<HashMap<(u16, u16), Made>>,
+pub struct FixedPartsCache {
+    built: RwLock<HashMap<(u16, u16), Built>>,
 }
 
-/// With the generation of the credentials in it.
-type Made = (u64, Arc<Fixed>);
+/// Fixed parts and the generation of the credentials in them.
+type Built = (u64, Arc<Fixed>);
 
-impl Shelf {
+impl FixedPartsCache {
     fn get(
         &self,
         context: &Context,
@@ -111,19 +111,19 @@ impl Shelf {
         generation: u64,
     ) -> Result<Arc<Fixed>, TemplateError> {
         let key = (workload, action.index);
-        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, fixed)) = made.get(&key).filter(|(of, _)| *of == generation) {
+        let built = self.built.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, fixed)) = built.get(&key).filter(|(of, _)| *of == generation) {
             return Ok(Arc::clone(fixed));
         }
-        drop(made);
+        drop(built);
         let fixed = Arc::new(Fixed::new(context, action)?);
-        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
-        made.insert(key, (generation, Arc::clone(&fixed)));
+        let mut built = self.built.write().unwrap_or_else(PoisonError::into_inner);
+        built.insert(key, (generation, Arc::clone(&fixed)));
         Ok(fixed)
     }
 }
 
-/// One virtual user's way to the fixed parts: no lock and no shared counter while nothing changes.
+/// A virtual user's references to the fixed parts. It needs no lock and no shared counter while nothing changes.
 #[derive(Default)]
 pub(super) struct FixedParts {
     workload: u16,
@@ -151,9 +151,9 @@ impl FixedParts {
         let entry = &mut self.of_action[at];
         let fixed = match entry.take() {
             Some(fixed) => fixed,
-            // Setup and teardown share this number, and run once.
+            // Setup and teardown share this number and run once, so they are not cached.
             None if workload == ONCE => Arc::new(Fixed::new(context, action)?),
-            None => context.shelf.get(context, workload, action, generation)?,
+            None => context.fixed_parts.get(context, workload, action, generation)?,
         };
         Ok(entry.insert(fixed))
     }

@@ -1,4 +1,4 @@
-//! Whether an answer is what the scenario expects, and what is taken out of it.
+//! Checks an answer against the scenario's expectations and extracts variables from it.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::client::Answer;
 use crate::plan::action::Action;
 use crate::plan::condition::{Expect, Extract, JsonCheck, Place, TextCheck};
 
-/// Why an answer is not what was expected: a class and a message.
+/// The result of a check; a failure has a class and a message.
 pub(super) type Verdict = Result<(), (&'static str, String)>;
 
-/// What a message may quote of an answer, in characters.
+/// A message quotes at most this many characters.
 const QUOTE_CHARS: usize = 80;
 
 /// An answer with its body parsed at most once.
@@ -30,7 +30,7 @@ impl<'a> Judged<'a> {
         Self { answer, json: OnceCell::new(), text: OnceCell::new() }
     }
 
-    /// Holds the answer against the action's expectations.
+    /// Checks the answer against the action's expectations.
     pub(super) fn check(&self, action: &Action, duration: Duration, variables: &Variables) -> Verdict {
         let expect = &action.expect;
         self.check_status(expect)?;
@@ -91,7 +91,7 @@ impl<'a> Judged<'a> {
                     let expected =
                         expected.evaluate(variables).map_err(|error| ("template", error.to_string()))?;
                     if !same(found, &expected) {
-                        // What was found stays out of the message: it may differ each time.
+                        // The message leaves out the found value, because it may differ each time.
                         return Err((
                             "check",
                             format!("the value at {path} is not {}", quote(&expected.to_string(), variables)),
@@ -103,7 +103,7 @@ impl<'a> Judged<'a> {
         Ok(())
     }
 
-    /// Takes the values out that the action names.
+    /// Extracts the action's variables.
     pub(super) fn extract(&self, extracts: &[Extract], variables: &mut Variables) -> Verdict {
         for extract in extracts {
             let found = match self.find(&extract.place) {
@@ -153,7 +153,7 @@ impl<'a> Judged<'a> {
                 let header =
                     |name| self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
                 let content_type = header(http::header::CONTENT_TYPE).unwrap_or("none".into());
-                // Nothing asks for compression, but some servers compress all the same.
+                // Some servers compress even without a request for it.
                 let encoding = header(http::header::CONTENT_ENCODING)
                     .map_or_else(String::new, |encoding| format!(", content encoding: {encoding}"));
                 format!("the body is not JSON (content type: {content_type}{encoding}): {error}")
@@ -183,7 +183,7 @@ fn check_text(what: &str, text: &str, check: &TextCheck, variables: &Variables) 
             if text.contains(&expected) {
                 Ok(())
             } else {
-                Err(("check", format!("{what} does not hold {}", quote(&expected, variables))))
+                Err(("check", format!("{what} does not contain {}", quote(&expected, variables))))
             }
         }
         TextCheck::Matches(regex) => {
@@ -196,9 +196,9 @@ fn check_text(what: &str, text: &str, check: &TextCheck, variables: &Variables) 
     }
 }
 
-/// A rendered text without its secrets: these are looked for before it is cut.
+/// Quotes a rendered text without its secrets. Masks before cutting.
 fn quote(text: &str, variables: &Variables) -> String {
-    // The quotes tell a short secret that is all of the text.
+    // The quotes let masking find a short secret that is the whole text.
     let quoted = format!("`{text}`");
     let shown = masked_with(&quoted, &variables.secrets());
     short(&shown[1..shown.len() - 1])
@@ -214,11 +214,11 @@ fn describe(place: &Place) -> String {
         Place::Json(path) => path.to_string(),
         Place::Pointer(pointer) => pointer.clone(),
         Place::Header(name) => format!("the header {name}"),
-        Place::Regex(regex) => format!("what matches {}", short(regex.as_str())),
+        Place::Regex(regex) => format!("a match of {}", short(regex.as_str())),
     }
 }
 
-/// Equality of JSON in which 1 and 1.0 are the same.
+/// JSON equality that treats 1 and 1.0 as the same number.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),

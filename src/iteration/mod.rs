@@ -1,7 +1,7 @@
 //! Rank 5: one pass through a scenario.
 //!
-//! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and gives a
-//! sample for each. It never decides when an iteration starts; that is `runner`'s business.
+//! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and returns a
+//! sample for each. It never decides when an iteration starts; `runner` does.
 
 pub mod credentials;
 mod deadline;
@@ -21,33 +21,33 @@ use crate::client::options::Settings;
 use crate::osprofiler::signing::Signer;
 use credentials::Credentials;
 
-/// What all iterations of a run share. Nothing in it changes while the load runs but the
-/// credentials, which are renewed.
+/// The state that all iterations of a run share. Only the credentials change while the load runs, when
+/// they are renewed.
 pub struct Context {
     /// The run's clock.
     pub clock: RunClock,
-    /// Where ids come from.
+    /// The source of ids.
     pub ids: IdSpace,
-    /// Signs trace headers; `None` when nothing is profiled.
+    /// Signs trace headers; `None` if nothing is profiled.
     pub signer: Option<Signer>,
-    /// The share of iterations that sends no trace headers at all, for comparison.
+    /// The share of iterations that send no trace headers at all, for comparison.
     pub control: ControlShare,
     /// Headers of every request to a target of the deployment.
     pub headers: HeaderMap,
-    /// Headers of every request to another host: nothing of the deployment's, which may be secret.
+    /// Headers of every request to another host. They contain none of the deployment's, which may be secret.
     pub foreign_headers: HeaderMap,
-    /// Who makes the requests.
+    /// The credentials for requests.
     pub credentials: Arc<Credentials>,
-    /// How to speak HTTP and TLS.
+    /// The settings of HTTP and TLS.
     pub http: Arc<Settings>,
-    /// The scenario's variables and what `setup` extracted.
+    /// The scenario's variables and the variables that `setup` extracted.
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
-    /// What requests have in common, made when first needed.
-    pub shelf: fixed::Shelf,
+    /// The fixed parts of requests, built on first use.
+    pub fixed_parts: fixed::FixedPartsCache,
 }
 
 impl Context {
-    /// The variables with which iteration `number` of `workload` begins.
+    /// The initial variables of iteration `number` of `workload`.
     #[must_use]
     pub fn variables(&self, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) -> Variables {
         let pass = Pass { workload: Arc::clone(workload), iteration: number, trace_id };

@@ -1,4 +1,4 @@
-//! From a compiled action and the iteration's variables to a request.
+//! Builds a request from a compiled action and the iteration's variables.
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
@@ -14,8 +14,7 @@ static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
 static X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Appends path and query of `action`; gives the origin to which it goes when its path turns out to be
-/// a whole URL.
+/// Appends path and query of `action`. If the rendered path is a whole URL, returns its origin.
 pub(super) fn render_path(
     action: &Action,
     variables: &Variables,
@@ -41,9 +40,10 @@ pub(super) fn render_path(
             start_with_slash(output);
             None
         }
-        // Behind the host's name it would become a part of that.
+        // After the host's name it would become a part of that name.
         None => {
-            let message = "what its template gives is neither a path nor a URL: it begins with neither /, http:// nor https://";
+            let message =
+                "the rendered text is neither a path nor a URL: it must begin with /, http:// or https://";
             return Err(TemplateError(message.to_owned()));
         }
     };
@@ -101,7 +101,7 @@ pub(super) fn content_type(body: &Body) -> Option<HeaderValue> {
     }
 }
 
-/// Appends the action's own headers that must be filled in; `traced` leaves out those that carry the
+/// Appends the action's headers that have templates. With `traced`, leaves out the headers that carry a
 /// trace.
 pub(super) fn render_headers(
     action: &Action,

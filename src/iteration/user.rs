@@ -1,4 +1,4 @@
-//! A virtual user: one iteration after another, on its own connections.
+//! A virtual user: runs one iteration after another on its own connections.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::fixed::FixedParts;
 use super::judge::Judged;
 use super::request::{add_trace_headers, render_body, render_headers, render_path};
 
-/// Setup and teardown are no workload; there are fewer of those than this.
+/// The workload index of setup and teardown. Real workloads have smaller indexes.
 pub const ONCE: u16 = u16::MAX;
 
 /// Which iteration to run.
@@ -51,28 +51,28 @@ pub struct Assignment<'a> {
 pub struct VirtualUser {
     pool: Pool,
     sample: IterationSample,
-    /// The request that is under way: what is known of it if it is cut off.
+    /// The current request, to record it if it is cut off.
     under_way: Option<(ActionSample, Instant)>,
-    /// When the iteration that is under way began.
+    /// When the current iteration began.
     began: Option<Instant>,
-    /// How far the last request got.
+    /// The phases of the last request so far.
     phases: Phases,
     deadline: Deadline,
     fixed: FixedParts,
-    /// Those of the last iteration, to be used again.
+    /// The variables of the last iteration, for reuse.
     variables: Option<Variables>,
     path: String,
     headers: HeaderBlock,
 }
 
-/// One iteration: its profiler, and what signs for it if anything does.
+/// One iteration with its profiler and, if it is profiled, its signer.
 struct Pass<'a> {
     context: &'a Context,
     workload: u16,
     profiler: DerivedProfiler,
     signer: Option<BaseSigner>,
     started: Instant,
-    /// When it must be over, with the limit for people.
+    /// When it must be over, and the limit for messages.
     deadline: Option<(Instant, Duration)>,
 }
 
@@ -97,7 +97,7 @@ impl VirtualUser {
     /// Runs one iteration to its end or to the runner's timeout. Dropping the future cuts it off:
     /// see [`Self::cut_off`].
     ///
-    /// The sample's `error` is left for the caller to number.
+    /// The caller sets the sample's `error`.
     pub async fn iterate(
         &mut self,
         context: &Context,
@@ -133,8 +133,8 @@ impl VirtualUser {
         (&mut self.sample, ended.err())
     }
 
-    /// The iteration whose future was dropped before its end, with the request that was under way;
-    /// `None` between two iterations.
+    /// The sample of an iteration whose future was dropped, with the request in progress; `None` between
+    /// two iterations.
     pub fn cut_off(&mut self) -> Option<&mut IterationSample> {
         let began = self.began.take()?;
         self.sample.duration_ns = saturating_nanos(began.elapsed());
@@ -150,11 +150,11 @@ impl VirtualUser {
         Some(&mut self.sample)
     }
 
-    /// Runs steps once, outside the load and unprofiled: setup and teardown. What they extract is
-    /// in `variables` even when a later step fails.
+    /// Runs the steps of setup or teardown once, outside the load and unprofiled. Extracted values are in
+    /// `variables` even if a later step fails.
     ///
     /// # Errors
-    /// The first failure.
+    /// Returns the first failure.
     pub async fn once(
         &mut self,
         context: &Context,
@@ -244,7 +244,7 @@ impl VirtualUser {
                 &self.path
             }
         };
-        // Nothing secret goes to a host that is not a target, wherever its name came from.
+        // A host that is not a target gets no secrets.
         let foreign = whole.as_ref().is_some_and(|origin| !pass.context.http.guard().is_target(origin));
         let rendered;
         let body = match &fixed.body {
@@ -282,7 +282,7 @@ impl VirtualUser {
         let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
         let ended = known.map_or_else(Instant::now, |answer| answer.ended);
         self.under_way = None;
-        // What redirects took is a phase of its own.
+        // The time of redirects is a separate phase.
         let redirected = Duration::from_nanos(self.phases.redirect_ns);
         let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
         let verdict = match &mut answer {
@@ -306,7 +306,7 @@ impl VirtualUser {
 }
 
 impl Pass<'_> {
-    /// The headers of a request that are its own.
+    /// Renders the headers that differ from request to request.
     fn headers(
         &self,
         action: &Action,
@@ -315,8 +315,8 @@ impl Pass<'_> {
         headers: &mut HeaderBlock,
     ) -> Result<(), TemplateError> {
         headers.clear();
-        // An iteration of the control has no signer in a run that has one: its requests carry no trace at all, not
-        // even one that the scenario writes.
+        // In a profiled run, an iteration of the control group has no signer. Its requests carry no trace headers at
+        // all, not even those that the scenario writes.
         let traced = signed && self.context.signer.is_some();
         render_headers(action, variables, traced, headers)?;
         if let Some(signer) = self.signer.as_ref().filter(|_| signed) {
@@ -326,13 +326,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// When a request sent now must be over.
+    /// The deadline of a request sent now.
     fn limit(&self, action: &Action, sent: Instant) -> Instant {
         let limit = sent + action.timeout;
         self.deadline.map_or(limit, |(deadline, _)| deadline.min(limit))
     }
 
-    /// What ran out at `now`.
+    /// Which limit expired at `now`.
     fn timed_out(&self, action: &Action, now: Instant, phases: &Phases) -> String {
         match self.deadline {
             Some((deadline, limit)) if deadline <= now => iteration_timeout(limit),
@@ -362,7 +362,7 @@ fn judge(
     duration: Duration,
     variables: &mut Variables,
 ) -> Result<(), (&'static str, String)> {
-    // Others may have rendered on this thread in the meantime.
+    // Other users may have rendered on this thread in the meantime.
     allowance::renew();
     if action.decompress && action.needs_body() {
         let decoded = decode::decoded(answer.headers.as_deref(), &answer.body, action.body_bytes_max);
@@ -380,7 +380,7 @@ fn action_timeout(action: &Action, phases: &Phases) -> String {
     let reached = match phases {
         Phases { opened: true, connect_ns: 0, .. } => "while connecting",
         Phases { opened: true, tls_ns: 0, .. } if action.base.origin.tls => "in the TLS handshake",
-        _ => "without a whole answer",
+        _ => "before the answer was complete",
     };
     format!("timed out after {limit} {reached}")
 }

@@ -1,7 +1,7 @@
-//! The closed model: so many virtual users, each starting its next iteration when its last one ends.
+//! The closed model: a number of virtual users; each starts its next iteration when its last one ends.
 //!
-//! serial, constant, constant_for_duration, and ramping of a concurrency. An iteration is due when
-//! its user is free, so response time and service time are the same here.
+//! Used by serial, constant, constant_for_duration, and ramping of a concurrency. An iteration is due
+//! when its user is free, so response time and service time are the same here.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,14 +12,14 @@ use tokio::task::JoinSet;
 use crate::iteration::user::VirtualUser;
 use crate::plan::runner::Closed;
 
-use super::one::Post;
+use super::share::WorkerShare;
 
-/// How often a ramp's number of users is looked at.
+/// The interval at which a ramp's number of users is updated.
 const RAMP_EVERY: Duration = Duration::from_millis(10);
 
-/// A place for a virtual user.
-struct Seat {
-    /// Its number among the seats of this worker.
+/// A virtual user that may start and end several times in a ramp.
+struct UserSlot {
+    /// Its number among the slots of this worker.
     number: u32,
     user: RefCell<VirtualUser>,
     /// True while the user's task runs.
@@ -27,34 +27,39 @@ struct Seat {
 }
 
 /// One worker's users.
-struct Crew {
-    post: Rc<Post>,
-    seats: Vec<Rc<Seat>>,
+struct Users {
+    share: Rc<WorkerShare>,
+    slots: Vec<Rc<UserSlot>>,
     tasks: JoinSet<()>,
-    /// Users whose seat has this number or a higher one leave before their next iteration.
+    /// Users whose slot has this number or a higher one end before their next iteration.
     wanted: Rc<Cell<u32>>,
-    /// The worker's own count of iterations.
+    /// This worker's count of iterations.
     local: Rc<Cell<u64>>,
 }
 
-/// Drives a worker's share of a workload to its end; gives the number of users that panicked.
-pub(super) async fn drive(post: Rc<Post>, model: &Closed) -> usize {
-    let stop = post.group.load.stop.clone();
+/// Drives a worker's share of a workload to its end. Returns the number of users that panicked.
+pub(super) async fn drive(share: Rc<WorkerShare>, model: &Closed) -> usize {
+    let stop = share.group.load.stop.clone();
     let (mut panics, mut changes) = (0, !model.users.is_level());
-    let mut crew =
-        Crew { post, seats: Vec::new(), tasks: JoinSet::new(), wanted: Rc::default(), local: Rc::default() };
-    crew.fill(model);
+    let mut users = Users {
+        share,
+        slots: Vec::new(),
+        tasks: JoinSet::new(),
+        wanted: Rc::default(),
+        local: Rc::default(),
+    };
+    users.fill(model);
     let cut_off = stop.cut_off_token().cancelled();
     let mut cut_off = std::pin::pin!(cut_off);
-    while changes || !crew.tasks.is_empty() {
+    while changes || !users.tasks.is_empty() {
         tokio::select! {
-            Some(ended) = crew.tasks.join_next() => panics += usize::from(ended.is_err()),
+            Some(ended) = users.tasks.join_next() => panics += usize::from(ended.is_err()),
             () = tokio::time::sleep(RAMP_EVERY), if changes => {
-                crew.fill(model);
-                changes = !stop.is_stopping() && !crew.is_over();
+                users.fill(model);
+                changes = !stop.is_stopping() && !users.is_over();
             }
             () = &mut cut_off => {
-                crew.cut_off().await;
+                users.cut_off().await;
                 changes = false;
             }
         }
@@ -62,54 +67,54 @@ pub(super) async fn drive(post: Rc<Post>, model: &Closed) -> usize {
     panics
 }
 
-impl Crew {
-    /// Has as many users as there are to be now.
+impl Users {
+    /// Starts users up to the number wanted at this time.
     fn fill(&mut self, model: &Closed) {
-        let (post, elapsed) = (&self.post, Duration::from_nanos(self.post.group.elapsed_ns()));
-        let wanted = post.running.share(model.users.users(elapsed), post.worker);
+        let (share, elapsed) = (&self.share, Duration::from_nanos(self.share.group.elapsed_ns()));
+        let wanted = share.running.share(model.users.users(elapsed), share.worker);
         self.wanted.set(wanted);
-        post.counters().users.set(wanted.into());
+        share.counters().users.set(wanted.into());
         for number in 0..wanted {
-            if self.seats.len() <= number as usize {
-                let user = RefCell::new(post.new_user());
-                self.seats.push(Rc::new(Seat { number, user, taken: Cell::new(false) }));
+            if self.slots.len() <= number as usize {
+                let user = RefCell::new(share.new_user());
+                self.slots.push(Rc::new(UserSlot { number, user, taken: Cell::new(false) }));
             }
-            let seat = &self.seats[number as usize];
-            if !seat.taken.replace(true) {
+            let slot = &self.slots[number as usize];
+            if !slot.taken.replace(true) {
                 let (wanted, local) = (Rc::clone(&self.wanted), Rc::clone(&self.local));
-                self.tasks.spawn_local(live(Rc::clone(post), Rc::clone(seat), wanted, local));
+                self.tasks.spawn_local(run_user(Rc::clone(share), Rc::clone(slot), wanted, local));
             }
         }
     }
 
-    /// True when a ramp has come to its end; in a pause within it there are no users either.
+    /// True at the end of a ramp. Having no users is not enough: a ramp can contain a pause.
     fn is_over(&self) -> bool {
-        let runner = &self.post.running.plan(&self.post.group.load).runner;
+        let runner = &self.share.running.plan(&self.share.group.load).runner;
         let lasts = runner.duration().unwrap_or_default();
-        Duration::from_nanos(self.post.group.elapsed_ns()) >= lasts
+        Duration::from_nanos(self.share.group.elapsed_ns()) >= lasts
     }
 
     async fn cut_off(&mut self) {
         self.tasks.shutdown().await;
-        for seat in &self.seats {
-            self.post.cut_off(&mut seat.user.borrow_mut());
+        for slot in &self.slots {
+            self.share.cut_off(&mut slot.user.borrow_mut());
         }
     }
 }
 
-/// One virtual user's life. Dropping it cuts the iteration off that is under way.
-#[expect(clippy::await_holding_refcell_ref, reason = "others borrow the user only once its task has gone")]
-async fn live(post: Rc<Post>, seat: Rc<Seat>, wanted: Rc<Cell<u32>>, local: Rc<Cell<u64>>) {
-    let mut user = seat.user.borrow_mut();
-    while seat.number < wanted.get() && !post.group.load.stop.is_stopping() {
+/// Runs a virtual user until it is no longer wanted. Dropping the future cuts off the current iteration.
+#[expect(clippy::await_holding_refcell_ref, reason = "others borrow the user only after its task has ended")]
+async fn run_user(share: Rc<WorkerShare>, slot: Rc<UserSlot>, wanted: Rc<Cell<u32>>, local: Rc<Cell<u64>>) {
+    let mut user = slot.user.borrow_mut();
+    while slot.number < wanted.get() && !share.group.load.stop.is_stopping() {
         let now = Instant::now();
-        let now_ns = post.group.load.context.clock.offset_ns(now);
+        let now_ns = share.group.load.context.clock.offset_ns(now);
         let mut next = local.get();
-        let elapsed_ns = now_ns.saturating_sub(post.group.started_ns);
-        let claim = post.running.claim(post.worker, &mut next, elapsed_ns);
+        let elapsed_ns = now_ns.saturating_sub(share.group.started_ns);
+        let claim = share.running.claim(share.worker, &mut next, elapsed_ns);
         local.set(next);
         let Some(claim) = claim else { break };
-        post.iterate(&mut user, claim.number, claim.warm_up, now_ns, now).await;
+        share.iterate(&mut user, claim.number, claim.warm_up, now_ns, now).await;
     }
-    seat.taken.set(false);
+    slot.taken.set(false);
 }

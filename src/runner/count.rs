@@ -1,22 +1,22 @@
-//! What a worker counts while the load runs, for whoever watches: written by one thread, read by
-//! others, each worker's counters in cache lines of their own. Nothing here may lock or wait.
+//! A worker's counters while the load runs. One thread writes them, others read them, and each worker's
+//! counters have separate cache lines. Nothing here may lock or wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::clock::Nanos;
 use crate::base::statistics::order::rank;
 
-/// Keeps its content out of the cache lines of its neighbours.
+/// Gives its content separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Apart<T>(pub(super) T);
+pub(super) struct CachePadded<T>(pub(super) T);
 
 /// A number that one thread writes.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one; only its one writer may.
+    /// Adds one. Only the counter's single writer may call this.
     pub(super) fn bump(&self) {
         self.set(self.get() + 1);
     }
@@ -30,33 +30,33 @@ impl Counter {
     }
 }
 
-/// What one worker counts of one workload.
+/// One worker's counters of one workload.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Iterations that started.
     pub(super) started: Counter,
     /// Iterations that ended.
     pub(super) ended: Counter,
-    /// Those of them that belong to the warm-up.
+    /// Ended iterations of the warm-up.
     pub(super) warm_up: Counter,
     /// Arrivals that wait for a virtual user.
     pub(super) queued: Counter,
-    /// The most that waited.
+    /// The largest number of waiting arrivals.
     pub(super) queued_max: Counter,
-    /// Arrivals beyond a full queue.
+    /// Arrivals dropped because the queue was full.
     pub(super) dropped: Counter,
-    /// Arrivals of an open model that were seen to, whatever came of them.
+    /// Handled arrivals of an open model: started, queued or dropped.
     pub(super) arrived: Counter,
-    /// Arrivals that were given up at the end, while they waited for a virtual user.
+    /// Arrivals given up at the end while they waited for a virtual user.
     pub(super) given_up: Counter,
     /// Virtual users.
     pub(super) users: Counter,
-    /// From due to start.
+    /// The times from due to start.
     pub(super) lag: Spread,
 }
 
 impl Counters {
-    /// Iterations under way. The two numbers are read one after the other.
+    /// Iterations in progress. The two numbers are read one after the other.
     pub(super) fn under_way(&self) -> u64 {
         let ended = self.ended.get();
         self.started.get().saturating_sub(ended)
@@ -65,7 +65,7 @@ impl Counters {
 
 const BUCKETS: usize = 256;
 
-/// A distribution of durations in buckets a fifth wide: for a glance, not for results.
+/// A coarse distribution of durations, for progress and not for results. Buckets are about 20 % wide.
 #[derive(Debug)]
 pub struct Spread {
     buckets: Box<[Counter; BUCKETS]>,
@@ -79,7 +79,7 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// Adds a duration; only one thread may.
+    /// Adds a duration. Only the single writer may call this.
     pub(super) fn record(&self, ns: Nanos) {
         self.buckets[bucket(ns)].bump();
         if ns > self.max_ns.get() {
@@ -87,7 +87,7 @@ impl Spread {
         }
     }
 
-    /// Adds all of another one.
+    /// Adds all durations of another distribution.
     pub(super) fn add(&self, other: &Self) {
         for (own, theirs) in self.buckets.iter().zip(other.buckets.iter()) {
             own.set(own.get() + theirs.get());
@@ -95,19 +95,19 @@ impl Spread {
         self.max_ns.set(self.max_ns.get().max(other.max_ns.get()));
     }
 
-    /// How many there are.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(Counter::get).sum()
     }
 
-    /// The largest, exact.
+    /// The largest duration, exact.
     #[must_use]
     pub fn max_ns(&self) -> Nanos {
         self.max_ns.get()
     }
 
-    /// What `percentile` per cent do not exceed, within a fifth; 0 when there are none.
+    /// The value at a percentile, to about 20 %; 0 without durations.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {
         let Some(rank) = rank(self.count(), percentile) else { return 0 };

@@ -1,73 +1,73 @@
-//! How the load generator itself did: whether it was the bottleneck, and what it came near to.
+//! How the load generator performed: whether it was the bottleneck, and how close it came to its limits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::log;
 
-/// How the load generator itself did, for the whole run.
+/// How the load generator performed during the whole run.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Generator {
-    /// Processor time of the whole process during the load, in seconds; the embedded demo is in it.
+    /// Processor time of the whole process during the load, in seconds; includes the embedded demo.
     pub cpu_s: f64,
-    /// From the start of the first workload to the end of the last one, in seconds.
+    /// The time from the start of the first workload to the end of the last, in seconds.
     pub load_s: f64,
-    /// The most descriptors that were open, seen a few times a second; 0 where the system does not say.
+    /// The largest number of open descriptors, sampled a few times a second; 0 if the system does not say.
     pub descriptors_max: u64,
-    /// The limit of descriptors; absent when there is none.
+    /// The limit of descriptors; absent if there is none.
     pub descriptors_limit: Option<u64>,
-    /// For how long the machine slept or the process was stopped, in seconds.
+    /// How long the machine slept or the process was stopped, in seconds.
     pub suspended_s: f64,
-    /// By how much the wall clock jumped during the load, in seconds; no duration depends on it.
+    /// How far the wall clock jumped during the load, in seconds; no duration depends on it.
     pub wall_clock_jump_s: f64,
     /// Iterations that ended and were not recorded because the disk was too slow.
     pub unrecorded: u64,
-    /// One entry for each thread that made load, in each workload or group of workloads that ran at
+    /// One entry for each load-generating thread, in each workload or group of workloads that ran at
     /// the same time.
     pub workers: Vec<WorkerVitals>,
 }
 
-/// How one worker did.
+/// How one worker performed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkerVitals {
     /// The indexes of the workloads that ran.
     pub workloads: Vec<u16>,
     /// Its number, from 0.
     pub worker: u32,
-    /// For how long it ran, in seconds.
+    /// How long it ran, in seconds.
     pub load_s: f64,
-    /// Its processor time, in seconds, without the waiting of `pacing: precise`.
+    /// Its processor time, in seconds, without the busy waiting of `pacing: precise`.
     pub cpu_s: f64,
-    /// The largest share of a processor that it had in any half second, 0 to 1.
+    /// Its largest share of a processor in any half second, 0 to 1.
     pub cpu_share_max: f64,
-    /// For how long it could have run but had no processor, in seconds; 0 where the system does not say.
+    /// How long it could have run but had no processor, in seconds; 0 if the system does not say.
     pub run_queue_s: f64,
-    /// The longest time for which its event loop did not come round.
+    /// The longest delay of its event loop.
     pub loop_lag_max_ms: f64,
-    /// Arrivals of an open model that it saw to.
+    /// Arrivals of an open model that it handled.
     pub arrivals: u64,
-    /// Half of them were seen to within this time of being due, whether or not they could start.
+    /// Half of the arrivals were handled within this time after they were due, whether or not they could start.
     pub late_p50_ms: f64,
-    /// 99 of a hundred were.
+    /// 99 % of the arrivals were handled within this time after they were due.
     pub late_p99_ms: f64,
-    /// The longest such time.
+    /// The longest time between an arrival being due and being handled.
     pub late_max_ms: f64,
-    /// For how long it had hardly any time left, in seconds.
+    /// How long it was saturated (had almost no idle time), in seconds.
     pub saturated_s: f64,
-    /// For how long it waited for a processor whenever it did not compute, in seconds.
+    /// How long it was starved (waited for a processor whenever it did not compute), in seconds.
     pub starved_s: f64,
-    /// For how long it was behind its schedule by its own fault, in seconds.
+    /// How long it was behind its schedule through its own fault, in seconds.
     pub behind_s: f64,
 }
 
 impl Generator {
-    /// What a reader of the results must know although it does not make the run invalid.
+    /// Notes for the results that do not make the run invalid.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.wall_clock_jump_s != 0.0 {
             notes.push(format!(
-                "the wall clock jumped by {:+.1} s during the load; durations come from another clock and are right",
+                "the wall clock jumped by {:+.1} s during the load; durations use another clock and are correct",
                 self.wall_clock_jump_s
             ));
         }

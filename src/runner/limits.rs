@@ -1,5 +1,5 @@
-//! What the system allows: descriptors, ports, memory. Looked at before the load, so that a load that
-//! cannot be made is refused, and one without a bound of its own gets one.
+//! The limits of the system: descriptors, ports, memory. They are checked before the load, so that an
+//! impossible load is refused, and a load without a limit gets one.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,22 +9,22 @@ use crate::client::url::Origin;
 use crate::plan::runner::Model;
 use crate::plan::{Plan, Workload};
 
-/// Descriptors for everything but the load's connections: files, pipes, timers, the collector.
+/// Descriptors reserved for everything except the load's connections: files, pipes, timers, the collector.
 const DESCRIPTORS_KEPT: u64 = 100;
-/// What a virtual user takes at least.
+/// The least memory of a virtual user.
 const USER_BYTES: u64 = 4096;
 const USERS_MAX: u64 = 100_000;
 
-/// What the load may count on.
+/// The limits for a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many virtual users there may be where the scenario sets no bound.
+    /// The most virtual users if the scenario sets no limit.
     pub users_max: u32,
-    /// What may go wrong.
+    /// Possible problems.
     pub warnings: Vec<String>,
 }
 
-/// What the system has.
+/// The resources of the system.
 #[derive(Clone, Copy, Debug)]
 struct System {
     /// Descriptors; `None` for no limit.
@@ -35,12 +35,12 @@ struct System {
     free_bytes: Option<u64>,
 }
 
-/// Raises the limit of descriptors as far as it may be, and holds the plan against the limits. Each
-/// connection takes `ends` descriptors of this process: two when it serves the target itself. Where
-/// the users of a worker share connections, there are no more than `workers` allow.
+/// Raises the limit of descriptors to its maximum and checks the plan against all limits. Each
+/// connection takes `ends` descriptors of this process: two if the process also serves the target. If
+/// the users of a worker share connections, the number of `workers` limits the connections.
 ///
 /// # Errors
-/// The load cannot be made; says what to do.
+/// Fails if the load is impossible; the message names a remedy.
 pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
     raise_descriptors();
     let system =
@@ -53,21 +53,21 @@ pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
     let shared = (plan.http.connections == Connections::Shared)
         .then(|| plan.http.connections_max.0 as u64 * u64::from(workers));
     let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, ends, shared)).collect();
-    hold(&needs, &system)
+    check(&needs, &system)
 }
 
-/// What workloads that run at the same time need at the most.
+/// The largest need of workloads that run at the same time.
 #[derive(Clone, Debug, Default)]
 struct Need {
-    /// Virtual users that there will be.
+    /// Virtual users of closed models.
     users: u64,
-    /// Their connections, by where to.
+    /// Their connections by origin, and whether the origin has a single address.
     connections: BTreeMap<String, (u64, bool)>,
-    /// Descriptors of a connection.
+    /// Descriptors per connection.
     ends: u64,
-    /// Connections of a virtual user, the most of any workload.
+    /// Connections per virtual user, the most of any workload.
     connections_each: u64,
-    /// What scenarios allow at most in open models, beyond that.
+    /// Additional virtual users that the scenario allows in open models.
     users_allowed: u64,
 }
 
@@ -102,7 +102,7 @@ impl Need {
     }
 }
 
-fn hold(needs: &[Need], system: &System) -> Result<Limits, String> {
+fn check(needs: &[Need], system: &System) -> Result<Limits, String> {
     let mut warnings = Vec::new();
     let mut users_max = USERS_MAX;
     for need in needs {
@@ -140,8 +140,8 @@ fn hold(needs: &[Need], system: &System) -> Result<Limits, String> {
         let fit = by_descriptors.min(by_ports);
         if need.users_allowed > fit {
             warnings.push(format!(
-                "`max_concurrency` allows {} virtual users, and {fit} fit into the limits of descriptors \
-                 (`ulimit -n`) and ports: more would fail to connect",
+                "`max_concurrency` allows {} virtual users, but the limits of descriptors (`ulimit -n`) and ports \
+                 allow only {fit}: more would fail to connect",
                 need.users_allowed
             ));
         }
@@ -150,8 +150,7 @@ fn hold(needs: &[Need], system: &System) -> Result<Limits, String> {
     Ok(Limits { users_max: u32::try_from(users_max).unwrap_or(u32::MAX), warnings })
 }
 
-/// The limits of descriptors, the one that counts and the one up to which it can be raised; `None`
-/// for no limit or an unknown one.
+/// The soft and the hard limit of descriptors; `None` for no limit or an unknown one.
 #[cfg(unix)]
 pub(super) fn descriptors() -> Option<(u64, Option<u64>)> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -167,14 +166,14 @@ pub(super) fn descriptors() -> Option<(u64, Option<u64>)> {
 fn raise_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // What cannot be raised is found out when it is held against the need.
+    // If this fails, `check` finds a limit that is too low.
     let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
 #[cfg(not(unix))]
 fn raise_descriptors() {}
 
-/// How many connections there can be to one address and port.
+/// The largest number of connections to one address and port.
 fn ports() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut bounds = text.split_whitespace().map(str::parse::<u64>);
@@ -210,7 +209,7 @@ mod tests {
             (need(60_000, "127.0.0.1", 0), Err("ulimit -n 60100")),
         ];
         for (need, expected) in rows {
-            let found = hold(std::slice::from_ref(&need), &system);
+            let found = check(std::slice::from_ref(&need), &system);
             match expected {
                 Ok((users_max, warnings)) => {
                     let found = found.unwrap();
@@ -223,11 +222,11 @@ mod tests {
             }
         }
         let boundless = System { descriptors: None, ports: None, free_bytes: None };
-        assert_eq!(hold(&[need(90_000, "10.0.0.1", 0)], &boundless).unwrap().users_max, 100_000);
+        assert_eq!(check(&[need(90_000, "10.0.0.1", 0)], &boundless).unwrap().users_max, 100_000);
     }
 
     #[test]
-    fn the_own_process_has_limits_that_can_be_read() {
+    fn the_limits_of_this_process_can_be_read() {
         if cfg!(target_os = "linux") {
             assert!(ports().unwrap() > 1_000);
             assert!(free_bytes().unwrap() > 1_000_000);

@@ -1,5 +1,5 @@
-//! Watches the machine and the process while the load runs, in a thread of its own that does nothing
-//! else: when that thread was gone for a while, everything was.
+//! Watches the machine and the process while the load runs, in a dedicated thread. If that thread did not
+//! run for a while, nothing did.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -10,12 +10,12 @@ use crate::base::clock::Nanos;
 use super::generator::{Generator, WorkerVitals};
 
 const EVERY: Duration = Duration::from_millis(100);
-/// A thread that sleeps this much longer was stopped, unless it waited for a processor meanwhile.
+/// If a sleep takes this much longer, the process was stopped, unless the thread waited for a processor.
 const STOPPED: Duration = Duration::from_millis(800);
-/// Clocks that are set by a time service move by less.
+/// A time service moves the clock by less, in seconds.
 const JUMP: f64 = 1.0;
 
-/// A watch under way.
+/// A running watch.
 pub(super) struct Watch {
     stop: Sender<()>,
     thread: Option<JoinHandle<Generator>>,
@@ -36,12 +36,12 @@ impl Watch {
             seen.cpu_s = seconds(process_cpu_ns().saturating_sub(cpu_ns));
             seen
         };
-        // Without this thread the run is as good, only less is known of it.
+        // Without this thread the run is still valid; only less is known about it.
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch).ok();
         Self { stop, thread }
     }
 
-    /// What was seen, with what the workers saw.
+    /// The watch's readings together with the workers'.
     pub(super) fn finish(self, workers: Vec<WorkerVitals>, unrecorded: u64) -> Generator {
         drop(self.stop);
         let seen = self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Watch {
 struct Readings {
     monotonic: Instant,
     wall: SystemTime,
-    /// How much more than the monotonic clock the clock shows that counts sleep.
+    /// The clock that counts sleep, minus the monotonic clock.
     asleep_s: f64,
     run_queue_ns: Nanos,
 }
@@ -88,10 +88,10 @@ impl Readings {
     }
 }
 
-/// How many descriptors are open; 0 where the system does not say at once.
+/// The number of open descriptors; 0 if the system does not give it cheaply.
 fn descriptors_open() -> u64 {
-    // Since Linux 6.2 the size of this directory is their number; counting its entries would cost a
-    // system call for each some.
+    // Since Linux 6.2 the size of this directory is their number; reading its entries would cost many
+    // system calls.
     std::fs::metadata("/proc/self/fd").map_or(0, |folder| folder.len())
 }
 
@@ -134,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_and_jumps_are_told_apart() {
-        // The monotonic clock, the wall clock, sleep and the wait for a processor, each moved on;
-        // suspended, jumped.
+    fn gaps_and_jumps_are_distinguished() {
+        // Increments of the monotonic clock, the wall clock, sleep and the wait for a processor; expected
+        // suspension and jump.
         let rows = [
             (0.1, 0.1, 0.0, 0.0, 0.0, 0.0),
             (0.7, 0.7, 0.0, 0.0, 0.0, 0.0),
@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_knows_the_process() {
+    fn a_watch_reports_the_process() {
         let watch = Watch::start();
         std::thread::sleep(EVERY * 3);
         let seen = watch.finish(Vec::new(), 7);
         assert_eq!((seen.unrecorded, seen.suspended_s), (7, 0.0));
-        // How long exactly is the scheduler's affair.
+        // The exact times depend on the scheduler.
         assert!(seen.load_s > 0.0 && seen.cpu_s < 3600.0);
     }
 }

@@ -1,9 +1,9 @@
 //! Rank 6: when iterations start and stop.
 //!
-//! One coordinator (the caller's thread) owns the run's state and its log; workers, one thread each
-//! with a runtime of its own, send it batches. A worker drives its share of every workload that runs
-//! at the time: `closed` by virtual users, `open` by the clock. Beside them, [`generator`] watches
-//! whether the harness itself is the bottleneck. Nothing here knows what an iteration does.
+//! A coordinator (the caller's thread) owns the run's state and its log. Workers send it batches; each
+//! is a thread with a separate runtime. A worker drives its share of every workload that is running:
+//! `closed` models by virtual users, `open` models by the clock. [`generator`] reports whether the
+//! harness itself is the bottleneck. Nothing here knows what an iteration does.
 
 pub mod count;
 pub mod generator;
@@ -12,10 +12,10 @@ pub mod stop;
 
 mod closed;
 mod machine;
-mod one;
 mod open;
 mod pacer;
 mod running;
+mod share;
 mod vitals;
 mod worker;
 
@@ -33,11 +33,11 @@ use generator::{Generator, WorkerVitals};
 use running::{Group, Running};
 use stop::{Stop, StopReason};
 
-/// Batches that may wait for the disk.
+/// At most this many batches wait for the disk.
 const BATCHES_MAX: usize = 64;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// How a load is doing.
+/// The progress of a workload.
 pub struct Progress<'a> {
     /// The workload's index.
     pub workload: usize,
@@ -45,61 +45,61 @@ pub struct Progress<'a> {
     pub elapsed: Duration,
     /// All iterations of the workload that have ended.
     pub total: &'a Live,
-    /// Iterations that are under way.
+    /// Iterations in progress.
     pub under_way: u64,
     /// Arrivals that wait for a virtual user.
     pub queued: u64,
     /// Arrivals that were due and never started.
     pub dropped: u64,
-    /// All that ended, with those of the warm-up.
+    /// All iterations that ended, including the warm-up.
     pub ended: u64,
-    /// Those of the warm-up among them.
+    /// The iterations of the warm-up among them.
     pub warm_up: u64,
-    /// From due to start.
+    /// The times from due to start.
     pub lag: Spread,
 }
 
-/// Somebody who watches a load. Called on the coordinator's thread, never by a worker.
+/// Observes a load. Called on the coordinator's thread, never by a worker.
 pub trait Observer {
-    /// A workload begins; several may be under way.
+    /// A workload begins; several may run at the same time.
     fn begin(&mut self, plan: &Plan, workload: usize);
-    /// A worker has sent what it recorded.
+    /// A worker has sent a batch of samples.
     fn batch(&mut self, _batch: &Batch) {}
-    /// Called about ten times a second for each workload that is under way.
+    /// Called about ten times a second for each running workload.
     fn progress(&mut self, progress: &Progress<'_>);
     /// A workload has ended.
     fn end(&mut self, progress: &Progress<'_>);
 }
 
-/// What a worker needs to know.
+/// The input of a run's workers.
 pub struct Load {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// What iterations share.
+    /// The state that iterations share.
     pub context: Arc<Context>,
-    /// How to stop.
+    /// The handle that stops the run.
     pub stop: Stop,
-    /// Threads that make the load.
+    /// Threads that generate load.
     pub workers: u32,
-    /// How many virtual users there may be where the scenario sets no bound.
+    /// The most virtual users if the scenario sets no limit.
     pub users_max: u32,
 }
 
-/// What was seen beside the samples.
-pub struct Seen {
-    /// What a reader of the results must know.
+/// The outcome of a load, besides its samples.
+pub struct LoadReport {
+    /// Notes for the results.
     pub notes: Vec<String>,
-    /// How the load generator did.
+    /// How the load generator performed.
     pub generator: Generator,
     /// One entry for each workload.
     pub issued: Vec<Issued>,
-    /// Why the log could not be written; the load was stopped then, and what was written stays.
+    /// Why the log could not be written. The load was stopped then; everything written before is kept.
     pub failed: Option<io::Error>,
 }
 
 /// Runs all workloads of the plan, one after another or at the same time, and writes every iteration
 /// to the log.
-pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> Seen {
+pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -> LoadReport {
     let machine = machine::Watch::start();
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
@@ -114,10 +114,10 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -
     }
     let Run { failed, issued, workers, .. } = run;
     let generator = machine.finish(workers, issued.iter().map(|workload| workload.unrecorded).sum());
-    Seen { notes: generator.notes(), generator, issued, failed }
+    LoadReport { notes: generator.notes(), generator, issued, failed }
 }
 
-/// A run under way: what its groups have in common.
+/// A run in progress: the state that its groups share.
 struct Run<'a> {
     load: &'a Arc<Load>,
     log: &'a mut LogWriter,
@@ -140,7 +140,7 @@ impl Run<'_> {
         drop(sender);
         let mut totals: Vec<Live> = workloads.iter().map(|_| Live::new()).collect();
         self.collect(&group, &batches, &mut totals);
-        // Less load than was asked for is no valid run.
+        // A run with less load than planned is not valid.
         let short_of_load = |reason: String| self.load.stop.stop(StopReason::Failed(reason));
         for thread in threads {
             match thread.map(worker::Thread::join) {
@@ -148,7 +148,7 @@ impl Run<'_> {
                     if ended.panics > 0 {
                         let panics = ended.panics;
                         short_of_load(format!(
-                            "{panics} virtual users ended by a fault of bench itself; please report it"
+                            "{panics} virtual users ended because of a bug in bench; please report it"
                         ));
                     }
                     self.workers.push(ended.vitals);
@@ -157,19 +157,19 @@ impl Run<'_> {
                     short_of_load(format!("a worker could not start: {error}"));
                 }
                 Ok(Err(_)) => {
-                    short_of_load("a worker ended by a fault of bench itself; please report it".to_owned());
+                    short_of_load("a worker ended because of a bug in bench; please report it".to_owned());
                 }
             }
         }
         for (running, total) in group.workloads.iter().zip(&totals) {
             self.issued[usize::from(running.workload)] = running.issued(self.load, total);
-            if !running.is_told() {
+            if !running.is_end_reported() {
                 self.observer.end(&running.progress(&group, total));
             }
         }
     }
 
-    /// Writes what the workers send, until all have gone.
+    /// Writes the workers' batches until all workers have ended.
     fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) {
         let mut shown = Instant::now();
         loop {
@@ -195,13 +195,13 @@ impl Run<'_> {
     }
 
     fn show(&mut self, group: &Group, running: &Running, total: &Live) {
-        if running.is_told() {
+        if running.is_end_reported() {
             return;
         }
         let progress = running.progress(group, total);
         // The last batch arrives after the last iteration.
         if running.is_over() && running.recorded(total) >= progress.ended {
-            running.tell();
+            running.set_end_reported();
             self.observer.end(&progress);
         } else {
             self.observer.progress(&progress);
@@ -216,7 +216,7 @@ impl Run<'_> {
         }
     }
 
-    /// What waits in this process dies with it, and there may be no batch to follow it soon.
+    /// Buffered data would be lost if the process died, and the next batch may be far away.
     fn flush(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.log.flush()
@@ -233,7 +233,7 @@ impl Run<'_> {
 
 fn write(log: &mut LogWriter, batch: &Batch) -> io::Result<()> {
     let texts = if batch.failures.is_empty() { Ok(()) } else { log.failures(&batch.failures) };
-    // Without its text a failure is still one.
+    // Write the samples even if the texts fail: a failure counts without its text.
     let samples = log.samples(&batch.samples);
     texts.and(samples)
 }

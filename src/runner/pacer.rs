@@ -1,15 +1,15 @@
-//! Waits until an instant, to some ten microseconds: tokio's own timers have milliseconds.
+//! Waits until an instant with a precision of about ten microseconds; tokio's timers have milliseconds.
 //!
-//! On Linux a timerfd in the worker's event loop; elsewhere tokio's timer with a wait in a loop at its
-//! end. Nothing here knows what is waited for.
+//! On Linux it uses a timerfd in the worker's event loop; elsewhere, tokio's timer followed by a busy wait.
+//! Nothing here knows what happens after the wait.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// For so long a precise pacer waits in a loop, letting others run; it is about what a timer and the
-/// scheduler are late.
+/// A precise pacer waits in a loop for this long at the end, and yields to other tasks. This is about the
+/// lateness of a timer and the scheduler.
 const SPIN: Duration = Duration::from_micros(50);
-/// A turn of that loop in which nobody else ran takes less than this.
+/// A turn of that loop takes less than this if no other task ran.
 const IDLE_TURN: Duration = Duration::from_micros(5);
 
 /// A pacer of one worker.
@@ -19,16 +19,16 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer; must be made in the runtime in which it is used.
+    /// A pacer. It must be created in the runtime that uses it.
     ///
     /// # Errors
-    /// No descriptor for the timer.
+    /// Fails without a descriptor for the timer.
     pub(super) fn new(precise: bool) -> io::Result<Self> {
         Ok(Self { timer: timer::Timer::new()?, precise })
     }
 
-    /// Ends at `due` or a little later. Gives the time spent in a loop in which nobody else ran: it
-    /// is processor time that no work was waiting for.
+    /// Ends at `due` or slightly later. Returns the time in the loop during which no other task ran:
+    /// processor time that no work needed.
     pub(super) async fn until(&self, due: Instant) -> Duration {
         let spin = if self.precise { SPIN } else { timer::SPIN };
         loop {
@@ -86,7 +86,7 @@ mod timer {
             AsyncFd::with_interest(timer, Interest::READABLE).map(Self)
         }
 
-        /// About so long; may end early.
+        /// Sleeps for about this time; may end early.
         pub(super) async fn sleep(&self, wait: Duration) {
             let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
             let seconds = i64::try_from(wait.as_secs()).unwrap_or(i64::MAX);
@@ -98,9 +98,9 @@ mod timer {
                 Err(error) => Err(error.into()),
             };
             match fired {
-                // Setting the timer again takes back that it has expired: it need not be read.
+                // Setting the timer again clears its expiry, so there is no need to read it.
                 Ok(mut guard) => guard.clear_ready(),
-                // Without the timer, tokio's is the next best.
+                // Fall back to tokio's timer.
                 Err(_) => tokio::time::sleep(wait).await,
             }
         }
@@ -112,7 +112,7 @@ mod timer {
     use std::io;
     use std::time::Duration;
 
-    /// What tokio's timer may be late.
+    /// The largest lateness of tokio's timer.
     pub(super) const SPIN: Duration = Duration::from_micros(1_500);
 
     pub(super) struct Timer;
@@ -122,7 +122,7 @@ mod timer {
             Ok(Self)
         }
 
-        /// About so long.
+        /// Sleeps for about this time.
         pub(super) async fn sleep(&self, wait: Duration) {
             tokio::time::sleep(wait).await;
         }

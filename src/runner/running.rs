@@ -1,4 +1,4 @@
-//! Workloads under way: what the workers share, which is little and mostly read.
+//! Running workloads: the state that workers share, which is small and mostly read.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -12,17 +12,17 @@ use crate::measure::recorder::Live;
 use crate::plan::Workload;
 use crate::plan::runner::Model;
 
-use super::count::{Apart, Counters, Spread};
+use super::count::{CachePadded, Counters, Spread};
 use super::{Load, Progress};
 
-/// Workers need a moment to begin; the first arrivals shall not be late on that account.
+/// Workers need a moment to start; the first arrivals must not be late because of it.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// Workloads that run at the same time.
 pub(super) struct Group {
     pub(super) load: Arc<Load>,
     pub(super) workloads: Vec<Arc<Running>>,
-    /// The zero of all their shapes, on the run's clock.
+    /// When they started, on the run's clock.
     pub(super) started_ns: Nanos,
 }
 
@@ -39,12 +39,12 @@ impl Group {
         }
     }
 
-    /// How many workers have something to do.
+    /// The number of workers with something to do.
     pub(super) fn workers(&self) -> u32 {
         self.workloads.iter().map(|running| running.workers).max().unwrap_or(1)
     }
 
-    /// Where a workload stands in the group.
+    /// The position of a workload in the group.
     pub(super) fn position(&self, workload: u16) -> Option<usize> {
         self.workloads.iter().position(|running| running.workload == workload)
     }
@@ -54,22 +54,22 @@ impl Group {
     }
 }
 
-/// One workload under way.
+/// A running workload.
 pub(super) struct Running {
     /// Its index in the plan.
     pub(super) workload: u16,
     pub(super) name: Arc<str>,
-    /// How many workers take part.
+    /// The number of workers that take part.
     pub(super) workers: u32,
     /// The most virtual users.
     pub(super) users_max: u32,
     /// One for each worker.
-    pub(super) counters: Vec<Apart<Counters>>,
+    pub(super) counters: Vec<CachePadded<Counters>>,
     claims: Claims,
     /// Workers that still have something to do.
-    left: AtomicU32,
+    active_workers: AtomicU32,
     ended_after: OnceLock<Duration>,
-    told: AtomicBool,
+    end_reported: AtomicBool,
 }
 
 impl Running {
@@ -92,11 +92,11 @@ impl Running {
             name: Arc::from(workload.name.as_str()),
             workers,
             users_max,
-            counters: (0..workers).map(|_| Apart::default()).collect(),
+            counters: (0..workers).map(|_| CachePadded::default()).collect(),
             claims: Claims::new(workload),
-            left: AtomicU32::new(workers),
+            active_workers: AtomicU32::new(workers),
             ended_after: OnceLock::new(),
-            told: AtomicBool::new(false),
+            end_reported: AtomicBool::new(false),
         }
     }
 
@@ -105,42 +105,43 @@ impl Running {
         &load.plan.workloads[usize::from(self.workload)]
     }
 
-    /// This worker's share of `of`: the first workers have one more where it does not divide evenly.
+    /// This worker's share of `of`. If `of` does not divide evenly, the first workers get one more.
     pub(super) fn share(&self, of: u32, worker: u32) -> u32 {
         of / self.workers + u32::from(worker < of % self.workers)
     }
 
     /// A worker has nothing more to do.
     pub(super) fn leave(&self, group: &Group) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.active_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _ = self.ended_after.set(Duration::from_nanos(group.elapsed_ns()));
         }
     }
 
-    /// True when no worker has anything to do any more.
+    /// True when no worker has anything left to do.
     pub(super) fn is_over(&self) -> bool {
         self.ended_after.get().is_some()
     }
 
-    /// The coordinator has said so.
-    pub(super) fn tell(&self) {
-        self.told.store(true, Ordering::Relaxed);
+    /// The coordinator has reported the end to the observer.
+    pub(super) fn set_end_reported(&self) {
+        self.end_reported.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_told(&self) -> bool {
-        self.told.load(Ordering::Relaxed)
+    pub(super) fn is_end_reported(&self) -> bool {
+        self.end_reported.load(Ordering::Relaxed)
     }
 
-    /// How many of the iterations that ended have reached the coordinator, with those of the warm-up.
+    /// The number of ended iterations that have reached the coordinator, including the warm-up.
     pub(super) fn recorded(&self, total: &Live) -> u64 {
         total.ended() + total.warm_up
     }
 
     pub(super) fn progress<'a>(&self, group: &Group, total: &'a Live) -> Progress<'a> {
-        let sum =
-            |value: fn(&Counters) -> u64| self.counters.iter().map(|Apart(counters)| value(counters)).sum();
+        let sum = |value: fn(&Counters) -> u64| {
+            self.counters.iter().map(|CachePadded(counters)| value(counters)).sum()
+        };
         let lag = Spread::default();
-        self.counters.iter().for_each(|Apart(counters)| lag.add(&counters.lag));
+        self.counters.iter().for_each(|CachePadded(counters)| lag.add(&counters.lag));
         let elapsed = Duration::from_nanos(group.elapsed_ns());
         Progress {
             workload: usize::from(self.workload),
@@ -155,10 +156,11 @@ impl Running {
         }
     }
 
-    /// What became of the iterations that were planned, once all workers have gone.
+    /// The counts of iterations, once all workers have ended.
     pub(super) fn issued(&self, load: &Load, total: &Live) -> Issued {
-        let sum =
-            |value: fn(&Counters) -> u64| self.counters.iter().map(|Apart(counters)| value(counters)).sum();
+        let sum = |value: fn(&Counters) -> u64| {
+            self.counters.iter().map(|CachePadded(counters)| value(counters)).sum()
+        };
         let (planned, not_started) = match &self.plan(load).runner.model {
             Model::Closed(_) => self.claims.planned(),
             Model::Open(open) => {
@@ -175,8 +177,8 @@ impl Running {
         }
     }
 
-    /// The next iteration of a closed model for this worker; `None` when there is none. `local`
-    /// counts the worker's own.
+    /// The next iteration of a closed model for this worker, or `None`. `local` counts the worker's
+    /// iterations.
     pub(super) fn claim(&self, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {
         self.claims.next(self.workers, worker, local, elapsed_ns)
     }
@@ -189,17 +191,17 @@ pub(super) struct Claim {
     pub(super) warm_up: bool,
 }
 
-/// Which iterations of a closed model are left. Where nothing bounds their number, workers count on
-/// their own and share nothing.
+/// The remaining iterations of a closed model. If nothing limits their number, workers count
+/// independently and share nothing.
 struct Claims {
     times: Option<u64>,
     duration_ns: Option<Nanos>,
     warm_up: Option<WarmUp>,
-    /// Iterations that were claimed.
-    next: Apart<AtomicU64>,
-    /// Those of them that are measured, while the clock ends the warm-up.
-    measured: Apart<AtomicU64>,
-    /// When the first measured one was claimed, while a number ends the warm-up.
+    /// The number of claimed iterations.
+    next: CachePadded<AtomicU64>,
+    /// The number of claimed iterations that are measured, if the clock ends the warm-up.
+    measured: CachePadded<AtomicU64>,
+    /// When the first measured iteration was claimed, if a number of iterations ends the warm-up.
     measured_from_ns: OnceLock<Nanos>,
 }
 
@@ -213,17 +215,17 @@ impl Claims {
             times,
             duration_ns: duration.map(saturating_nanos),
             warm_up: workload.runner.warm_up,
-            next: Apart::default(),
-            measured: Apart::default(),
+            next: CachePadded::default(),
+            measured: CachePadded::default(),
             measured_from_ns: OnceLock::new(),
         }
     }
 
-    /// How many iterations there were to be, those of the warm-up with them, and how many of these nobody claimed;
-    /// nothing where only the clock bounds them.
+    /// The number of planned iterations, including the warm-up, and the number of these that were not claimed; `None`
+    /// if only the clock bounds them.
     fn planned(&self) -> (Option<u64>, Option<u64>) {
         let Some(times) = self.times else { return (None, None) };
-        let count = |counter: &Apart<AtomicU64>| counter.0.load(Ordering::Relaxed);
+        let count = |counter: &CachePadded<AtomicU64>| counter.0.load(Ordering::Relaxed);
         let claimed = count(&self.next);
         let (planned, claimed) = match self.warm_up {
             None => (times, claimed.min(times)),
@@ -231,7 +233,7 @@ impl Claims {
                 let planned = warm_up.saturating_add(times);
                 (planned, claimed.min(planned))
             }
-            // The clock ends the warm-up: as many as it has come to belong to the plan.
+            // The clock ends the warm-up: the plan includes every warm-up iteration that was claimed.
             Some(WarmUp::For(_)) => {
                 let measured = count(&self.measured).min(times);
                 (claimed.saturating_sub(measured).saturating_add(times), claimed)
@@ -244,7 +246,7 @@ impl Claims {
         let ended = |from_ns: Nanos| {
             self.duration_ns.is_some_and(|lasts| elapsed_ns >= from_ns.saturating_add(lasts))
         };
-        let claim = |counter: &Apart<AtomicU64>| counter.0.fetch_add(1, Ordering::Relaxed);
+        let claim = |counter: &CachePadded<AtomicU64>| counter.0.fetch_add(1, Ordering::Relaxed);
         match (self.warm_up, self.times) {
             (Some(WarmUp::Times(warm_up)), times) => {
                 if self.measured_from_ns.get().is_some_and(|from_ns| ended(*from_ns)) {
@@ -262,7 +264,7 @@ impl Claims {
                 if elapsed_ns < until_ns {
                     return Some(Claim { number: claim(&self.next), warm_up: true });
                 }
-                // Without a warm-up, the measured ones are all.
+                // Without a warm-up, every iteration is measured.
                 if warm_up.is_some() && claim(&self.measured) >= times {
                     return None;
                 }
@@ -291,11 +293,11 @@ mod tests {
     use super::*;
 
     fn claims(times: Option<u64>, duration_ns: Option<u64>, warm_up: Option<WarmUp>) -> Claims {
-        let (next, measured) = (Apart::default(), Apart::default());
+        let (next, measured) = (CachePadded::default(), CachePadded::default());
         Claims { times, duration_ns, warm_up, next, measured, measured_from_ns: OnceLock::new() }
     }
 
-    /// What two workers claim in turn, one claim every ten nanoseconds.
+    /// The claims of two workers that alternate, one claim every ten nanoseconds.
     fn claimed(claims: &Claims) -> (u64, u64) {
         let (mut numbers, mut warm, mut local) = (std::collections::BTreeSet::new(), 0, [0, 0]);
         for step in 0..1_000_u64 {
@@ -307,7 +309,7 @@ mod tests {
             assert!(!claim.warm_up || warm == numbers.len() as u64 - 1, "a warm-up after the measured part");
             warm += u64::from(claim.warm_up);
         }
-        assert_eq!(numbers.last().copied(), (numbers.len() as u64).checked_sub(1), "no number is left out");
+        assert_eq!(numbers.last().copied(), (numbers.len() as u64).checked_sub(1), "no number is skipped");
         (warm, numbers.len() as u64 - warm)
     }
 

@@ -12,7 +12,7 @@ pub enum StopReason {
     Interrupted,
     /// The scenario's own time limit.
     TimedOut,
-    /// A threshold that says `abort_on_fail` is certain not to hold.
+    /// An `abort_on_fail` threshold is certain to fail.
     Threshold,
     /// The harness cannot go on.
     Failed(String),
@@ -22,21 +22,21 @@ pub enum StopReason {
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     graceful: CancellationToken,
-    /// The same as a plain flag: every iteration looks at it, and a token has a lock.
+    /// The same as a plain flag: every iteration reads it, and a token has a lock.
     stopping: Arc<AtomicBool>,
     cut_off: CancellationToken,
     reason: Arc<Mutex<Option<StopReason>>>,
 }
 
 impl Stop {
-    /// Starts no further iteration; the first reason counts.
+    /// Lets no further iteration start. The first reason counts.
     pub fn stop(&self, reason: StopReason) {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
         self.stopping.store(true, Ordering::Release);
         self.graceful.cancel();
     }
 
-    /// Cuts off the iterations that are under way.
+    /// Cuts off the iterations in progress.
     pub fn cut_off(&self) {
         self.cut_off.cancel();
     }
@@ -47,12 +47,12 @@ impl Stop {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Ends when no further iteration may start.
+    /// Completes when no further iteration may start.
     pub async fn stopping(&self) {
         self.graceful.cancelled().await;
     }
 
-    /// Cancelled when iterations under way must end.
+    /// Cancelled when iterations in progress must end.
     #[must_use]
     pub fn cut_off_token(&self) -> &CancellationToken {
         &self.cut_off

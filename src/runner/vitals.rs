@@ -1,7 +1,7 @@
-//! How a worker does: its processor time, its waits for a processor, its event loop, its schedule.
+//! A worker's health: its processor time, its waits for a processor, its event loop, its schedule.
 //!
-//! Read a few times a second in the worker's own thread, judged window by window. What follows from
-//! it is `verdict`'s business.
+//! Read a few times a second in the worker's thread and judged window by window. `verdict` decides
+//! whether it makes a run invalid.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,33 +13,32 @@ use super::count::Spread;
 use super::generator::WorkerVitals;
 
 const BEAT: Duration = Duration::from_millis(100);
-/// Shorter windows would judge by single time slices of the scheduler.
+/// A shorter window would depend on single time slices of the scheduler.
 const WINDOW: Duration = Duration::from_millis(500);
 /// A worker that computes for this share of a window has no time left to be punctual.
 const SATURATED_SHARE: f64 = 0.9;
-/// One that is never idle, and computes for this share, is saturated on a machine that is shared.
+/// On a shared machine, a worker that is never idle and computes for this share is saturated.
 const SATURATED_SHARED: f64 = 0.5;
 const NEVER_IDLE: f64 = 0.97;
-/// A schedule is not kept while more than half of at least so many arrivals in a window were later
-/// than this. A window in which the worker neither computed nor waited for a processor is the
-/// machine's: it slept.
+/// A worker is behind in a window with at least this many arrivals if more than half of them were later
+/// than this. If the worker neither computed nor waited for a processor in a window, the machine slept.
 const BEHIND_ARRIVALS: u64 = 20;
 const BEHIND_NS: Nanos = 10_000_000;
 const AWAKE_SHARE: f64 = 0.25;
 
-/// What a worker's tasks tell about themselves; nothing in it is shared with other threads.
-pub(super) struct Pulse {
-    /// Time spent in a loop of a precise pacer in which nobody else ran.
+/// Collects the readings of a worker's tasks. Other threads have no access.
+pub(super) struct WorkerMonitor {
+    /// Time in the loop of a precise pacer during which no other task ran.
     idle_ns: Cell<Nanos>,
-    /// Arrivals seen to in this window.
+    /// Arrivals handled in this window.
     arrivals: Cell<u64>,
-    /// Those of them that were late.
+    /// Arrivals in this window that were late.
     late: Cell<u64>,
     lateness: Spread,
     window: RefCell<Window>,
 }
 
-/// Readings at the start of a window, and the sums of all before it.
+/// Readings at the start of a window, and the sums of all earlier windows.
 struct Window {
     began: Instant,
     cpu_ns: Nanos,
@@ -47,8 +46,8 @@ struct Window {
     sums: WorkerVitals,
 }
 
-impl Pulse {
-    /// Begins to watch the thread that calls it.
+impl WorkerMonitor {
+    /// Starts to watch the calling thread.
     pub(super) fn new() -> Self {
         let window = Window {
             began: Instant::now(),
@@ -65,19 +64,19 @@ impl Pulse {
         }
     }
 
-    /// A pacer waited in a loop.
+    /// Adds a pacer's idle time in its loop.
     pub(super) fn idled(&self, idle: Duration) {
         self.idle_ns.set(self.idle_ns.get() + saturating_nanos(idle));
     }
 
-    /// An arrival was seen to, so much after it was due.
-    pub(super) fn saw_to(&self, late_ns: Nanos) {
+    /// An arrival was handled, this long after it was due.
+    pub(super) fn arrival_handled(&self, late_ns: Nanos) {
         self.arrivals.set(self.arrivals.get() + 1);
         self.late.set(self.late.get() + u64::from(late_ns > BEHIND_NS));
         self.lateness.record(late_ns);
     }
 
-    /// The event loop came back to this so much later than asked.
+    /// The event loop woke the watch this much too late.
     fn beat(&self, late: Duration) {
         let began = {
             let mut window = self.window.borrow_mut();
@@ -105,7 +104,7 @@ impl Pulse {
 
     /// The sums of all windows.
     pub(super) fn finish(&self) -> WorkerVitals {
-        // The rest of a window counts; it cannot count for much.
+        // The unfinished window counts too; it is short.
         self.close_window();
         let mut sums = self.window.borrow().sums.clone();
         let late_ms = |percentile| seconds(self.lateness.percentile_ns(percentile)) * 1e3;
@@ -117,11 +116,11 @@ impl Pulse {
 }
 
 /// Watches until it is aborted.
-pub(super) async fn watch(pulse: Rc<Pulse>) {
+pub(super) async fn watch(monitor: Rc<WorkerMonitor>) {
     loop {
         let asked = Instant::now();
         tokio::time::sleep(BEAT).await;
-        pulse.beat(asked.elapsed().saturating_sub(BEAT));
+        monitor.beat(asked.elapsed().saturating_sub(BEAT));
     }
 }
 
@@ -129,9 +128,9 @@ pub(super) async fn watch(pulse: Rc<Pulse>) {
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     lasted_s: f64,
-    /// Processor time, without that of a pacer that only waited.
+    /// Processor time without a pacer's busy waiting.
     cpu_s: f64,
-    /// Time in which the thread could run and had no processor.
+    /// Time during which the thread could run but had no processor.
     queue_s: f64,
     /// Most arrivals were late.
     behind: bool,
@@ -174,7 +173,7 @@ fn thread_cpu_ns() -> Nanos {
     0
 }
 
-/// Time for which the calling thread could run and had no processor; 0 where the system does not say.
+/// Time during which the calling thread could run but had no processor; 0 if the system does not say.
 pub(super) fn run_queue_ns() -> Nanos {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -185,8 +184,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_judged_by_what_the_worker_did_and_could_not_do() {
-        // Of ten windows of a second: computing, waiting for a processor, behind; saturated, starved.
+    fn a_window_is_judged_by_computing_and_waiting_times() {
+        // For ten windows of a second: computing, waiting for a processor, behind; expected saturated, starved.
         let rows = [
             (0.30, 0.00, false, 0.0, 0.0),
             (0.89, 0.05, false, 0.0, 0.0),
@@ -208,11 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn all_arrivals_are_counted_and_idle_turns_are_no_work() {
-        let pulse = Pulse::new();
-        (0..30).for_each(|_| pulse.saw_to(BEHIND_NS * 5));
-        pulse.idled(Duration::from_secs(1_000));
-        let vitals = pulse.finish();
+    fn all_arrivals_are_counted_and_idle_turns_are_not_work() {
+        let monitor = WorkerMonitor::new();
+        (0..30).for_each(|_| monitor.arrival_handled(BEHIND_NS * 5));
+        monitor.idled(Duration::from_secs(1_000));
+        let vitals = monitor.finish();
         assert_eq!((vitals.arrivals, vitals.late_max_ms, vitals.cpu_s), (30, 50.0, 0.0));
         assert_eq!((vitals.behind_s, vitals.saturated_s), (0.0, 0.0), "the only window did no work");
     }

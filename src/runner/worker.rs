@@ -1,4 +1,4 @@
-//! A worker: one thread with a runtime of its own that drives its share of every workload of a group.
+//! A worker: a thread with its own runtime that drives its share of every workload of a group.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,21 +13,21 @@ use crate::measure::recorder::{Batch, FLUSH_EVERY, Recorder};
 use crate::plan::runner::Model;
 
 use super::generator::WorkerVitals;
-use super::one::Post;
 use super::running::{Group, Running};
-use super::vitals::{self, Pulse};
+use super::share::WorkerShare;
+use super::vitals::{self, WorkerMonitor};
 use super::{closed, open};
 
-/// So many turns of tasks, at most, between two looks at sockets and timers: a timer that waits for
-/// many turns is late.
+/// Sockets and timers are polled after at most this many turns of tasks. A timer that waits for many turns
+/// is late.
 const TURNS: u32 = 16;
 
 /// A worker's thread.
 pub(super) struct Thread(JoinHandle<io::Result<Ended>>);
 
-/// What a worker leaves.
+/// The result of a worker.
 pub(super) struct Ended {
-    /// Virtual users that ended by a fault of this program.
+    /// Virtual users that panicked.
     pub(super) panics: usize,
     pub(super) vitals: WorkerVitals,
 }
@@ -48,17 +48,17 @@ pub(super) fn start(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>)
 fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(TURNS).build()?;
     let mut recorders = Vec::new();
-    let pulse = Rc::new(Pulse::new());
+    let monitor = Rc::new(WorkerMonitor::new());
     let panics = LocalSet::new().block_on(&runtime, async {
-        let watch = tokio::task::spawn_local(vitals::watch(Rc::clone(&pulse)));
+        let watch = tokio::task::spawn_local(vitals::watch(Rc::clone(&monitor)));
         let mut set = JoinSet::new();
         for running in group.workloads.iter().filter(|running| number < running.workers) {
             let recorder = Recorder::new(running.workload, number, running.workers, sender.clone());
             let recorder = Rc::new(RefCell::new(recorder));
             recorders.push(Rc::clone(&recorder));
             let (group, running) = (Arc::clone(group), Arc::clone(running));
-            let post = Rc::new(Post { group, running, worker: number, recorder });
-            set.spawn_local(drive(post, Rc::clone(&pulse)));
+            let share = Rc::new(WorkerShare { group, running, worker: number, recorder });
+            set.spawn_local(drive(share, Rc::clone(&monitor)));
         }
         let ticker = tokio::task::spawn_local(tick(recorders.clone()));
         let mut panics = Ok(0);
@@ -78,30 +78,30 @@ fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Resu
     runtime.shutdown_background();
     let workloads = group.workloads.iter().filter(|running| number < running.workers);
     let workloads = workloads.map(|running| running.workload).collect();
-    let vitals = WorkerVitals { workloads, worker: number, ..pulse.finish() };
+    let vitals = WorkerVitals { workloads, worker: number, ..monitor.finish() };
     for recorder in &recorders {
         recorder.borrow_mut().flush(true);
     }
     Ok(Ended { panics: panics?, vitals })
 }
 
-/// Drives one workload; gives the number of virtual users that panicked.
-async fn drive(post: Rc<Post>, pulse: Rc<Pulse>) -> io::Result<usize> {
-    let (load, running) = (Arc::clone(&post.group.load), Arc::clone(&post.running));
-    let _left = Left { group: Arc::clone(&post.group), running: Arc::clone(&running) };
+/// Drives one workload. Returns the number of virtual users that panicked.
+async fn drive(share: Rc<WorkerShare>, monitor: Rc<WorkerMonitor>) -> io::Result<usize> {
+    let (load, running) = (Arc::clone(&share.group.load), Arc::clone(&share.running));
+    let _leave = LeaveOnDrop { group: Arc::clone(&share.group), running: Arc::clone(&running) };
     match &running.plan(&load).runner.model {
-        Model::Closed(model) => Ok(closed::drive(post, model).await),
-        Model::Open(model) => open::drive(post, model, pulse).await,
+        Model::Closed(model) => Ok(closed::drive(share, model).await),
+        Model::Open(model) => open::drive(share, model, monitor).await,
     }
 }
 
-/// Says that this worker has ended a workload, however it ended.
-struct Left {
+/// Reports that this worker has ended a workload, also after a panic.
+struct LeaveOnDrop {
     group: Arc<Group>,
     running: Arc<Running>,
 }
 
-impl Drop for Left {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         self.running.leave(&self.group);
     }

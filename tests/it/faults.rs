@@ -269,7 +269,7 @@ fn answers_that_are_not_what_the_scenario_expects() {
             "no UTF-8, looked for absent text",
             answering("text/plain", b"caf\xe9"),
             expect("{ body: { contains: ok } }"),
-            Fail("check", "the body does not hold `ok`"),
+            Fail("check", "the body does not contain `ok`"),
         ),
         (
             "a header that is absent",
@@ -281,7 +281,7 @@ fn answers_that_are_not_what_the_scenario_expects() {
             "a regex that finds nothing",
             json(),
             "iteration: [ { action: a, get: /x, extract: { t: { regex: 'z(.)' } } } ]".to_owned(),
-            Fail("extract", "nothing at what matches"),
+            Fail("extract", "nothing at a match of"),
         ),
         (
             "a default for what is absent",

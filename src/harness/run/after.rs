@@ -81,14 +81,14 @@ impl Run {
             client_points::records(&aggregate.log, &chosen.sample, failure)
         };
         let traces = chosen.iter().filter(there).map(records).collect();
-        let Published { written, left, error } =
+        let Published { written, unwritten, error } =
             self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));
         results.profiling.published = written;
-        if left > 0 {
+        if unwritten > 0 {
             let why = error.unwrap_or_else(|| "interrupted".to_owned());
             results.notes.push(format!(
-                "{left} of {} records of the client's own points were not published: {why}",
-                written + left
+                "{unwritten} of {} records of the client's own points were not published: {why}",
+                written + unwritten
             ));
         }
     }

@@ -13,7 +13,7 @@ use crate::harness::error::HarnessError;
 use crate::harness::files;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
-use crate::iteration::fixed::Shelf;
+use crate::iteration::fixed::FixedPartsCache;
 use crate::osprofiler::signing::Signer;
 use crate::plan::Plan;
 use crate::plan::action::{Step, actions};
@@ -79,7 +79,7 @@ impl Run {
             credentials,
             http,
             variables: Arc::new(variables),
-            shelf: Shelf::default(),
+            fixed_parts: FixedPartsCache::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One iteration after another: run, caught if it panics, counted and recorded. Both models end here.
+//! A worker's share of a workload: runs its iterations, catches panics, counts and records. Both models use it.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,15 +17,15 @@ use crate::measure::sample::{Ended, IterationSample};
 use super::count::Counters;
 use super::running::{Group, Running};
 
-/// A workload as one of its workers sees it.
-pub(super) struct Post {
+/// A worker's share of a workload.
+pub(super) struct WorkerShare {
     pub(super) group: Arc<Group>,
     pub(super) running: Arc<Running>,
     pub(super) worker: u32,
     pub(super) recorder: Rc<RefCell<Recorder>>,
 }
 
-impl Post {
+impl WorkerShare {
     pub(super) fn counters(&self) -> &Counters {
         &self.running.counters[self.worker as usize].0
     }
@@ -53,7 +53,7 @@ impl Post {
         let (workload, name) = (self.running.workload, &self.running.name);
         let assignment = Assignment { workload, name, number, warm_up, due_ns, start };
         self.counters().started.bump();
-        // Pinned here and lent: a future that is handed over takes its place twice, in each user.
+        // Pinned here and borrowed: passing the future by value would take its space twice in each user.
         let ended = {
             let iteration = pin!(user.iterate(&load.context, &assignment, &plan.steps, &plan.runner));
             caught(iteration).await
@@ -62,7 +62,7 @@ impl Post {
             sample.error = failure.map_or(0, |failure| self.recorder.borrow_mut().failure(failure));
             self.record(sample);
         } else {
-            // The iteration is lost, but neither its place in the results nor the run is.
+            // The iteration is lost, but it keeps its place in the results, and the run goes on.
             *user = self.new_user();
             let mut sample = self.unstarted(number, warm_up, due_ns, Ended::Failed);
             sample.duration_ns = self.now_ns().saturating_sub(due_ns);
@@ -71,14 +71,14 @@ impl Post {
         }
     }
 
-    /// Records what is known of an iteration whose future was dropped.
+    /// Records an iteration whose future was dropped, as far as it got.
     pub(super) fn cut_off(&self, user: &mut VirtualUser) {
         if let Some(sample) = user.cut_off() {
             self.record(sample);
         }
     }
 
-    /// The sample of an iteration that nobody ran.
+    /// The sample of an iteration that did not run.
     pub(super) fn unstarted(
         &self,
         number: u64,
@@ -101,10 +101,10 @@ impl Post {
     }
 }
 
-/// Ends with `Err` when `iteration` panics; the panic's message is on standard error then.
+/// Returns `Err` if `iteration` panics; the panic's message is on standard error.
 async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T, ()> {
     std::future::poll_fn(|cx| {
-        // Nothing that the iteration used is looked at after a panic.
+        // The iteration's state is not used after a panic.
         match catch_unwind(AssertUnwindSafe(|| iteration.as_mut().poll(cx))) {
             Ok(poll) => poll.map(Ok),
             Err(_) => Poll::Ready(Err(())),
@@ -114,7 +114,7 @@ async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T
 }
 
 fn fault_of_bench() -> Failure {
-    let message = "a fault of bench itself, described on standard error; please report it".to_owned();
+    let message = "a bug in bench, described on standard error; please report it".to_owned();
     Failure { class: "bench".to_owned(), action: None, message }
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_iteration_that_panics_is_caught_at_whatever_step() {
+    fn a_panic_of_an_iteration_is_caught_at_every_step() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let panicking = |steps: u32| async move {
             for step in 0..4 {
