@@ -35,15 +35,17 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
             children[parent].push(index);
         }
     }
+    let is_leaf: Vec<bool> = children.iter().map(Vec::is_empty).collect();
     for list in &mut children {
-        // The last to end comes first; of children that end together, the longest.
-        list.sort_by_key(|&child| (Reverse(spans[child].end_us), spans[child].start_us));
+        // The last to end first; of those that end together the longest was waited for, and of two of the same times
+        // the one with children, which says more. The order in which they were reported must not matter.
+        list.sort_by_key(|&child| (Reverse(spans[child].end_us), spans[child].start_us, is_leaf[child]));
     }
     // Each entry is a span and the time from which the walk goes back in it.
     let mut waiting = vec![(0, spans[0].end_us)];
     while let Some((index, from_us)) = waiting.pop() {
         let mut at_us = from_us;
-        let mut below = Below { spans: &spans, rest: &children[index], open: BinaryHeap::new() };
+        let mut below = Below { spans: &spans, is_leaf: &is_leaf, rest: &children[index], open: BinaryHeap::new() };
         while let Some(child) = below.before(at_us) {
             let end_us = spans[child].end_us.min(at_us);
             own[index] += at_us.abs_diff(end_us);
@@ -58,10 +60,11 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
 /// A span's children, in the order of the walk.
 struct Below<'a> {
     spans: &'a [Span],
-    /// The children that ended before the walk's position, the last to end first.
+    is_leaf: &'a [bool],
+    /// Those that ended before the walk's position, the last to end first.
     rest: &'a [usize],
-    /// The children that were open there, by their start.
-    open: BinaryHeap<Reverse<(i64, usize)>>,
+    /// Those that were open there, by their start; ties as for those that ended together.
+    open: BinaryHeap<Reverse<(i64, Reverse<i64>, bool, usize)>>,
 }
 
 impl Below<'_> {
@@ -71,10 +74,11 @@ impl Below<'_> {
         while let Some((&child, rest)) = self.rest.split_first()
             && self.spans[child].end_us >= at_us
         {
-            self.open.push(Reverse((self.spans[child].start_us, child)));
+            let Span { start_us, end_us, .. } = self.spans[child];
+            self.open.push(Reverse((start_us, Reverse(end_us), self.is_leaf[child], child)));
             self.rest = rest;
         }
-        if let Some(Reverse((start_us, child))) = self.open.pop()
+        if let Some(Reverse((start_us, _, _, child))) = self.open.pop()
             && start_us < at_us
         {
             return Some(child);
@@ -165,6 +169,21 @@ mod tests {
                 vec![span(None, 0, 100), span(Some(0), 0, 60), span(Some(0), 20, 50), span(Some(0), 30, 100)],
                 vec![0, 30, 0, 70],
             ),
+            (
+                "of two that begin together the longer, in either order",
+                vec![
+                    span(None, 0, 100),
+                    span(Some(0), 10, 30),
+                    span(Some(0), 10, 50),
+                    span(Some(0), 20, 100),
+                ],
+                vec![10, 0, 10, 80],
+            ),
+            (
+                "of two of the same times the one with a child",
+                vec![span(None, 0, 100), span(Some(0), 0, 100), span(Some(0), 0, 100), span(Some(2), 0, 60)],
+                vec![0, 0, 40, 60],
+            ),
             ("nothing", vec![], vec![]),
             ("an instant", vec![span(None, 5, 5), span(Some(0), 5, 5)], vec![0, 0]),
         ] {
@@ -218,6 +237,8 @@ mod tests {
             let other: Vec<Span> =
                 order.iter().map(|&index| Span { parent: spans[index].parent.map(place), ..spans[index] }).collect();
             let (one, two) = (exclusive_us(&spans), exclusive_us(&other));
+            // What a child does beyond its parent counts for nothing, so it tells none apart.
+            let (spans, other) = (clamped(&spans), clamped(&other));
             let alike = |index: usize, of: &[Span], own: &[u64]| (of[index].start_us, of[index].end_us, own[index]);
             let mut one: Vec<_> = (0..one.len()).map(|index| alike(index, &spans, &one)).collect();
             let mut two: Vec<_> = (0..two.len()).map(|index| alike(index, &other, &two)).collect();
