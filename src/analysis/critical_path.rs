@@ -45,7 +45,8 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
     let mut waiting = vec![(0, spans[0].end_us)];
     while let Some((index, from_us)) = waiting.pop() {
         let mut at_us = from_us;
-        let mut below = Below { spans: &spans, is_leaf: &is_leaf, rest: &children[index], open: BinaryHeap::new() };
+        let mut below =
+            Below { spans: &spans, is_leaf: &is_leaf, rest: &children[index], open: BinaryHeap::new() };
         while let Some(child) = below.before(at_us) {
             let end_us = spans[child].end_us.min(at_us);
             own[index] += at_us.abs_diff(end_us);
