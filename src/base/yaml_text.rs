@@ -1,7 +1,7 @@
 //! Writes values as YAML text in the usual style: blocks, and quotes only if needed.
 //!
-//! [`super::yaml`] reads the same value back. It quotes more than YAML libraries do: words that YAML 1.1 parsers read as
-//! booleans are quoted, as keys too.
+//! [`super::yaml`] reads the same value back. It quotes more than YAML libraries do: words that YAML 1.1 parsers read
+//! as booleans are quoted, as keys too.
 
 use serde_yaml::Value;
 

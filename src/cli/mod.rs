@@ -1,4 +1,4 @@
-//! Rank 11: the only room that reads arguments and the terminal, and that prints.
+//! Rank 11: the only module that reads arguments and the terminal, and that prints.
 //!
 //! Each command makes options of its arguments, calls the harness, and prints what that gives; no logic lives here.
 

@@ -1,6 +1,6 @@
 //! Holds a document against a JSON Schema and finds every fault at once, with its place and remedy.
 //!
-//! Knows the part of draft-07 that schemars makes of the types in this room. It judges shape only:
+//! Knows the part of draft-07 that schemars makes of the types in this module. It judges shape only:
 //! whether names exist and fit together is the business of `plan`.
 
 use std::collections::HashSet;

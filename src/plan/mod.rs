@@ -1,6 +1,6 @@
 //! Rank 3: the valid and resolved plan of a run.
 //!
-//! Past this room nothing is unresolved: templates are compiled, units are converted, references to
+//! After this module, nothing is unresolved: templates are compiled, units are converted, references to
 //! secrets are read, every fault of the files has been reported at once with its place. It does no
 //! I/O but reading the files that the YAML names; the environment is handed in.
 

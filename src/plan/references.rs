@@ -7,7 +7,7 @@ use crate::base::complaint::Complaint;
 use crate::base::secret::Secret;
 use crate::config::reference::Reference;
 
-/// The environment, handed in by the only room that may read it.
+/// The environment, passed in by the only module that may read it.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;

@@ -35,8 +35,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
     notes.extend(aggregate.end.iter().flat_map(|end| end.notes.clone()));
     if aggregate.end.is_none() {
         notes.push(
-            "the log has no end: bench was killed, or could not write it; everything up to its last whole frame is \
-             here, what ran after it is unknown, and no criterion counts as passed"
+            "the log has no end: bench was killed, or could not write it; the results include everything up to its \
+             last whole frame. What ran after it is unknown, and no criterion counts as passed"
                 .to_owned(),
         );
     }
@@ -215,7 +215,7 @@ fn phases(sums: &PhaseSums) -> Phases {
 fn over_range(aggregate: &Aggregate) -> Option<String> {
     let longer = aggregate.workloads.iter().map(|workload| workload.response.over_range()).sum::<u64>();
     (longer > 0).then(|| {
-        format!("{longer} response times were over a day: percentiles take them for a day, means and maxima do not")
+        format!("{longer} response times were over a day: percentiles treat them as a day, means and maxima do not")
     })
 }
 
@@ -226,7 +226,8 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<Err
         let failure = aggregate.failures.get(number);
         let class = failure.map_or("unknown", |failure| &failure.class);
         let action = failure.and_then(|failure| failure.action.as_deref());
-        let message = failure.map_or("the text of this fault was not written", |failure| &failure.message);
+        let message =
+            failure.map_or("the message of this fault was not recorded", |failure| &failure.message);
         let trace_ids = examples.iter().map(|example| ids.trace_id(*example));
         let known = merged.iter_mut().find(|other| {
             other.class == class && other.action.as_deref() == action && other.message == message

@@ -95,8 +95,8 @@ fn terms(record: &Record) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(unrecorded) = record.unrecorded.filter(|unrecorded| *unrecorded > 0) {
         faults.push(format!(
-            "{unrecorded} iterations ran that are not in the run log, because the disk was full or too slow; how long \
-             they took is unknown"
+            "{unrecorded} iterations could not be written to the run log, because the disk was full or too slow; how \
+             long they took is unknown"
         ));
     }
     faults.extend(record.unsaved.clone());

@@ -695,7 +695,7 @@ fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
     // It ends as the run did: by a fault.
     let ended = bench.run(&["report", run.to_str().unwrap()]).expect_code(1);
     assert!(
-        ended.stdout.contains("that are not in the run log"),
+        ended.stdout.contains("iterations could not be written to the run log"),
         "what was lost is counted: {}",
         ended.stdout
     );
