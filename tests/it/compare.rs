@@ -143,7 +143,7 @@ fn what_is_no_result_is_refused_with_its_reason() {
         (set(&format!("{distribution}/mean_ms"), json!(-5.0)), "-5 ms is not a duration"),
         (set(&format!("{distribution}/mean_ms"), json!("NaN")), "does not contain results"),
         (set(&format!("{distribution}/percentiles/0/value_ms"), json!(-0.5)), "-0.5 ms is not a duration"),
-        (set(&format!("{distribution}/count"), json!(299)), "counts 299 samples"),
+        (set(&format!("{distribution}/count"), json!(299)), "states 299 samples"),
         (set(&format!("{distribution}/histogram"), json!("AAAA")), "histogram cannot be read"),
         (set(&format!("{distribution}/histogram"), json!("*")), "histogram cannot be read"),
         (set(&format!("{distribution}/count"), json!(0)), "it states 0 of them, and lists 300"),
