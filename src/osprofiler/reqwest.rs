@@ -1,4 +1,4 @@
-//! Every request of a [`reqwest`](::reqwest) client as a point: `let client = traced(client);`, and nothing else.
+//! Every request of a `reqwest` client as a point: `let client = traced(client);`, and nothing else.
 //!
 //! As [`super::http_client`] does it for tower: the request carries the trace, the point is named by the
 //! URL's scheme, its stop has the status or the error. Where no profiler is initialised a request passes

@@ -1,4 +1,4 @@
-//! Every statement of a [`sqlx`](::sqlx) pool as a point: `let pool = traced(pool);`, and nothing else.
+//! Every statement of a `sqlx` pool as a point: `let pool = traced(pool);`, and nothing else.
 //!
 //! As OSProfiler's `sqlalchemy.add_tracing(engine)`: the point is named `db`, its start has the
 //! statement, its stop how many rows came back, or the error. Parameters are in no record, and nothing
