@@ -3,6 +3,8 @@
 //! [`super::yaml`] reads the same value back. It quotes more than YAML libraries do: words that YAML 1.1 parsers read
 //! as booleans are quoted, as keys too.
 
+use std::fmt::Write as _;
+
 use serde_yaml::Value;
 
 use super::yaml::is_plain_text;
@@ -126,7 +128,9 @@ fn on_one_line(string: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             c if is_printable(c) => quoted.push(c),
-            c => quoted.push_str(&format!("\\U{:08x}", u32::from(c))),
+            c => {
+                let _ = write!(quoted, "\\U{:08x}", u32::from(c));
+            }
         }
     }
     quoted.push('"');

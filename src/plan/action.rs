@@ -12,17 +12,20 @@ use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Text};
 use crate::base::template_names;
 use crate::base::yaml::Node;
+use crate::base::yaml_place::{at, item, key_span};
 use crate::config::check::did_you_mean;
 use crate::config::scenario;
 
 use super::condition::{Expect, Extract};
-use super::deployment::{
-    DEFAULT_TARGET, Deployment, at, header, holds_secret, is_long_enough_to_hide, key_span,
-};
+use super::deployment::{DEFAULT_TARGET, Deployment};
+use super::headers::{header, holds_secret, is_long_enough_to_hide};
 use super::json::JsonTemplate;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
+
+/// Variables that every template can use.
+pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
 
 const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
 
@@ -139,7 +142,7 @@ impl Compiler<'_> {
         let mut names = BTreeSet::new();
         let mut index = 0;
         for (number, step) in steps.iter().enumerate() {
-            let node = super::deployment::item(node, number);
+            let node = item(node, number);
             let Some(step) = self.step(step, index, node) else { continue };
             if let Step::Action(action) = &step {
                 index = index.saturating_add(1);
@@ -450,7 +453,7 @@ impl Compiler<'_> {
         if !valid {
             let fault = Fault::error(span, format!("`{name}` is not a name that templates can use"));
             self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
-        } else if super::scenario::BUILT_IN.contains(&name) {
+        } else if BUILT_IN.contains(&name) {
             let fault = Fault::error(span, format!("`{name}` is a variable of bench itself"));
             self.faults.push(fault.help("choose another name"));
         }

@@ -10,10 +10,11 @@ use crate::base::diagnostics::Fault;
 use crate::base::masking::names_secret;
 use crate::base::template::{Text, Value};
 use crate::base::yaml::Node;
+use crate::base::yaml_place::{at, key_span};
 use crate::config::scenario::{self, StatusRange};
 
 use super::action::Compiler;
-use super::deployment::{at, header, key_span};
+use super::headers::header;
 use super::json::JsonTemplate;
 
 /// What an answer must be.

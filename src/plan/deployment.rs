@@ -8,11 +8,13 @@ use crate::base::diagnostics::{Fault, Source};
 use crate::base::masking;
 use crate::base::secret::{Secret, redacted_url};
 use crate::base::yaml::{self, Node};
+use crate::base::yaml_place::{at, first_key, item, key_span};
 use crate::config::reference::{Reference, SecretReference};
 use crate::config::{Document, Rejected, deployment as config, rally, schema};
 use crate::osprofiler::driver::Collector;
 
 use super::connection;
+use super::headers::{header, holds_secret};
 use super::references::{self, Env};
 use crate::client::guard::HostPattern;
 use crate::client::keystone::Credentials;
@@ -560,61 +562,6 @@ fn written(reference: &Reference) -> Option<&str> {
     }
 }
 
-/// Whether the value that is written for a header may be a secret: any but a short one, or that of a header which only
-/// says how the two sides talk.
-pub(super) fn holds_secret(name: &str, value: &str) -> bool {
-    const PUBLIC: [&str; 24] = [
-        "accept",
-        "accept-charset",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "connection",
-        "content-encoding",
-        "content-language",
-        "content-type",
-        "dnt",
-        "expect",
-        "host",
-        "if-match",
-        "if-modified-since",
-        "if-none-match",
-        "origin",
-        "pragma",
-        "prefer",
-        "range",
-        "referer",
-        "te",
-        "upgrade-insecure-requests",
-        "user-agent",
-        "x-requested-with",
-    ];
-    let public = || PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public));
-    masking::names_secret(name) || is_long_enough_to_hide(value) && !public()
-}
-
-/// Whether a text that stands in the file itself is worth hiding: a short one, such as the demo's `demo`, is an
-/// ordinary word that reports have too.
-pub(super) fn is_long_enough_to_hide(text: &str) -> bool {
-    const BYTES_MIN: usize = 8;
-    text.len() >= BYTES_MIN
-}
-
-/// A header's name and value.
-///
-/// # Errors
-/// What may not stand in a header.
-pub fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::HeaderValue), Complaint> {
-    let parsed = name.parse().map_err(|_| {
-        Complaint::new(format!("`{name}` is not a header name"), "use letters, digits and dashes only")
-    })?;
-    let value = value.parse().map_err(|_| {
-        let what = format!("the value of `{name}` contains characters that are not allowed in a header");
-        Complaint::new(what, "remove line breaks and control characters")
-    })?;
-    Ok((parsed, value))
-}
-
 /// `…/v3`, whether or not the document wrote it.
 fn v3_url(mut url: BaseUrl) -> BaseUrl {
     if !url.prefix.ends_with("/v3") {
@@ -633,32 +580,4 @@ fn readable_by_others(path: &Path) -> bool {
 #[cfg(not(unix))]
 fn readable_by_others(_: &Path) -> bool {
     false
-}
-
-/// The node at `keys`, or the nearest one above it.
-pub(super) fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Node {
-    let mut node = node;
-    for key in keys {
-        match node.get(key) {
-            Some(next) => node = next,
-            None => break,
-        }
-    }
-    node
-}
-
-/// Where `key` stands in a map, or the map.
-pub(super) fn key_span(node: &Node, key: &str) -> std::ops::Range<usize> {
-    let found = node.entries().iter().find(|(k, _)| k.name == key);
-    found.map_or_else(|| node.span.clone(), |(key, _)| key.span.clone())
-}
-
-/// The first key of a map, where a fault of the whole map is shown.
-pub(super) fn first_key(node: &Node) -> std::ops::Range<usize> {
-    node.entries().first().map_or(node.span.clone(), |(key, _)| key.span.clone())
-}
-
-/// The item of a list, or the list itself.
-pub(super) fn item(node: &Node, index: usize) -> &Node {
-    node.items().get(index).unwrap_or(node)
 }

@@ -9,6 +9,7 @@ pub mod condition;
 mod connection;
 pub mod deployment;
 pub mod given;
+mod headers;
 mod http;
 pub mod json;
 pub mod references;

@@ -12,20 +12,19 @@ use crate::base::ids::ControlShare;
 use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
+use crate::base::yaml_place::{at, first_key, item, key_span};
 use crate::config::scenario::{self as config, Scenario};
 use crate::config::{Document, Rejected, check::did_you_mean, runner as config_runner, schema};
 
+pub use super::action::BUILT_IN;
 use super::action::{self, Compiler, Step};
-use super::deployment::{Auth, Deployment, at, first_key, item, key_span};
+use super::deployment::{Auth, Deployment};
 use super::given::Given;
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
-
-/// Variables that every template can use.
-pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
 
 /// How long running iterations may go on after a stop, unless the scenario says otherwise.
 const GRACEFUL_STOP: Duration = Duration::from_secs(30);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::deployment::{at, item, key_span};
 use super::threshold::{self, Threshold, usual_delay_ns};
 use crate::base::clock::saturating_nanos;
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::{Kind, Node};
+use crate::base::yaml_place::{at, item, key_span};
 use crate::config::check::did_you_mean;
 use crate::config::sla as config;
 

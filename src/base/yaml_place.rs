@@ -1,0 +1,37 @@
+//! Where in a document a fault stands: the nodes and keys that a path leads to, or the nearest ones above.
+
+use std::ops::Range;
+
+use super::yaml::Node;
+
+/// The node at `keys`, or the nearest one above it.
+#[must_use]
+pub fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Node {
+    let mut node = node;
+    for key in keys {
+        match node.get(key) {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node
+}
+
+/// Where `key` stands in a map, or the map.
+#[must_use]
+pub fn key_span(node: &Node, key: &str) -> Range<usize> {
+    let found = node.entries().iter().find(|(k, _)| k.name == key);
+    found.map_or_else(|| node.span.clone(), |(key, _)| key.span.clone())
+}
+
+/// The first key of a map, where a fault of the whole map is shown.
+#[must_use]
+pub fn first_key(node: &Node) -> Range<usize> {
+    node.entries().first().map_or(node.span.clone(), |(key, _)| key.span.clone())
+}
+
+/// The item of a list, or the list itself.
+#[must_use]
+pub fn item(node: &Node, index: usize) -> &Node {
+    node.items().get(index).unwrap_or(node)
+}
