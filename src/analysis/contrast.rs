@@ -120,6 +120,9 @@ fn attributes(point: &Point) -> Vec<(String, String)> {
     for (key, value) in point.info.iter().chain(&point.stop_info) {
         collect(key, value, 1, &mut found);
     }
+    // OSProfiler states a host at a point's start and at its stop: it is one value all the same.
+    found.sort();
+    found.dedup();
     found
 }
 
@@ -202,6 +205,18 @@ mod tests {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "percent")]
         let percent = |share: f64| (share * 100.0).round() as u32;
         found.into_iter().map(|found| (found.attribute, found.value, percent(found.slow_share))).collect()
+    }
+
+    #[test]
+    fn a_value_that_stands_at_start_and_stop_counts_once() {
+        let mut twice = point("one", &json!({"host": "one", "db": {"params": 1}}), 9);
+        twice.stop_info = twice.info.clone();
+        let slow: Vec<Point> = (0..20).map(|_| twice.clone()).collect();
+        let typical: Vec<Point> = (0..20).map(|_| point("two", &json!({}), 9)).collect();
+        let sides = [&slow, &typical].map(|side| side.iter().map(|one| vec![one]).collect::<Vec<_>>());
+        let found = contrast(&sides[0], &sides[1]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|one| one.slow_share == 1.0), "{found:?}");
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(super) fn explain(
 }
 
 /// A run from its directory, judged again; `change` may give its header other criteria.
-pub(super) fn read_again(
+pub(crate) fn read_again(
     run_dir: &Path,
     change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
 ) -> Result<(RunDirectory, Aggregate, Results, Vec<StoredTrace>), HarnessError> {

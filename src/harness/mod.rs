@@ -22,7 +22,7 @@ pub mod traces;
 
 mod housekeeping;
 mod interrupt;
-mod judging;
+pub(crate) mod judging;
 mod pages;
 mod run;
 mod writing;

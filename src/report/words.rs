@@ -194,7 +194,7 @@ pub fn comparison(comparison: &Comparison) -> Line {
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
     let mut said = Line::default();
     let percentile = 100_u32.saturating_sub(comparison.slow_percent);
-    said.text(&format!(
+    said.text(format!(
         "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on the mean); ",
         duration(gap_ms),
         duration(comparison.slow_ms),
@@ -204,16 +204,16 @@ pub fn comparison(comparison: &Comparison) -> Line {
     if let Some(first) = guilty.first() {
         said.line(kind_name(first));
         let (share_percent, low_percent) = (first.share * 100.0, first.share_low * 100.0);
-        said.text(&format!(
+        said.text(format!(
             " explains {share_percent:.0} % of it (at least {low_percent:.0} %), because {}",
             why(first)
         ));
         if let Some(second) = guilty.get(1) {
             said.text("; ").line(kind_name(second));
-            said.text(&format!(" explains {}", share(second)));
+            said.text(format!(" explains {}", share(second)));
         }
         if guilty.len() > 2 {
-            said.text(&format!(", and {} more", guilty.len() - 2));
+            said.text(format!(", and {} more", guilty.len() - 2));
         }
         return said.text(".").done();
     }
@@ -231,10 +231,10 @@ pub fn comparison(comparison: &Comparison) -> Line {
         Some(NoFinding::Incomplete) => "too many traces lack points to say why for certain".to_owned(),
         _ => "nothing stands out".to_owned(),
     };
-    said.text(&reason).text(".");
+    said.text(reason).text(".");
     if let Some(first) = comparison.kinds.first() {
         said.text(" The largest part lies in ").line(kind_name(first));
-        said.text(&format!(" ({}).", share(first)));
+        said.text(format!(" ({}).", share(first)));
     }
     said.done()
 }
@@ -259,7 +259,7 @@ pub fn kind_name(kind: &ComparedKind) -> Line {
     }
     said.code(in_short(&point_name(&kind.name, &kind.detail)));
     if !kind.service.is_empty() && kind.service != REPORTER {
-        said.text(&format!(" in {}", kind.service));
+        said.text(format!(" in {}", kind.service));
     }
     if !kind.parent.is_empty() && !kind.parent.starts_with(ITERATION) {
         let (name, detail) = kind.parent.split_once(' ').unwrap_or((&kind.parent, ""));
@@ -358,7 +358,7 @@ pub fn finding(finding: &Finding) -> Line {
         (n, of) => format!("{n} of the {of} slowest iterations"),
     };
     let mut said = Line::default();
-    said.text(&which).text(" spent most time ");
+    said.text(which).text(" spent most time ");
     if finding.name == OUTSIDE {
         said.text(OUTSIDE);
         if !finding.detail.is_empty() {
@@ -368,7 +368,7 @@ pub fn finding(finding: &Finding) -> Line {
         said.text("in ").code(in_short(&point_name(&finding.name, &finding.detail)));
     }
     if !finding.service.is_empty() {
-        said.text(&format!(" in {}", finding.service));
+        said.text(format!(" in {}", finding.service));
     }
     if !finding.path.is_empty() {
         said.text(" under ").code(in_short(&finding.path.join(" › ")));
@@ -378,7 +378,7 @@ pub fn finding(finding: &Finding) -> Line {
     } else {
         String::new()
     };
-    said.text(&format!(
+    said.text(format!(
         ": {}{calls}, {:.0} % of the iteration (medians).",
         duration(finding.median_self_ms),
         finding.median_share * 100.0

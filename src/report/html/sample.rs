@@ -1,22 +1,44 @@
-//! A realistic run for the report's tests, the same on every machine.
+//! A realistic run for the report's tests, the same on every machine: a log from a seed with the traces of its
+//! collector, read back as `bench report` reads it. What no run would write is not in it.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::base::ids::{IdSpace, mix};
-use crate::base::statistics::order::rank;
+use crate::base::clock::rfc3339;
+use crate::base::ids::mix;
+use crate::client::Phases;
+use crate::harness::judging;
+use crate::measure::errors::{Failure, NumberedFailure};
+use crate::measure::log::{End, Header, LogWriter};
+use crate::measure::rows::Rows;
+use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::Record;
 use crate::results::IterationColumns;
-use crate::results::model::*;
-use crate::results::trace::{StoredPoint, StoredTrace};
+use crate::results::aggregate::Aggregate;
+use crate::results::choice;
+use crate::results::directory::RunDirectory;
+use crate::results::json;
+use crate::results::model::{Results, SlowIteration};
+use crate::results::trace::StoredTrace;
 
 pub(in crate::report) struct Sample {
     pub(in crate::report) results: Results,
     pub(in crate::report) iterations: IterationColumns,
     pub(in crate::report) traces: Vec<StoredTrace>,
 }
+
+/// When the run started.
+const STARTED_UNIX_NS: u64 = 1_763_640_000_000_000_000;
+const NS_PER_MS: f64 = 1e6;
+/// Iterations of the warm-up of each workload; the first of them fails.
+const WARM_UP: u64 = 40;
+/// Numbers of the faults in the log.
+const STATUS: u32 = 1;
+const TIMEOUT: u32 = 2;
+/// What fills a trace: the statements of a slow iteration, and those of a typical one.
+const READS: (usize, usize) = (40, 2);
 
 /// Numbers from a seed.
 struct Random(u64);
@@ -27,517 +49,222 @@ impl Random {
         (mix(self.0) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Log-normal, with a tail of slow ones.
+    /// Log-normal; one of fifty is slow.
     fn latency_ms(&mut self, middle_ms: f64) -> f64 {
         let normal = (0..6).map(|_| self.unit()).sum::<f64>() - 3.0;
-        let tail = if self.unit() < 0.01 { 4.0 + 6.0 * self.unit() } else { 1.0 };
-        middle_ms * (0.45 * normal).exp() * tail
+        let slow = if self.unit() < 0.02 { 9.0 + 3.0 * self.unit() } else { 1.0 };
+        middle_ms * (0.15 * normal).exp() * slow
     }
 }
 
-const NAMES: [&str; 2] = ["list-users", "create-server"];
-
-/// A run of two workloads with this number of iterations in all.
+/// A run of two workloads with this number of iterations in all, besides those of the warm-up, and of those that were
+/// cut off or dropped.
 pub(in crate::report) fn sample(iterations: usize) -> Sample {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = RunDirectory::open(folder.path());
+    let mut log = LogWriter::create(&directory.log()).unwrap();
+    log.header(&header()).unwrap();
+    log.failures(&failures()).unwrap();
+    log.samples(&rows(iterations)).unwrap();
+    log.end(&End::default()).unwrap();
+    drop(log);
+    let aggregate = Aggregate::read(&directory.log()).unwrap();
+    let slowest: Vec<Uuid> = aggregate.slowest.iter().map(|slow| aggregate.trace_id(slow)).collect();
+    let stored = choice::choose(&aggregate).into_iter().map(|chosen| {
+        let id = aggregate.trace_id(&chosen.sample);
+        let place = slowest.iter().position(|slow| *slow == id);
+        let middle_ms = [38.0, 140.0][usize::from(chosen.sample.workload)];
+        let ms = chosen.sample.duration_ns as f64 / NS_PER_MS;
+        let reads = if ms > 4.0 * middle_ms { READS.0 } else { READS.1 };
+        // Services stand under the request of the second action, whose id its headers carried.
+        let above = aggregate.log.ids().point_id(&chosen.sample, 3);
+        let mut records = records(id, above, chosen.sample.start_ns, ms, reads);
+        match place {
+            // One lacks a stop, and of one the collector knows nothing.
+            Some(2) => drop(records.pop()),
+            Some(3) => records.clear(),
+            _ => {}
+        }
+        StoredTrace::new(id, records, 0)
+    });
+    directory.store_traces(&stored.collect::<Vec<_>>()).unwrap();
+    let (_, aggregate, results, traces) = judging::read_again(folder.path(), |_| Ok(())).unwrap();
+    let kept: HashSet<Uuid> = traces.iter().map(|trace| trace.trace_id).collect();
+    let iterations = json::write(&results, &aggregate, &kept, &mut std::io::sink()).unwrap();
+    Sample { results, iterations, traces }
+}
+
+fn header() -> Header {
+    let actions = json!([
+        ["authenticate", "POST {{ keystone }}/v3/auth/tokens"],
+        ["list", "GET {{ keystone }}/v3/users?limit={{ limit }}"],
+        ["delete", "DELETE {{ keystone }}/v3/users/{{ id }}"],
+        ["never sent", "GET {{ keystone }}/v3/never"],
+    ]);
+    let header = json!({
+        "run_id": Uuid::from_u128(9), "id_seed": Uuid::from_u128(42), "started_unix_ns": STARTED_UNIX_NS,
+        "scenario": { "title": "Keystone under load", "file": "scenarios/keystone.yaml",
+            "sha256": "6d2c0b5f".repeat(8), "set": { "limit": "50" } },
+        "deployment": { "name": "staging", "file": "deployments/staging.yaml",
+            "targets": { "keystone": "https://keystone.staging.example:5000" }, "tls_verified": false, "auth": "keystone" },
+        "profiling_off": null, "collector": "redis://collector.example:6379/0",
+        "environment": { "bench_version": "0.1.0", "os": "linux x86_64", "host": "ci", "cpus": 8, "workers": 4 },
+        "control": 10.0, "traces_wanted": [200, 100],
+        "notes": ["The load generator was late by more than 1 ms for 3 % of the iterations."],
+        "workloads": [
+            { "name": "list-users", "runner": { "constant": { "times": 16_000, "concurrency": 16 } }, "actions": actions,
+              "sla": { "failure_rate_max": 5.0, "max_avg_duration_per_atomic": { "never sent": 0.1 },
+                       "thresholds": [{ "condition": "p50 < 1ms" }] } },
+            { "name": "create-server", "runner": { "rps": { "rate": 66.7, "duration": "60s" } }, "actions": actions,
+              "sla": {} },
+        ],
+    });
+    serde_json::from_value(header).unwrap()
+}
+
+fn failures() -> [NumberedFailure; 2] {
+    let of = |number, class: &str, action: &str, message: &str| NumberedFailure {
+        number,
+        failure: Failure { class: class.into(), action: Some(action.into()), message: message.into() },
+    };
+    [
+        of(
+            STATUS,
+            "status",
+            "list",
+            "503 Service Unavailable: the server is currently unable to handle the request",
+        ),
+        of(TIMEOUT, "timeout", "authenticate", "no answer within 5.00 s"),
+    ]
+}
+
+fn rows(iterations: usize) -> Rows {
     let mut random = Random(7);
-    let ids = IdSpace::from_seed(Uuid::from_u128(42));
-    let mut columns = IterationColumns { total: iterations as u64, ..IterationColumns::default() };
-    for number in 0..iterations {
-        let workload = u16::from(number % 5 == 4);
-        let start_s = 60.0 * number as f64 / iterations as f64;
-        let stall = if (31.0..33.0).contains(&start_s) { 3.0 } else { 1.0 };
-        let chance = random.unit();
-        columns.workload.push(workload);
-        columns.start_us.push((start_s * 1e6) as u64);
-        columns.duration_ms.push((random.latency_ms([38.0, 140.0][usize::from(workload)]) * stall) as f32);
-        columns.outcome.push(if number + 3 >= iterations { 2 } else { u8::from(chance < 0.008 * stall) });
-        columns.trace_id.push(*ids.base_id(workload, number as u64).as_bytes());
-    }
-    let mut order: Vec<usize> = (0..iterations).filter(|n| columns.outcome[*n] < 2).collect();
-    order.sort_by(|a, b| columns.duration_ms[*b].total_cmp(&columns.duration_ms[*a]));
-    let mut slowest: Vec<SlowIteration> =
-        order.iter().take(10).enumerate().map(|(rank, row)| slow(&columns, *row, rank)).collect();
-    slowest.sort_by(|a, b| b.response_ms.total_cmp(&a.response_ms));
-    slowest.iter_mut().enumerate().for_each(|(rank, slow)| learn(slow, rank));
-    let sizes = [120, 38, 5].into_iter().zip(&slowest);
-    let traces = sizes.map(|(size, slow)| trace(slow, size)).collect();
-    let workloads = [0, 1].map(|index| workload(&columns, index)).into();
-    Sample { results: results(workloads, slowest), iterations: columns, traces }
-}
-
-fn distribution(mut rows: Vec<(f64, Uuid)>) -> Distribution {
-    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let count = rows.len();
-    let mut buckets: Vec<Bucket> = Vec::new();
-    for (ms, trace_id) in &rows {
-        let step = (ms.ln() / 1.05_f64.ln()).floor();
-        let (from_ms, to_ms) = (1.05_f64.powf(step), 1.05_f64.powf(step + 1.0));
-        match buckets.last_mut().filter(|last| last.from_ms == from_ms) {
-            Some(last) => (last.count, last.trace_id) = (last.count + 1, *trace_id),
-            None => buckets.push(Bucket { from_ms, to_ms, count: 1, trace_id: *trace_id }),
+    let mut rows = Rows::default();
+    let mut numbers = [0_u64; 2];
+    let mut push = |workload: u16, start_s: f64, ms: f64, ended: Ended, error: u32, warm_up: bool| {
+        let number = &mut numbers[usize::from(workload)];
+        let lag_ms = if *number % 9 == 0 { 0.4 * ms } else { 0.02 * ms };
+        let due_ns = (start_s * 1e9) as u64;
+        rows.push(&IterationSample {
+            workload,
+            number: *number,
+            warm_up,
+            due_ns,
+            start_ns: due_ns + (lag_ms * NS_PER_MS) as u64,
+            duration_ns: (ms * NS_PER_MS) as u64,
+            ended,
+            error,
+            actions: if ended == Ended::Dropped { Vec::new() } else { requests(ms, error) },
+        });
+        *number += 1;
+    };
+    for workload in [0, 1] {
+        for number in 0..WARM_UP {
+            let (ended, error) = if number == 0 { (Ended::Failed, STATUS) } else { (Ended::Ok, 0) };
+            push(workload, number as f64 / 1e3, 50.0, ended, error, true);
         }
     }
-    let at = |percentile: f64| rows[rank(rows.len() as u64, percentile).unwrap_or(1) as usize - 1].0;
-    let percentiles = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99]
-        .map(|percentile| Percentile { percentile, value_ms: at(percentile) });
-    Distribution {
-        count: count as u64,
-        min_ms: rows[0].0,
-        mean_ms: rows.iter().map(|row| row.0).sum::<f64>() / count as f64,
-        stddev_ms: rows[count / 2].0 / 3.0,
-        max_ms: rows[count - 1].0,
-        percentiles: percentiles.into(),
-        over_range: 0,
-        histogram: String::new(),
-        buckets,
-    }
-}
-
-fn workload(columns: &IterationColumns, index: u16) -> Workload {
-    let rows = (0..columns.len()).filter(|row| columns.workload[*row] == index);
-    let ended: Vec<usize> = rows.filter(|row| columns.outcome[*row] < 2).collect();
-    let of = |factor: f64| {
-        let rows = ended.iter().enumerate();
-        let late = |n: usize| if n.is_multiple_of(9) { factor } else { 1.0 };
-        rows.map(|(n, row)| {
-            (f64::from(columns.duration_ms[*row]) * late(n), Uuid::from_bytes(columns.trace_id[*row]))
-        })
-        .collect::<Vec<_>>()
-    };
-    let failed = ended.iter().filter(|row| columns.outcome[**row] == 1).count() as u64;
-    let total = ended.len() as u64;
-    let counts = Counts {
-        total: total + 10 * u64::from(index),
-        ok: total - failed,
-        failed,
-        aborted: 3 * u64::from(index),
-        dropped: 7 * u64::from(index),
-    };
-    let runner = [
-        json!({"constant": {"times": 16_000, "concurrency": 16}}),
-        json!({"rps": {"rate": 66.7, "duration": "60s"}}),
-    ];
-    let trace_ids = of(1.0).iter().take(5).map(|row| row.1).collect::<Vec<_>>();
-    let actions = [
-        ("authenticate", "POST {{ keystone }}/v3/auth/tokens", 0.4),
-        ("list", "GET {{ keystone }}/v3/users?limit={{ limit }}", 0.5),
-        ("delete", "DELETE {{ keystone }}/v3/users/{{ id }}", 0.1),
-    ];
-    Workload {
-        comparison: (index == 0).then(|| comparison(trace_ids[0])),
-        observer_effect: Some(effect()),
-        series: Some(series()),
-        name: NAMES[usize::from(index)].to_owned(),
-        runner: runner[usize::from(index)].as_object().cloned().unwrap_or_default(),
-        start_s: 0.0,
-        duration_s: 60.4,
-        iterations: counts,
-        warm_up: Counts { total: 40, ok: 39, failed: 1, ..Counts::default() },
-        unprofiled: 0,
-        rate_per_s: total as f64 / 60.4,
-        response_time: distribution(of(1.4)),
-        service_time: distribution(of(1.0)),
-        start_lag: distribution(of(0.4)),
-        actions: actions
-            .map(|(name, request, share)| action(name, request, share, &of(share), counts))
-            .into(),
-        errors: vec![
-            error(
-                "status",
-                Some("list"),
-                "503 Service Unavailable: the server is currently unable to handle the request",
-                failed - failed / 3,
-                &trace_ids,
-            ),
-            error("timeout", Some("authenticate"), "no answer within 5.00 s", failed / 3, &trace_ids[..2]),
-        ],
-    }
-}
-
-fn series() -> Series {
-    let wave = |n: i32| 40.0 + 20.0 * (f64::from(n) / 5.0).sin();
-    Series {
-        start_s: 0.0,
-        step_s: 1.0,
-        completed: (0..60).map(|n| 260 + n % 7).collect(),
-        failed: (0..60).map(|n| u64::from(n % 9 == 0)).collect(),
-        p50_ms: (0..60).map(wave).collect(),
-        p99_ms: (0..60).map(|n| 4.0 * wave(n)).collect(),
-    }
-}
-
-fn effect() -> ObserverEffect {
-    let at = |percentile, profiled_ms: f64, low_ms, high_ms| EffectAt {
-        percentile,
-        profiled_ms,
-        control_ms: 38.0,
-        difference_ms: profiled_ms - 38.0,
-        low_ms,
-        high_ms,
-    };
-    ObserverEffect {
-        control_percent: 10.0,
-        profiled: 14_400,
-        control: 1_600,
-        percentiles: vec![at(50.0, 39.1, 0.7, 1.5), at(99.0, 38.5, -4.0, 5.0)],
-    }
-}
-
-fn comparison(worst: Uuid) -> Comparison {
-    let kind = |detail: &str, share: f64, guilty: bool| ComparedKind {
-        service: "keystone/public".to_owned(),
-        name: "db".to_owned(),
-        detail: detail.to_owned(),
-        parent: "wsgi GET /v3/users".to_owned(),
-        outside: false,
-        delta_ms: 812.0 * share,
-        share,
-        share_low: share - 0.13,
-        share_high: share + 0.09,
-        slow_calls: 40.0,
-        typical_calls: 2.0,
-        more_calls_ms: 780.0 * share,
-        slower_calls_ms: 32.0 * share,
-        effect: 0.9,
-        exceeding: 0.93,
-        guilty,
-        worst_trace_id: Some(worst),
-        contrasts: vec![Contrast {
-            attribute: "host".to_owned(),
-            value: "controller-1".to_owned(),
-            slow_share: 0.91,
-            typical_share: 0.33,
-        }],
-    };
-    let node = |depth, service: &str, name: &str, detail: &str, slow_ms, typical_ms, calls| ComparedNode {
-        depth,
-        service: service.to_owned(),
-        name: name.to_owned(),
-        detail: detail.to_owned(),
-        slow_ms,
-        typical_ms,
-        slow_self_ms: if depth == 3 { slow_ms } else { 10.0 },
-        typical_self_ms: if depth == 3 { typical_ms } else { 5.0 },
-        slow_calls: calls,
-        typical_calls: 1.0,
-    };
-    let kinds = [
-        ("SELECT role.id FROM assignment WHERE actor_id = ?", 0.71, true),
-        ("SELECT id FROM user", 0.2, false),
-        ("SELECT 1", 0.004, false),
-    ];
-    Comparison {
-        slow_percent: 1,
-        slow: 160,
-        typical: 160,
-        left_out: 4,
-        slow_ms: 900.0,
-        typical_ms: 88.0,
-        no_finding: None,
-        kinds: kinds.map(|(detail, share, guilty)| kind(detail, share, guilty)).into(),
-        clocks_moved: 1,
-        clocks_inconsistent: 0,
-        tree: vec![
-            node(0, "bench", "iteration", "list-users", 900.0, 88.0, 1.0),
-            node(1, "bench", "action", "list", 880.0, 80.0, 1.0),
-            node(2, "keystone/public", "wsgi", "GET /v3/users", 870.0, 75.0, 1.0),
-            node(
-                3,
-                "keystone/public",
-                "db",
-                "SELECT role.id FROM assignment WHERE actor_id = ?",
-                600.0,
-                20.0,
-                40.0,
-            ),
-            node(3, "keystone/public", "db", "SELECT id FROM user", 190.0, 30.0, 2.0),
-            node(3, "keystone/public", "redis", "", 10.0, 15.0, 1.0),
-        ],
-    }
-}
-
-fn error(class: &str, action: Option<&str>, message: &str, count: u64, trace_ids: &[Uuid]) -> ErrorClass {
-    ErrorClass {
-        class: class.to_owned(),
-        action: action.map(str::to_owned),
-        message: message.to_owned(),
-        count,
-        trace_ids: trace_ids.to_vec(),
-    }
-}
-
-fn action(name: &str, request: &str, share: f64, rows: &[(f64, Uuid)], counts: Counts) -> Action {
-    let phase = |part: f64| part * share * 50.0;
-    Action {
-        name: name.to_owned(),
-        request: request.to_owned(),
-        requests: counts,
-        service_time: distribution(rows.to_vec()),
-        response_time: distribution(rows.iter().map(|(ms, id)| (ms * 1.2, *id)).collect()),
-        phases: Phases {
-            resolve_ms: 0.0,
-            connect_ms: phase(0.02),
-            tls_ms: phase(0.08),
-            send_ms: phase(0.01),
-            wait_ms: phase(0.8),
-            receive_ms: phase(0.09),
-            redirect_ms: 0.0,
-        },
-        status: BTreeMap::from([(200, counts.ok), (503, counts.failed)]),
-        bytes_received: counts.ok * 5_120,
-        connections_opened: 16,
-        http2: 0,
-        series: Some(series()),
-    }
-}
-
-fn slow(columns: &IterationColumns, row: usize, rank: usize) -> SlowIteration {
-    let duration_ms = f64::from(columns.duration_ms[row]);
-    let failed = columns.outcome[row] == 1;
-    let start_s = columns.start_us[row] as f64 / 1e6;
-    let timing = |name: &str, from: f64, share: f64, status| ActionTiming {
-        name: name.to_owned(),
-        start_ms: duration_ms * from,
-        duration_ms: duration_ms * share,
-        status,
-    };
-    SlowIteration {
-        iteration: IterationRow {
-            trace_id: Uuid::from_bytes(columns.trace_id[row]),
-            workload: columns.workload[row],
-            number: row as u64,
-            warm_up: false,
-            profiled: true,
-            due_s: start_s,
-            start_s,
-            duration_ms,
-            outcome: if failed { IterationOutcome::Failed } else { IterationOutcome::Ok },
-            error: failed.then(|| "status".to_owned()),
-        },
-        response_ms: duration_ms * if rank == 0 || rank == 5 { 1.4 } else { 1.0 },
-        actions: vec![
-            timing("authenticate", 0.0, 0.3, Some(201)),
-            timing("list", 0.31, 0.55, Some(if failed { 503 } else { 200 })),
-            timing("delete", 0.87, 0.12, if rank == 4 { None } else { Some(204) }),
-            timing("logout", 0.99, 0.01, Some(204)),
-        ],
-        trace: TraceState::NotFetched,
-        culprit: None,
-    }
-}
-
-/// What the collector told of the slowest.
-fn learn(slow: &mut SlowIteration, rank: usize) {
-    slow.trace = match rank {
-        0 | 1 => TraceState::Complete,
-        2 => TraceState::Partial,
-        3 => TraceState::Absent,
-        _ => return,
-    };
-    slow.culprit = (rank < 3).then(|| Culprit {
-        name: "db".to_owned(),
-        detail: "SELECT user.id, user.domain_id FROM user WHERE user.id = %(id)s".to_owned(),
-        service: "keystone".to_owned(),
-        host: "controller-1".to_owned(),
-        calls: 40,
-        self_ms: slow.iteration.duration_ms * 0.61,
-        share: 0.61,
-        path: vec!["wsgi".to_owned(), "identity.list_users".to_owned()],
-    });
-}
-
-/// A request that reads the database once for each user; every tenth read fails, the last has no stop.
-pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
-    let whole_us = (slow.iteration.duration_ms * 1e3) as i64;
-    let step = whole_us / (points as i64 + 1);
-    let incomplete = slow.trace == TraceState::Partial;
-    let all = (0..points as i64).map(|n| {
-        let (depth, name, length) = match n {
-            0 => (0, "wsgi", whole_us),
-            1 => (1, "identity.list_users", whole_us - 2 * step),
-            n if n % 7 == 6 => (3, "redis", step / 3),
-            _ => (2, "db", step * 4 / 5),
+    for row in 0..iterations {
+        let workload = u16::from(row % 5 == 4);
+        let ms = random.latency_ms([38.0, 140.0][usize::from(workload)]);
+        let (ended, error) = match random.unit() {
+            chance if chance < 0.005 => (Ended::Failed, STATUS),
+            chance if chance < 0.008 => (Ended::Failed, TIMEOUT),
+            _ => (Ended::Ok, 0),
         };
-        let start_us = if n < 2 { n * step } else { n * step + step / 10 };
-        StoredPoint {
-            depth,
-            trace_id: Uuid::from_u128(1000 + n as u128).to_string(),
-            parent_id: slow.iteration.trace_id.to_string(),
-            name: name.to_owned(),
-            detail: match n { 0 => "GET /v3/users", 1 => "", _ => "SELECT user.id, user.domain_id FROM user WHERE user.id = %(id)s" }.to_owned(),
-            service: "keystone".to_owned(),
-            project: "identity".to_owned(),
-            host: "controller-1".to_owned(),
-            start_us,
-            duration_us: (!incomplete || n + 1 < points as i64).then_some(length as u64),
-            self_us: if n < 2 { step as u64 } else { length as u64 },
-            error: (n % 30 == 29).then(|| "DBDeadlock: lock wait timeout exceeded".to_owned()),
-            info: json!({"db": {"statement": "SELECT user.id FROM user WHERE user.id = %(id)s", "params": {"id": n}}, "host": "controller-1"}),
-            stop_info: json!({}),
+        push(workload, 1.0 + 60.0 * row as f64 / iterations as f64, ms, ended, error, false);
+    }
+    for _ in 0..7 {
+        push(1, 61.0, 0.0, Ended::Dropped, 0, false);
+    }
+    for _ in 0..3 {
+        push(1, 61.0, 20.0, Ended::Aborted, 0, false);
+    }
+    rows
+}
+
+fn requests(ms: f64, error: u32) -> Vec<ActionSample> {
+    let request = |action: u16, from: f64, share: f64, ended: Ended, status| {
+        let ns = |share: f64| (ms * share * NS_PER_MS) as u64;
+        ActionSample {
+            action,
+            offset_ns: ns(from),
+            duration_ns: ns(share),
+            phases: Phases { wait_ns: ns(share * 0.8), receive_ns: ns(share * 0.1), ..Phases::default() },
+            status,
+            body_bytes: 5_120,
+            ended,
         }
-    });
-    let points: Vec<StoredPoint> = all.collect();
-    StoredTrace {
-        trace_id: slow.iteration.trace_id,
-        state: slow.trace,
-        records: points.iter().flat_map(records).collect(),
-        unreadable: 0,
-        points,
-    }
-}
-
-/// A point's start and, if it has one, its stop; the tree is flat.
-fn records(point: &StoredPoint) -> Vec<Record> {
-    let record = |suffix: &str, us: i64| Record {
-        name: format!("{}{suffix}", point.name),
-        base_id: point.parent_id.clone(),
-        trace_id: point.trace_id.clone(),
-        parent_id: point.parent_id.clone(),
-        timestamp: format!("2025-11-20T12:00:{:02}.{:06}", us / 1_000_000, us % 1_000_000),
-        info: point.info.as_object().cloned().unwrap_or_default(),
-        project: Some(point.project.clone()),
-        service: Some(point.service.clone()),
     };
-    let stop = point.duration_us.map(|us| record("-stop", point.start_us + us as i64));
-    std::iter::once(record("-start", point.start_us)).chain(stop).collect()
-}
-
-fn criterion(
-    workload: usize,
-    name: &str,
-    condition: &str,
-    observed: &str,
-    outcome: Outcome,
-    trace_ids: Vec<Uuid>,
-) -> Criterion {
-    Criterion {
-        workload: NAMES[workload].to_owned(),
-        criterion: name.to_owned(),
-        condition: condition.to_owned(),
-        observed: observed.to_owned(),
-        outcome,
-        severity: Severity::Fail,
-        reason: (outcome == Outcome::Invalid).then(|| "no request of this action completed".to_owned()),
-        measured: (outcome == Outcome::Fail).then(|| Measured {
-            unit: "ms".to_owned(),
-            limit: 200.0,
-            value: 287.0,
-            low: Some(261.0),
-            high: Some(320.0),
-        }),
-        aborted: outcome == Outcome::Fail,
-        samples: 16_000,
-        trace_ids,
+    match error {
+        TIMEOUT => vec![request(0, 0.0, 0.99, Ended::Failed, 0)],
+        STATUS => vec![request(0, 0.0, 0.04, Ended::Ok, 201), request(1, 0.05, 0.9, Ended::Failed, 503)],
+        _ => vec![
+            request(0, 0.0, 0.04, Ended::Ok, 201),
+            request(1, 0.05, 0.9, Ended::Ok, 200),
+            request(2, 0.96, 0.03, Ended::Ok, 204),
+        ],
     }
 }
 
-fn results(workloads: Vec<Workload>, slowest: Vec<SlowIteration>) -> Results {
-    let broke = slowest.iter().take(5).map(|slow| slow.iteration.trace_id).collect();
-    Results {
-        format: FORMAT.to_owned(),
-        version: VERSION,
-        verdict: Verdict {
-            outcome: Outcome::Fail,
-            invalid: Vec::new(),
-            criteria: vec![
-                criterion(0, "failure_rate", "failure rate at most 1 %", "0.86 %", Outcome::Pass, vec![]),
-                criterion(
-                    0,
-                    "p99",
-                    "p99 of the response time at most 200 ms",
-                    "287 ms",
-                    Outcome::Fail,
-                    broke,
-                ),
-                criterion(
-                    1,
-                    "max_avg_duration_per_atomic",
-                    "mean of `list` at most 100 ms",
-                    "no samples",
-                    Outcome::Invalid,
-                    vec![],
-                ),
-            ],
-        },
-        run: run(),
-        scenario: ScenarioInfo {
-            title: "Keystone under load".to_owned(),
-            file: "scenarios/keystone.yaml".to_owned(),
-            sha256: "6d2c0b5f".repeat(8),
-            set: BTreeMap::from([("limit".to_owned(), "50".to_owned())]),
-        },
-        deployment: deployment(),
-        profiling: profiling(),
-        environment: environment(),
-        generator: None,
-        record: None,
-        findings: vec![Finding {
-            name: "db".to_owned(),
-            detail: "SELECT role.id FROM assignment".to_owned(),
-            service: "keystone".to_owned(),
-            path: vec!["wsgi GET /v3/users".to_owned()],
-            iterations: 2,
-            of: 3,
-            median_self_ms: 412.0,
-            median_share: 0.71,
-            median_calls: 40.0,
-            trace_ids: Vec::new(),
-        }],
-        notes: vec!["The load generator was late by more than 1 ms for 3 % of the iterations.".to_owned()],
-        workloads,
-        slowest,
+/// What a service reports of an iteration: a request that reads the database once for each role, and a cache; every
+/// thirtieth read fails.
+fn records(base_id: Uuid, above: Uuid, start_ns: u64, ms: f64, reads: usize) -> Vec<Record> {
+    let begin_us = start_ns as f64 / 1e3 + ms * 60.0;
+    let whole_us = ms * 880.0;
+    let step_us = whole_us / (reads + 3) as f64;
+    let mut points: Vec<(String, u128, f64, f64, Value, bool)> = vec![
+        ("wsgi".into(), 0, 0.0, whole_us, json!({"request": {"path": "/v3/users", "method": "GET"}}), false),
+        ("identity.list_users".into(), 1, step_us, whole_us - 2.0 * step_us, json!({}), false),
+        ("redis".into(), 2, step_us * 1.1, step_us * 0.2, json!({}), false),
+    ];
+    let statement = "SELECT user.id, user.domain_id FROM user WHERE user.id = %(id)s";
+    points.extend((0..reads).map(|n| {
+        let info = json!({"db": {"statement": statement, "params": {"id": n}}});
+        ("db".into(), 2, step_us * (n as f64 + 1.4), step_us * 0.8, info, n % 30 == 29)
+    }));
+    // Slow iterations have one host in common.
+    let one = reads >= READS.0 || base_id.as_u128().is_multiple_of(3);
+    let host = if one { "controller-1" } else { "controller-2" };
+    let mut records = Vec::new();
+    for (number, (name, parent, from_us, length_us, info, failed)) in points.iter().enumerate() {
+        let id = Uuid::from_u128(base_id.as_u128().wrapping_add(number as u128 + 1)).to_string();
+        let parent =
+            if *parent == 0 { above } else { Uuid::from_u128(base_id.as_u128().wrapping_add(*parent)) };
+        let mut record = |suffix: &str, us: f64, info: &Value| {
+            let mut info: Map<String, Value> = info.as_object().cloned().unwrap_or_default();
+            info.insert("host".into(), host.into());
+            let unix_ns = STARTED_UNIX_NS + ((begin_us + us) * 1e3) as u64;
+            records.push(Record {
+                name: format!("{name}{suffix}"),
+                base_id: base_id.to_string(),
+                trace_id: id.clone(),
+                parent_id: parent.to_string(),
+                timestamp: format!("{}.{:06}", &rfc3339(unix_ns)[..19], unix_ns / 1_000 % 1_000_000),
+                info,
+                project: Some("keystone".to_owned()),
+                service: Some("public".to_owned()),
+            });
+        };
+        record("-start", *from_us, info);
+        let error = json!({"etype": "DBDeadlock", "message": "lock wait timeout exceeded"});
+        record("-stop", from_us + length_us, if *failed { &error } else { &Value::Null });
     }
+    records
 }
 
-fn environment() -> Environment {
-    Environment {
-        bench_version: "0.1.0".to_owned(),
-        os: "linux x86_64".to_owned(),
-        host: "ci".to_owned(),
-        cpus: 8,
-        workers: 4,
-    }
-}
-
-fn run() -> Run {
-    Run {
-        id: Uuid::from_u128(9),
-        id_seed: Uuid::from_u128(42),
-        status: RunStatus::Finished,
-        started_at: "2025-11-20T12:00:00Z".to_owned(),
-        duration_s: 60.4,
-        error: None,
-    }
-}
-
-fn deployment() -> DeploymentInfo {
-    DeploymentInfo {
-        demo: None,
-        name: "staging".to_owned(),
-        file: "deployments/staging.yaml".to_owned(),
-        targets: BTreeMap::from([(
-            "keystone".to_owned(),
-            "https://keystone.staging.example:5000".to_owned(),
-        )]),
-        tls_verified: false,
-        auth: "keystone".to_owned(),
-    }
-}
-
-fn profiling() -> Profiling {
-    Profiling {
-        enabled: true,
-        reason: None,
-        collector: Some("redis://collector.example:6379/0".to_owned()),
-        fetched: BTreeMap::from([
-            (TraceState::Complete, 2),
-            (TraceState::Partial, 1),
-            (TraceState::Absent, 1),
-        ]),
-        collector_error: None,
-        fetch_s: Some(1.2),
-        published: 0,
-    }
+/// A trace of this iteration with this many points.
+pub(super) fn trace(slow: &SlowIteration, points: usize) -> StoredTrace {
+    let start_ns = (slow.iteration.start_s * 1e9) as u64;
+    let records = records(
+        slow.iteration.trace_id,
+        slow.iteration.trace_id,
+        start_ns,
+        slow.iteration.duration_ms,
+        points - 3,
+    );
+    StoredTrace::new(slow.iteration.trace_id, records, 0)
 }
 
 /// Replaces every string in the results and the traces, as far down as there are any.

@@ -12,22 +12,15 @@ use crate::verdict::compare::FailuresRow;
 use crate::verdict::history::{HistoryFailures, HistoryRow};
 use crate::verdict::paired::{Decision, Failures, Names, Row, Series};
 
-/// A comparison of two builds; with a text, it stands in every place.
-fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
-    let words = |own: &str| text.unwrap_or(own).to_owned();
-    let side = |name: &str| Side {
-        name: words(name),
-        deployment: words("deployments/staging.yaml"),
-        target: None,
-        command: Some(words("./target/release/api --port 8080")),
-    };
+/// A percentile in twelve pairs; in one of them B has none.
+fn row(action: Option<usize>, percentile: f64, gated: bool, middle_ms: f64, outcome: Outcome) -> Row {
     let slower = if outcome == Outcome::Fail { 1.19 } else { 1.01 };
-    let pair_ms = |n: usize, middle_ms: f64| {
+    let pair_ms = |n: usize| {
         let noise = |n: usize| ((n * n * 31 + n * 17) % 29) as f64 / 290.0 - 0.05;
         let b = (n != 5).then(|| middle_ms * slower * (1.0 + noise(n + 3)));
         (Some(middle_ms * (1.0 + noise(n))), b)
     };
-    let row = |action, percentile, gated, middle_ms: f64| Row {
+    Row {
         series: Series { workload: 0, action, percentile, gated },
         a_ms: Some(middle_ms),
         b_ms: Some(middle_ms * slower),
@@ -40,9 +33,12 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
         wilcoxon_p: Some(0.0012),
         outcome: if gated { outcome } else { Outcome::None },
         samples: 400,
-        pairs: (0..12).map(|n| pair_ms(n, middle_ms)).collect(),
-    };
-    let point = |slow, name: &str, difference_ms: f64| PointRow {
+        pairs: (0..12).map(pair_ms).collect(),
+    }
+}
+
+fn point(words: &dyn Fn(&str) -> String, slow: bool, name: &str, difference_ms: f64) -> PointRow {
+    PointRow {
         slow,
         service: words("keystone/public"),
         name: words(name),
@@ -53,6 +49,22 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
         difference_ms,
         low_ms: difference_ms - 1.5,
         high_ms: difference_ms + 1.4,
+    }
+}
+
+fn failed() -> Failures {
+    let (a, b, p_greater) = (4, 5, Some(0.4));
+    Failures { workload: 0, a, a_share: 0.0008, b, b_share: 0.001, p_greater, outcome: Outcome::Pass }
+}
+
+/// A comparison of two builds; with a text, it stands in every place.
+fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
+    let words = |own: &str| text.unwrap_or(own).to_owned();
+    let side = |name: &str| Side {
+        name: words(name),
+        deployment: words("deployments/staging.yaml"),
+        target: None,
+        command: Some(words("./target/release/api --port 8080")),
     };
     let round = |side: &str, n: usize| RoundInfo {
         directory: words(&format!("{n:04}-{side}")),
@@ -93,25 +105,17 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             actions: vec![words("log in"), words("list")],
         }],
         rows: vec![
-            row(None, 50.0, true, 88.0),
-            row(None, 95.0, true, 190.0),
-            row(Some(0), 95.0, false, 120.0),
-            row(Some(1), 95.0, false, 60.0),
+            row(None, 50.0, true, 88.0, outcome),
+            row(None, 95.0, true, 190.0, outcome),
+            row(Some(0), 95.0, false, 120.0, outcome),
+            row(Some(1), 95.0, false, 60.0, outcome),
         ],
-        failures: vec![Failures {
-            workload: 0,
-            a: 4,
-            a_share: 0.0008,
-            b: 5,
-            b_share: 0.001,
-            p_greater: Some(0.4),
-            outcome: Outcome::Pass,
-        }],
+        failures: vec![failed()],
         points: vec![
-            point(false, "db SELECT role.id FROM assignment WHERE actor_id = ?", 14.2),
-            point(false, "wsgi GET /v3/users", 0.4),
-            point(false, "redis", -2.1),
-            point(true, "db SELECT role.id FROM assignment WHERE actor_id = ?", 31.0),
+            point(&words, false, "db SELECT role.id FROM assignment WHERE actor_id = ?", 14.2),
+            point(&words, false, "wsgi GET /v3/users", 0.4),
+            point(&words, false, "redis", -2.1),
+            point(&words, true, "db SELECT role.id FROM assignment WHERE actor_id = ?", 31.0),
         ],
         notes: vec![words("the first pair is left out: the build was still compiling its templates")],
     }
@@ -327,7 +331,7 @@ fn hostile_text_stays_text_on_every_page() {
     for text in texts.iter().filter(|text| !text.is_empty()).cloned().chain([texts.concat()]) {
         for ((name, page), (_, plain)) in pages(Some(&text)).iter().zip(&harmless) {
             assert_eq!(tags(page), tags(plain), "{name}: {text:?}");
-            assert!(!page.contains(|c| is_deceptive(c)), "{name}: {text:?}");
+            assert!(!page.contains(is_deceptive), "{name}: {text:?}");
             assert!(!page.contains("\" on") && !page.contains("' on"), "{name}: {text:?}");
         }
     }
