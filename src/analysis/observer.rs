@@ -10,9 +10,9 @@
 //! Limit: slowdown that profiled iterations cause in their neighbours affects both groups and is not measured. Nothing
 //! here may guess from too few samples.
 
-use crate::base::ids::ControlShare;
 use crate::base::statistics::binomial::Share;
 use crate::base::statistics::order::rank;
+use crate::plan::control::ControlShare;
 use crate::results::aggregate::Sides;
 use crate::results::model::{EffectAt, ObserverEffect};
 
@@ -93,8 +93,8 @@ fn difference(percentile: f64, with: Quantile, without: Quantile) -> EffectAt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::IdSpace;
     use crate::base::statistics::order::binomial_cdf;
+    use crate::measure::ids::RunIds;
     use uuid::Uuid;
 
     fn share(percent: f64) -> ControlShare {
@@ -151,10 +151,10 @@ mod tests {
             for run in 0..RUNS {
                 let without = times_ns(&mut random, count, drift);
                 let with: Vec<u64> = (0..).zip(&without).map(|(index, ns)| profiled_ns(*ns, index)).collect();
-                let ids = IdSpace::from_seed(Uuid::from_u128(run as u128));
+                let ids = RunIds::new(Uuid::from_u128(run as u128), share(percent));
                 let mut sides = Sides::default();
                 for index in 0..count {
-                    let (side, time) = match ids.is_control(0, index as u64, share(percent)) {
+                    let (side, time) = match ids.is_control((0, index as u64)) {
                         true => (&mut sides.control, without[index]),
                         false => (&mut sides.profiled, with[index]),
                     };
@@ -187,10 +187,10 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(11);
         let mut claimed = [0; PERCENTILES.len()];
         for run in 0..RUNS {
-            let ids = IdSpace::from_seed(Uuid::from_u128(run as u128));
+            let ids = RunIds::new(Uuid::from_u128(run as u128), share(20.0));
             let mut sides = Sides::default();
             for (number, ns) in (0..).zip(times_ns(&mut random, 4_000, 20.0)) {
-                let side = match ids.is_control(0, number, share(20.0)) {
+                let side = match ids.is_control((0, number)) {
                     true => &mut sides.control,
                     false => &mut sides.profiled,
                 };

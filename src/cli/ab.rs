@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
     let shown = Shown::new(arguments.quiet);
     let comparison = PreparedAb::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
-    let listening = interrupt_by_signals(&interrupt, move || shown.last_words())?;
+    let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
     let compared = comparison.run(&interrupt)?;
     drop(listening);
     tell(compared, arguments)

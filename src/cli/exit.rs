@@ -2,8 +2,6 @@
 
 use crate::harness::{Conclusion, HarnessError, Kind};
 
-use super::output;
-
 /// How a command ended; documented in `--help` and the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -72,9 +70,8 @@ impl Exit {
     }
 }
 
-/// An error in words, as it is printed.
-pub(super) fn words(error: &HarnessError) -> String {
-    let colour = output::colours(output::Stream::Error);
+/// An error in words, as it is printed, in colours where they are wanted.
+pub(super) fn words(error: &HarnessError, colour: bool) -> String {
     let interrupted = error.kind() == Kind::Interrupted;
     let mut text = String::new();
     for report in error.reports(colour) {
@@ -115,7 +112,7 @@ mod tests {
         ] {
             assert_eq!(Exit::of_error(&HarnessError::new(kind, "x")) as u8, code, "{kind:?}");
             let shown =
-                words(&HarnessError::new(kind, "what").remedy("how").and(HarnessError::input("more")));
+                words(&HarnessError::new(kind, "what").remedy("how").and(HarnessError::input("more")), false);
             let expected = if code == 105 { "what; how\nmore" } else { "error: what; how\nerror: more" };
             assert_eq!(shown, expected);
         }

@@ -166,7 +166,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     output::close(match ended {
         Ok(Ok(exit)) => exit as u8,
         Ok(Err(error)) => {
-            output::complain(&exit::words(&error));
+            output::complain(&exit::words(&error, output::colours(output::Stream::Error)));
             Exit::of_error(&error) as u8
         }
         Err(_) => PANICKED,

@@ -12,6 +12,7 @@ use crate::plan::given::Given;
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
+use super::output;
 use super::progress::Shown;
 use super::signals::interrupt_by_signals;
 
@@ -110,7 +111,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     let shown = Shown::new(*quiet);
     let run = PreparedRun::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
-    let listening = interrupt_by_signals(&interrupt, move || shown.last_words())?;
+    let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
     let finished = run.run(&interrupt)?;
     drop(listening);
     gate.tell(finished, *quiet)

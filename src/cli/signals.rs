@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::{HarnessError, Interrupt};
 
 use super::exit::Exit;
-use super::output;
 
 /// Set once signals no longer end the process on their own.
 static LISTENED_TO: AtomicBool = AtomicBool::new(false);
@@ -27,11 +26,11 @@ impl Drop for Listening {
     }
 }
 
-/// Listens from here on: a signal is never lost and no longer ends the process on its own. The second one says
-/// `last_words` and ends it at once.
+/// Listens from here on: a signal is never lost and no longer ends the process on its own. The second one
+/// calls `last_words` and ends it at once.
 pub(super) fn interrupt_by_signals(
     interrupt: &Interrupt,
-    last_words: impl Fn() -> String + Send + 'static,
+    last_words: impl Fn() + Send + 'static,
 ) -> Result<Listening, HarnessError> {
     let Wait { runtime, mut signals } = Wait::listen()?;
     let (over, interrupt) = (CancellationToken::new(), interrupt.clone());
@@ -40,7 +39,7 @@ pub(super) fn interrupt_by_signals(
         signals.next().await;
         interrupt.interrupt();
         signals.next().await;
-        output::last_words(&last_words());
+        last_words();
         std::process::exit(i32::from(Exit::Interrupted as u8));
     };
     let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

@@ -15,7 +15,7 @@ pub(super) fn validate(files: &[PathBuf], given: Option<&Path>) -> Exit {
         match files::validate(&file.into(), given.as_ref(), &events) {
             Ok(valid) => output::print(&format!("{}: {valid}", file.display())),
             Err(error) => {
-                output::complain(&exit::words(&error));
+                output::complain(&exit::words(&error, output::colours(output::Stream::Error)));
                 code = Exit::Input;
             }
         }

@@ -17,9 +17,9 @@ use crate::base::clock::saturating_nanos;
 
 use super::Phases;
 use super::error::ClientError;
-use super::options::Version;
+use super::options::{Settings, Version};
+use super::resolve::Resolver;
 use super::url::Origin;
-use super::worker::Worker;
 
 /// An open connection, encrypted or not.
 pub(super) enum Stream {
@@ -36,39 +36,47 @@ pub(super) struct Opened {
     pub(super) http2: bool,
 }
 
-/// Opens a connection to `origin` and records the phases.
-pub(super) async fn connect(
-    origin: &Origin,
-    worker: &Worker,
-    phases: &mut Phases,
-) -> Result<Opened, ClientError> {
-    let guard = &worker.settings.options.guard;
-    guard.admit(origin)?;
-    phases.opened = true;
-    let started = Instant::now();
-    let addresses = worker.resolver.addresses(&origin.host, origin.port).await?;
-    guard.admit_addresses(origin, &addresses)?;
-    let resolved = Instant::now();
-    phases.resolve_ns = saturating_nanos(resolved - started);
-    let socket = connect_any(origin, &addresses).await?;
-    let connected = Instant::now();
-    phases.connect_ns = saturating_nanos(connected - resolved);
-    // Small requests must be sent at once. If the socket refuses the option, it still works.
-    let _ = socket.set_nodelay(true);
-    let version = worker.settings.options.version;
-    if !origin.tls {
-        return Ok(Opened { stream: Stream::Plain(socket), http2: version == Version::Http2 });
+/// What opens connections: for one thread, with the names that it has resolved.
+pub(super) struct Connector {
+    pub(super) settings: Arc<Settings>,
+    resolver: Resolver,
+}
+
+impl Connector {
+    pub(super) fn new(settings: &Arc<Settings>) -> Self {
+        Self { settings: Arc::clone(settings), resolver: Resolver::new(&settings.options.dns) }
     }
-    let stream = handshake(origin, &worker.settings.tls, socket).await?;
-    phases.tls_ns = saturating_nanos(connected.elapsed());
-    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    if version == Version::Http2 && !http2 {
-        return Err(ClientError::Tls {
-            address: origin.authority.clone(),
-            reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
-        });
+
+    /// Opens a connection to `origin`, noting the phases.
+    pub(super) async fn connect(&self, origin: &Origin, phases: &mut Phases) -> Result<Opened, ClientError> {
+        let guard = &self.settings.options.guard;
+        guard.admit(origin)?;
+        phases.opened = true;
+        let started = Instant::now();
+        let addresses = self.resolver.addresses(&origin.host, origin.port).await?;
+        guard.admit_addresses(origin, &addresses)?;
+        let resolved = Instant::now();
+        phases.resolve_ns = saturating_nanos(resolved - started);
+        let socket = connect_any(origin, &addresses).await?;
+        let connected = Instant::now();
+        phases.connect_ns = saturating_nanos(connected - resolved);
+        // Small requests must leave at once; a socket that refuses the option works all the same.
+        let _ = socket.set_nodelay(true);
+        let version = self.settings.options.version;
+        if !origin.tls {
+            return Ok(Opened { stream: Stream::Plain(socket), http2: version == Version::Http2 });
+        }
+        let stream = handshake(origin, &self.settings.tls, socket).await?;
+        phases.tls_ns = saturating_nanos(connected.elapsed());
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if version == Version::Http2 && !http2 {
+            return Err(ClientError::Tls {
+                address: origin.authority.clone(),
+                reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
+            });
+        }
+        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2 })
     }
-    Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2 })
 }
 
 async fn connect_any(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStream, ClientError> {

@@ -8,8 +8,11 @@ use std::mem::MaybeUninit;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::error::ClientError;
+use super::fields::Fields;
 use super::options::Limits;
 use super::quick_head::quick_head;
+
+pub(super) use super::fields::Framing;
 
 /// Up to this many headers are parsed without allocating memory.
 const HEADERS_ON_STACK: usize = 256;
@@ -27,19 +30,6 @@ pub(super) struct Head {
     pub(super) keep_alive: bool,
     /// The length of the head, in bytes.
     pub(super) length: usize,
-}
-
-/// Where the body ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// There is no body.
-    None,
-    /// After this many bytes.
-    Length(u64),
-    /// After the last chunk and its trailers.
-    Chunked,
-    /// Where the server closes the connection.
-    Close,
 }
 
 /// Parses a head at the beginning of `bytes`; `None` if it is not complete yet.
@@ -79,103 +69,16 @@ pub(super) fn head(
     };
     let status =
         StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|error| protocol(error.to_string()))?;
-    let fields = Fields::read(response.headers);
+    let fields = fields(response.headers);
     let (framing, keep_alive) = fields.decide(status, to_head, response.version == Some(1))?;
     let headers = keep_headers.then(|| Box::new(header_map(response.headers)));
     Ok(Some(Head { status, headers, framing, keep_alive, length }))
 }
 
-/// The header fields that determine framing.
-#[derive(Default)]
-pub(super) struct Fields {
-    length: Option<u64>,
-    /// `Some(true)` if the last coding is chunked.
-    chunked: Option<bool>,
-    close: bool,
-    keep_alive: bool,
-    /// What is wrong with the length; irrelevant for an answer without a body.
-    bad_length: Option<&'static str>,
-}
-
-impl Fields {
-    fn read(headers: &[httparse::Header<'_>]) -> Self {
-        let mut fields = Self::default();
-        for header in headers {
-            fields.note(header.name.as_bytes(), header.value);
-        }
-        fields
-    }
-
-    /// Processes a header.
-    pub(super) fn note(&mut self, name: &[u8], value: &[u8]) {
-        match name.len() {
-            14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                self.chunked = Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
-            }
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                for token in value.split(|byte| *byte == b',') {
-                    self.close |= token.trim_ascii().eq_ignore_ascii_case(b"close");
-                    self.keep_alive |= token.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Where the body ends, and whether the connection may serve another request.
-    fn decide(
-        &self,
-        status: StatusCode,
-        to_head: bool,
-        http11: bool,
-    ) -> Result<(Framing, bool), ClientError> {
-        if !http11 && self.chunked.is_some() {
-            // RFC 9112, section 6.1: HTTP/1.0 has no transfer encodings, so the framing is faulty.
-            return Err(protocol("it is HTTP/1.0 and has a transfer encoding".to_owned()));
-        }
-        let framing = self.framing(status, to_head)?;
-        let persistent = if http11 { !self.close } else { self.keep_alive && !self.close };
-        // If the answer lasts until the connection ends, there is nothing left to reuse. An answer with two
-        // framings may have been tampered with, so its connection is not reused (RFC 9112, section 6.1).
-        let two_framings = (self.length.is_some() || self.bad_length.is_some()) && self.chunked.is_some();
-        Ok((framing, persistent && framing != Framing::Close && !two_framings))
-    }
-
-    /// Several equal lengths count as one; different lengths are an attack or a fault.
-    fn content_length(&mut self, value: &[u8]) {
-        for part in value.split(|byte| *byte == b',') {
-            let part = part.trim_ascii();
-            let digits = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
-            let length = std::str::from_utf8(part).ok().filter(|_| digits).and_then(|text| text.parse().ok());
-            match (length, self.length) {
-                (None, _) => self.bad_length = Some("its content length is not a number"),
-                (Some(length), Some(other)) if length != other => {
-                    self.bad_length = Some("it has two content lengths");
-                }
-                (Some(length), _) => self.length = Some(length),
-            }
-        }
-    }
-
-    /// RFC 9112, section 6.3.
-    fn framing(&self, status: StatusCode, to_head: bool) -> Result<Framing, ClientError> {
-        if to_head || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
-            return Ok(Framing::None);
-        }
-        match (self.chunked, self.length) {
-            // The transfer encoding overrides a content length.
-            (Some(true), _) => Ok(Framing::Chunked),
-            (Some(false), _) => Ok(Framing::Close),
-            (None, _) if self.bad_length.is_some() => {
-                Err(protocol(self.bad_length.unwrap_or_default().to_owned()))
-            }
-            (None, None) => Ok(Framing::Close),
-            (None, Some(0)) => Ok(Framing::None),
-            (None, Some(length)) => Ok(Framing::Length(length)),
-        }
-    }
+fn fields(headers: &[httparse::Header<'_>]) -> Fields {
+    let mut fields = Fields::default();
+    headers.iter().for_each(|header| fields.note(header.name.as_bytes(), header.value));
+    fields
 }
 
 fn header_map(headers: &[httparse::Header<'_>]) -> HeaderMap {

@@ -10,6 +10,7 @@ pub mod connect;
 pub mod decode;
 mod dns;
 pub mod error;
+mod fields;
 mod framing;
 pub mod guard;
 pub mod headers;

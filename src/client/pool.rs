@@ -12,7 +12,6 @@ use bytes::Bytes;
 
 use crate::base::clock::saturating_nanos;
 
-use super::connect::connect;
 use super::error::ClientError;
 use super::headers::HeaderBlock;
 use super::http1::Http1;
@@ -52,7 +51,7 @@ impl Pool {
 
     /// Starts an iteration, which opens its own connections if the scenario says so.
     pub fn begin_iteration(&mut self) {
-        if self.worker.settings.options.connections == Connections::Iteration {
+        if self.worker.connector.settings.options.connections == Connections::Iteration {
             self.slots.iter_mut().for_each(|slot| slot.idle = None);
         }
     }
@@ -113,8 +112,8 @@ impl Pool {
 
     /// A single request and its answer.
     async fn exchange(&mut self, request: &Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
-        if self.worker.settings.options.connections == Connections::Shared {
-            return Box::pin(self.worker.shared.exchange(&self.worker, request, phases)).await;
+        if self.worker.connector.settings.options.connections == Connections::Shared {
+            return Box::pin(self.worker.shared.exchange(&self.worker.connector, request, phases)).await;
         }
         let slot = self.slot(request.origin);
         let connection = match self.take_usable(slot, request.started).await {
@@ -165,8 +164,8 @@ impl Pool {
 }
 
 async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<Connection, ClientError> {
-    let opened = connect(origin, worker, phases).await?;
-    let limits = worker.settings.options.limits;
+    let opened = worker.connector.connect(origin, phases).await?;
+    let limits = worker.connector.settings.options.limits;
     Ok(if opened.http2 {
         Connection::Http2(Box::new(Http2::new(opened.stream, limits).await?))
     } else {
@@ -181,7 +180,7 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
 pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -> Result<(), ClientError> {
     let worker = Worker::current(settings);
     let mut phases = Phases::default();
-    let connecting = connect(origin, &worker, &mut phases);
+    let connecting = worker.connector.connect(origin, &mut phases);
     let connected = tokio::time::timeout(limit, connecting).await.map(|opened| opened.map(|_| ()));
     let (seconds, address) = (limit.as_secs(), origin.authority.clone());
     match connected {

@@ -3,7 +3,7 @@
 //! It only supports the common form: HTTP/1.1, lines that end with CR LF, no folding. httparse parses
 //! all others. A test checks that both give the same result.
 
-use super::framing::Fields;
+use super::fields::Fields;
 
 /// The parts of an ordinary head that determine its body and the reuse of its connection.
 pub(super) struct QuickHead {

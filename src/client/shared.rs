@@ -12,13 +12,12 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::base::clock::saturating_nanos;
 
-use super::connect::connect;
+use super::connect::Connector;
 use super::error::ClientError;
 use super::http1::Http1;
 use super::http2::SharedHttp2;
 use super::options::Version;
 use super::url::Origin;
-use super::worker::Worker;
 use super::{Answer, Phases, Request};
 
 /// The most origins with kept connections; redirects may lead to many.
@@ -49,13 +48,13 @@ impl Shared {
 
     pub(super) async fn exchange(
         &self,
-        worker: &Worker,
+        connector: &Connector,
         request: &Request<'_>,
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
-        let host = self.host(request.origin, worker.settings.options.version);
+        let host = self.host(request.origin, connector.settings.options.version);
         if host.speaks_http2.get() != Some(false)
-            && let Some(connection) = self.multiplexed(&host, worker, request, phases).await?
+            && let Some(connection) = self.multiplexed(&host, connector, request, phases).await?
         {
             return connection.exchange(request, phases).await;
         }
@@ -64,8 +63,8 @@ impl Shared {
         let mut connection = match idle {
             Some(connection) => connection,
             None => {
-                let opened = connect(request.origin, worker, phases).await?;
-                Http1::new(opened.stream, worker.settings.options.limits)
+                let opened = connector.connect(request.origin, phases).await?;
+                Http1::new(opened.stream, connector.settings.options.limits)
             }
         };
         let answer = connection.exchange(request, phases).await?;
@@ -97,7 +96,7 @@ impl Shared {
     async fn multiplexed(
         &self,
         host: &Host,
-        worker: &Worker,
+        connector: &Connector,
         request: &Request<'_>,
         phases: &mut Phases,
     ) -> Result<Option<Rc<SharedHttp2>>, ClientError> {
@@ -117,14 +116,14 @@ impl Shared {
             // At the limit, h2 lets the request wait.
             return Ok(Some(least));
         }
-        let opened = connect(request.origin, worker, phases).await?;
+        let opened = connector.connect(request.origin, phases).await?;
         host.speaks_http2.set(Some(opened.http2));
         if !opened.http2 {
-            host.idle.borrow_mut().push(Http1::new(opened.stream, worker.settings.options.limits));
+            host.idle.borrow_mut().push(Http1::new(opened.stream, connector.settings.options.limits));
             return Ok(None);
         }
         let started = Instant::now();
-        let connection = SharedHttp2::new(opened.stream, worker.settings.options.limits).await?;
+        let connection = SharedHttp2::new(opened.stream, connector.settings.options.limits).await?;
         phases.connect_ns += saturating_nanos(started.elapsed());
         let connection = Rc::new(connection);
         host.multiplexed.borrow_mut().push(Rc::clone(&connection));

@@ -7,14 +7,13 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use super::connect::Connector;
 use super::options::Settings;
-use super::resolve::Resolver;
 use super::shared::Shared;
 
 /// A thread's part of the client.
 pub(super) struct Worker {
-    pub(super) settings: Arc<Settings>,
-    pub(super) resolver: Resolver,
+    pub(super) connector: Connector,
     pub(super) shared: Shared,
 }
 
@@ -26,11 +25,10 @@ impl Worker {
     /// This thread's worker for these settings.
     pub(super) fn current(settings: &Arc<Settings>) -> Rc<Self> {
         CURRENT.with_borrow_mut(|current| {
-            let known = current.upgrade().filter(|worker| Arc::ptr_eq(&worker.settings, settings));
+            let known = current.upgrade().filter(|worker| Arc::ptr_eq(&worker.connector.settings, settings));
             known.unwrap_or_else(|| {
                 let worker = Rc::new(Self {
-                    settings: Arc::clone(settings),
-                    resolver: Resolver::new(&settings.options.dns),
+                    connector: Connector::new(settings),
                     shared: Shared::new(settings.options.connections_max.0),
                 });
                 *current = Rc::downgrade(&worker);

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod deployment;
+mod matching;
 mod one_of;
 pub mod rally;
 pub mod reference;

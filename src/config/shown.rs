@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::base::diagnostics::Shown;
 use crate::base::yaml::{Key, Kind, Node};
 
-use super::check::{did_you_mean, fits, resolve};
+use super::matching::{did_you_mean, fits, resolve};
 
 /// What may be shown of a document, and what must not be.
 #[must_use]

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::plan::Plan;
 use crate::verdict::paired::{Names, Row};
-
-use super::progress::WorkloadProgress;
 
 /// Something that happened.
 #[non_exhaustive]
@@ -104,4 +104,43 @@ pub(super) fn of_round(events: &Sink) -> Sink {
             events.event(event);
         }
     })
+}
+
+/// How a workload is doing.
+#[derive(Clone, Debug)]
+pub struct WorkloadProgress {
+    /// Its index in the plan.
+    pub workload: usize,
+    /// Its name.
+    pub name: String,
+    /// How many iterations there are to be; absent where only the clock bounds them.
+    pub times: Option<u64>,
+    /// How long it lasts; absent where only a number of iterations bounds it.
+    pub duration: Option<Duration>,
+    /// The time since its start.
+    pub elapsed: Duration,
+    /// Iterations that have ended, with those of the warm-up.
+    pub ended: u64,
+    /// Those of the warm-up among them.
+    pub warm_up: u64,
+    /// Iterations that are under way.
+    pub under_way: u64,
+    /// Arrivals that wait for a virtual user.
+    pub queued: u64,
+    /// Arrivals that were due and never started.
+    pub dropped: u64,
+    /// Iterations that failed.
+    pub failed: u64,
+    /// Iterations that ended in the last seconds, a second; at the end, those of all its time.
+    pub rate: f64,
+    /// The median response time.
+    pub p50_ns: Option<u64>,
+    /// The response time that 1 % exceed.
+    pub p99_ns: Option<u64>,
+    /// By how much 1 % start later than they are due, or more.
+    pub start_lag_p99_ns: u64,
+    /// The slowest response time, and the trace id of its iteration.
+    pub slowest: Option<(u64, Uuid)>,
+    /// The share of iterations that is profiled; absent where nothing is.
+    pub profiled_percent: Option<f64>,
 }

@@ -28,9 +28,9 @@ mod run;
 mod writing;
 
 pub use error::{HarnessError, Kind};
+pub use event::WorkloadProgress;
 pub use event::{Event, Events, Sink};
 pub use interrupt::Interrupt;
 pub use options::{LoadOptions, RunOptions, YamlFile};
 pub use outcome::{Conclusion, Finished};
-pub use progress::WorkloadProgress;
 pub use run::{PreparedRun, run};

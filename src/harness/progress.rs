@@ -3,62 +3,22 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use uuid::Uuid;
-
-use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::statistics::order::rank;
+use crate::measure::ids::RunIds;
 use crate::measure::latency::value_at_rank;
 use crate::plan::Plan;
+use crate::plan::control::ControlShare;
 use crate::runner::{Observer, Progress};
 
-use super::event::{Event, Sink};
+use super::event::{Event, Sink, WorkloadProgress};
 
 /// The rate is that of this time.
 const RATE_OVER: Duration = Duration::from_secs(2);
 
-/// How a workload is doing.
-#[derive(Clone, Debug)]
-pub struct WorkloadProgress {
-    /// Its index in the plan.
-    pub workload: usize,
-    /// Its name.
-    pub name: String,
-    /// How many iterations there are to be; absent where only the clock bounds them.
-    pub times: Option<u64>,
-    /// How long it lasts; absent where only a number of iterations bounds it.
-    pub duration: Option<Duration>,
-    /// The time since its start.
-    pub elapsed: Duration,
-    /// Iterations that have ended, with those of the warm-up.
-    pub ended: u64,
-    /// Those of the warm-up among them.
-    pub warm_up: u64,
-    /// Iterations that are under way.
-    pub under_way: u64,
-    /// Arrivals that wait for a virtual user.
-    pub queued: u64,
-    /// Arrivals that were due and never started.
-    pub dropped: u64,
-    /// Iterations that failed.
-    pub failed: u64,
-    /// Iterations that ended in the last seconds, a second; at the end, those of all its time.
-    pub rate: f64,
-    /// The median response time.
-    pub p50_ns: Option<u64>,
-    /// The response time that 1 % exceed.
-    pub p99_ns: Option<u64>,
-    /// By how much 1 % start later than they are due, or more.
-    pub start_lag_p99_ns: u64,
-    /// The slowest response time, and the trace id of its iteration.
-    pub slowest: Option<(u64, Uuid)>,
-    /// The share of iterations that is profiled; absent where nothing is.
-    pub profiled_percent: Option<f64>,
-}
-
 /// Makes events of what the runner reports.
 pub(super) struct AsEvents<'a> {
     events: &'a Sink,
-    ids: IdSpace,
+    ids: RunIds,
     profiled_percent: Option<f64>,
     /// The workloads that are under way.
     under_way: Vec<Workload>,
@@ -91,7 +51,7 @@ impl Workload {
 }
 
 impl<'a> AsEvents<'a> {
-    pub(super) fn new(events: &'a Sink, ids: IdSpace, profiled: Option<ControlShare>) -> Self {
+    pub(super) fn new(events: &'a Sink, ids: RunIds, profiled: Option<ControlShare>) -> Self {
         let profiled_percent = profiled.map(|control| 100.0 - control.percent());
         Self { events, ids, profiled_percent, under_way: Vec::new() }
     }
@@ -136,7 +96,7 @@ impl<'a> AsEvents<'a> {
             p50_ns: percentile_ns(50.0),
             p99_ns: percentile_ns(99.0),
             start_lag_p99_ns: progress.lag.percentile_ns(99.0),
-            slowest: total.slowest.map(|(ns, id)| (ns, self.ids.base_id(id.workload, id.number))),
+            slowest: total.slowest.map(|(ns, id)| (ns, self.ids.trace_id(id))),
             ..self.at_start(workload)
         }
     }

@@ -14,7 +14,7 @@ use crate::client::url::push_escaped_path;
 use crate::plan::action::{Action, Body};
 
 use super::request::{content_type, invalid_header, is_trace_header, start_with_slash};
-use super::{Context, user::ONCE};
+use super::{Context, ONCE};
 
 /// The fixed parts of an action's requests.
 #[derive(Debug, Default)]

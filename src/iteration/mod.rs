@@ -15,23 +15,24 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::base::clock::RunClock;
-use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::template::{Pass, Value, Variables};
 use crate::client::options::Settings;
+use crate::measure::ids::RunIds;
 use crate::osprofiler::signing::Signer;
 use credentials::Credentials;
 
-/// The state that all iterations of a run share. Only the credentials change while the load runs, when
-/// they are renewed.
+/// Setup and teardown are no workload; there are fewer of those than this.
+pub const ONCE: u16 = u16::MAX;
+
+/// What all iterations of a run share. Nothing in it changes while the load runs but the
+/// credentials, which are renewed.
 pub struct Context {
     /// The run's clock.
     pub clock: RunClock,
-    /// The source of ids.
-    pub ids: IdSpace,
-    /// Signs trace headers; `None` if nothing is profiled.
+    /// Where ids come from.
+    pub ids: RunIds,
+    /// Signs trace headers; `None` when nothing is profiled.
     pub signer: Option<Signer>,
-    /// The share of iterations that send no trace headers at all, for comparison.
-    pub control: ControlShare,
     /// Headers of every request to a target of the deployment.
     pub headers: HeaderMap,
     /// Headers of every request to another host. They contain none of the deployment's, which may be secret.

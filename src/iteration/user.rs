@@ -22,13 +22,11 @@ use crate::plan::action::{Action, Step};
 use crate::plan::runner::Runner;
 
 use super::Context;
+use super::ONCE;
 use super::deadline::Deadline;
 use super::fixed::FixedParts;
 use super::judge::Judged;
 use super::request::{add_trace_headers, render_body, render_headers, render_path};
-
-/// The workload index of setup and teardown. Real workloads have smaller indexes.
-pub const ONCE: u16 = u16::MAX;
 
 /// Which iteration to run.
 #[derive(Clone, Copy)]
@@ -109,7 +107,7 @@ impl VirtualUser {
         self.begin(assignment, context.clock.offset_ns(started));
         self.began = Some(started);
         let (workload, number) = (assignment.workload, assignment.number);
-        let base_id = context.ids.base_id(workload, number);
+        let base_id = context.ids.trace_id((workload, number));
         let mut variables = self.variables_of(context, assignment, base_id);
         let mut pass = Pass {
             context,
@@ -118,7 +116,7 @@ impl VirtualUser {
             signer: context
                 .signer
                 .as_ref()
-                .filter(|_| !context.ids.is_control(workload, number, context.control))
+                .filter(|_| !context.ids.is_control((workload, number)))
                 .map(|signer| signer.for_base(base_id)),
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),

@@ -47,6 +47,12 @@ impl IterationHead {
     }
 }
 
+impl From<(u16, u64)> for SampleId {
+    fn from((workload, number): (u16, u64)) -> Self {
+        Self { workload, number }
+    }
+}
+
 impl From<&IterationHead> for SampleId {
     fn from(head: &IterationHead) -> Self {
         Self { workload: head.workload, number: head.number }

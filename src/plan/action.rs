@@ -9,23 +9,21 @@ use http::{HeaderName, Method};
 
 use crate::base::diagnostics::Fault;
 use crate::base::masking::{self, names_secret};
-use crate::base::template::{Engine, Text};
+use crate::base::template::Text;
 use crate::base::template_names;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item, key_span};
 use crate::config::check::did_you_mean;
 use crate::config::scenario;
 
+use super::compiler::{BUILT_IN, Compiler};
 use super::condition::{Expect, Extract};
-use super::deployment::{DEFAULT_TARGET, Deployment};
+use super::deployment::DEFAULT_TARGET;
 use super::headers::{header, holds_secret, is_long_enough_to_hide};
 use super::json::JsonTemplate;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
-
-/// Variables that every template can use.
-pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
 
 const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
 
@@ -117,22 +115,6 @@ pub(super) fn actions_of<'s>(steps: impl Iterator<Item = &'s Step>) -> impl Iter
         Step::Action(action) => Some(&**action),
         Step::Think(_) => None,
     })
-}
-
-/// Compiles steps and collects their faults.
-pub(super) struct Compiler<'a> {
-    pub(super) engine: Engine,
-    /// Where to run; `None` when that cannot be read, and no target is a fault then.
-    pub(super) deployment: Option<&'a Deployment>,
-    /// The whole document and its words, when only a part of it could be read: what it declares in
-    /// the other part is not known to be missing.
-    pub(super) whole: Option<(&'a Node, BTreeSet<String>)>,
-    /// Variables that are known at this place.
-    pub(super) known: BTreeSet<String>,
-    pub(super) faults: Vec<Fault>,
-    pub(super) warnings: Vec<String>,
-    /// What counts for actions that say nothing else.
-    pub(super) http: scenario::Http,
 }
 
 impl Compiler<'_> {

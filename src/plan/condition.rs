@@ -13,7 +13,7 @@ use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
 use crate::config::scenario::{self, StatusRange};
 
-use super::action::Compiler;
+use super::compiler::Compiler;
 use super::headers::header;
 use super::json::JsonTemplate;
 

@@ -5,12 +5,15 @@
 //! I/O but reading the files that the YAML names; the environment is handed in.
 
 pub mod action;
+mod compiler;
 pub mod condition;
 mod connection;
+pub mod control;
 pub mod deployment;
 pub mod given;
 mod headers;
 mod http;
+mod http_options;
 pub mod json;
 pub mod references;
 pub mod runner;
@@ -24,7 +27,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::ids::ControlShare;
 use crate::base::template::Value;
 use crate::client::options::HttpOptions;
 use action::Step;
@@ -47,7 +49,7 @@ pub struct Plan {
     /// Why iterations are not profiled; `None` when they are.
     pub profiling_off: Option<String>,
     /// The share of iterations that is left unprofiled for comparison; none when nothing is profiled.
-    pub control: ControlShare,
+    pub control: control::ControlShare,
     /// The variables that all iterations share, without those of `setup`.
     pub variables: Vec<(Arc<str>, Value)>,
     /// How HTTP is spoken.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::diagnostics::{Fault, Source};
-use crate::base::ids::ControlShare;
 use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
@@ -16,8 +15,9 @@ use crate::base::yaml_place::{at, first_key, item, key_span};
 use crate::config::scenario::{self as config, Scenario};
 use crate::config::{Document, Rejected, check::did_you_mean, runner as config_runner, schema};
 
-pub use super::action::BUILT_IN;
-use super::action::{self, Compiler, Step};
+use super::action::{self, Step};
+use super::compiler::Compiler;
+use super::control::ControlShare;
 use super::deployment::{Auth, Deployment};
 use super::given::Given;
 use super::references::{self, Env};
@@ -25,6 +25,8 @@ use super::runner::Runner;
 use super::sla::Sla;
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
+
+pub use super::compiler::BUILT_IN;
 
 /// How long running iterations may go on after a stop, unless the scenario says otherwise.
 const GRACEFUL_STOP: Duration = Duration::from_secs(30);
@@ -92,7 +94,7 @@ pub fn build(
             _ => ControlShare::NONE,
         },
         profiling_off,
-        http: super::http::options(value.http.as_ref(), &deployment, literals),
+        http: super::http_options::options(value.http.as_ref(), &deployment, literals),
         deployment,
         variables,
         setup,

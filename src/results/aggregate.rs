@@ -15,17 +15,15 @@ use crate::measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, Workloa
 use crate::measure::rows::{IterationHead, Row, Rows};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 
-use super::choice::Candidates;
+use super::candidates::Candidates;
 use super::counting::Counted;
-use super::largest::keep_largest;
+use super::largest::{EXEMPLARS_MAX, keep_largest};
 use super::model::Counts;
 use super::series::SeriesBuilder;
 
 /// The number of slowest iterations of a run that are kept.
 pub const SLOWEST_MAX: usize = 10;
-/// The most trace ids of an error or a criterion.
-pub const EXEMPLARS_MAX: usize = 5;
-/// The most different faults of a workload.
+/// How many different faults are told apart in a workload.
 const ERRORS_MAX: usize = 500;
 /// How many service times all workloads together keep of each side, profiled or not.
 const TIMES_MAX: usize = 1_000_000;

@@ -3,7 +3,7 @@
 //! Thousands of thresholds may use the same samples, and the live gate judges them while load runs. Slices are summed
 //! up here once, so that each threshold reads twenty numbers instead of eight hundred.
 
-use super::counting::Slice;
+use super::slice::Slice;
 use crate::base::statistics::binomial::{Part, batch_numbers, batches};
 
 /// Which samples determine the size of batches.

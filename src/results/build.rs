@@ -235,7 +235,7 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<Err
         if let Some(known) = known {
             known.count += count;
             known.trace_ids.extend(trace_ids);
-            known.trace_ids.truncate(super::aggregate::EXEMPLARS_MAX);
+            known.trace_ids.truncate(super::largest::EXEMPLARS_MAX);
         } else {
             merged.push(ErrorClass {
                 class: class.to_owned(),

@@ -8,24 +8,15 @@
 //! traces are chosen again, even if another build chose them.
 
 use std::collections::HashSet;
-use std::io;
-
-use uuid::Uuid;
 
 use super::aggregate::{Aggregate, WorkloadStats};
-use super::ranked::{Ranked, RankedInTime};
+use super::candidates::{Candidates, Group};
+use super::ranked::Ranked;
 use crate::base::clock::Nanos;
-use crate::measure::ids::RunIds;
-use crate::measure::log::{RunLog, Visitor};
-use crate::measure::rows::{Row, Rows};
 use crate::measure::sample::{Ended, IterationSample};
 
 /// Time slices within which slow and typical iterations are matched.
 const SLICES: usize = 20;
-/// The most traces of failed iterations to fetch.
-const FAILED_MAX: usize = 50;
-/// The most typical iterations that are kept for each interval of time.
-const TYPICAL_OF_INTERVAL_MAX: usize = 200;
 
 /// The group of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,54 +45,8 @@ pub struct Chosen {
     pub random: bool,
 }
 
-/// The iterations of a run that may be chosen, collected in a single pass.
-#[derive(Debug)]
-pub struct Candidates {
-    ids: RunIds,
-    /// How many slow iterations to choose, and how many others.
-    wanted: (u32, u32),
-    /// The stored traces, and their iterations.
-    stored: HashSet<Uuid>,
-    of_stored: Vec<IterationSample>,
-    /// One for each workload.
-    groups: Vec<Group>,
-}
-
-impl Candidates {
-    /// For the number of traces in a log's header, and for stored traces.
-    #[must_use]
-    pub fn new(log: &RunLog, stored: HashSet<Uuid>) -> Self {
-        let wanted = log.header.traces_wanted;
-        let workloads = log.header.workloads.len();
-        let share = |of: u32| (of as usize).div_ceil(workloads.max(1));
-        let groups = (0..workloads).map(|_| Group::new(share(wanted.0), share(wanted.1))).collect();
-        Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), groups }
-    }
-
-    fn add(&mut self, row: Row<'_>) {
-        if row.head.warm_up || self.ids.is_control(row.head) {
-            return;
-        }
-        if let Some(group) = self.groups.get_mut(usize::from(row.head.workload)) {
-            group.offer(row, self.ids.draw(row.head));
-            if !self.stored.is_empty() && self.stored.contains(&self.ids.trace_id(row.head)) {
-                self.of_stored.push(row.to_sample());
-            }
-        }
-    }
-}
-
-impl Visitor for Candidates {
-    fn rows(&mut self, rows: &Rows) -> io::Result<()> {
-        if self.wanted.0 > 0 {
-            rows.iter().for_each(|row| self.add(row));
-        }
-        Ok(())
-    }
-}
-
-/// Chooses as many slow iterations as the run's header asks for, as many typical ones, some failed ones, and others if
-/// the header asks for them. The slowest iterations of the run are always included, unless the header asks for none.
+/// Chooses as many slow iterations as the run's header wants, as many typical ones, some of the failed, and others if
+/// it wants those. The slowest of the run are always among them, unless nothing is wanted.
 #[must_use]
 pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
     let Candidates { ids, wanted, groups, of_stored, .. } = &aggregate.candidates;
@@ -187,46 +132,7 @@ fn samples(ranked: &Ranked, rank: u64) -> impl Iterator<Item = &IterationSample>
     ranked.up_to(rank).into_iter().map(|candidate| &candidate.sample)
 }
 
-#[derive(Debug)]
-struct Group {
-    /// How many slow iterations to choose.
-    wanted: usize,
-    /// The number of successful iterations.
-    total: u64,
-    /// By response time, longest first; one more than needed, to see whether these are all.
-    slow: Ranked,
-    /// By response time.
-    typical: RankedInTime,
-    failed: Ranked,
-    others: Ranked,
-}
-
 impl Group {
-    fn new(wanted: usize, others: usize) -> Self {
-        Self {
-            wanted,
-            total: 0,
-            slow: Ranked::new(wanted + 1),
-            typical: RankedInTime::new(wanted.div_ceil(2).min(TYPICAL_OF_INTERVAL_MAX)),
-            failed: Ranked::new(FAILED_MAX),
-            others: Ranked::new(others),
-        }
-    }
-
-    fn offer(&mut self, row: Row<'_>, draw: u64) {
-        let response_ns = row.head.response_ns();
-        match row.head.ended {
-            Ended::Failed => self.failed.offer(0, draw, row),
-            Ended::Ok => {
-                self.total += 1;
-                self.slow.offer(!response_ns, draw, row);
-                self.typical.offer(response_ns, draw, row);
-            }
-            Ended::Aborted | Ended::Dropped => return,
-        }
-        self.others.offer(0, draw, row);
-    }
-
     fn chosen(&self, limits: &Limits) -> Vec<Chosen> {
         let mut slow: Vec<&IterationSample> =
             samples(&self.slow, !limits.slow_ns.saturating_add(1)).collect();
@@ -289,6 +195,7 @@ fn typical_min(slow: usize) -> usize {
 mod tests {
     use super::*;
     use crate::measure::log::{End, Header, LogWriter};
+    use crate::measure::rows::Rows;
     use serde_json::json;
 
     /// The choice for a run whose iterations took these numbers of milliseconds; `None` failed at once.

@@ -2,7 +2,10 @@
 
 use crate::base::clock::Nanos;
 
-/// Inserts an entry if it is among the `max` largest. Of entries of equal size, the earliest are kept.
+/// How many trace ids stand beside an error or a criterion.
+pub const EXEMPLARS_MAX: usize = 5;
+
+/// Puts an entry in its place among the `max` largest. Of entries of one size, those that came first stay.
 #[inline]
 pub(super) fn keep_largest<T>(
     kept: &mut Vec<T>,

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
+use super::histogram::histogram;
 use super::model::{Counts, Distribution, IterationOutcome, IterationRow, Results};
-use super::stored::histogram;
 use crate::base::statistics::order::rank;
 use crate::measure::latency::{Latency, SampleId, value_at_rank};
 

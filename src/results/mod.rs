@@ -5,20 +5,23 @@
 pub mod aggregate;
 pub mod batched;
 pub mod build;
+mod candidates;
 pub mod choice;
 pub mod client_points;
 pub mod columns;
 pub mod counting;
 pub mod directory;
 pub mod export;
+pub mod histogram;
 pub mod json;
-mod largest;
+pub mod largest;
 pub mod listed;
 pub mod model;
 mod rally_sums;
 mod ranked;
 pub mod record;
 pub mod series;
+mod slice;
 pub mod stored;
 pub mod trace;
 

@@ -9,8 +9,7 @@ use crate::measure::rows::Row;
 use crate::measure::sample::Ended;
 use crate::plan::sla::{Outliers, Sla};
 
-use super::aggregate::EXEMPLARS_MAX;
-use super::largest::keep_largest;
+use super::largest::{EXEMPLARS_MAX, keep_largest};
 
 /// How many of the longest durations are kept.
 const KEPT: usize = 1 << 20;

@@ -5,17 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
 use serde::Deserialize;
 
 use super::aggregate::Aggregate;
 use super::build;
 use super::directory::RunDirectory;
+use super::histogram::histogram;
 use super::listed::{self, Listed};
 use super::model::{Distribution, FORMAT, Results, VERSION};
 use super::record;
@@ -23,11 +21,6 @@ use crate::base::files::open_regular;
 use crate::base::statistics::binomial::{BATCHES, Part, Share};
 use crate::measure::log::{LogError, RunLog, Visitor};
 use crate::measure::rows::{Row, Rows};
-
-/// The longest text of a histogram.
-const HISTOGRAM_CHARS_MAX: usize = 16 << 20;
-/// The most bytes of a histogram.
-const HISTOGRAM_BYTES_MAX: u64 = 64 << 20;
 
 /// Why a run cannot be compared. Completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -235,39 +228,6 @@ fn possible(distribution: &Distribution) -> Result<(), String> {
     histogram(distribution).map(drop)
 }
 
-/// The histogram of a distribution, in nanoseconds.
-///
-/// # Errors
-/// What is wrong with the histogram.
-pub fn histogram(distribution: &Distribution) -> Result<Histogram<u64>, String> {
-    if distribution.count == 0 {
-        return Histogram::new(3).map_err(|error| error.to_string());
-    }
-    if distribution.histogram.len() > HISTOGRAM_CHARS_MAX {
-        return Err("its histogram is too long".to_owned());
-    }
-    let wrong = |error: &dyn std::fmt::Display| format!("its histogram cannot be read: {error}");
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(&distribution.histogram)
-        .map_err(|error| wrong(&error))?;
-    // After cookie and length comes zlib data, which is decompressed here within bounds.
-    let packed = bytes.get(8..).ok_or_else(|| wrong(&"it is cut short"))?;
-    let mut plain = Vec::new();
-    let unpacked = flate2::read::ZlibDecoder::new(packed).take(HISTOGRAM_BYTES_MAX).read_to_end(&mut plain);
-    unpacked.map_err(|error| wrong(&error))?;
-    let length = plain.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
-    if u64::from(length) > plain.len() as u64 {
-        return Err(wrong(&"it is cut short"));
-    }
-    let histogram: Histogram<u64> =
-        Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| wrong(&error))?;
-    if histogram.len() == distribution.count {
-        Ok(histogram)
-    } else {
-        Err(format!("it states {} samples, but its histogram has {}", distribution.count, histogram.len()))
-    }
-}
-
 /// A limit whose exceedances are counted, batch by batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
@@ -339,32 +299,5 @@ impl Visitor for Exceedances<'_> {
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
         rows.iter().for_each(|row| self.add(row));
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn histograms_must_match_their_distribution() {
-        let mut latency = crate::measure::latency::Latency::new();
-        let id = crate::measure::latency::SampleId { workload: 0, number: 0 };
-        (1..=1000).for_each(|value| latency.record(value * 1_000_000, id));
-        let text = base64::engine::general_purpose::STANDARD.encode(latency.v2_deflate().unwrap());
-        let with = |count, histogram: &str| Distribution {
-            count,
-            histogram: histogram.to_owned(),
-            ..Distribution::default()
-        };
-        let read = histogram(&with(1000, &text)).unwrap();
-        let median_ns = crate::measure::latency::value_at_rank(&read, 500).unwrap();
-        assert_eq!(median_ns / 1_000_000, 500);
-        assert!(histogram(&with(999, &text)).unwrap_err().contains("states 999 samples"));
-        for text in
-            ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="]
-        {
-            assert!(histogram(&with(5, text)).is_err(), "{text}");
-        }
     }
 }

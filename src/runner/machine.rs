@@ -62,7 +62,7 @@ struct Readings {
 impl Readings {
     fn take() -> Self {
         let (monotonic, wall) = (Instant::now(), SystemTime::now());
-        Self { monotonic, wall, asleep_s: asleep_s(), run_queue_ns: super::vitals::run_queue_ns() }
+        Self { monotonic, wall, asleep_s: asleep_s(), run_queue_ns: super::readings::run_queue_ns() }
     }
 
     fn compare(&mut self, seen: &mut Generator) {
@@ -100,17 +100,9 @@ fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// A clock of the system in nanoseconds.
-#[cfg(unix)]
-pub(super) fn clock_ns(clock: rustix::time::ClockId) -> Nanos {
-    let time = rustix::time::clock_gettime(clock);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
-}
-
 #[cfg(unix)]
 fn process_cpu_ns() -> Nanos {
-    clock_ns(rustix::time::ClockId::ProcessCPUTime)
+    super::readings::clock_ns(rustix::time::ClockId::ProcessCPUTime)
 }
 
 #[cfg(not(unix))]
@@ -120,6 +112,7 @@ fn process_cpu_ns() -> Nanos {
 
 #[cfg(target_os = "linux")]
 fn asleep_s() -> f64 {
+    use super::readings::clock_ns;
     use rustix::time::ClockId;
     seconds(clock_ns(ClockId::Boottime).saturating_sub(clock_ns(ClockId::Monotonic)))
 }

@@ -14,6 +14,7 @@ mod closed;
 mod machine;
 mod open;
 mod pacer;
+mod readings;
 mod running;
 mod share;
 mod vitals;

@@ -52,7 +52,7 @@ impl WorkerMonitor {
         let window = Window {
             began: Instant::now(),
             cpu_ns: thread_cpu_ns(),
-            queue_ns: run_queue_ns(),
+            queue_ns: super::readings::run_queue_ns(),
             sums: WorkerVitals::default(),
         };
         Self {
@@ -91,7 +91,7 @@ impl WorkerMonitor {
 
     fn close_window(&self) {
         let mut window = self.window.borrow_mut();
-        let (now, cpu_ns, queue_ns) = (Instant::now(), thread_cpu_ns(), run_queue_ns());
+        let (now, cpu_ns, queue_ns) = (Instant::now(), thread_cpu_ns(), super::readings::run_queue_ns());
         let lasted_s = (now - window.began).as_secs_f64();
         let idle_s = seconds(self.idle_ns.take());
         let cpu_s = (seconds(cpu_ns.saturating_sub(window.cpu_ns)) - idle_s).max(0.0);
@@ -165,18 +165,12 @@ fn seconds(nanos: Nanos) -> f64 {
 /// Processor time of the calling thread.
 #[cfg(unix)]
 fn thread_cpu_ns() -> Nanos {
-    super::machine::clock_ns(rustix::time::ClockId::ThreadCPUTime)
+    super::readings::clock_ns(rustix::time::ClockId::ThreadCPUTime)
 }
 
 #[cfg(not(unix))]
 fn thread_cpu_ns() -> Nanos {
     0
-}
-
-/// Time during which the calling thread could run but had no processor; 0 if the system does not say.
-pub(super) fn run_queue_ns() -> Nanos {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use crate::base::statistics::order::rank;
 use crate::measure::latency::value_at_rank;
 use crate::measure::log::LogError;
 use crate::results::aggregate::Aggregate;
+use crate::results::histogram::histogram;
 use crate::results::model::{Counts, Distribution, Results, RunStatus, Workload};
-use crate::results::stored::{Limit, StoredRun, design_effects, histogram};
+use crate::results::stored::{Limit, StoredRun, design_effects};
 
 /// The probability that a bound of a run's percentile is wrong.
 const ALPHA: f64 = 0.025;

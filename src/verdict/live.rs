@@ -6,8 +6,8 @@
 //! it would take more than its share of the load's time.
 
 use super::threshold::{ALPHA, Judge, RangeOutcome, settled};
-use crate::base::ids::{ControlShare, IdSpace};
 use crate::base::statistics::binomial::BATCHES;
+use crate::measure::ids::RunIds;
 use crate::measure::recorder::Batch;
 use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
 use crate::plan::{Plan, sla::Sla};
@@ -29,8 +29,7 @@ const JUDGE_COST: u64 = 500;
 pub struct LiveGate<'a> {
     inner: &'a mut dyn Observer,
     stop: Stop,
-    ids: IdSpace,
-    control: ControlShare,
+    ids: RunIds,
     workloads: Vec<Watched>,
     broken: Option<(usize, usize)>,
 }
@@ -61,13 +60,13 @@ struct Evaluations {
 
 impl<'a> LiveGate<'a> {
     /// Watches the thresholds of a plan that say `abort_on_fail`; `inner` sees everything first.
-    pub fn new(plan: &Plan, ids: IdSpace, stop: &Stop, inner: &'a mut dyn Observer) -> Self {
+    pub fn new(plan: &Plan, ids: RunIds, stop: &Stop, inner: &'a mut dyn Observer) -> Self {
         let watched = |workload: &crate::plan::Workload| {
             let names: Vec<&str> = workload.actions().map(|action| &*action.name).collect();
             Watched::new(&workload.sla, &names)
         };
         let workloads = plan.workloads.iter().map(watched).collect();
-        Self { inner, stop: stop.clone(), ids, control: plan.control, workloads, broken: None }
+        Self { inner, stop: stop.clone(), ids, workloads, broken: None }
     }
 
     /// The numbers of the workload and the threshold that ended the load.
@@ -187,7 +186,7 @@ impl Observer for LiveGate<'_> {
             return;
         }
         for row in batch.samples.iter() {
-            let unprofiled = self.ids.is_control(row.head.workload, row.head.number, self.control);
+            let unprofiled = self.ids.is_control(row.head);
             watched.counts.add(row, unprofiled);
         }
     }

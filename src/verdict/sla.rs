@@ -6,7 +6,8 @@ use crate::measure::latency::SampleId;
 use crate::measure::log::WorkloadHeader;
 use crate::plan::sla::Outliers;
 use crate::results::RallySums;
-use crate::results::aggregate::{Aggregate, EXEMPLARS_MAX, WorkloadStats};
+use crate::results::aggregate::{Aggregate, WorkloadStats};
+use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Criterion, Outcome, Severity};
 
 /// Judges one workload.

@@ -15,9 +15,9 @@ use crate::base::statistics::mean::{Batch, Mean, Powers};
 use crate::base::statistics::order::{rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::plan::threshold::{Event, Metric, Operator, Statistic, Threshold};
-use crate::results::aggregate::EXEMPLARS_MAX;
 use crate::results::batched::{By, merged};
 use crate::results::counting::{Series, Slice};
+use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome};
 
 /// The accepted probability of an error.

@@ -11,8 +11,8 @@ use crate::base::statistics::order::{rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::plan::threshold::{Metric, Statistic, Threshold};
-use crate::results::aggregate::EXEMPLARS_MAX;
 use crate::results::client_points::REPORTER;
+use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome, TraceState};
 use crate::results::trace;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bench::base::ids::{ControlShare, IdSpace};
+use bench::measure::ids::RunIds;
+use bench::plan::control::ControlShare;
 use serde_json::Value;
 
 use crate::server::Server;
@@ -40,11 +41,11 @@ fn iterations_of_the_control_carry_no_trace_and_are_marked_everywhere() {
     );
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
     let results = bench.results();
-    let ids = IdSpace::from_seed(results["run"]["id_seed"].as_str().unwrap().parse().unwrap());
-    let share = ControlShare::from_percent(30.0);
+    let seed = results["run"]["id_seed"].as_str().unwrap().parse().unwrap();
+    let ids = RunIds::new(seed, ControlShare::from_percent(30.0));
     let mut profiled: HashMap<String, bool> = HashMap::new();
     for row in rows(&bench) {
-        let control = ids.is_control(0, row["number"].as_u64().unwrap(), share);
+        let control = ids.is_control((0, row["number"].as_u64().unwrap()));
         assert_eq!(row.get("profiled"), control.then_some(&Value::Bool(false)), "{row}");
         profiled.insert(row["trace_id"].as_str().unwrap().to_owned(), !control);
     }

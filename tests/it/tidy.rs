@@ -91,7 +91,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
 /// Lines of code in `cli`, which holds no logic.
 const CLI_LINES_MAX: usize = 1800;
 
-fn source_files() -> Vec<(String, String)> {
+pub(crate) fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut pending = vec![root.clone()];
     let mut files = Vec::new();
@@ -111,12 +111,12 @@ fn source_files() -> Vec<(String, String)> {
 }
 
 /// The text before the file's tests, without comments.
-fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+pub(crate) fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-fn is_test(name: &str) -> bool {
+pub(crate) fn is_test(name: &str) -> bool {
     name.contains("/tests") || name.ends_with("sample.rs")
 }
 

@@ -159,7 +159,7 @@ pub(super) fn close(code: u8) -> u8 {
     wait_until(&OUTPUT, Lane::is_idle);
     let mut code = code;
     if let Some(error) = OUTPUT.take_error() {
-        say(&exit::words(&unwritable(&error)));
+        say(&exit::words(&unwritable(&error), colours(Stream::Error)));
         code = if code == Exit::Ok as u8 { Exit::Failed as u8 } else { code };
     }
     wait_until(&ERROR, Lane::is_idle);

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::{PreparedRun, Round, Run};
 use crate::base::clock::RunClock;
-use crate::base::ids::IdSpace;
 use crate::config::Document;
 use crate::config::rounds::as_round;
 use crate::config::scenario::Scenario;
@@ -15,6 +14,7 @@ use crate::harness::event::{Event, Sink, warn};
 use crate::harness::housekeeping::runtime;
 use crate::harness::options::RunOptions;
 use crate::harness::{demo, files};
+use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
 use crate::plan::Plan;
 use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
@@ -70,9 +70,9 @@ pub(super) fn assemble(
     }
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {
+        ids: RunIds::random(plan.control),
         plan: Arc::new(plan),
         clock,
-        ids: IdSpace::random(),
         run_id,
         workers,
         users_max,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Run;
 use crate::base::masking;
-use crate::iteration::Context;
-use crate::iteration::user::{ONCE, VirtualUser};
+use crate::iteration::user::VirtualUser;
+use crate::iteration::{Context, ONCE};
 use crate::measure::errors::Failure;
 use crate::measure::log::{End, Generator, Issued, LogWriter, Status};
 use crate::plan::scenario::BUILT_IN;
@@ -67,7 +67,7 @@ impl Run {
     /// until then is visible to all iterations and to teardown.
     fn setup(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
         let name = Arc::from("setup");
-        let mut variables = context.variables(&name, 0, context.ids.base_id(ONCE, 0));
+        let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));
         let mut user = VirtualUser::new(context);
         let ended = self.runtime.block_on(async {
             tokio::select! {
@@ -92,7 +92,7 @@ impl Run {
     /// Runs every step of teardown, also after one that failed; gives the failures.
     fn teardown(&self, context: &Context) -> Vec<Failure> {
         let name = Arc::from("teardown");
-        let mut variables = context.variables(&name, 0, context.ids.base_id(ONCE, 0));
+        let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));
         let mut user = VirtualUser::new(context);
         let steps = self.plan.teardown.iter();
         steps

@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use crate::base::clock::RunClock;
-use crate::base::ids::IdSpace;
 use crate::demo::Demo;
+use crate::measure::ids::RunIds;
 use crate::measure::log::LogWriter;
 use crate::plan::Plan;
 use crate::report::metrics::RunFacts;
@@ -122,7 +122,7 @@ struct Run {
     events: Sink,
     plan: Arc<Plan>,
     clock: RunClock,
-    ids: IdSpace,
+    ids: RunIds,
     run_id: Uuid,
     workers: u32,
     users_max: u32,

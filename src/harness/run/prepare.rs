@@ -73,7 +73,6 @@ impl Run {
             clock: self.clock,
             ids: self.ids,
             signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
-            control: self.plan.control,
             headers: files::default_headers(Some(deployment)),
             foreign_headers: files::default_headers(None),
             credentials,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::criteria;
-use crate::base::ids::ControlShare;
+use crate::plan::control::ControlShare;
 use crate::plan::sla::Sla;
 
 /// What ran: enough to read the samples without the scenario.
@@ -240,7 +240,7 @@ impl Issued {
 mod percent {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::base::ids::ControlShare;
+    use crate::plan::control::ControlShare;
 
     pub(super) fn serialize<S: Serializer>(share: &ControlShare, serializer: S) -> Result<S::Ok, S::Error> {
         share.percent().serialize(serializer)

@@ -4,9 +4,9 @@
 
 use serde::Serialize;
 
+use super::badge::Badge;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use super::view::Badge;
 use crate::report::document;
 use crate::results::model::{Criterion, Measured, Severity};
 

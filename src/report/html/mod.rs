@@ -8,6 +8,7 @@
 //!
 //! Nothing here may compute a statistic: it draws what the results hold.
 
+mod badge;
 mod calls;
 mod causes;
 pub mod comparison;

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::badge::Badge;
 use super::calls::{self, CallsView};
 use super::causes::{self, PieceView, SentenceView};
 use super::criteria::{self, CriterionView};
@@ -42,13 +43,6 @@ pub(super) struct Page {
     mode: &'static str,
     seen: usize,
     facts: Vec<FactGroup>,
-}
-
-/// A word with the class that colours it.
-#[derive(Serialize)]
-pub(super) struct Badge {
-    pub(super) word: &'static str,
-    pub(super) class: &'static str,
 }
 
 #[derive(Serialize)]

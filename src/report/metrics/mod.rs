@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use crate::base::ids::IdSpace;
+use crate::measure::ids::RunIds;
 use crate::measure::meter::{Buckets, Meter, WorkloadMeter};
 
 /// What a run is called, and how its ids and times are made.
@@ -26,7 +26,7 @@ pub struct RunFacts {
     /// The deployment's name.
     pub deployment: String,
     /// The trace ids.
-    pub ids: IdSpace,
+    pub ids: RunIds,
     /// The zero of every offset, on the wall clock.
     pub started_unix_ns: u64,
 }
@@ -172,7 +172,7 @@ pub(super) mod tests {
             run_id: Uuid::from_u128(5),
             scenario: "a \"title\"\\\n".to_owned(),
             deployment: "d".to_owned(),
-            ids: IdSpace::from_seed(Uuid::from_u128(7)),
+            ids: RunIds::new(Uuid::from_u128(7), crate::plan::control::ControlShare::NONE),
             started_unix_ns: 1_700_000_000_000_000_000,
         }
     }

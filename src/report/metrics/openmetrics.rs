@@ -67,7 +67,7 @@ fn histogram(name: &str, labels: &str, buckets: &Buckets, facts: &RunFacts, text
             .map_or_else(|| "+Inf".to_owned(), |bound| seconds(u128::from(*bound)).to_string());
         // The text has both forms of the id: the results' and the one that trace stores search by.
         let exemplar = buckets.exemplars[index].map(|exemplar| {
-            let id = facts.ids.base_id(exemplar.sample.workload, exemplar.sample.number);
+            let id = facts.ids.trace_id(exemplar.sample);
             let at = seconds(u128::from(facts.started_unix_ns) + u128::from(exemplar.at_ns));
             let value = seconds(u128::from(exemplar.value_ns));
             format!(" # {{trace_id=\"{id}\",w3c_trace_id=\"{}\"}} {value} {at:.3}", id.simple())
@@ -112,7 +112,7 @@ mod tests {
             assert!(text.contains(expected), "{expected} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
-        let slowest = facts().ids.base_id(0, 2);
+        let slowest = facts().ids.trace_id((0, 2));
         let exemplar = format!(
             "le=\"+Inf\"}} 3 # {{trace_id=\"{slowest}\",w3c_trace_id=\"{}\"}} 90.00004 1700000090.000\n",
             slowest.simple()

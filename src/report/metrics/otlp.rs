@@ -284,7 +284,7 @@ fn histogram(
 }
 
 fn exemplar(sampled: &Sampled, facts: &RunFacts) -> Exemplar {
-    let id = facts.ids.base_id(sampled.sample.workload, sampled.sample.number);
+    let id = facts.ids.trace_id(sampled.sample);
     Exemplar {
         time_unix_nano: facts.started_unix_ns.saturating_add(sampled.at_ns),
         as_double: Some(seconds(u128::from(sampled.value_ns))),
@@ -316,7 +316,7 @@ mod tests {
         let point = &histogram.data_points[0];
         assert_eq!((point.count, point.bucket_counts.len()), (3, point.explicit_bounds.len() + 1));
         let slowest = point.exemplars.last().unwrap();
-        assert_eq!(slowest.trace_id, facts().ids.base_id(0, 2).as_bytes());
+        assert_eq!(slowest.trace_id, facts().ids.trace_id((0, 2)).as_bytes());
         assert_eq!(slowest.span_id, slowest.trace_id[8..]);
         assert_eq!(slowest.time_unix_nano, 1_700_000_090_000_040_000);
     }

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::base::ids::ControlShare;
 use crate::client::Phases;
 use crate::measure::errors::Failure;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
+use crate::plan::control::ControlShare;
 use crate::plan::sla::{Outliers, Sla};
 use crate::plan::threshold::{self, Threshold};
 

@@ -13,8 +13,8 @@ use minijinja::{Value, context};
 use serde::Serialize;
 
 use self::pair_chart::ChartView;
+use super::badge::Badge;
 use super::document::{self, BlockView, FactView, SpanView, TableView, spans};
-use super::view::Badge;
 use super::{STYLE, fill, style_policy};
 use crate::report::compare::text as compare_text;
 use crate::report::compare::{AgainstHistory, TwoRuns};

@@ -1,0 +1,42 @@
+//! How HTTP is spoken in a run: what the deployment says of the servers and the scenario of its requests.
+
+use crate::client::guard::Guard;
+use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits};
+use crate::client::url::Origin;
+use crate::config::scenario::{self, Http};
+
+use super::deployment::Deployment;
+
+/// The options of a run.
+/// `literals` are the whole URLs that the scenario names.
+pub(super) fn options(
+    scenario: Option<&Http>,
+    deployment: &Deployment,
+    literals: Vec<Origin>,
+) -> HttpOptions {
+    let scenario = scenario.copied().unwrap_or_default();
+    let usual = Limits::default();
+    let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    HttpOptions {
+        version: deployment.http_version,
+        connections: match scenario.connections {
+            None | Some(scenario::Connections::User) => Connections::User,
+            Some(scenario::Connections::Iteration) => Connections::Iteration,
+            Some(scenario::Connections::Shared) => Connections::Shared,
+        },
+        connections_max: scenario.max_connections.map_or_else(ConnectionsMax::default, |most| {
+            ConnectionsMax(usize::try_from(most).unwrap_or(usize::MAX))
+        }),
+        limits: Limits {
+            head_bytes_max: scenario.max_head.map_or(usual.head_bytes_max, |head| size(head.0)),
+            headers_max: scenario.max_headers.map_or(usual.headers_max, |most| size(most.into())),
+            trailer_bytes_max: scenario.max_trailers.map_or(usual.trailer_bytes_max, |most| size(most.0)),
+        },
+        dns: deployment.dns.clone(),
+        guard: Guard::new(
+            deployment.targets.iter().map(|(_, target)| target.origin.clone()).collect(),
+            literals,
+            deployment.targets_allowed.clone(),
+        ),
+    }
+}

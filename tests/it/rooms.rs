@@ -1,0 +1,104 @@
+//! What the map in `src/lib.rs` and the docs of the rooms say must not happen, as words that no file of a room may have.
+//! Tests within the files are left out.
+
+use crate::tidy::{code, is_test, source_files};
+
+/// A room (or a file), and what it must not name.
+const NEVER: [(&str, &[&str]); 16] = [
+    // Knows of load tests.
+    ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
+    // Knows of scenarios.
+    ("client/", &["workload", "Workload", "Scenario", "crate::plan", "crate::config"]),
+    // Resolves: what a file names is read by `plan`.
+    ("config/", &["std::fs", "std::net", "std::env", "open_regular", "Engine"]),
+    // Does I/O beyond the files that the YAML names.
+    ("plan/", &["tokio", "TcpStream", "File::create", "fs::write", "std::process", "reqwest"]),
+    // Locks or sends per sample.
+    ("measure/", &["Mutex", "RwLock", "tokio"]),
+    // Decides when to start.
+    ("iteration/", &["crate::runner", "plan::shape", "interval("]),
+    // Knows what an iteration does.
+    ("runner/", &["plan::action", "crate::client::Request", "hyper", "http::", "reqwest", "HeaderMap"]),
+    // Prints.
+    ("results/", &["print!", "println!", "stdout", "stderr"]),
+    // Runs during the load.
+    ("collect/", &["crate::runner", "crate::iteration", "Observer"]),
+    // Does I/O.
+    ("analysis/", &["std::fs", "std::net", "std::io", "tokio", "File::"]),
+    // Prints or exits, or reads anything.
+    ("verdict/", &["std::fs", "std::io", "std::process", "tokio", "print!", "println!", "Exit"]),
+    // Computes statistics.
+    ("report/", &["base::statistics::", "measure::latency::Latency", "percentile_ns", "value_at_quantile"]),
+    // Writes anywhere but where it is told to.
+    ("report/", &["std::fs", "std::env", "stdout", "stderr", "print!", "println!"]),
+    // Prints, exits, or knows of arguments.
+    ("harness/", &["print!", "println!", "io::stdout", "io::stderr", "process::exit", "clap", "Exit::"]),
+    // Aggregates.
+    ("results/export/", &["Latency", "Histogram", "Aggregate"]),
+    // Judges.
+    ("results/counting.rs", &["Outcome", "Verdict"]),
+];
+
+/// What is still to be moved; this list only gets shorter.
+const KNOWN: [(&str, &str); 2] = [("base/template.rs", "workload"), ("base/template.rs", "iteration")];
+
+/// Words that only these files may have: one place knows how.
+const ONLY_IN: [(&str, &[&str]); 5] = [
+    // The format of the run log.
+    ("LogReader", &["measure/log/"]),
+    ("BENCHLOG", &["measure/log/"]),
+    // Each pass over a log: two for a report.
+    (
+        ".visit(&mut [",
+        &["results/aggregate.rs", "results/json.rs", "results/stored.rs", "results/export/mod.rs"],
+    ),
+    // An iteration's ids.
+    ("IdSpace", &["measure/ids.rs", "base/ids.rs", "osprofiler/"]),
+    (".base_id(", &["osprofiler/", "iteration/user.rs"]),
+];
+
+#[test]
+fn no_room_does_what_the_map_says_it_must_not() {
+    let mut faults = Vec::new();
+    for (room, words) in NEVER {
+        let mut files = 0;
+        for (name, text) in source_files() {
+            if !name.starts_with(room) || is_test(&name) {
+                continue;
+            }
+            files += 1;
+            let code = code(&text);
+            let named = words.iter().filter(|word| code.contains(*word));
+            let named = named.filter(|word| !KNOWN.contains(&(name.as_str(), **word)));
+            faults.extend(named.map(|word| format!("src/{name} has `{word}`")));
+        }
+        assert!(files > 0, "there is no {room}");
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    for (name, word) in KNOWN {
+        let text = source_files().into_iter().find(|(other, _)| other == name).map(|(_, text)| code(&text));
+        assert!(
+            text.is_some_and(|text| text.contains(word)),
+            "{name} no longer has `{word}`: take it off the list"
+        );
+    }
+}
+
+#[test]
+fn what_one_place_knows_is_named_there_only() {
+    let mut faults = Vec::new();
+    for (word, places) in ONLY_IN {
+        let mut named = 0;
+        for (name, text) in source_files() {
+            if is_test(&name) || !code(&text).contains(word) {
+                continue;
+            }
+            named += 1;
+            if !places.iter().any(|place| name.starts_with(place)) {
+                faults.push(format!("src/{name} has `{word}`"));
+            }
+        }
+        assert!(named > 0, "nothing has `{word}` any more");
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
