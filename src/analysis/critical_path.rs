@@ -58,6 +58,9 @@ pub fn exclusive_us(spans: &[Span]) -> Vec<u64> {
     own
 }
 
+/// The start and end of an open child, whether it is a leaf, and its index: children are taken in this order.
+type OpenChild = (i64, Reverse<i64>, bool, usize);
+
 /// A span's children, in the order of the walk.
 struct Below<'a> {
     spans: &'a [Span],
@@ -65,7 +68,7 @@ struct Below<'a> {
     /// Those that ended before the walk's position, the last to end first.
     rest: &'a [usize],
     /// Those that were open there, by their start; ties as for those that ended together.
-    open: BinaryHeap<Reverse<(i64, Reverse<i64>, bool, usize)>>,
+    open: BinaryHeap<Reverse<OpenChild>>,
 }
 
 impl Below<'_> {

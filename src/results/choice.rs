@@ -4,7 +4,7 @@
 //! between the 10th and the 50th percentile. They are matched in time, slice by slice, so that changes during the run
 //! (caches, other load) do not look like causes. If there are too many, the choice is random, but it is the same for
 //! the same run, in whatever order its iterations are read. This needs a single pass over the log, in memory that
-//! hardly grows with it ([`super::ranked`]). Unprofiled iterations have no trace to fetch. Iterations with stored
+//! hardly grows with it (`super::ranked`). Unprofiled iterations have no trace to fetch. Iterations with stored
 //! traces are chosen again, even if another build chose them.
 
 use std::collections::HashSet;

@@ -29,7 +29,7 @@ pub struct RallySums {
     pub longest: Option<(Nanos, SampleId)>,
     /// Of each action, how many requests and their time together.
     pub actions: Vec<(u64, u128)>,
-    /// The number of outliers; computed by [`RallySums::seal`].
+    /// The number of outliers; computed by `RallySums::seal`.
     pub outlying: u64,
     /// There are more outliers than were kept.
     pub outlying_more: bool,

@@ -196,7 +196,7 @@ impl LogWriter {
         samples
     }
 
-    /// Hands samples that have waited for [`BLOCK_EVERY`] to the operating system: what is written
+    /// Hands samples that have waited for `BLOCK_EVERY` to the operating system: what is written
     /// survives the end of this process. To be called ten times a second, samples or not.
     ///
     /// # Errors

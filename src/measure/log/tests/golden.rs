@@ -191,7 +191,7 @@ fn samples() -> Vec<IterationSample> {
             duration_ns: 4_000_000 + number * number * 1_003,
             phases: Phases {
                 opened: number == 0,
-                http2: number % 3 == 0,
+                http2: number.is_multiple_of(3),
                 resolve_ns: if number == 0 { 51_007 } else { 0 },
                 connect_ns: if number == 0 { 80_011 } else { 0 },
                 tls_ns: if number == 0 { 900_013 } else { 0 },
