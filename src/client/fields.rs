@@ -74,7 +74,7 @@ impl Fields {
             let digits = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
             let length = std::str::from_utf8(part).ok().filter(|_| digits).and_then(|text| text.parse().ok());
             match (length, self.length) {
-                (None, _) => self.bad_length = Some("its content length is no number"),
+                (None, _) => self.bad_length = Some("its content length is not a number"),
                 (Some(length), Some(other)) if length != other => {
                     self.bad_length = Some("it has two content lengths");
                 }
