@@ -42,7 +42,7 @@ pub fn histogram(distribution: &Distribution) -> Result<Histogram<u64>, String> 
     if histogram.len() == distribution.count {
         Ok(histogram)
     } else {
-        Err(format!("it counts {} samples, and its histogram {}", distribution.count, histogram.len()))
+        Err(format!("it states {} samples, but its histogram has {}", distribution.count, histogram.len()))
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
         let read = histogram(&with(1000, &text)).unwrap();
         let median_ns = crate::measure::latency::value_at_rank(&read, 500).unwrap();
         assert_eq!(median_ns / 1_000_000, 500);
-        assert!(histogram(&with(999, &text)).unwrap_err().contains("counts 999 samples"));
+        assert!(histogram(&with(999, &text)).unwrap_err().contains("states 999 samples"));
         for text in
             ["", "AAAA", "%%%", &text[..text.len() / 2], "HISTFAAAAAB42pNpmSzMwMDAxwABzFCaCUoz2X+AsQA="]
         {
