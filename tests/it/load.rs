@@ -247,7 +247,7 @@ fn a_process_that_was_stopped_makes_the_run_invalid_and_loses_no_arrival() {
     let ended = end(child).expect_code(3);
     assert!(ended.stdout.contains("INVALID · "), "{}", ended.stdout);
     let results = bench.results();
-    assert!(results["verdict"]["invalid"].to_string().contains("stopped"), "{}", results["verdict"]);
+    assert!(results["verdict"]["invalid"].to_string().contains("suspended"), "{}", results["verdict"]);
     assert_eq!((count(&results, "total"), count(&results, "ok")), (400, 400));
     assert_eq!(server.seen().len(), 400, "late, but none is missing");
 }
@@ -338,7 +338,7 @@ fn a_load_that_the_system_cannot_carry_is_refused_before_it_begins() {
     bench.load(&server.url(), "", &format!("runner: {rps}\n{GET}"));
     let ended = limited(200).expect_code(0);
     assert!(
-        ended.stderr.contains("`max_concurrency` allows 1000 virtual users, and 100 fit"),
+        ended.stderr.contains("`max_concurrency` allows 1000 virtual users, but the limits of descriptors"),
         "{}",
         ended.stderr
     );

@@ -34,7 +34,7 @@ pub(crate) const KEY: &str = "PLANTED";
 const SLOW_EVERY: u64 = 12;
 /// The header that asks for more of an image; no trace point tells of it.
 const LARGE: &str = "x-large";
-const LONG: Duration = Duration::from_millis(60);
+const LONG: Duration = Duration::from_millis(240);
 const SHORT: Duration = Duration::from_millis(2);
 
 /// Why some requests are slow.
