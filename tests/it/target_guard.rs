@@ -150,7 +150,7 @@ fn templates_and_answers_lead_to_listed_hosts_only() {
             "",
             "{ action: a, get: 'http://{{ good }}@{{ other }}/x' }",
             "",
-            Fails("template", "holds credentials"),
+            Fails("template", "a URL with credentials"),
         ),
         ("two slashes are a path", "", "{ action: a, get: '{{ \"//\" ~ other }}/x' }", "", Stays),
         ("allowed", "'OTHER'", "{ action: a, get: 'http://{{ other }}/x' }", "", Reaches),
@@ -171,7 +171,7 @@ fn what_targets_allowed_holds_is_checked_with_its_place() {
     let scenario = "runner: { serial: { times: 1 } }\niteration: [ { get: / } ]";
     for (text, part) in [
         ("targets_allowed: ['http://h/']", "`http://h/` is not a host"),
-        ("targets_allowed: ['*']", "a `*` stands only before the first dot"),
+        ("targets_allowed: ['*']", "a `*` is only allowed before the first dot"),
         ("targets_allowed: ['*.com']", "a whole top-level domain"),
         ("targets_allowed: ['h:0']", "its port is not one from 1 to 65535"),
         ("targets_alowed: [h]", "targets_allowed"),
