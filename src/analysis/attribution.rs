@@ -233,7 +233,6 @@ pub fn cliffs_delta(one: &[f64], other: &[f64]) -> f64 {
     if one.is_empty() || other.is_empty() { 0.0 } else { balance / (count(one.len()) * count(other.len())) }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 traces")]
 fn count(number: usize) -> f64 {
     number as f64
 }

@@ -88,7 +88,6 @@ pub fn break_down(trees: &[TraceTree]) -> Breakdowns {
     breakdowns
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
 fn float(us: u64) -> f64 {
     us as f64
 }

@@ -141,7 +141,6 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share of few")]
 fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }

@@ -144,13 +144,11 @@ fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<(String, Str
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share of microseconds")]
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// The lower bound of the first proportion minus the second (Newcombe 1998, method 10).
-#[expect(clippy::cast_precision_loss, reason = "a few hundred traces")]
 fn least_difference((a, of_a): (usize, usize), (b, of_b): (usize, usize)) -> f64 {
     let (one, other) = (a as f64 / of_a as f64, b as f64 / of_b as f64);
     let (low, _) = wilson(one, of_a as f64);
@@ -202,7 +200,6 @@ mod tests {
         let (slow, typical) = (points(slow, 900), points(typical, 100));
         let side = |points: &'static [Point]| points.iter().map(|one| vec![one]).collect::<Vec<_>>();
         let found = contrast(&side(Vec::leak(slow)), &side(Vec::leak(typical)));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "percent")]
         let percent = |share: f64| (share * 100.0).round() as u32;
         found.into_iter().map(|found| (found.attribute, found.value, percent(found.slow_share))).collect()
     }

@@ -109,7 +109,6 @@ fn path(points: &[StoredPoint], index: usize) -> Vec<String> {
     names
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time is shown")]
 fn milliseconds(micros: u64) -> f64 {
     micros as f64 / 1e3
 }

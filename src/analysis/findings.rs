@@ -38,7 +38,6 @@ pub fn of_slowest(slowest: &[SlowIteration]) -> Vec<Finding> {
                 of,
                 median_self_ms: median(group.iter().map(|(_, culprit)| culprit.self_ms)),
                 median_share: median(group.iter().map(|(_, culprit)| culprit.share)),
-                #[expect(clippy::cast_precision_loss, reason = "a number of calls is small")]
                 median_calls: median(group.iter().map(|(_, culprit)| culprit.calls as f64)),
                 trace_ids: group.iter().map(|(slow, _)| slow.iteration.trace_id).collect(),
             }

@@ -163,12 +163,10 @@ pub fn own_shares(tree: &[ComparedNode]) -> Vec<f64> {
     tree.iter().map(share).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a number of traces is small")]
 fn float(number: usize) -> f64 {
     number as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
 fn us(us: u64) -> f64 {
     us as f64
 }

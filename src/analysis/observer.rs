@@ -60,7 +60,6 @@ fn sorted(times_ns: &[u64]) -> Vec<u64> {
 }
 
 /// The percentile with two order statistics as its bounds; `None` with too few samples.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn quantile(sorted_ns: &[u64], percentile: f64) -> Option<Quantile> {
     let (low, value, high) = ranks(sorted_ns.len(), percentile)?;
     let at = |rank: u64| sorted_ns.get(usize::try_from(rank).ok()? - 1).map(|ns| *ns as f64 / NS_PER_MS);

@@ -64,7 +64,6 @@ impl Points {
         for point in &tree.points {
             let kind = Kind { service: point.reporter(), name: statement::name_and_kind(point) };
             let sum = sums.entry(kind).or_default();
-            #[expect(clippy::cast_precision_loss, reason = "microseconds of a trace")]
             let self_ms = point.self_us.unwrap_or(0) as f64 / 1e3;
             *sum = (sum.0 + self_ms, sum.1 + 1.0);
         }
@@ -88,7 +87,6 @@ impl Points {
     /// The means of a kind; 0 if it does not occur.
     #[must_use]
     pub fn means(&self, kind: &Kind) -> Means {
-        #[expect(clippy::cast_precision_loss, reason = "a few traces")]
         let traces = self.traces.max(1) as f64;
         let found = self.kinds.get(kind).into_iter().flatten();
         let sums = found.fold((0.0, 0.0), |sums, (_, self_ms, calls)| (sums.0 + self_ms, sums.1 + calls));
@@ -183,7 +181,6 @@ fn row(kind: &Kind, slow: bool, pairs: &[(Points, Points)]) -> Option<PointRow> 
     let means: Vec<_> = pairs.iter().map(|(a, b)| (a.means(kind), b.means(kind))).collect();
     let differences: Vec<f64> = means.iter().map(|(a, b)| b.self_ms - a.self_ms).collect();
     let estimate = Estimate::of(&differences, 0.0)?;
-    #[expect(clippy::cast_precision_loss, reason = "a few pairs")]
     let count = means.len() as f64;
     let mean = |value: fn(&(Means, Means)) -> f64| means.iter().map(value).sum::<f64>() / count;
     let reach = estimate.reach(ALPHA);
@@ -202,7 +199,6 @@ fn row(kind: &Kind, slow: bool, pairs: &[(Points, Points)]) -> Option<PointRow> 
 }
 
 /// 95 % bounds of the difference of two means (Welch 1947, with Satterthwaite's degrees of freedom).
-#[expect(clippy::cast_precision_loss, reason = "a few traces")]
 fn welch(base: &[f64], new: &[f64]) -> Option<(f64, f64)> {
     let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(base)?, mean_and_sd(new)?);
     let (n_a, n_b) = (base.len() as f64, new.len() as f64);

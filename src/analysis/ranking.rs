@@ -43,7 +43,6 @@ pub struct Ranked {
 impl Ranked {
     /// The mean duration.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 points")]
     pub fn average_s(&self) -> f64 {
         self.total_s / self.occurrences as f64
     }
@@ -93,7 +92,6 @@ impl Ranking {
     pub fn add_trace(&mut self, tree: &TraceTree, key: impl Fn(usize) -> String) {
         for (index, point) in tree.points.iter().enumerate() {
             match point.duration_us {
-                #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
                 Some(us) => self.add(&key(index), us as f64 / 1e6),
                 None => self.incomplete += 1,
             }

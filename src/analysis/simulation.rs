@@ -61,7 +61,6 @@ impl Pass<'_> {
     fn run(&mut self, number: usize, parent_id: &str, from_us: i64) -> i64 {
         let call = &self.calls[number];
         let noise = 1.0 + 0.2 * (self.random.f64() + self.random.f64() - 1.0);
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "milliseconds")]
         let mut own_us = (call.own_us as f64 * noise) as i64;
         if self.planted == Some(number) {
             own_us += PLANTED_US;

@@ -102,7 +102,6 @@ pub fn parse_bytes(text: &str) -> Result<u64, Complaint> {
     if bytes > BYTES_MAX {
         return Err(Complaint::new(format!("`{text}` is more than 1 TiB"), "write a smaller size"));
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1 TiB")]
     Ok(bytes as u64)
 }
 
@@ -129,7 +128,6 @@ pub fn parse_percent(text: &str, least: f64, most: f64) -> Result<f64, Complaint
 /// Formats a duration with three significant digits and a suitable unit: `431 µs`, `12.3 ms`, `1.20 s`.
 #[must_use]
 pub fn format_ns(nanos: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let value = nanos as f64;
     for (unit, scale) in [("ns", 1.0), ("µs", 1e3), ("ms", 1e6)] {
         if value < scale * 999.5 {

@@ -131,7 +131,6 @@ impl<'s> Checker<'s> {
             Kind::Map(entries) => self.map(node, entries, schema, name),
             Kind::List(items) => self.list(node, items, schema, name),
             Kind::Text { text, .. } => self.text(node, text, schema, name),
-            #[expect(clippy::cast_precision_loss, reason = "bounds are small")]
             Kind::Int(value) => self.number(node, *value as f64, schema, name),
             Kind::Float(value) => self.number(node, *value, schema, name),
             Kind::Null | Kind::Bool(_) => {}

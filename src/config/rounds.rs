@@ -31,12 +31,6 @@ fn lengthen(runner: &mut Runner, factor: f64) {
     if factor <= 1.0 {
         return;
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count, which saturates"
-    )]
     let more = |times: u64| (times as f64 * factor).ceil() as u64;
     let longer = |lasts: DurationOrSeconds| DurationOrSeconds(lasts.0.mul_f64(factor));
     match runner {

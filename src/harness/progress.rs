@@ -37,7 +37,6 @@ impl Workload {
     fn rate(&self, elapsed: Duration, ended: u64) -> f64 {
         let (since, had) = self.before.front().copied().unwrap_or_default();
         let seconds = elapsed.saturating_sub(since).as_secs_f64().max(1e-3);
-        #[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
         let rate = ended.saturating_sub(had) as f64 / seconds;
         rate
     }

@@ -135,7 +135,6 @@ impl Latency {
 
     /// The arithmetic mean, exact to the nanosecond; 0 without samples.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a mean is shown, not counted with")]
     pub fn mean_ns(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }
@@ -234,14 +233,12 @@ impl Percentiles {
 /// The value of a rank, counted from 1 for the smallest, within a histogram's precision; `None` after the last sample.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place")]
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub fn value_at_rank<C: Counter>(histogram: &Histogram<C>, rank: u64) -> Option<Nanos> {
     let known = (1..=histogram.len()).contains(&rank);
     // The library rounds up to a whole number of samples, so ask for the middle between two, to be safe from rounding.
     known.then(|| histogram.value_at_quantile((rank as f64 - 0.5) / histogram.len() as f64))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a bucket's index is small")]
 fn lower_bound(index: usize) -> f64 {
     BUCKET_RATIO.powf(index as f64)
 }
@@ -255,7 +252,6 @@ struct Bounds {
 fn bounds() -> &'static Bounds {
     static BOUNDS: OnceLock<Bounds> = OnceLock::new();
     BOUNDS.get_or_init(|| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let least: Vec<Nanos> = (0..1000).map(|index| lower_bound(index).ceil() as Nanos).collect();
         let first = std::array::from_fn(|bits| {
             let power = if bits == 0 { 0 } else { 1 << (bits - 1) };

@@ -285,7 +285,6 @@ fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
         let message = format!("more than {STEPS_MAX} steps");
         return Err(fault(&["rps", "step"], message, "write a larger `step`, or use `ramping`"));
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most STEPS_MAX")]
     let below =
         (0..count as u32).map(|step| Stretch::level(lasts_s, steps.start + steps.step * f64::from(step)));
     Ok(below.chain([Stretch::level(f64::INFINITY, steps.end)]).collect())

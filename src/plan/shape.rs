@@ -194,14 +194,12 @@ impl Concurrency {
 
     /// How many virtual users there are at this time since the start.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 100,000 users")]
     pub fn users(&self, elapsed: Duration) -> u32 {
         value_at(&self.stretches, elapsed).round() as u32
     }
 
     /// The most virtual users at any time.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 100,000 users")]
     pub fn users_max(&self) -> u32 {
         let ends = self.stretches.iter().flat_map(|placed| [placed.stretch.from, placed.stretch.to]);
         ends.fold(0.0, f64::max).round() as u32
@@ -223,17 +221,14 @@ fn value_at(stretches: &[Placed], elapsed: Duration) -> f64 {
     if since_s < placed.stretch.lasts_s { placed.stretch.value_at(since_s) } else { 0.0 }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn whole(arrivals: f64) -> u64 {
     (arrivals - SLACK).ceil().max(0.0) as u64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 arrivals")]
 fn count(number: u64) -> f64 {
     number as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are positive")]
 fn nanos(seconds: f64) -> u64 {
     (seconds * NS_PER_S).round() as u64
 }

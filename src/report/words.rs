@@ -13,11 +13,6 @@ use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
 #[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "durations are positive and short"
-)]
 pub fn duration(ms: f64) -> String {
     if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
 }
@@ -40,7 +35,6 @@ pub fn waited(workload: &Workload) -> bool {
 
 /// `90 % profiled`: of a workload that left some unprofiled for comparison.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "a share is shown")]
 pub fn share_profiled(workload: &Workload) -> String {
     let total = workload.iterations.total.max(1);
     let share = total.saturating_sub(workload.unprofiled) as f64 / total as f64;

@@ -195,7 +195,6 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &RunIds)
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "means are shown, not counted with")]
 fn phases(sums: &PhaseSums) -> Phases {
     let mean = |index: usize| {
         if sums.count == 0 { 0.0 } else { sums.sums_ns[index] as f64 / sums.count as f64 / NS_PER_MS }
@@ -301,17 +300,14 @@ fn distribution(latency: &Latency, ids: &RunIds) -> Distribution {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn milliseconds(nanos: u64) -> f64 {
     nanos as f64 / NS_PER_MS
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / NS_PER_S
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate is shown")]
 fn count(value: u64) -> f64 {
     value as f64
 }

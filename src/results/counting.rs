@@ -222,11 +222,6 @@ impl WorkloadCounts {
 fn limit_ns(threshold: &Threshold) -> Option<Nanos> {
     let condition = &threshold.condition;
     let Metric::Time(Statistic::Percentile(_), _) = condition.metric else { return None };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "whole nanoseconds, positive"
-    )]
     let limit_ns = condition.limit as Nanos;
     Some(match condition.operator {
         Operator::Below | Operator::AtLeast => limit_ns.saturating_sub(1),

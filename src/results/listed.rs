@@ -88,7 +88,6 @@ impl Listed {
         }
         if matches!(row.outcome, IterationOutcome::Ok | IterationOutcome::Failed) {
             let id = SampleId { workload: row.workload, number: row.number };
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
             let ns = |ms: f64| (ms * 1e6).round() as u64;
             self.service.record(ns(service_ms), id);
             self.response.record(ns(service_ms + lag_ms), id);
@@ -128,7 +127,6 @@ pub fn hold(results: &Results, listed: &BTreeMap<u16, Listed>) -> Result<(), Str
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn fits(stated: &Distribution, found: &Latency) -> Result<(), String> {
     if stated.count != found.count() {
         return Err(format!("it states {} of them, and lists {}", stated.count, found.count()));

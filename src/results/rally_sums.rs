@@ -61,7 +61,6 @@ impl Kept {
     }
 
     /// How many durations are longer, and whether there may be more that were not kept.
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     fn above(&self, above_ns: f64) -> (u64, bool) {
         let longer = self.durations_ns.iter().filter(|duration_ns| **duration_ns as f64 > above_ns);
         (longer.count() as u64, self.left_out_ns as f64 > above_ns)
@@ -109,7 +108,6 @@ impl RallySums {
     /// The duration from which an iteration is an outlier: the mean plus this many (sample) standard deviations; `None`
     /// with fewer than two iterations.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "the difference of the sums is taken before")]
     pub fn outliers_above_ns(&self) -> Option<f64> {
         let outliers = self.outliers?;
         let n = u128::from(self.ok);
@@ -128,7 +126,6 @@ impl RallySums {
     }
 
     /// Counts the outliers, after all iterations were added.
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     pub(super) fn seal(&mut self) {
         let above_ns = self.outliers_above_ns().unwrap_or(f64::INFINITY);
         (self.outlying, self.outlying_more) = self.kept.above(above_ns);

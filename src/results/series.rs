@@ -83,7 +83,6 @@ impl SeriesBuilder {
 
     /// The series; `None` if nothing was counted.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "times on a chart")]
     pub fn finish(mut self) -> Option<Series> {
         let total: u64 = self.intervals.values().map(|interval| interval.completed).sum();
         while self.span(None) > INTERVALS_FEW as u64 && total / self.span(None) < SAMPLES_WANTED {
@@ -128,7 +127,6 @@ impl Times {
     }
 
     /// The middle of the bucket with this percentile.
-    #[expect(clippy::cast_precision_loss, reason = "times on a chart")]
     fn percentile_ms(&self, percent: f64) -> f64 {
         let Some(rank) = rank(self.counts.iter().sum(), percent) else { return 0.0 };
         let mut seen = 0;

@@ -126,7 +126,6 @@ impl StoredRun {
     /// A percentile of response times of a workload's iterations, or of an action's requests. Those that failed, never
     /// started or were cut off count as longer than all others.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     pub fn percentile(&self, workload: &str, action: Option<&str>, percentile: f64) -> Figure {
         let Some(number) = self.results.workloads.iter().position(|other| other.name == workload) else {
             return Figure::NoSamples;

@@ -95,7 +95,6 @@ fn descriptors_open() -> u64 {
     std::fs::metadata("/proc/self/fd").map_or(0, |folder| folder.len())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / 1e9
 }

@@ -157,7 +157,6 @@ impl WorkerVitals {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / 1e9
 }

@@ -154,7 +154,6 @@ impl<'a> Weighed<'a> {
         let share = Share::weighed(histogram.len(), effect);
         let bounds = share.order_bounds(PERCENTILES[at], ALPHA);
         let value = |rank| value_at_rank(histogram, rank).map(as_ms);
-        #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
         let worth = histogram.len() as f64 / effect;
         Quantile {
             ms: rank(histogram.len(), PERCENTILES[at]).and_then(value).unwrap_or(0.0),
@@ -260,7 +259,6 @@ pub fn failures(base: &Results, new: &Results) -> Vec<FailuresRow> {
     new.workloads.iter().filter_map(of).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn as_ms(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }

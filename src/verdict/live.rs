@@ -110,7 +110,6 @@ impl Watched {
             })
             .collect();
         let Evaluations { count, ended_at_last } = self.evaluations[usize::from(windows)];
-        #[expect(clippy::cast_precision_loss, reason = "a count")]
         let grown = ended as f64 >= ended_at_last as f64 * GROWTH && ended > ended_at_last;
         if due.is_empty() || !(grown || windows && ended >= ended_at_last + WINDOW_STEP) {
             return None;

@@ -72,7 +72,6 @@ fn span(results: &Results) -> Option<(i128, i128)> {
     let start = from_rfc3339(&results.run.started_at)?;
     let ends = results.workloads.iter().map(|workload| workload.start_s + workload.duration_s);
     let lasted_s = ends.fold(results.run.duration_s, f64::max);
-    #[expect(clippy::cast_possible_truncation, reason = "saturates")]
     let lasted_ns = (lasted_s.max(0.0) * 1e9) as i128;
     Some((start, start.checked_add(lasted_ns)?))
 }

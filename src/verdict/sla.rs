@@ -61,7 +61,6 @@ impl Judge<'_> {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     fn failure_rate(&self, min: Option<f64>, max: Option<f64>) -> Criterion {
         let failed = self.stats.iterations.failed;
         let samples = self.stats.iterations.ok + failed;
@@ -99,7 +98,6 @@ impl Judge<'_> {
         )
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a mean is compared with a limit")]
     fn max_average(&self, limit_s: f64) -> Criterion {
         // As in Rally, the mean is over successful iterations.
         let samples = self.stats.iterations.ok;
@@ -116,7 +114,6 @@ impl Judge<'_> {
     }
 
     /// As in Rally, of actions in successful iterations.
-    #[expect(clippy::cast_precision_loss, reason = "a mean is compared with a limit")]
     fn max_average_of(&self, action: &str, limit_s: f64, count: u64, sum_ns: u128) -> Criterion {
         let mean_s = sum_ns as f64 / count as f64 / 1e9;
         self.criterion(
@@ -206,7 +203,6 @@ impl Judge<'_> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

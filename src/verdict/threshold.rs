@@ -135,7 +135,6 @@ impl Judge<'_> {
     /// limit by chance, so the accepted error is divided by the number of windows.
     fn worst_window(&self, from: usize) -> Option<(usize, RangeOutcome)> {
         let positions = from..(self.series.slices().len() + 1).saturating_sub(BATCHES);
-        #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
         let alpha = self.alpha / positions.len() as f64;
         // A window that has nothing to judge weighs as little as one that holds.
         let weight = |outcome: Outcome| outcome.weight().max(Outcome::Pass.weight());

@@ -56,7 +56,6 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bo
     let trees: Vec<(SampleId, &TraceTree)> =
         sampled.iter().filter_map(|one| Some((one.id, one.tree.as_ref().filter(complete)?))).collect();
     let (have, of) = (trees.len(), sampled.len());
-    #[expect(clippy::cast_precision_loss, reason = "small counts")]
     let missing = 1.0 - have as f64 / of as f64;
     if missing > MISSING_MAX {
         let reason =
@@ -74,7 +73,6 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bo
         .map(|(id, tree)| {
             let (time_us, calls) = figure(tree, name);
             let time = matches!(threshold.condition.metric, Metric::TraceTime(..));
-            #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
             let value = if time { time_us as f64 * 1e3 } else { calls as f64 };
             (value, *id)
         })
@@ -131,7 +129,6 @@ fn unknown<'t>(name: &str, trees: impl Iterator<Item = &'t TraceTree>, samples: 
 fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, SampleId)], ran: u64) -> Judged {
     let condition = &threshold.condition;
     let is_time = matches!(condition.metric, Metric::TraceTime(..));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown")]
     let shown = |value: f64| match is_time {
         true => time(value.max(0.0).round() as u64),
         false => format!("{}", (value * 100.0).round() / 100.0),
@@ -215,7 +212,6 @@ fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
     let condition = &threshold.condition;
     let few = "at least 20 traces of random iterations are needed; raise trace: {limit}, or run longer";
     let Some(mean) = Mean::of_values(values).filter(|_| values.len() >= TRACES_MIN) else {
-        #[expect(clippy::cast_precision_loss, reason = "small counts")]
         let value = values.iter().sum::<f64>() / values.len() as f64;
         return (value, (None, None), Outcome::Inconclusive, String::new(), few.to_owned());
     };

@@ -205,7 +205,6 @@ trait IntoInt {
 }
 
 impl IntoInt for f64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
     fn into_int(self) -> Value {
         (self as u64).into()
     }

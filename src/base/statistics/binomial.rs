@@ -146,7 +146,6 @@ pub fn samples_needed(limit: f64, alpha: f64) -> Option<u64> {
     if !(limit > 0.0 && limit < 1.0) {
         return None;
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let needed = (alpha.ln() / (-limit).ln_1p() - 1e-9).ceil() as u64;
     Some(needed)
 }
@@ -213,7 +212,6 @@ fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
     (low + high) / 2.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 fn as_f64(count: u64) -> f64 {
     count as f64
 }

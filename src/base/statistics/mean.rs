@@ -138,7 +138,6 @@ fn reach(student: f64, tilt: f64) -> f64 {
     hall.max(student)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 fn as_f64(count: u64) -> f64 {
     count as f64
 }

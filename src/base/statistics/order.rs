@@ -43,7 +43,6 @@ pub fn samples_for(beyond: u64, percent: f64) -> u64 {
 
 /// The share of samples that are above a percentile.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "below 2^53")]
 pub fn share_above(percent: f64) -> f64 {
     parts(percent).map_or(f64::NAN, |parts| (PARTS - parts) as f64 / PARTS as f64)
 }
@@ -54,12 +53,6 @@ pub fn same_percentile(one: f64, other: f64) -> bool {
     parts(one).is_some_and(|parts_of_one| parts(other) == Some(parts_of_one))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "0 to 10^12"
-)]
 fn parts(percent: f64) -> Option<u64> {
     let parts = (percent / 100.0 * PARTS as f64).round();
     (0.0..=100.0).contains(&percent).then_some(parts as u64)

@@ -172,7 +172,6 @@ fn normal_upper(z: f64) -> f64 {
     0.5 * erfc(z / std::f64::consts::SQRT_2)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of pairs and ranks")]
 fn as_f64(count: usize) -> f64 {
     count as f64
 }

@@ -258,7 +258,6 @@ fn with_unit(unit: Unit) -> &'static str {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
 fn duration_ns(text: &str, at: &Range<usize>) -> Result<f64, Mistake> {
     match parse_duration(text) {
         Ok(duration) => Ok(duration.as_nanos() as f64),

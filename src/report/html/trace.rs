@@ -139,7 +139,6 @@ fn calls(tree: &TraceTree) -> (Vec<Call>, usize) {
         place: text::shortened(&function.place, NAME_CHARS_MAX).into_owned(),
         calls: text::count(row.calls.total),
         own: duration_us(row.calls.own_us),
-        #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
         share: text::percent(row.calls.own_us as f64 / whole_us as f64),
         cumulative: duration_us(row.calls.cumulative_us),
     };

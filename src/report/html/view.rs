@@ -188,7 +188,6 @@ fn tiles(results: &Results) -> Vec<Tile> {
     };
     let (total, failed, dropped) = (sum(|c| c.total), sum(|c| c.failed), sum(|c| c.dropped));
     let tile = |name, value: String, aside: String, class| Tile { name, value, aside, class };
-    #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
     let share = |part: u64| text::percent(part as f64 / total.max(1) as f64);
     let lasted = format!("in {}", text::duration(results.run.duration_s * 1e3));
     let failures = if failed > 0 { "bad" } else { "" };

@@ -282,7 +282,6 @@ fn spark(series: &Series) -> Option<Spark> {
     if intervals < 4 || most_ms <= 0.0 {
         return None;
     }
-    #[expect(clippy::cast_precision_loss, reason = "places on a chart")]
     let x = |place: usize| place as f64 / (intervals - 1) as f64 * SPARK_WIDTH;
     let y = |ms: f64| SPARK_HEIGHT - 1.0 - ms / most_ms * (SPARK_HEIGHT - 3.0);
     let line = |values: &[f64]| {
@@ -319,7 +318,6 @@ fn errors(errors: &[ErrorClass], refs: &Refs) -> Vec<ErrorView> {
         action: error.action.clone().unwrap_or_else(|| "–".to_owned()),
         message: error.message.clone(),
         count: text::count(error.count),
-        #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
         width: format!("{:.1}", error.count as f64 / most as f64 * 60.0),
         traces: refs.all(&error.trace_ids),
     };

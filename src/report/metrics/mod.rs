@@ -153,7 +153,6 @@ fn labels(workload: &WorkloadMeter) -> Vec<(&'static str, Cow<'_, str>)> {
     vec![("workload", Cow::from(&workload.name))]
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time is shown, not counted with")]
 fn seconds(nanos: u128) -> f64 {
     nanos as f64 / 1e9
 }

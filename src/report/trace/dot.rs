@@ -55,7 +55,6 @@ fn looks(point: &Point, longest_us: u64) -> String {
     }
     match point.self_us {
         None => ", style=\"rounded,dashed\"".to_owned(),
-        #[expect(clippy::cast_precision_loss, reason = "a colour")]
         Some(own_us) => {
             format!(", fillcolor=\"0.58 {:.3} 1.000\"", own_us as f64 / longest_us as f64 * 0.5)
         }

@@ -90,7 +90,6 @@ fn integer(bytes: &mut Vec<u8>, number: u64) {
     digits[..len].iter().for_each(|digit| bytes.extend(digit.to_le_bytes()));
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
 fn seconds(bytes: &mut Vec<u8>, us: u64) {
     bytes.push(b'g');
     bytes.extend((us as f64 / 1e6).to_le_bytes());

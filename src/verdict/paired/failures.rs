@@ -34,7 +34,6 @@ pub struct Failures {
 }
 
 /// Judges the failures of a workload from the rounds of A and B.
-#[expect(clippy::cast_precision_loss, reason = "shares")]
 pub(super) fn of(pairs: &[(Round, Round)], workload: usize) -> Failures {
     let of = |round: &Round| round.ended.get(workload).copied().unwrap_or_default();
     let share = |(ok, failed): (u64, u64)| failed as f64 / (ok + failed).max(1) as f64;

@@ -51,7 +51,6 @@ struct Lack<'a> {
 }
 
 impl Lack<'_> {
-    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     fn share(&self) -> f64 {
         self.samples as f64 / self.series.samples_min() as f64
     }
@@ -121,7 +120,6 @@ impl Trial {
 
 fn is_much_slower(index: usize, a: &Round, b: &Round, margin: f64) -> bool {
     match (a.values.get(index), b.values.get(index)) {
-        #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
         (Some((a_ms, a_samples)), Some((b_ms, b_samples))) => {
             *b_ms >= a_ms * (1.0 + margin) * MUCH_SLOWER
                 && *b_samples as f64 * MUCH_SLOWER < *a_samples as f64

@@ -126,7 +126,6 @@ impl Trial {
     /// The error probability of each bound.
     #[must_use]
     pub fn alpha(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a few")]
         let gated = self.series.iter().filter(|series| series.gated).count().max(1) as f64;
         ALPHA / gated
     }

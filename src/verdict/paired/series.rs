@@ -38,7 +38,6 @@ impl Series {
 
     /// The percentile in milliseconds over all rounds of a side, and the number of samples. Iterations that failed,
     /// never started or were cut off count as slower than all others; a percentile among them is infinite.
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, 104 days")]
     fn value(&self, rounds: &[&Aggregate]) -> Option<(f64, u64)> {
         let (mut all, mut failed, mut never) = (Latency::new(), Latency::new(), 0);
         for aggregate in rounds {

@@ -111,7 +111,6 @@ fn point(
     (at, count): (usize, usize),
     scale: &Scale,
 ) -> Point {
-    #[expect(clippy::cast_precision_loss, reason = "a place on a drawing")]
     let x = (at as f64 + 0.5) / count as f64 * 100.0;
     let of_both = pair.0.zip(pair.1).map(|(a, b)| b / a);
     let y = match (of_both, pair) {
