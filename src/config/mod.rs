@@ -10,7 +10,6 @@ mod matching;
 mod one_of;
 pub mod rally;
 pub mod reference;
-pub mod rounds;
 pub mod runner;
 pub mod scenario;
 pub mod schema;

@@ -16,6 +16,7 @@ mod http;
 mod http_options;
 pub mod json;
 pub mod references;
+pub mod rounds;
 pub mod runner;
 pub mod scenario;
 pub mod shape;

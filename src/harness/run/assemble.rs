@@ -7,7 +7,6 @@ use uuid::Uuid;
 use super::{PreparedRun, Round, Run};
 use crate::base::clock::RunClock;
 use crate::config::Document;
-use crate::config::rounds::as_round;
 use crate::config::scenario::Scenario;
 use crate::harness::error::HarnessError;
 use crate::harness::event::{Event, Sink, warn};
@@ -18,6 +17,7 @@ use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
 use crate::plan::Plan;
 use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
+use crate::plan::rounds::as_round;
 use crate::results::directory::RunDirectory;
 use crate::runner;
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::base::complaint::Complaint;
-
-use super::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
-use super::scenario::Scenario;
+use crate::config::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
+use crate::config::scenario::Scenario;
 
 /// The part of a round that warms up where the scenario does not say: a tenth.
 const WARM_UP_SHARE: u32 = 10;
