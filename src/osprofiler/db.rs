@@ -14,8 +14,8 @@ use std::error::Error;
 
 use serde_json::{Map, Value};
 
-use super::current::Outcome;
 use super::record::{Info, IntoInfo, bounded_text};
+use super::trace::current::Outcome;
 use super::trace::{MESSAGE_LEN_MAX, failure};
 use super::traced::Traced;
 

@@ -13,11 +13,11 @@ use serde_json::json;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::current;
 use super::grpc;
 use super::record::{Info, IntoInfo};
 use super::rpc;
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
+use super::trace::current;
 use super::trace::{Trace, failure};
 use super::traced::Traced;
 

@@ -36,9 +36,9 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use super::current::{self, Flow};
 use super::fields::Fields;
 use super::record::Info;
+use super::trace::current::{self, Flow};
 use super::trace::{Scope, Trace};
 use crate::base::clock::Nanos;
 

@@ -48,7 +48,6 @@ pub mod web;
 
 mod base64url;
 mod columns;
-mod current;
 #[cfg(feature = "tracing")]
 mod fields;
 

@@ -32,9 +32,9 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::marker::PhantomData;
 
-use super::current::{self, Flow, Outcome, Token};
 use super::record::IntoInfo;
 use super::trace::Trace;
+use super::trace::current::{self, Flow, Outcome, Token};
 use super::traced::{Traced, failed};
 use crate::base::secret::Secret;
 

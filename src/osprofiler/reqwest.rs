@@ -12,9 +12,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use reqwest::{Body, Client, Error, IntoUrl, Request, RequestBuilder, Response};
 use serde::Serialize;
 
-use super::current;
 use super::http_client::{Requested, add_headers, status};
 use super::record::Info;
+use super::trace::current;
 use super::trace::failure;
 use super::traced::Traced;
 

@@ -10,11 +10,11 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
-use super::current;
 use super::notifier;
 use super::record::IntoInfo;
 use super::signing::Signer;
 use super::trace::Trace;
+use super::trace::current;
 use super::traced::{Traced, failed};
 use super::verifying::{ServerKeys, TraceContext, id};
 use crate::base::secret::Secret;

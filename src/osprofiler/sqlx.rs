@@ -26,9 +26,9 @@ use sqlx::error::BoxDynError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Either, Error, Execute, Executor, Pool, SqlStr, Transaction};
 
-use super::current::{self, Flow};
 use super::db::{POINT_NAME, Statement, error_info, rows_info, statement_info};
 use super::record::Info;
+use super::trace::current::{self, Flow};
 
 /// Makes every statement that is run on `pool` a point.
 #[must_use]

@@ -7,6 +7,8 @@
 //!
 //! Nothing here may block, fail or panic: a point is observed work, never a reason for it to stop.
 
+pub(crate) mod current;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +17,9 @@ use std::time::Instant;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::current;
 use super::notifier::{self, Notifier, Reporter};
 use super::record::{Identity, Info, Record, START_SUFFIX, STOP_SUFFIX, bounded_text, timestamp};
 use super::signing::Signer;
-use super::traced::Traced;
 use super::verifying::TraceContext;
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
 use crate::base::secret::Secret;
@@ -110,21 +110,6 @@ impl Trace {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.point.id
-    }
-
-    /// Runs `body` as a point named `name`, with the point's handle for further points below it;
-    /// the point is also the current one of what runs in it.
-    ///
-    /// The point is closed when the work ends, and also when it panics or its future is dropped.
-    /// Errors are the caller's to tell, through [`Trace::fail`].
-    pub async fn scope<F, Work>(&self, name: &str, info: Option<Info>, body: F) -> Work::Output
-    where
-        F: FnOnce(Trace) -> Work,
-        Work: Future,
-    {
-        let scope = self.enter(name, info);
-        let trace = scope.trace().clone();
-        Traced::opened(body(trace), scope).await
     }
 
     /// Opens a point that is closed when the guard is dropped. It does not become the current one:

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::current::{self, Flow, Outcome};
 use super::record::{Info, IntoInfo};
+use super::trace::current::{self, Flow, Outcome};
 use super::trace::{Scope, Trace, failure};
 
 pin_project! {
@@ -75,6 +75,23 @@ impl<F: Future> Traced<F> {
     pub(super) fn running(work: F, flow: Option<Box<Flow>>, outcome: Option<Outcome<F::Output>>) -> Self {
         let state = flow.map_or(State::Untraced, State::Running);
         Self { work: Some(work), state, outcome }
+    }
+}
+
+impl Trace {
+    /// Runs `body` as a point named `name`, with the point's handle for further points below it;
+    /// the point is also the current one of what runs in it.
+    ///
+    /// The point is closed when the work ends, and also when it panics or its future is dropped.
+    /// Errors are the caller's to tell, through [`Trace::fail`].
+    pub async fn scope<F, Work>(&self, name: &str, info: Option<Info>, body: F) -> Work::Output
+    where
+        F: FnOnce(Trace) -> Work,
+        Work: Future,
+    {
+        let scope = self.enter(name, info);
+        let trace = scope.trace().clone();
+        Traced::opened(body(trace), scope).await
     }
 }
 

@@ -14,12 +14,12 @@ use serde_json::json;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::current::{self, Flow};
 use super::grpc;
 use super::notifier::{Notifier, Reporter};
 use super::record::{Identity, Info};
 use super::rpc;
 use super::signing::{X_TRACE_HMAC, X_TRACE_INFO};
+use super::trace::current::{self, Flow};
 use super::trace::{Scope, Trace};
 use super::traced::{Traced, failed};
 use super::verifying::{Rejection, ServerKeys, TraceContext};

@@ -10,6 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::http::{Http, HttpAnswer, is_too_large};
+use super::one_way::{JAEGER_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, too_large};
 use super::{Answer, Driver, DriverError, LIST_TIMEOUT, Stored, TraceQuery, TraceSummary};
 use crate::record::Record;
@@ -177,7 +178,7 @@ fn keep_newest(traces: &mut HashMap<u128, TraceSummary>, limit: usize) {
 
 impl Driver for JaegerCollector {
     fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
-        let refused = super::kinds::not_written("jaeger", self.http.target());
+        let refused = not_written(self.http.target(), JAEGER_NOT_WRITTEN);
         Box::pin(std::future::ready(Err(refused)))
     }
 

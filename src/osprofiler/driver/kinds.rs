@@ -6,6 +6,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::one_way::{JAEGER_NOT_WRITTEN, TEMPO_NOT_WRITTEN};
 use super::{Driver, DriverError};
 use crate::base::secret::redacted_url;
 
@@ -82,7 +83,7 @@ const KINDS: [Kind; 11] = [
     Kind {
         schemes: &["jaeger", "jaeger+https"],
         feature: "jaeger",
-        not_written: Some("Jaeger takes spans by OTLP; write to otlp://host:4318"),
+        not_written: Some(JAEGER_NOT_WRITTEN),
         access: access!("jaeger", super::jaeger::JaegerCollector),
         ..PLAIN
     },
@@ -139,7 +140,7 @@ const KINDS: [Kind; 11] = [
     Kind {
         schemes: &["tempo", "tempo+https"],
         feature: "tempo",
-        not_written: Some("Tempo takes spans by OTLP; write to otlp://host:4318"),
+        not_written: Some(TEMPO_NOT_WRITTEN),
         access: access!("tempo", super::tempo::TempoCollector),
         ..PLAIN
     },
@@ -197,14 +198,6 @@ pub(super) fn reads(connection: &str) -> Result<(), DriverError> {
 
 pub(super) fn writes(connection: &str) -> Result<(), DriverError> {
     offers("write to", connection, |kind| kind.not_written)
-}
-
-/// The error of a write to a collector that only is read.
-#[cfg(any(feature = "jaeger", feature = "tempo"))]
-pub(super) fn not_written(scheme: &str, target: &str) -> DriverError {
-    let kind = KINDS.iter().find(|kind| kind.handles(scheme));
-    let reason = kind.and_then(|kind| kind.not_written).unwrap_or("it is only read");
-    DriverError::NotOffered { action: "write to", target: target.to_owned(), reason }
 }
 
 fn offers(

@@ -19,6 +19,7 @@ mod kinds;
 mod messaging;
 #[cfg(feature = "mongodb")]
 mod mongodb;
+mod one_way;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(feature = "redis")]

@@ -5,6 +5,7 @@
 //! Tested against in-process servers with answers of documented shape, never against Tempo itself.
 
 use super::http::{Http, HttpAnswer};
+use super::one_way::{TEMPO_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, too_large};
 use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
 use crate::base::clock::RunClock;
@@ -103,7 +104,7 @@ fn decoded(
 
 impl Driver for TempoCollector {
     fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
-        let refused = super::kinds::not_written("tempo", self.http.target());
+        let refused = not_written(self.http.target(), TEMPO_NOT_WRITTEN);
         Box::pin(std::future::ready(Err(refused)))
     }
 

@@ -14,13 +14,13 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
 
-use super::record::{Info, IntoInfo};
-use super::trace::{CANCELLED, Scope, Trace, UNSTOPPED, elapsed_ns, failure};
+use super::{CANCELLED, Scope, Trace, UNSTOPPED, elapsed_ns, failure};
 use crate::base::clock::Nanos;
+use crate::record::{Info, IntoInfo};
 
 /// Further points of one flow that are started but not stopped are not opened, so that a program
 /// that forgets to stop cannot fill the memory.
-pub(super) const OPEN_MAX: usize = 1_000;
+pub(crate) const OPEN_MAX: usize = 1_000;
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack { frames: Vec::new(), next_token: 0 }) };
@@ -42,10 +42,10 @@ struct Frame {
 
 /// Names a frame of this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token(u64);
+pub(crate) struct Token(u64);
 
 /// What a piece of work carries along: its own stack of points, and how long it was at work.
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// The point that others are opened under; `None` once the profiler was cleaned.
     trace: Option<Trace>,
     /// Closed when the flow ends.
@@ -71,7 +71,7 @@ struct Started {
 
 impl Flow {
     /// Work that belongs to `trace` without being a point of its own.
-    pub(super) fn follow(trace: Trace) -> Box<Self> {
+    pub(crate) fn follow(trace: Trace) -> Box<Self> {
         Box::new(Self {
             trace: Some(trace),
             point: None,
@@ -86,7 +86,7 @@ impl Flow {
     }
 
     /// A closure that is a point.
-    pub(super) fn of_sync_point(scope: Scope) -> Box<Self> {
+    pub(crate) fn of_sync_point(scope: Scope) -> Box<Self> {
         let mut flow = Self::of_point(scope);
         flow.never_waits = true;
         flow
@@ -94,33 +94,33 @@ impl Flow {
 
     #[cfg(feature = "tracing")]
     /// As [`Flow::follow`], for a span whose own flow is in use.
-    pub(super) fn stand_in(trace: Trace) -> Box<Self> {
+    pub(crate) fn stand_in(trace: Trace) -> Box<Self> {
         let mut flow = Self::follow(trace);
         flow.stands_in = true;
         flow
     }
 
     #[cfg(feature = "tracing")]
-    pub(super) fn stands_in(&self) -> bool {
+    pub(crate) fn stands_in(&self) -> bool {
         self.stands_in
     }
 
     /// Work that is a point.
-    pub(super) fn of_point(scope: Scope) -> Box<Self> {
+    pub(crate) fn of_point(scope: Scope) -> Box<Self> {
         let mut flow = Self::follow(scope.trace().clone());
         flow.point = Some(scope);
         flow
     }
 
     /// Adds to what the point's stop will say.
-    pub(super) fn note(&self, info: Info) {
+    pub(crate) fn note(&self, info: Info) {
         if let Some(point) = &self.point {
             point.trace().add(info);
         }
     }
 
     /// The work ended because its future was dropped.
-    pub(super) fn was_cancelled(&mut self) {
+    pub(crate) fn was_cancelled(&mut self) {
         if let Some(point) = &mut self.point {
             point.did_not_panic();
             point.trace().note(CANCELLED, true.into());
@@ -128,7 +128,7 @@ impl Flow {
     }
 
     /// How long threads were at work on it so far.
-    pub(super) fn busy_ns(&self) -> Nanos {
+    pub(crate) fn busy_ns(&self) -> Nanos {
         self.busy_ns + self.since.map_or(0, elapsed_ns)
     }
 
@@ -154,18 +154,18 @@ impl Drop for Flow {
 }
 
 /// The point that is current here.
-pub(super) fn current() -> Option<Trace> {
+pub(crate) fn current() -> Option<Trace> {
     with_flow(|flow| flow.current().cloned()).flatten()
 }
 
 #[cfg(feature = "tracing")]
 /// Whether there is a current point: [`current`] without a handle.
-pub(super) fn is_traced() -> bool {
+pub(crate) fn is_traced() -> bool {
     with_flow(|flow| flow.current().is_some()) == Some(true)
 }
 
 /// Opens a point below the current one, which becomes the current one. `info` is asked only then.
-pub(super) fn start(name: &str, info: impl IntoInfo) {
+pub(crate) fn start(name: &str, info: impl IntoInfo) {
     let Some(parent) = current() else { return };
     if with_flow(Flow::is_full) == Some(true) {
         return;
@@ -178,7 +178,7 @@ pub(super) fn start(name: &str, info: impl IntoInfo) {
 }
 
 /// Closes what [`start`] opened last in this flow, if anything.
-pub(super) fn stop(info: impl IntoInfo) {
+pub(crate) fn stop(info: impl IntoInfo) {
     let Some(Started { mut scope, busy_before_ns }) = with_flow(Flow::pop).flatten() else { return };
     let busy_ns = with_flow(|flow| flow.busy_ns()).unwrap_or(busy_before_ns);
     scope.was_busy(busy_ns.saturating_sub(busy_before_ns));
@@ -203,7 +203,7 @@ impl Flow {
 }
 
 /// Forgets the current profiler and closes what was started there.
-pub(super) fn clean() {
+pub(crate) fn clean() {
     let forgotten = with_flow(|flow| {
         flow.unopened = 0;
         (flow.trace.take(), std::mem::take(&mut flow.started))
@@ -214,7 +214,7 @@ pub(super) fn clean() {
 }
 
 /// Makes a flow the current one. If the thread is ending (`None`) it is closed instead.
-pub(super) fn install(flow: Box<Flow>, span: Option<u64>) -> Option<Token> {
+pub(crate) fn install(flow: Box<Flow>, span: Option<u64>) -> Option<Token> {
     push(span, &mut Some(flow))
 }
 
@@ -222,13 +222,13 @@ pub(super) fn install(flow: Box<Flow>, span: Option<u64>) -> Option<Token> {
 ///
 /// What lies above it was entered while the flow was current and not left in time (a span's guard
 /// held over an await): that is taken off too, so that no other task finds it here.
-pub(super) fn uninstall(token: Token) -> Option<Box<Flow>> {
+pub(crate) fn uninstall(token: Token) -> Option<Box<Flow>> {
     remove(|frame| frame.token == token)
 }
 
 #[cfg(feature = "tracing")]
 /// As [`uninstall`], for the innermost frame of a span. Frames above it stay.
-pub(super) fn uninstall_span(span: u64) -> Option<Box<Flow>> {
+pub(crate) fn uninstall_span(span: u64) -> Option<Box<Flow>> {
     let frame = STACK.try_with(|stack| {
         let mut stack = stack.try_borrow_mut().ok()?;
         let at = stack.frames.iter().rposition(|frame| frame.span == Some(span))?;
@@ -238,7 +238,7 @@ pub(super) fn uninstall_span(span: u64) -> Option<Box<Flow>> {
 }
 
 /// Runs `work` with nothing traced.
-pub(super) fn untraced<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn untraced<T>(work: impl FnOnce() -> T) -> T {
     let token = push(None, &mut None);
     let result = catch_unwind(AssertUnwindSafe(work));
     if let Some(token) = token {
@@ -248,10 +248,10 @@ pub(super) fn untraced<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Reads from what the work returned what its point's stop has to say.
-pub(super) type Outcome<T> = fn(&T) -> Option<Info>;
+pub(crate) type Outcome<T> = fn(&T) -> Option<Info>;
 
 /// Runs `work` as the flow, which ends with it; a panic is noted and goes on.
-pub(super) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<Outcome<T>>) -> T {
+pub(crate) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<Outcome<T>>) -> T {
     let (result, flow) = within(flow, work);
     if let (Some(flow), Some(info)) = (&flow, outcome.and_then(|outcome| outcome(&result))) {
         flow.note(info);
@@ -260,7 +260,7 @@ pub(super) fn run<T>(flow: Box<Flow>, work: impl FnOnce() -> T, outcome: Option<
 }
 
 /// As [`run`], for a flow that goes on; it is gone if the thread is ending.
-pub(super) fn within<T>(flow: Box<Flow>, work: impl FnOnce() -> T) -> (T, Option<Box<Flow>>) {
+pub(crate) fn within<T>(flow: Box<Flow>, work: impl FnOnce() -> T) -> (T, Option<Box<Flow>>) {
     let Some(token) = install(flow, None) else { return (work(), None) };
     let result = catch_unwind(AssertUnwindSafe(work));
     let flow = uninstall(token);
