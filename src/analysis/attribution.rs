@@ -6,7 +6,7 @@
 //! tree). A kind is guilty only if the bootstrap bounds, the effect size and self times without clocks agree;
 //! otherwise it is a candidate. Shares explain a difference; they do not prove a cause.
 
-use crate::base::statistics::order::rank;
+use crate::base::statistics::order::at_percentile;
 
 /// A guilty kind needs this many slow traces.
 pub const SLOW_MIN: usize = 20;
@@ -253,8 +253,7 @@ fn mean_of(values: &[f64], rows: &[usize]) -> f64 {
 fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let rank = rank(sorted.len() as u64, percent).and_then(|rank| usize::try_from(rank).ok());
-    rank.and_then(|rank| sorted.get(rank - 1)).copied().unwrap_or(0.0)
+    at_percentile(&sorted, percent).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! here may guess from too few samples.
 
 use crate::base::statistics::binomial::Share;
-use crate::base::statistics::order::rank;
+use crate::base::statistics::order::{at_rank, rank};
 use crate::plan::control::ControlShare;
 use crate::results::aggregate::Sides;
 use crate::results::model::{EffectAt, ObserverEffect};
@@ -62,7 +62,7 @@ fn sorted(times_ns: &[u64]) -> Vec<u64> {
 /// The percentile with two order statistics as its bounds; `None` with too few samples.
 fn quantile(sorted_ns: &[u64], percentile: f64) -> Option<Quantile> {
     let (low, value, high) = ranks(sorted_ns.len(), percentile)?;
-    let at = |rank: u64| sorted_ns.get(usize::try_from(rank).ok()? - 1).map(|ns| *ns as f64 / NS_PER_MS);
+    let at = |rank: u64| at_rank(sorted_ns, rank).map(|ns| ns as f64 / NS_PER_MS);
     Some(Quantile { value: at(value)?, low: at(low)?, high: at(high)? })
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::base::statistics::order::rank;
+use crate::base::statistics::order::at_percentile;
 
 /// The bounds on the shift from the calls between two hosts.
 #[derive(Clone, Debug, Default)]
@@ -59,9 +59,9 @@ pub fn shifts<Host: Clone + Eq + std::hash::Hash>(
 }
 
 fn percentile(values: &[i64], percent: f64) -> Option<i64> {
-    let rank = usize::try_from(rank(values.len() as u64, percent)?).ok()?;
-    let mut values = values.to_vec();
-    Some(*values.select_nth_unstable(rank - 1).1)
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    at_percentile(&sorted, percent)
 }
 
 #[cfg(test)]

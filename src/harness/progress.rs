@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::base::statistics::order::rank;
 use crate::measure::ids::RunIds;
-use crate::measure::latency::value_at_rank;
+use crate::measure::latency::value_at_percentile;
 use crate::plan::Plan;
 use crate::plan::control::ControlShare;
 use crate::runner::{Observer, Progress};
@@ -79,10 +78,7 @@ impl<'a> AsEvents<'a> {
 
     fn figures(&self, workload: &Workload, progress: &Progress<'_>) -> WorkloadProgress {
         let total = progress.total;
-        let percentile_ns = |percent: f64| {
-            let rank = rank(total.response_ns.len(), percent);
-            rank.and_then(|rank| value_at_rank(&total.response_ns, rank))
-        };
+        let percentile_ns = |percent: f64| value_at_percentile(&total.response_ns, percent);
         WorkloadProgress {
             elapsed: progress.elapsed,
             ended: progress.ended,

@@ -149,8 +149,7 @@ impl Latency {
     /// without samples.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {
-        let at = rank(self.count(), percentile).and_then(|rank| value_at_rank(&self.histogram, rank));
-        at.map_or(0, |value_ns| value_ns.min(self.max_ns))
+        value_at_percentile(&self.histogram, percentile).map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
     /// The same, if the samples in `failed`, and a further `never` without a time, count as longer than all others;
@@ -211,8 +210,7 @@ impl Percentiles {
     /// The sample of the percentile's [`rank`], within the histogram's precision; 0 without samples.
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {
-        let at = rank(self.histogram.len(), percentile).and_then(|rank| value_at_rank(&self.histogram, rank));
-        at.map_or(0, |value_ns| value_ns.min(self.max_ns))
+        value_at_percentile(&self.histogram, percentile).map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
     /// The duration that separates the upper part of the samples: usually the percentile itself. If most of that part
@@ -237,6 +235,12 @@ pub fn value_at_rank<C: Counter>(histogram: &Histogram<C>, rank: u64) -> Option<
     let known = (1..=histogram.len()).contains(&rank);
     // The library rounds up to a whole number of samples, so ask for the middle between two, to be safe from rounding.
     known.then(|| histogram.value_at_quantile((rank as f64 - 0.5) / histogram.len() as f64))
+}
+
+/// The value of a percentile's [`rank`], within a histogram's precision; `None` without samples.
+#[must_use]
+pub fn value_at_percentile<C: Counter>(histogram: &Histogram<C>, percentile: f64) -> Option<Nanos> {
+    rank(histogram.len(), percentile).and_then(|rank| value_at_rank(histogram, rank))
 }
 
 fn lower_bound(index: usize) -> f64 {

@@ -10,8 +10,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
 use super::histogram::histogram;
 use super::model::{Counts, Distribution, IterationOutcome, IterationRow, Results};
-use crate::base::statistics::order::rank;
-use crate::measure::latency::{Latency, SampleId, value_at_rank};
+use crate::measure::latency::{Latency, SampleId, value_at_percentile};
 
 /// A file with more workloads was not written by `bench`.
 const WORKLOADS_MAX: usize = 1000;
@@ -152,10 +151,7 @@ fn fits(stated: &Distribution, found: &Latency) -> Result<(), String> {
         held(&format!("a p{}", known.percentile), known.value_ms, low, high)?;
     }
     let histogram: Histogram<u64> = histogram(stated)?;
-    let value_at = |percentile| {
-        let rank = rank(histogram.len(), percentile);
-        rank.and_then(|rank| value_at_rank(&histogram, rank)).unwrap_or(0)
-    };
+    let value_at = |percentile| value_at_percentile(&histogram, percentile).unwrap_or(0);
     for percentile in HELD_AT {
         let (stated, found) = (ms(value_at(percentile)), ms(found.percentile_ns(percentile)));
         held(&format!("a histogram with a p{percentile}"), stated, found, found)?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::model::Series;
-use crate::base::statistics::order::rank;
+use crate::base::statistics::order::{bucket_of_rank, rank};
 
 /// The most intervals that a series has.
 const INTERVALS_MAX: u64 = 120;
@@ -129,15 +129,10 @@ impl Times {
     /// The middle of the bucket with this percentile.
     fn percentile_ms(&self, percent: f64) -> f64 {
         let Some(rank) = rank(self.counts.iter().sum(), percent) else { return 0.0 };
-        let mut seen = 0;
-        for (place, count) in (self.first..).zip(&self.counts) {
-            seen += count;
-            if seen >= rank {
-                let (from_ns, to_ns) = (lower_ns(place), lower_ns(place + 1));
-                return (from_ns as f64 + to_ns as f64 - 1.0) / 2.0 / 1e6;
-            }
-        }
-        0.0
+        let Some(index) = bucket_of_rank(self.counts.iter().copied(), rank) else { return 0.0 };
+        let place = self.first + index as u64;
+        let (from_ns, to_ns) = (lower_ns(place), lower_ns(place + 1));
+        (from_ns as f64 + to_ns as f64 - 1.0) / 2.0 / 1e6
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::clock::Nanos;
-use crate::base::statistics::order::rank;
+use crate::base::statistics::order::{bucket_of_rank, rank};
 
 /// Gives its content separate cache lines.
 #[derive(Debug, Default)]
@@ -111,14 +111,8 @@ impl Spread {
     #[must_use]
     pub fn percentile_ns(&self, percentile: f64) -> Nanos {
         let Some(rank) = rank(self.count(), percentile) else { return 0 };
-        let mut seen = 0;
-        for (index, count) in self.buckets.iter().enumerate() {
-            seen += count.get();
-            if seen >= rank {
-                return upper_ns(index).min(self.max_ns());
-            }
-        }
-        0
+        let bucket = bucket_of_rank(self.buckets.iter().map(Counter::get), rank);
+        bucket.map_or(0, |bucket| upper_ns(bucket).min(self.max_ns()))
     }
 }
 

@@ -9,8 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::base::statistics::binomial::Share;
-use crate::base::statistics::order::rank;
-use crate::measure::latency::value_at_rank;
+use crate::measure::latency::{value_at_percentile, value_at_rank};
 use crate::measure::log::LogError;
 use crate::results::aggregate::Aggregate;
 use crate::results::histogram::histogram;
@@ -156,7 +155,7 @@ impl<'a> Weighed<'a> {
         let value = |rank| value_at_rank(histogram, rank).map(as_ms);
         let worth = histogram.len() as f64 / effect;
         Quantile {
-            ms: rank(histogram.len(), PERCENTILES[at]).and_then(value).unwrap_or(0.0),
+            ms: value_at_percentile(histogram, PERCENTILES[at]).map_or(0.0, as_ms),
             low_ms: bounds.low.and_then(value),
             high_ms: bounds.high.and_then(value),
             samples: (histogram.len(), worth),

@@ -7,7 +7,7 @@ use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
 use super::words::{between, milliseconds, percent, time};
 use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::mean::Mean;
-use crate::base::statistics::order::{rank, share_above};
+use crate::base::statistics::order::{at_percentile, at_rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::plan::threshold::{Metric, Statistic, Threshold};
@@ -156,11 +156,11 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
             let k = ordered.iter().filter(|value| over(**value)).count() as u64;
             let (share, allowed) = (Share::independent(Part { k, n }), share_above(at));
             let outcome = by_share(&share, condition.operator, allowed, ALPHA);
-            let at_rank = |rank: Option<u64>| ordered.get(usize::try_from(rank?).ok()? - 1).copied();
             let bounds = share.order_bounds(at, ALPHA);
-            let bounds = (at_rank(bounds.low), at_rank(bounds.high));
+            let bound = |rank: Option<u64>| at_rank(&ordered, rank?);
+            let bounds = (bound(bounds.low), bound(bounds.high));
             let over = format!("; {k} of {n} over the limit, {} allowed", percent(allowed * 100.0));
-            (at_rank(rank(n, at)).unwrap_or(0.0), bounds, outcome, over, unclear(&share, allowed))
+            (at_percentile(&ordered, at).unwrap_or(0.0), bounds, outcome, over, unclear(&share, allowed))
         }
     };
     let scale = if is_time { milliseconds } else { |value| value };

@@ -30,6 +30,28 @@ pub fn rank(n: u64, percent: f64) -> Option<u64> {
     u64::try_from(rank).ok().filter(|_| n > 0)
 }
 
+/// The sample of a rank, from 1, in sorted samples; `None` after the last one.
+#[must_use]
+pub fn at_rank<T: Copy>(sorted: &[T], rank: u64) -> Option<T> {
+    sorted.get(usize::try_from(rank).ok()?.checked_sub(1)?).copied()
+}
+
+/// The sample of a percentile's [`rank`] in sorted samples; `None` without samples.
+#[must_use]
+pub fn at_percentile<T: Copy>(sorted: &[T], percent: f64) -> Option<T> {
+    at_rank(sorted, rank(sorted.len() as u64, percent)?)
+}
+
+/// The place of the bucket with the sample of a rank, from 1, by how many samples are in each bucket.
+#[must_use]
+pub fn bucket_of_rank(counts: impl IntoIterator<Item = u64>, rank: u64) -> Option<usize> {
+    let mut seen = 0;
+    counts.into_iter().position(|count| {
+        seen += count;
+        seen >= rank
+    })
+}
+
 /// The smallest number of samples for which at least `beyond` samples rank above a percentile below 100; `u64::MAX` if
 /// no number is enough.
 #[must_use]
@@ -110,6 +132,17 @@ mod tests {
         }
         for (n, percent) in [(0, 50.0), (5, -1.0), (5, 100.1), (5, f64::NAN), (5, f64::INFINITY)] {
             assert_eq!(rank(n, percent), None, "p{percent} of {n}");
+        }
+        let sorted = [1, 2, 3, 4];
+        for (percent, sample) in [(0.0, 1), (25.0, 1), (25.1, 2), (50.0, 2), (99.9, 4), (100.0, 4)] {
+            assert_eq!(at_percentile(&sorted, percent), Some(sample), "p{percent}");
+        }
+        assert_eq!(
+            (at_percentile::<u8>(&[], 50.0), at_rank(&sorted, 0), at_rank(&sorted, 5)),
+            (None, None, None)
+        );
+        for (rank, bucket) in [(1, Some(1)), (2, Some(1)), (3, Some(3)), (6, Some(3)), (7, None)] {
+            assert_eq!(bucket_of_rank([0, 2, 0, 4, 0], rank), bucket, "rank {rank}");
         }
         for (beyond, percent, n) in [(10, 99.0, 1_000), (10, 99.9, 10_000), (10, 95.0, 200), (10, 97.0, 334)]
         {

@@ -107,7 +107,7 @@ pub fn series(workloads: &[Names], metrics: &[Metric]) -> Result<Vec<Series>, St
                 workload,
                 action,
                 percentile,
-                gated: gated.contains(&percentile),
+                gated: gated.iter().any(|gated| same_percentile(*gated, percentile)),
             }));
         }
     }

@@ -1,6 +1,7 @@
 //! Simulated builds, compared as in `bench ab`: rounds of a fixed length, six users, random noise.
 
 use super::*;
+use crate::base::statistics::order::{at_rank, rank};
 use crate::results::model::Outcome;
 
 const USERS: usize = 6;
@@ -38,8 +39,9 @@ impl Side {
         sorted.sort_by(f64::total_cmp);
         let (ok, others) = (sorted.len() as u64, self.failed + self.cut_off);
         let value = |series: &Series| {
-            let rank = (series.percentile / 100.0 * (ok + others) as f64).ceil().max(1.0) as usize;
-            (sorted.get(rank - 1).copied().unwrap_or(f64::INFINITY), ok + self.failed)
+            let rank = rank(ok + others, series.percentile);
+            let value = rank.and_then(|rank| at_rank(&sorted, rank));
+            (value.unwrap_or(f64::INFINITY), ok + self.failed)
         };
         Round { ended: vec![(ok, others)], values: series.iter().map(value).collect() }
     }
