@@ -3,6 +3,7 @@
 use url::Url;
 
 use crate::base::complaint::Complaint;
+use crate::base::percent;
 
 /// Where requests go: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -142,7 +143,7 @@ pub fn push_escaped_path(path: &str, output: &mut String) {
         {
             output.push(char::from(byte));
         } else {
-            push_percent(byte, output);
+            percent::push_byte(byte, output);
         }
     }
 }
@@ -153,16 +154,9 @@ pub fn push_query_value(value: &str, output: &mut String) {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             output.push(char::from(byte));
         } else {
-            push_percent(byte, output);
+            percent::push_byte(byte, output);
         }
     }
-}
-
-fn push_percent(byte: u8, output: &mut String) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    output.push('%');
-    output.push(char::from(HEX[usize::from(byte >> 4)]));
-    output.push(char::from(HEX[usize::from(byte & 15)]));
 }
 
 #[cfg(test)]

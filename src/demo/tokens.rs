@@ -6,6 +6,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use uuid::Uuid;
 
+use crate::base::hex;
+
 /// The validity of a token, in seconds.
 pub(super) const VALID_FOR_S: u64 = 3_600;
 
@@ -32,8 +34,8 @@ impl Tokens {
     pub(super) fn issue(&self, user_id: &str, expires_unix_s: u64) -> String {
         let claim = format!("{user_id}.{expires_unix_s}");
         let digest = self.keyed.clone().map(|keyed| keyed.chain_update(&claim).finalize().into_bytes());
-        let hex: String = digest.into_iter().flatten().flat_map(hex_digits).collect();
-        format!("{claim}.{hex}")
+        let signature = digest.map(|digest| hex::encode(&digest)).unwrap_or_default();
+        format!("{claim}.{signature}")
     }
 
     /// The user of a valid token, else `None`.
@@ -42,22 +44,11 @@ impl Tokens {
             return None;
         }
         let (claim, signature) = token.rsplit_once('.')?;
-        let digest = bytes_from_hex(signature)?;
+        let digest = hex::decode_lower::<32>(signature.as_bytes())?;
         self.keyed.clone()?.chain_update(claim).verify_slice(&digest).ok()?;
         let (user_id, expires) = claim.split_once('.')?;
         (expires.parse::<u64>().ok()? > now_unix_s).then_some(user_id)
     }
-}
-
-fn hex_digits(byte: u8) -> [char; 2] {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    [digit(byte >> 4), digit(byte & 15)]
-}
-
-fn bytes_from_hex(hex: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = hex.as_bytes().chunks(2);
-    pairs.map(|pair| Some((digit(*pair.first()?)? << 4) | digit(*pair.get(1)?)?)).collect()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use sha1::Sha1;
 use uuid::Uuid;
 
 use super::base64url;
+use crate::base::hex;
 use crate::base::ids::span_id;
 use crate::base::secret::Secret;
 
@@ -96,7 +97,7 @@ impl Signer {
         let info = base64url::encode(json.as_bytes());
         let mut hmac = self.keyed.clone();
         hmac.update(info.as_bytes());
-        let hmac = text(&hex::<20, HMAC_LEN>(&hmac.finalize().into_bytes().into())).to_owned();
+        let hmac = text(&hex::digits::<20, HMAC_LEN>(&hmac.finalize().into_bytes().into())).to_owned();
         (info, hmac)
     }
 
@@ -140,7 +141,7 @@ impl BaseSigner {
         base64url::encode_into(&json, &mut info[FIXED_INFO_LEN..]);
         let mut hashed = self.hashed.clone();
         hashed.update(&info[BLOCK_LEN..]);
-        TraceHeaders { info, hmac: hex::<20, HMAC_LEN>(&hashed.finalize().into_bytes().into()) }
+        TraceHeaders { info, hmac: hex::digits::<20, HMAC_LEN>(&hashed.finalize().into_bytes().into()) }
     }
 }
 
@@ -202,29 +203,9 @@ impl Traceparent {
 pub fn traceparent(base_id: Uuid, point_id: Uuid) -> Traceparent {
     let mut value = *b"00-00000000000000000000000000000000-0000000000000000-01";
     base_id.simple().encode_lower(&mut value[3..35]);
-    value[36..52].copy_from_slice(&hex::<8, 16>(&span_id(point_id).to_be_bytes()));
+    value[36..52].copy_from_slice(&hex::digits::<8, 16>(&span_id(point_id).to_be_bytes()));
     Traceparent(value)
 }
-
-fn hex<const BYTES: usize, const DIGITS: usize>(bytes: &[u8; BYTES]) -> [u8; DIGITS] {
-    let mut digits = [b'0'; DIGITS];
-    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {
-        *pair = HEX_PAIRS[usize::from(*byte)];
-    }
-    digits
-}
-
-/// The two digits of every byte.
-static HEX_PAIRS: [[u8; 2]; 256] = {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [HEX[byte >> 4], HEX[byte & 15]];
-        byte += 1;
-    }
-    pairs
-};
 
 /// The bytes are ASCII by construction, so the fallback never shows.
 fn text(ascii: &[u8]) -> &str {
@@ -247,7 +228,7 @@ fn push_json_string(json: &mut String, value: &str) {
             _ => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
                     json.push_str("\\u");
-                    json.push_str(text(&hex::<2, 4>(&unit.to_be_bytes())));
+                    json.push_str(text(&hex::digits::<2, 4>(&unit.to_be_bytes())));
                 }
             }
         }

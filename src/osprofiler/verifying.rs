@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::base64url;
 use super::signing::Signer;
+use crate::base::hex;
 use crate::base::secret::Secret;
 
 /// Header values longer than this (bytes) are rejected unread; a real one has 140.
@@ -124,7 +125,8 @@ impl ServerKeys {
         if !trace_info.is_ascii() || !trace_hmac.is_ascii() {
             return Err(Rejection::NotAscii);
         }
-        let digest = digest_from_hex(trace_hmac).ok_or(Rejection::WrongSignature)?;
+        // Lowercase digits only: OSProfiler compares the text.
+        let digest = hex::decode_lower::<DIGEST_LEN>(trace_hmac).ok_or(Rejection::WrongSignature)?;
         let signer = self
             .signers
             .iter()
@@ -181,23 +183,4 @@ fn strip(value: &[u8]) -> &[u8] {
     let Some(start) = value.iter().position(|byte| !is_blank(byte)) else { return &[] };
     let end = value.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
     &value[start..end]
-}
-
-/// Lowercase digits only: OSProfiler compares the text.
-fn digest_from_hex(digits: &[u8]) -> Option<[u8; DIGEST_LEN]> {
-    if digits.len() != 2 * DIGEST_LEN {
-        return None;
-    }
-    let mut digest = [0; DIGEST_LEN];
-    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-        for digit in pair {
-            let value = match digit {
-                b'0'..=b'9' => digit - b'0',
-                b'a'..=b'f' => digit - b'a' + 10,
-                _ => return None,
-            };
-            *byte = (*byte << 4) | value;
-        }
-    }
-    Some(digest)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::diagnostics::{Fault, Source};
+use crate::base::hex;
 use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
@@ -87,7 +88,7 @@ pub fn build(
     Ok(Plan {
         title: value.title.clone(),
         file: file.to_path_buf(),
-        sha256: hex_sha256(document.source.text.as_bytes()),
+        sha256: hex::encode(&Sha256::digest(document.source.text.as_bytes())),
         set: shown(value, options),
         control: match (value.profile, &profiling_off) {
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
@@ -213,10 +214,6 @@ fn shown(scenario: &Scenario, options: &Options) -> BTreeMap<String, String> {
         variable.and_then(config::variable_reference).is_some()
     };
     options.set.iter().map(|(name, given)| (name.clone(), given.shown(name, declared(name)))).collect()
-}
-
-fn hex_sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `auth.username`, `auth.password` and so on, for scenarios that test logging in.

@@ -14,6 +14,8 @@ use std::sync::{PoisonError, RwLock};
 
 use base64::Engine as _;
 
+use super::{hex, percent};
+
 /// What is shown instead of a secret.
 pub const MASK: &str = "***";
 /// Secrets with fewer characters are hidden only where they stand alone in quotes.
@@ -70,27 +72,10 @@ pub fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
 /// As [`hide`], for a text as it stands in a URL, and what it means.
 pub fn hide_as_written(text: &str) {
     hide(text);
-    let plain = decoded(text);
+    let plain = percent::decode(text);
     if plain != text.as_bytes() {
         hide(&String::from_utf8_lossy(&plain));
     }
-}
-
-fn decoded(text: &str) -> Vec<u8> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((&byte, tail)) = rest.split_first() {
-        match hex_byte(tail).filter(|_| byte == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    bytes
 }
 
 /// The text itself, and what is in the Base64 of any text around it.
@@ -226,7 +211,7 @@ fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let plain = |byte: u8, length: usize| Some((vec![byte], length));
     match (text.first()?, text.get(1)) {
         (b'+', _) => plain(b' ', 1),
-        (b'%', _) => plain(hex_byte(&text[1..])?, 3),
+        (b'%', _) => plain(hex::first_byte(&text[1..])?, 3),
         (b'\\', Some(b'n')) => plain(b'\n', 2),
         (b'\\', Some(b'r')) => plain(b'\r', 2),
         (b'\\', Some(b't')) => plain(b'\t', 2),
@@ -238,11 +223,6 @@ fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
         (b'\\', Some(byte)) if byte.is_ascii_punctuation() => plain(*byte, 2),
         _ => None,
     }
-}
-
-fn hex_byte(text: &[u8]) -> Option<u8> {
-    let digits = text.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// Adds `user:password@` of URLs, whatever the password is.

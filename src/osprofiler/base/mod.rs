@@ -4,7 +4,9 @@
 
 pub mod civil;
 pub mod clock;
+pub mod hex;
 pub mod ids;
 pub mod masking;
+pub mod percent;
 pub mod secret;
 pub mod visible;

@@ -12,6 +12,7 @@ use prost::Message;
 use serde_json::{Map, Value};
 
 use super::{Event, Kind, PARTS_MAX, SPANS_MAX, Span, SpanError};
+use crate::base::hex;
 use crate::record::Info;
 
 /// The content type.
@@ -283,13 +284,14 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
         attributes: decode_object(event.attributes),
     });
     let status = span.status.filter(|status| status.code == STATUS_ERROR);
-    let id = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map(u64::from_be_bytes).map_err(|_| hex(bytes));
+    let id =
+        |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map(u64::from_be_bytes).map_err(|_| malformed_id(bytes));
     let parent = &span.parent_span_id;
     let no_parent = parent.iter().all(|byte| *byte == 0);
     Ok(Span {
         trace_id: <[u8; 16]>::try_from(&*span.trace_id)
             .map(u128::from_be_bytes)
-            .map_err(|_| hex(&span.trace_id))?,
+            .map_err(|_| malformed_id(&span.trace_id))?,
         span_id: id(&span.span_id)?,
         parent_id: if no_parent { None } else { Some(id(parent)?) },
         name: span.name,
@@ -304,8 +306,8 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
     })
 }
 
-fn hex(bytes: &[u8]) -> SpanError {
-    SpanError::Id(bytes.iter().take(20).map(|byte| format!("{byte:02x}")).collect())
+fn malformed_id(bytes: &[u8]) -> SpanError {
+    SpanError::Id(hex::encode(&bytes[..bytes.len().min(20)]))
 }
 
 fn decode_object(pairs: Vec<KeyValue>) -> Map<String, Value> {

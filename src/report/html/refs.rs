@@ -1,12 +1,12 @@
 //! Trace ids on the page: whether their traces are in the file, on pages of their own, or must be fetched.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::base::percent;
 use crate::results::model::TraceState;
 use crate::results::trace::StoredTrace;
 
@@ -90,9 +90,7 @@ pub fn relative_url(from: &Path, to: &Path) -> String {
         for byte in part.as_os_str().as_encoded_bytes() {
             match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => url.push(char::from(*byte)),
-                _ => {
-                    let _ = write!(url, "%{byte:02X}");
-                }
+                _ => percent::push_byte(*byte, &mut url),
             }
         }
         url.push('/');

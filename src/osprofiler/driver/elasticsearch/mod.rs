@@ -19,7 +19,7 @@
 
 mod wire;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::{Value, json};
 use url::Url;
@@ -28,6 +28,7 @@ use super::http::{Http, HttpAnswer};
 use super::{
     Answer, Cause, Driver, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest,
 };
+use crate::base::hex;
 use crate::record::Record;
 
 const PORT: u16 = 9200;
@@ -102,7 +103,7 @@ impl ElasticsearchCollector {
         for (index, record) in records.iter().enumerate() {
             let document =
                 serde_json::to_value(record).map_err(|error| self.failed("write to", error.into()))?;
-            let id = hex(&digest(record)[..16]);
+            let id = hex::encode(&digest(record)[..16]);
             wire::add_document(&mut bulk.body, &self.index, self.doc_type.as_deref(), &id, &document);
             bulk.documents.push(Some(index));
             let failed = record.info.get("etype").is_some_and(|etype| !etype.is_null());
@@ -282,13 +283,6 @@ struct Left {
     records: Vec<usize>,
     transient: bool,
     reason: Option<String>,
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// What can stand in a path as it is.

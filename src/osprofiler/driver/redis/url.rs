@@ -12,6 +12,8 @@ use redis::{
 };
 use url::{Host, Url};
 
+use crate::base::percent;
+
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 /// What the Python driver's option `sentinel_service_name` is unless set.
@@ -231,22 +233,7 @@ fn address(url: &Url, default_port: u16) -> Option<(String, u16)> {
 
 /// `%XX` undone. `None` if that is not UTF-8.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| byte == b'%') {
-            Some(decoded) => {
-                bytes.push(decoded);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(percent::decode(text)).ok()
 }
 
 fn is_true(value: &str) -> bool {
