@@ -19,4 +19,4 @@ pub mod yaml;
 pub mod yaml_place;
 pub mod yaml_text;
 
-pub use osprofiler::base::{hex, percent, secret};
+pub use osprofiler::base::{certificates, hex, percent, secret};

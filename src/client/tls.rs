@@ -9,6 +9,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::base::certificates;
+
 /// TLS options.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
@@ -58,7 +60,7 @@ pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, T
         Some((cert, key)) => {
             let key =
                 PrivateKeyDer::from_pem_file(key).map_err(|error| file_error(key, &error.to_string()))?;
-            builder.with_client_auth_cert(certificates(cert)?, key)?
+            builder.with_client_auth_cert(of_file(cert)?, key)?
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -68,26 +70,20 @@ pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, T
 fn roots(options: &TlsOptions, wanted: bool) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
     if let Some(path) = &options.ca {
-        for certificate in certificates(path)? {
+        for certificate in of_file(path)? {
             store.add(certificate)?;
         }
     } else if wanted {
-        let (added, _) = store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if added == 0 {
+        store = certificates::of_system();
+        if store.is_empty() {
             return Err(TlsError::NoRoots);
         }
     }
     Ok(store)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let certificates = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| file_error(path, &error.to_string()))?;
-    if certificates.is_empty() {
-        return Err(file_error(path, "holds no PEM certificate"));
-    }
-    Ok(certificates)
+fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    certificates::of_file(path).map_err(|reason| file_error(path, &reason))
 }
 
 fn file_error(path: &Path, reason: &str) -> TlsError {

@@ -25,7 +25,8 @@ const RANKS: [(&str, u8); 16] = [
 const LINES_MAX: usize = 600;
 
 /// Crates that only one room may name.
-const OWNERS: [(&str, &[&str]); 17] = [
+const OWNERS: [(&str, &[&str]); 18] = [
+    ("rustls_native_certs::", &["osprofiler/base/certificates.rs"]),
     ("h2::", &["client/http2.rs", "client/error.rs"]),
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs", "osprofiler/reqwest.rs"]),

@@ -2,6 +2,8 @@
 //!
 //! Nothing here may know of OSProfiler or of HTTP.
 
+#[cfg(feature = "http-collectors")]
+pub mod certificates;
 pub mod civil;
 pub mod clock;
 pub mod hex;

@@ -5,16 +5,16 @@
 //! system's, as with redis. No option is sent. Errors never hold the URL, which may hold the password.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 use url::Url;
 
 use super::{CONNECT_TIMEOUT, DriverError, RESPONSE_TIMEOUT, TRACE_BYTES_MAX};
+use crate::base::certificates;
 
 /// The characters of a refusal that an error shows.
 const REASON_LEN_MAX: usize = 300;
@@ -86,8 +86,9 @@ impl Http {
                 _ => return Err(refused(UNKNOWN_SSL)),
             }
         }
-        let roots = own_roots
-            .unwrap_or_else(|| if scheme == "https" { system_roots() } else { RootCertStore::empty() });
+        let roots = own_roots.unwrap_or_else(|| {
+            if scheme == "https" { certificates::of_system() } else { RootCertStore::empty() }
+        });
         base.set_query(None);
         base.set_fragment(None);
         let client = reqwest::Client::builder()
@@ -217,23 +218,16 @@ fn has_port(rest: &str) -> bool {
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
-}
-
 /// The certificates of a PEM file; `None` if it cannot be read or holds what is none.
 fn read_roots(path: &str) -> Option<RootCertStore> {
     if std::fs::metadata(path).ok()?.len() > PEM_BYTES_MAX {
         return None;
     }
-    let pem = std::fs::read(path).ok()?;
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        roots.add(certificate.ok()?).ok()?;
+    for certificate in certificates::of_file(Path::new(path)).ok()? {
+        roots.add(certificate).ok()?;
     }
-    (!roots.is_empty()).then_some(roots)
+    Some(roots)
 }
 
 fn tls(target: &str, roots: RootCertStore) -> Result<ClientConfig, DriverError> {
