@@ -12,11 +12,9 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
+use super::forward::driver;
 use super::json_lines;
-use super::{
-    Answer, Cause, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
-    answer,
-};
+use super::{Cause, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer};
 use crate::profile_log::{Line, LogWriter, each_line};
 use crate::record::Record;
 use crate::summary::TRACES_MAX;
@@ -107,27 +105,11 @@ impl FileCollector {
     }
 }
 
-impl Driver for FileCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
-        Box::pin(self.write(records))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.probe())
-    }
-
+driver!(FileCollector {
     fn target(&self) -> &str {
         &self.target
     }
-}
+});
 
 impl Format {
     fn of(path: &Path) -> Self {

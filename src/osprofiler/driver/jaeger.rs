@@ -9,10 +9,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::forward::driver;
 use super::http::{Http, HttpAnswer, is_too_large};
 use super::one_way::{JAEGER_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, too_large};
-use super::{Answer, Driver, DriverError, LIST_TIMEOUT, Stored, TraceQuery, TraceSummary};
+use super::{DriverError, LIST_TIMEOUT, TraceQuery, TraceSummary};
 use crate::record::Record;
 use crate::spans::jaeger::Listed;
 use crate::spans::{SpanError, jaeger, read, trace_id};
@@ -59,6 +60,14 @@ impl JaegerCollector {
         }
         let spans = self.decoded(&answer, jaeger::decode).map_err(|error| too_large(error, base_id))?;
         Ok(read::records(base_id, &spans))
+    }
+
+    async fn write(&self, _records: &[Record]) -> Result<(), DriverError> {
+        Err(not_written(self.http.target(), JAEGER_NOT_WRITTEN))
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
+        self.services().await.map(|_| ())
     }
 
     async fn services(&self) -> Result<Vec<String>, DriverError> {
@@ -176,25 +185,8 @@ fn keep_newest(traces: &mut HashMap<u128, TraceSummary>, limit: usize) {
     }
 }
 
-impl Driver for JaegerCollector {
-    fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
-        let refused = not_written(self.http.target(), JAEGER_NOT_WRITTEN);
-        Box::pin(std::future::ready(Err(refused)))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(async { self.services().await.map(|_| ()) })
-    }
-
+driver!(JaegerCollector {
     fn target(&self) -> &str {
         self.http.target()
     }
-}
+});

@@ -31,9 +31,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+use super::forward::driver;
 use super::{
-    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX,
-    TraceQuery, TraceSummary, answer,
+    CONNECT_TIMEOUT, Cause, DriverError, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
 };
 use crate::base::clock::RunClock;
 use crate::record::{RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
@@ -400,27 +400,11 @@ impl std::fmt::Debug for MessagingCollector {
     }
 }
 
-impl Driver for MessagingCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
-        Box::pin(self.write(records))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.probe())
-    }
-
+driver!(MessagingCollector {
     fn target(&self) -> &str {
         &self.target
     }
-}
+});
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@
 mod elasticsearch;
 mod error;
 mod file;
+mod forward;
 #[cfg(feature = "http-collectors")]
 mod http;
 #[cfg(feature = "jaeger")]

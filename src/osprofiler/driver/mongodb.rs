@@ -18,9 +18,10 @@ use mongodb::{Client, Collection, Database};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::forward::driver;
 use super::{
-    Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
-    TraceSummary, answer, digest,
+    CONNECT_TIMEOUT, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery, TraceSummary,
+    answer, digest,
 };
 use crate::record::{Info, Record, RecordError, point_name};
 
@@ -75,6 +76,10 @@ impl MongoCollector {
 
     async fn ping(&self) -> Result<Document, mongodb::error::Error> {
         self.database.run_command(doc! { "ping": 1 }).await
+    }
+
+    async fn probe(&self) -> Result<(), DriverError> {
+        answer("read from", &self.target, self.ping()).await.map(|_| ())
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
@@ -213,27 +218,11 @@ impl std::fmt::Debug for MongoCollector {
     }
 }
 
-impl Driver for MongoCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
-        Box::pin(self.write(records))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(self.records(base_id))
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(async { answer("read from", &self.target, self.ping()).await.map(|_| ()) })
-    }
-
+driver!(MongoCollector {
     fn target(&self) -> &str {
         &self.target
     }
-}
+});
 
 #[cfg(test)]
 mod tests {

@@ -4,10 +4,11 @@
 //! search does not tell the base_id of a trace that is named by no UUID. Listing covers two days.
 //! Tested against in-process servers with answers of documented shape, never against Tempo itself.
 
+use super::forward::driver;
 use super::http::{Http, HttpAnswer};
 use super::one_way::{TEMPO_NOT_WRITTEN, not_written};
 use super::span_answers::{failed, too_large};
-use super::{Answer, Driver, DriverError, Stored, TraceQuery, TraceSummary};
+use super::{DriverError, TraceQuery, TraceSummary};
 use crate::base::clock::RunClock;
 use crate::record::{Record, timestamp};
 use crate::spans::{Span, SpanError, json, protobuf, read, trace_id};
@@ -63,6 +64,10 @@ impl TempoCollector {
         Ok(Vec::new())
     }
 
+    async fn write(&self, _records: &[Record]) -> Result<(), DriverError> {
+        Err(not_written(self.http.target(), TEMPO_NOT_WRITTEN))
+    }
+
     async fn list(&self, query: &TraceQuery) -> Result<Vec<TraceSummary>, DriverError> {
         let now = RunClock::start().wall_anchor_unix_ns() / 1_000_000_000;
         let (start, end) = (now.saturating_sub(LIST_SECONDS).to_string(), now.saturating_add(1).to_string());
@@ -102,25 +107,8 @@ fn decoded(
     if is_json && !is_protobuf { json::decode(&answer.body) } else { decode(&answer.body) }
 }
 
-impl Driver for TempoCollector {
-    fn write<'a>(&'a self, _records: &'a [Record]) -> Answer<'a, ()> {
-        let refused = not_written(self.http.target(), TEMPO_NOT_WRITTEN);
-        Box::pin(std::future::ready(Err(refused)))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(async move { self.records(base_id).await.map(Stored::from) })
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.probe())
-    }
-
+driver!(TempoCollector {
     fn target(&self) -> &str {
         self.http.target()
     }
-}
+});

@@ -24,10 +24,9 @@ use std::fmt;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::forward::driver;
 use super::http::{Http, HttpAnswer};
-use super::{
-    Answer, Cause, Driver, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest,
-};
+use super::{Cause, DriverError, Stored, TRACE_RECORDS_MAX, TraceQuery, TraceSummary, digest};
 use crate::base::hex;
 use crate::record::Record;
 
@@ -291,27 +290,11 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() < 256 && text.chars().all(plain) && !text.starts_with(['.', '_', '-'])
 }
 
-impl Driver for ElasticsearchCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
-        Box::pin(self.write(records))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(self.records(base_id))
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.probe())
-    }
-
+driver!(ElasticsearchCollector {
     fn target(&self) -> &str {
         self.http.target()
     }
-}
+});
 
 impl fmt::Debug for ElasticsearchCollector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

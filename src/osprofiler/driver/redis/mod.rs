@@ -23,9 +23,9 @@ use tokio::sync::Mutex;
 
 use self::legacy::Knowledge;
 use self::url::Source;
+use super::forward::driver;
 use super::{
-    Answer, CONNECT_TIMEOUT, Cause, Driver, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX,
-    TRACE_RECORDS_MAX, TraceQuery, TraceSummary, answer,
+    CONNECT_TIMEOUT, Cause, DriverError, RESPONSE_TIMEOUT, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer,
 };
 use crate::record::Record;
 
@@ -327,27 +327,11 @@ fn tells_failure(json: &[u8]) -> bool {
             .is_ok_and(|record| record.pointer("/info/etype").is_some_and(|etype| !etype.is_null()))
 }
 
-impl Driver for RedisCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
-        Box::pin(self.write(records))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(self.records(base_id))
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.probe())
-    }
-
+driver!(RedisCollector {
     fn target(&self) -> &str {
         self.target()
     }
-}
+});
 
 impl fmt::Debug for RedisCollector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -31,10 +31,8 @@ use std::sync::Arc;
 use self::dialect::Dialect;
 use self::engine::{Engine, Opening};
 use self::statement::{Cells, Statement};
-use super::{
-    Answer, CONNECT_TIMEOUT, Driver, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, TraceQuery,
-    TraceSummary, answer,
-};
+use super::forward::driver;
+use super::{CONNECT_TIMEOUT, DriverError, Stored, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, answer};
 use crate::compat::ReportStyle;
 use crate::record::Record;
 
@@ -160,23 +158,7 @@ impl SqlCollector {
     }
 }
 
-impl Driver for SqlCollector {
-    fn write<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
-        Box::pin(self.write(records))
-    }
-
-    fn records<'a>(&'a self, base_id: &'a str) -> Answer<'a, Stored> {
-        Box::pin(self.records(base_id))
-    }
-
-    fn list<'a>(&'a self, query: &'a TraceQuery) -> Answer<'a, Vec<TraceSummary>> {
-        Box::pin(self.list(query))
-    }
-
-    fn probe(&self) -> Answer<'_, ()> {
-        Box::pin(self.probe())
-    }
-
+driver!(SqlCollector {
     fn report_style(&self) -> ReportStyle {
         ReportStyle::Rows
     }
@@ -184,7 +166,7 @@ impl Driver for SqlCollector {
     fn target(&self) -> &str {
         &self.target
     }
-}
+});
 
 impl fmt::Debug for SqlCollector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
