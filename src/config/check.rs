@@ -1,7 +1,7 @@
-//! Holds a document against a JSON Schema and finds every fault at once, with its place and remedy.
+//! Compares a document with a JSON Schema and finds every fault at once, with its place and remedy.
 //!
-//! Knows the part of draft-07 that schemars makes of the types in this module. It judges shape only:
-//! whether names exist and fit together is the business of `plan`.
+//! It supports the part of draft-07 that schemars uses for the types in this module. It checks structure only: `plan`
+//! checks whether names exist and values fit together.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -20,17 +20,17 @@ use super::shown::{is_public, is_switch};
 
 pub use super::matching::did_you_mean;
 
-/// Every fault of shape. Messages quote only what is public by `shown`.
+/// All faults of structure. Messages quote only what `shown` allows.
 #[must_use]
 pub fn check(root: &Node, schema: &Value, shown: &Shown) -> Vec<Fault> {
     checked(root, schema, shown).faults
 }
 
-/// The document without the parts that have faults of shape, so that the rest can be judged;
-/// `None` when nothing is left of it.
+/// The document without the parts that have faults of structure, so that the rest can be checked. `None` if nothing is
+/// left.
 #[must_use]
 pub fn without_faults(mut root: Node, schema: &Value) -> Option<Node> {
-    // What is left without a key that it must have is no more use than that key.
+    // Removing a required key makes the map around it unusable, too.
     for _ in 0..=DEPTH_MAX {
         let unusable = checked(&root, schema, &Shown::default()).unusable;
         if unusable.contains(&root.span) {
@@ -92,7 +92,7 @@ struct Checker<'s> {
     schema: &'s Value,
     shown: &'s Shown,
     faults: Vec<Fault>,
-    /// What cannot be read on account of its faults.
+    /// Parts that cannot be read because of their faults.
     unusable: HashSet<Range<usize>>,
 }
 
@@ -117,7 +117,7 @@ impl<'s> Checker<'s> {
                 Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
                 _ => Vec::new(),
             };
-            // Optional keys may be null for serde; written down, they are a value forgotten.
+            // serde accepts null for optional keys, but in a file it is usually a forgotten value.
             if matches!(node.kind, Kind::Null) && types.contains(&"null") {
                 self.no_value(node, name);
                 return;
@@ -137,7 +137,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// The branch that the node seems to mean is the one that is judged.
+    /// Checks the node against the branch that it was probably meant to match.
     fn any_of(&mut self, node: &Node, branches: &'s [Value], name: &str) {
         let branches: Vec<&'s Value> = branches.iter().map(|branch| self.resolve(branch)).collect();
         let fitting: Vec<&'s Value> = branches
@@ -243,7 +243,7 @@ impl<'s> Checker<'s> {
     ) {
         let at = entries.first().map_or(node.span.clone(), |(key, _)| key.span.clone());
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        // A misspelt key has been reported with the right one.
+        // A misspelt required key has already been reported.
         let misspelt: Vec<&str> = entries
             .iter()
             .filter(|(key, _)| !known.iter().any(|(k, _)| *k == key.name))
@@ -272,7 +272,7 @@ impl<'s> Checker<'s> {
             let second = &entries[1].0;
             self.unusable.extend(entries[1..].iter().map(|(key, _)| key.span.clone()));
             self.faults.push(
-                Fault::error(second.span.clone(), format!("{name} takes one key only, but has {count}"))
+                Fault::error(second.span.clone(), format!("{name} takes only one key, but has {count}"))
                     .help(format!("keep one of: {}", names())),
             );
         }
@@ -354,8 +354,7 @@ impl<'s> Checker<'s> {
     }
 }
 
-/// What to write instead of a value of the wrong type; `known` are the keys of the map that it could
-/// be.
+/// What to write instead of a value of the wrong type. `known` are the keys that a map could have here.
 fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
     let wanted = |kind: &str| types.contains(&kind);
     let number = wanted("integer") || wanted("number");
@@ -374,7 +373,7 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
             _ => "write true or false".to_owned(),
         },
         Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if wanted("string") => {
-            "put it in quotes if the text is meant".to_owned()
+            "put it in quotes to make it text".to_owned()
         }
         Kind::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
         Kind::Null => "give it a value, or remove the key".to_owned(),
@@ -398,7 +397,7 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
     }
 }
 
-/// What stands at a key whose value must not be shown.
+/// Describes a value that must not be shown.
 fn described_as_secret(node: &Node) -> String {
     match node.kind {
         Kind::Int(_) | Kind::Float(_) => "a number".to_owned(),

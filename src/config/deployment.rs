@@ -1,4 +1,4 @@
-//! The deployment file: where, as whom, with which key.
+//! The deployment file: the service to test, the credentials and the profiler's key.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,39 @@ use crate::base::units::parse_percent;
 use super::one_of::one_of;
 use super::reference::{DurationText, Reference, SecretReference};
 
-/// A deployment: its targets, its credentials, its profiler.
+/// A deployment: the targets, credentials and profiler of a service to test.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
-    /// The deployment's name in reports; the file's name where it is absent.
+    /// The deployment's name in reports (default: the file's name without its extension).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Base URLs by name; `default` is used where an action names none.
+    /// Base URLs by name. An action without a `target` uses the one named `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<BTreeMap<String, Reference>>,
-    /// Hosts beside the targets that requests may go to when a template, an answer or a redirect names them:
-    /// `host`, `host:port`, an address, `*.example.com`. Nothing secret goes there.
+    /// Other hosts that requests may go to if a template, a response or a redirect names them: `host`, `host:port`, an
+    /// IP address or `*.example.com`. No secrets are sent to these hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets_allowed: Option<Vec<Reference>>,
-    /// TLS options of all targets.
+    /// TLS options for all targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// Which HTTP is spoken.
+    /// The HTTP version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
-    /// Who resolves the targets' names.
+    /// How the targets' host names are resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<Dns>,
-    /// Headers of every request.
+    /// Headers for every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, SecretReference>>,
-    /// Who makes the requests.
+    /// How requests authenticate (default: not at all).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
-    /// The deployment's OSProfiler.
+    /// OSProfiler's settings in the deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profiler: Option<Profiler>,
-    /// Serve the embedded demo and use it as the deployment: targets, key and collector are its own.
+    /// Serve the embedded demo and test it. The demo brings its own targets, key and collector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demo: Option<Demo>,
 }
@@ -52,34 +52,34 @@ pub struct Deployment {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// Verify the servers' certificates (default true). Turning it off is stamped into every result.
+    /// Verify the servers' certificates (default true). If this is off, every result says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// A file of PEM certificates to trust instead of the system's.
+    /// A file with PEM certificates to trust instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     /// A file with the client's PEM certificate chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
-    /// A file with the client's PEM key.
+    /// A file with the client's private key, in PEM format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// Which HTTP is spoken.
+/// The HTTP version.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// `auto` (the default: what the server chooses by ALPN, HTTP/1.1 in clear), 1.1, or 2 (by ALPN over
-    /// TLS, by prior knowledge in clear).
+    /// The HTTP version. `auto` (the default): over TLS, the server chooses with ALPN; without TLS, HTTP/1.1. `1.1`:
+    /// always HTTP/1.1. `2`: always HTTP/2, with ALPN over TLS and with prior knowledge without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<HttpVersion>,
 }
 
-/// A version of HTTP.
+/// An HTTP version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HttpVersion {
-    /// What the server chooses.
+    /// Over TLS, the server chooses; without TLS, HTTP/1.1.
     Auto,
     /// HTTP/1.1.
     Http1,
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for HttpVersion {
             "1.1" => Ok(Self::Http1),
             "2" | "2.0" => Ok(Self::Http2),
             other => Err(serde::de::Error::custom(format!(
-                "`{other}` is not a version of HTTP that bench speaks: write auto, 1.1 or 2"
+                "`{other}` is not an HTTP version that bench supports: write auto, 1.1 or 2"
             ))),
         }
     }
@@ -130,32 +130,31 @@ impl JsonSchema for HttpVersion {
     }
 }
 
-/// Who resolves the targets' names.
+/// How the targets' host names are resolved.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dns {
-    /// DNS servers to ask instead of all that the system asks: addresses such as 10.0.0.2 or
-    /// 127.0.0.1:5353.
+    /// DNS servers to use instead of the system's: IP addresses such as 10.0.0.2 or 127.0.0.1:5353.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<Reference>>,
 }
 
 one_of! {
-    /// Who makes the requests: exactly one of the kinds.
+    /// How requests authenticate: exactly one method.
     pub enum Auth {
-        /// Nobody: no header is added.
+        /// No authentication.
         "none" => None(Empty),
         /// HTTP basic authentication.
         "basic" => Basic(Basic),
         /// A bearer token.
         "bearer" => Bearer(Bearer),
-        /// A token from Keystone v3, sent as X-Auth-Token and renewed before it expires.
+        /// A token from Keystone v3. `bench` sends it as X-Auth-Token and renews it before it expires.
         "keystone" => Keystone(Keystone),
     }
 }
 
-/// A kind without settings: `{}`.
+/// A method without settings: `{}`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Empty {}
@@ -164,9 +163,9 @@ pub struct Empty {}
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Basic {
-    /// The user.
+    /// The user's name.
     pub username: Reference,
-    /// The password.
+    /// The user's password.
     pub password: SecretReference,
 }
 
@@ -178,40 +177,40 @@ pub struct Bearer {
     pub token: SecretReference,
 }
 
-/// Keystone v3 with a password.
+/// Password authentication with Keystone v3.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keystone {
-    /// Keystone's URL, such as http://127.0.0.1:5000/v3.
+    /// The URL of Keystone, such as http://127.0.0.1:5000/v3.
     pub auth_url: Reference,
-    /// The user.
+    /// The user's name.
     pub username: Reference,
-    /// The password.
+    /// The user's password.
     pub password: SecretReference,
-    /// The project to scope the token to.
+    /// The name of the project to which the token is scoped.
     pub project_name: Reference,
-    /// The user's domain (default `Default`).
+    /// The name of the user's domain (default `Default`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_domain_name: Option<Reference>,
-    /// The project's domain (default `Default`).
+    /// The name of the project's domain (default `Default`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_domain_name: Option<Reference>,
 }
 
-/// The deployment's OSProfiler.
+/// OSProfiler's settings in the deployment.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profiler {
-    /// Profile every iteration (default true; without a key nothing is attempted).
+    /// Profile iterations (default true). Without an HMAC key, nothing is profiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// The HMAC key that the services accept.
+    /// An HMAC key that the services accept. It signs the trace headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hmac_key: Option<SecretReference>,
-    /// The HMAC keys that the services accept; the first one signs.
+    /// HMAC keys that the services accept. The first one signs the trace headers, unless `hmac_key` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hmac_keys: Option<Vec<SecretReference>>,
-    /// OSProfiler's connection string of the collector, such as redis://127.0.0.1:6379.
+    /// OSProfiler's connection string for the collector, such as redis://127.0.0.1:6379.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_string: Option<SecretReference>,
 }
@@ -220,19 +219,19 @@ pub struct Profiler {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demo {
-    /// The share of user look-ups, in percent, that miss the role cache and are slow (default 2).
+    /// The percentage of user look-ups that miss the role cache and are slow (default 2).
     #[schemars(range(min = 0.0, max = 100.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_percent: Option<f64>,
-    /// How long the query of such a look-up takes (default 80ms).
+    /// How long the database query of a slow look-up takes (default 80ms).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_query: Option<DurationText>,
-    /// How much longer all of its work takes than it would, such as 25% (default 0%): a regression to be found.
+    /// How much longer all of the demo's work takes, such as 25% (default 0%): a regression to detect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Slowdown>,
 }
 
-/// A share of something in percent, from 0% to 1000%.
+/// A percentage from 0% to 1000%.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown(pub f64);
 
@@ -267,7 +266,7 @@ impl JsonSchema for Slowdown {
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
-            "description": "In percent, from 0% to 1000%: 25%.",
+            "description": "A percentage from 0% to 1000%: 25%.",
             "type": "string",
             "format": Self::FORMAT,
             "pattern": "^\\s*[0-9.]+\\s*%\\s*$"

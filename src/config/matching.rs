@@ -1,13 +1,13 @@
-//! What nearly fits: a name that was probably meant, the branch of a schema that a value is of.
+//! Approximate matching: the name that was probably meant, and whether a value has the type of a schema.
 
 use serde_json::Value;
 
 use crate::base::yaml::{Kind, Node};
 
-/// The names of `known` that `name` may have been meant to be.
+/// The name in `known` that was probably meant by `name`.
 #[must_use]
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A name as long as a book is no slip of the finger, and comparing takes its length squared.
+    // A very long name is not a typing error, and the comparison takes quadratic time.
     const LENGTH_MAX: usize = 80;
     if name.len() > LENGTH_MAX {
         return None;
@@ -23,9 +23,9 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// What a reference in a schema leads to.
+/// The schema that a `$ref` refers to, or the schema itself.
 pub(super) fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
-    // Definitions never refer to themselves in a circle without a level of data between.
+    // A definition never refers to itself without a level of data between, so this loop ends.
     while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         match reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) {
             Some(target) => schema = target,
@@ -35,7 +35,7 @@ pub(super) fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
     schema
 }
 
-/// True for a node of a type that a schema names.
+/// True if the node has this type of JSON Schema.
 pub(super) fn fits(node: &Node, expected: &str) -> bool {
     match expected {
         "null" => matches!(node.kind, Kind::Null),

@@ -1,8 +1,8 @@
-//! Rank 2: the YAML files exactly as they are written.
+//! Rank 2: the YAML files, exactly as written.
 //!
-//! The types here are the single source of the files' shape: serde reads by them, schemars makes
-//! the JSON Schema of them, and [`check`] holds a document against that schema and finds every fault
-//! at once, with its place. Nothing is resolved or defaulted here, and no secret is looked up.
+//! The types here are the single definition of the files' structure. serde reads files into them, schemars makes the
+//! JSON Schema from them, and [`check`] compares a document with that schema and finds every fault at once, with its
+//! place. This module must not resolve anything, apply defaults or look up secrets.
 
 pub mod check;
 pub mod deployment;
@@ -26,17 +26,17 @@ use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_text;
 
-/// A document: as written, and with the place of everything in it.
+/// A document, and the place of everything in it.
 pub struct Document<T> {
     /// The file's name and text.
     pub source: Source,
-    /// The document with positions.
+    /// The document with its positions.
     pub root: Node,
     /// The document.
     pub value: T,
 }
 
-/// A source with the faults found in it.
+/// A file that was rejected, with its faults.
 pub struct Rejected {
     /// The file's name and text.
     pub source: Source,
@@ -47,7 +47,7 @@ pub struct Rejected {
 /// Reads one document of type `T`.
 ///
 /// # Errors
-/// Every fault of syntax and shape at once.
+/// All faults of syntax and structure at once.
 pub fn read<T: DeserializeOwned>(
     source: Source,
     schema: &serde_json::Value,
@@ -59,10 +59,10 @@ pub fn read<T: DeserializeOwned>(
     }
 }
 
-/// Reads a document that is parsed already, with the faults that the parser found.
+/// Reads a document that has been parsed, with the faults that the parser found.
 ///
 /// # Errors
-/// Those, and every fault of shape at once.
+/// These faults and all faults of structure, at once.
 pub fn from_node<T: DeserializeOwned>(
     mut source: Source,
     root: Node,
@@ -77,24 +77,23 @@ pub fn from_node<T: DeserializeOwned>(
     match serde_path_to_error::deserialize(root.to_value()) {
         Ok(value) => Ok(Document { source, root, value }),
         Err(error) => {
-            // What the schema cannot say; the path leads to the place.
+            // The schema cannot express this fault; the path leads to its place.
             let fault = Fault::error(check::span_at(&root, error.path()), error.inner().to_string());
             Err(Rejected { source, faults: vec![fault] })
         }
     }
 }
 
-/// A document as YAML, in the order of its keys' definition and without those that are not set. Reading it gives the
-/// same document.
+/// Writes a document as YAML. Keys are in the order of their definition; unset keys are left out. Reading the result
+/// gives the same document.
 ///
 /// # Errors
-/// A secret that is written out: only a reference to it can be written.
+/// The document contains a secret itself; only references to secrets can be written.
 pub fn write<T: Serialize>(document: &T) -> Result<String, serde_yaml::Error> {
     Ok(yaml_text::to_text(&serde_yaml::to_value(document)?))
 }
 
-/// What can still be read of a rejected document: all but the parts at fault. It is for finding
-/// further faults, never for use.
+/// Reads a rejected document without its faulty parts. The result serves only to find further faults, never to run.
 #[must_use]
 pub fn salvage<T: DeserializeOwned>(rejected: &Rejected, schema: &serde_json::Value) -> Option<Document<T>> {
     let root = check::without_faults(yaml::parse_all(&rejected.source).0?, schema)?;
@@ -102,8 +101,8 @@ pub fn salvage<T: DeserializeOwned>(rejected: &Rejected, schema: &serde_json::Va
     Some(Document { source: rejected.source.clone(), root, value })
 }
 
-/// Adds those of `further` that are no consequence of a fault that is known already: those that
-/// neither hold one nor lie in one, and that have a place.
+/// Adds the faults of `further` that are not consequences of a fault in `faults`: those that have a place and do not
+/// overlap with one.
 pub fn add_independent(faults: &mut Vec<Fault>, further: Vec<Fault>) {
     if faults.is_empty() {
         faults.extend(further);
@@ -129,7 +128,7 @@ pub fn add_independent(faults: &mut Vec<Fault>, further: Vec<Fault>) {
     faults.extend(further.into_iter().filter(independent));
 }
 
-/// All names and short texts of a document: what it may declare somewhere that could not be read.
+/// All keys and texts of a document: everything that an unreadable part of it might declare.
 #[must_use]
 pub fn words(root: &Node) -> BTreeSet<String> {
     fn collect(node: &Node, words: &mut BTreeSet<String>) {

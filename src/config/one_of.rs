@@ -1,6 +1,6 @@
-//! Maps with exactly one key, which says what its value is: `runner: { constant: … }`.
+//! Maps with exactly one key, which selects the type of the value: `runner: { constant: … }`.
 
-/// Makes an enum of such a map: how it is read, how it is written, and its schema. A further kind is a further line.
+/// Defines an enum for such a map, with its reader, its writer and its schema. To add a variant, add a line.
 macro_rules! one_of {
     (
         #[doc = $about:literal]
@@ -15,7 +15,7 @@ macro_rules! one_of {
         }
 
         impl $name {
-            /// The key that stands for the kind.
+            /// The key of this variant.
             #[must_use]
             pub fn key(&self) -> &'static str {
                 match self {

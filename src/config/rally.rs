@@ -1,8 +1,8 @@
-//! Rally's own documents, read as they are: a deployment (`{"openstack": {…}}`) and an environment's
+//! Rally's own documents, read without conversion: a deployment (`{"openstack": {…}}`) and an environment's
 //! spec (`{"existing@openstack": {…}}`).
 //!
-//! Keys that Rally knows and `bench` has no use for are passed over, as Rally's users expect; keys
-//! that Rally does not know are errors, as they are in Rally.
+//! Keys that Rally knows but `bench` does not use are ignored, as Rally's users expect. Unknown keys are errors, as in
+//! Rally.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,8 +12,8 @@ use super::reference::{Reference, SecretReference};
 /// The top-level keys that make a document one of Rally's.
 pub const KEYS: [&str; 2] = ["openstack", "existing@openstack"];
 
-/// A Rally deployment or environment spec with the platform `openstack` (rally-openstack). Beside
-/// the platform there may be others, and Rally's own settings.
+/// A Rally deployment or environment spec with the platform `openstack` (rally-openstack). It may also contain other
+/// platforms and Rally's own settings.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RallyDocument {
     /// The cloud, in a deployment.
@@ -27,20 +27,20 @@ pub struct RallyDocument {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpenStack {
-    /// Keystone's URL.
+    /// The URL of Keystone.
     pub auth_url: Reference,
-    /// A region; passed over: paths go to the auth URL's origin.
+    /// A region. Ignored: requests go to the origin of the auth URL.
     pub region_name: Option<Reference>,
-    /// Deprecated in Rally and without effect.
+    /// Ignored: deprecated in Rally and without effect.
     pub endpoint: Option<String>,
-    /// `public`, `internal` or `admin`; passed over.
+    /// `public`, `internal` or `admin`. Ignored.
     pub endpoint_type: Option<String>,
-    /// Who makes the requests.
+    /// The user who makes the requests.
     pub admin: Option<User>,
     /// Without an `admin`, the first of these makes the requests.
     #[schemars(length(min = 1))]
     pub users: Option<Vec<User>>,
-    /// Versions of the services' interfaces, of no use here.
+    /// API versions of the services. Ignored.
     pub api_info: Option<serde_json::Map<String, serde_json::Value>>,
     /// Do not verify certificates.
     pub https_insecure: Option<bool>,
@@ -52,7 +52,7 @@ pub struct OpenStack {
     pub https_key: Option<String>,
     /// OSProfiler's HMAC key.
     pub profiler_hmac_key: Option<SecretReference>,
-    /// OSProfiler's connection string of the collector.
+    /// OSProfiler's connection string for the collector.
     pub profiler_conn_str: Option<SecretReference>,
 }
 
@@ -68,7 +68,7 @@ pub struct User {
     pub project_name: Option<Reference>,
     /// The project, by its old name.
     pub tenant_name: Option<Reference>,
-    /// A domain to scope to, of no use here.
+    /// A domain to which the token is scoped. Ignored.
     pub domain_name: Option<Reference>,
     /// The user's domain.
     pub user_domain_name: Option<Reference>,

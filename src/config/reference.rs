@@ -1,4 +1,4 @@
-//! A string that stands in the file, or that the file only refers to.
+//! Values with a syntax: references to secrets, durations, shares and sizes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,16 +15,16 @@ use crate::base::units::{
 
 /// `text`, `{env: NAME}`, `{env: NAME, default: text}` or `{file: PATH}`.
 ///
-/// The text may be a secret, so it is kept as one.
+/// The text may be a secret, so it is stored as one.
 #[derive(Clone, Debug)]
 pub enum Reference {
-    /// Written in the file itself.
+    /// The text itself.
     Inline(Secret),
     /// The value of an environment variable.
     Env {
         /// The variable's name.
         name: String,
-        /// What counts when it is not set.
+        /// The value if the variable is not set.
         default: Option<String>,
     },
     /// The first line of a file, relative to the file that names it.
@@ -85,20 +85,20 @@ impl JsonSchema for Reference {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Text, or where to find it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
+            "description": "Text, or a reference to it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
             "anyOf": [
                 { "type": "string" },
                 { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
-                    "env": { "type": "string", "minLength": 1, "description": "An environment variable." },
-                    "default": { "type": "string", "description": "What counts when it is not set." } } },
+                    "env": { "type": "string", "minLength": 1, "description": "The name of an environment variable." },
+                    "default": { "type": "string", "description": "The value if the variable is not set." } } },
                 { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
-                    "file": { "type": "string", "minLength": 1, "description": "A file; its first line counts." } } }
+                    "file": { "type": "string", "minLength": 1, "description": "A file whose first line is the value." } } }
             ]
         })
     }
 }
 
-/// A [`Reference`] to a secret: written in the file itself, or as a default, it is never shown.
+/// A [`Reference`] to a secret. A secret in the file itself, or in a default, is never shown.
 #[derive(Clone, Debug)]
 pub struct SecretReference(pub Reference);
 
@@ -108,12 +108,12 @@ impl<'de> Deserialize<'de> for SecretReference {
     }
 }
 
-/// Only where the secret is can be written; the secret itself never is.
+/// Writes only references; a secret itself is never written.
 impl Serialize for SecretReference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Reference::Inline(_) | Reference::Env { default: Some(_), .. } => {
-                Err(ser::Error::custom("a secret is written as {env: NAME} or {file: PATH} only"))
+                Err(ser::Error::custom("a secret can only be written as {env: NAME} or {file: PATH}"))
             }
             reference => reference.serialize(serializer),
         }
@@ -126,21 +126,21 @@ impl JsonSchema for SecretReference {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A secret, or where to find it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
+            "description": "A secret, or a reference to it: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.",
             "anyOf": [
                 { "type": "string", "writeOnly": true },
                 { "type": "object", "required": ["env"], "additionalProperties": false, "properties": {
-                    "env": { "type": "string", "minLength": 1, "description": "An environment variable." },
+                    "env": { "type": "string", "minLength": 1, "description": "The name of an environment variable." },
                     "default": { "type": "string", "writeOnly": true,
-                        "description": "What counts when it is not set." } } },
+                        "description": "The value if the variable is not set." } } },
                 { "type": "object", "required": ["file"], "additionalProperties": false, "properties": {
-                    "file": { "type": "string", "minLength": 1, "description": "A file; its first line counts." } } }
+                    "file": { "type": "string", "minLength": 1, "description": "A file whose first line is the value." } } }
             ]
         })
     }
 }
 
-/// A duration with its unit: `250ms`, `1.5s`, `2m`.
+/// A duration with a unit: `250ms`, `1.5s`, `2m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationText(pub std::time::Duration);
 
@@ -163,7 +163,7 @@ impl JsonSchema for DurationText {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A duration with its unit: 250ms, 1.5s, 2m, 1h30m.",
+            "description": "A duration with a unit: 250ms, 1.5s, 2m, 1h30m.",
             "type": "string",
             "format": "bench-duration",
             "pattern": "^\\s*([0-9.]+\\s*(ns|us|µs|ms|s|m|h)\\s*)+$"
@@ -171,18 +171,18 @@ impl JsonSchema for DurationText {
     }
 }
 
-/// A share of iterations with its sign: `10%`. Neither none nor all: there would be nothing to compare with.
+/// A share of iterations in percent: `10%`. It is neither 0% nor 100%, because both groups need iterations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareText(pub f64);
 
 impl ShareText {
-    /// The `format` of such a text in the schema.
+    /// The `format` in the schema.
     pub const FORMAT: &'static str = "bench-share";
 
-    /// Reads it.
+    /// Reads a text such as `10%`.
     ///
     /// # Errors
-    /// Says what is wrong and what to write.
+    /// What is wrong, and how to write it.
     pub fn parse(text: &str) -> Result<Self, Complaint> {
         parse_percent(text, 0.1, 90.0).map(Self)
     }
@@ -206,7 +206,7 @@ impl JsonSchema for ShareText {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A share with its sign: 10%; at least 0.1%, at most 90%.",
+            "description": "A share in percent, from 0.1% to 90%: 10%.",
             "type": "string",
             "format": Self::FORMAT,
             "pattern": "^\\s*[0-9.]+\\s*%\\s*$"
@@ -240,7 +240,7 @@ impl JsonSchema for SizeText {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A size in bytes, or with its unit: 512, 64KiB, 10MB, 1GiB.",
+            "description": "A size in bytes, or with a unit: 512, 64KiB, 10MB, 1GiB.",
             "anyOf": [
                 { "type": "integer", "minimum": 0, "maximum": BYTES_MAX },
                 { "type": "string", "pattern": "^\\s*[0-9.]+\\s*([kKmMgG]?[bB]|[kKmMgG][iI][bB])?\\s*$" }

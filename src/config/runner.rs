@@ -1,4 +1,4 @@
-//! The part of a scenario that says how often: Rally's runners, stages, warm-up.
+//! The part of a scenario that says when iterations start: Rally's runners, ramps and the warm-up.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::one_of::one_of;
 use super::reference::DurationText;
 
-/// The most iterations a second that can be asked for.
+/// The highest rate that a scenario can ask for, in iterations per second.
 pub const RATE_PER_S_MAX: f64 = 1_000_000.0;
 
 one_of! {
@@ -15,13 +15,13 @@ one_of! {
     pub enum Runner {
         /// Iterations one after another.
         "serial" => Serial(Serial),
-        /// A fixed number of iterations, so many at a time.
+        /// A fixed number of iterations at a fixed concurrency.
         "constant" => Constant(Constant),
-        /// So many iterations at a time, for a fixed time.
+        /// A fixed concurrency for a fixed time.
         "constant_for_duration" => ConstantForDuration(ConstantForDuration),
-        /// So many iterations a second, however long each takes.
+        /// A fixed or stepped arrival rate, in iterations per second, however long each iteration takes.
         "rps" => Rps(Rps),
-        /// A concurrency or a rate that changes in stages.
+        /// A concurrency or an arrival rate that changes in stages.
         "ramping" => Ramping(Ramping),
     }
 }
@@ -30,129 +30,130 @@ one_of! {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serial {
-    /// How many iterations.
+    /// The number of iterations.
     #[schemars(range(min = 1))]
     pub times: u64,
-    /// The longest that one iteration may take.
+    /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
 }
 
-/// A fixed number of iterations, so many at a time.
+/// A fixed number of iterations at a fixed concurrency.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constant {
-    /// How many iterations (default 1).
+    /// The number of iterations (default 1).
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// How many at a time (default 1).
+    /// The number of iterations that run at the same time (default 1).
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// The longest that one iteration may take.
+    /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
 }
 
-/// So many iterations at a time, for a fixed time.
+/// A fixed concurrency for a fixed time.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConstantForDuration {
-    /// For how long iterations start.
+    /// For how long new iterations start.
     pub duration: DurationOrSeconds,
-    /// How many at a time.
+    /// The number of iterations that run at the same time.
     #[schemars(range(min = 1, max = 100_000))]
     pub concurrency: u32,
-    /// The longest that one iteration may take.
+    /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
 }
 
-/// So many iterations a second. When an iteration is due never depends on how long others take.
+/// An arrival rate. The due time of an iteration never depends on how long other iterations take.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rps {
-    /// Iterations a second: a number, or steps.
+    /// Iterations per second: a number, or a rate that rises in steps.
     pub rps: Rate,
-    /// How many iterations.
+    /// The number of iterations. At least one of `times` and `duration` is required; with both, the load ends at
+    /// whichever is reached first.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// For how long iterations are due.
+    /// For how long iterations become due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<DurationOrSeconds>,
-    /// How many may be under way at a time (default: as many as the system's limits allow).
+    /// The most iterations that may run at the same time (default: as many as the system's limits allow).
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u32>,
-    /// How many may wait for their start beyond that; further ones are dropped (default 100000).
+    /// How many due iterations may wait when `max_concurrency` is reached. Any more are dropped (default 100000).
     #[schemars(range(max = 10_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_queue: Option<u32>,
-    /// The longest that one iteration may take.
+    /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
-    /// How exactly iterations start when they are due.
+    /// How precisely iterations start at their due times (default `timer`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
 }
 
-/// A concurrency or a rate that changes in stages: all stages name the same of the two.
+/// A concurrency or an arrival rate that changes in stages. All stages must use the same one of the two.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ramping {
-    /// The concurrency or rate before the first stage (default 0).
+    /// The concurrency or rate at the start of the first stage (default 0).
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<f64>,
-    /// The stages, one after another.
+    /// The stages, in order.
     #[schemars(length(min = 1))]
     pub stages: Vec<Stage>,
-    /// True holds each stage at its value; else each leads to it in a straight line.
+    /// `true` holds each stage at its value. `false` (the default) approaches the value linearly during the stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepped: Option<bool>,
-    /// How many iterations of a rate may be under way at a time (default: as many as the system's
+    /// For stages with `rps`: the most iterations that may run at the same time (default: as many as the system's
     /// limits allow).
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u32>,
-    /// How many iterations of a rate may wait for their start beyond that; further ones are dropped
+    /// For stages with `rps`: how many due iterations may wait when `max_concurrency` is reached. Any more are dropped
     /// (default 100000).
     #[schemars(range(max = 10_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_queue: Option<u32>,
-    /// The longest that one iteration may take.
+    /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
-    /// How exactly iterations of a rate start when they are due.
+    /// For stages with `rps`: how precisely iterations start at their due times (default `timer`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
 }
 
-/// One stage.
+/// A stage of a ramp. It has either `concurrency` or `rps`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// How long it lasts.
+    /// How long the stage lasts.
     pub duration: DurationOrSeconds,
-    /// How many iterations at a time at its end.
+    /// The concurrency at the end of the stage; with `stepped`, during the whole stage.
     #[schemars(range(max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// How many iterations a second at its end.
+    /// Iterations per second at the end of the stage; with `stepped`, during the whole stage.
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps: Option<f64>,
 }
 
-/// How exactly iterations start when they are due.
+/// How precisely iterations start at their due times.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
-    /// By a timer of the system: within about a tenth of a millisecond, at no cost.
+    /// With a system timer: within about a tenth of a millisecond, at no cost.
     Timer,
-    /// By a timer and a short wait in a loop: within about ten microseconds, for processor time.
+    /// With a timer and a short busy-wait: within about ten microseconds, at the cost of processor time.
     Precise,
 }
 
@@ -162,19 +163,20 @@ impl JsonSchema for Pacing {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "By a timer of the system (the default), or for processor time within about ten microseconds.",
+            "description": "`timer` (the default) uses a system timer. `precise` starts iterations within about ten \
+                microseconds, but uses processor time.",
             "type": "string",
             "enum": ["timer", "precise"]
         })
     }
 }
 
-/// Iterations a second.
+/// Iterations per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// Always the same.
+    /// A constant rate.
     Constant(f64),
-    /// In steps.
+    /// A rate that rises in steps.
     Steps(Steps),
 }
 
@@ -185,13 +187,13 @@ pub struct Steps {
     /// The rate of the first step.
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     pub start: f64,
-    /// The rate that is not exceeded.
+    /// The highest rate; the load stays there until it ends.
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     pub end: f64,
-    /// By how much each step is higher than the one before it.
+    /// How much the rate rises with each step.
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     pub step: f64,
-    /// How long a step lasts (default 1 second).
+    /// How long each step lasts (default 1 second).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<DurationOrSeconds>,
 }
@@ -223,7 +225,7 @@ impl JsonSchema for Rate {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let steps = generator.subschema_for::<Steps>();
         json_schema!({
-            "description": "Iterations a second: a number, or {start, end, step, duration}.",
+            "description": "Iterations per second: a number, or {start, end, step, duration}.",
             "anyOf": [{ "type": "number", "minimum": 0, "maximum": RATE_PER_S_MAX }, steps]
         })
     }
@@ -234,15 +236,15 @@ impl JsonSchema for Rate {
 pub enum WarmUp {
     /// Iterations that start (or are due) within this time.
     For(std::time::Duration),
-    /// The first iterations.
+    /// This many iterations.
     Times(u64),
 }
 
-/// Load before the measured part, by number.
+/// A warm-up of a number of iterations.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct WarmUpTimes {
-    /// How many iterations.
+    /// The number of iterations.
     #[schemars(range(min = 1))]
     times: u64,
 }
@@ -279,13 +281,13 @@ impl JsonSchema for WarmUp {
         let (text, times) =
             (generator.subschema_for::<DurationText>(), generator.subschema_for::<WarmUpTimes>());
         json_schema!({
-            "description": "For how long, such as 10s, or {times: 100}.",
+            "description": "A duration such as 10s, or {times: 100}.",
             "anyOf": [text, times]
         })
     }
 }
 
-/// A duration in Rally's own keys: seconds as in Rally, or with a unit.
+/// A duration in keys that Rally has too: a number of seconds, or a text with a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DurationOrSeconds(pub std::time::Duration);
 
@@ -322,7 +324,7 @@ impl JsonSchema for DurationOrSeconds {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let text = generator.subschema_for::<DurationText>();
         json_schema!({
-            "description": "Seconds, as in Rally, or a duration with its unit.",
+            "description": "A number of seconds, as in Rally, or a duration with a unit.",
             "anyOf": [{ "type": "number", "minimum": 0, "maximum": 2_592_000 }, text]
         })
     }

@@ -1,4 +1,4 @@
-//! The scenario file: what, how often, how good.
+//! The scenario file: what to do, how often, and how good the results must be.
 
 use std::collections::BTreeMap;
 
@@ -10,78 +10,78 @@ use super::reference::{DurationText, Reference, ShareText, SizeText};
 use super::runner::{Runner, WarmUp};
 pub use super::sla::Sla;
 
-/// A scenario. A file with one workload may write the workload's keys at the top level.
+/// A load test. With a single workload, its keys may be at the top level.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is, in one line.
+    /// The title of the scenario in every report, in one line.
     #[schemars(length(min = 1))]
     pub title: String,
-    /// The deployment file, relative to this file; `-d` overrides it.
+    /// The deployment file, relative to this file. `-d` overrides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
-    /// Variables for `{{ templates }}`; `--set NAME=VALUE` overrides them.
+    /// Variables for `{{ templates }}`. `--set NAME=VALUE` overrides them.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variables: Option<BTreeMap<String, Variable>>,
-    /// False switches profiling off for this scenario; `{control: 10%}` leaves a random share of iterations
-    /// unprofiled, and the report says what profiling costs the others.
+    /// `true` (the default) profiles every iteration, if the deployment has an HMAC key. `false` turns profiling off.
+    /// `{control: 10%}` leaves a random share of iterations unprofiled and reports the cost of profiling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// Which traces are fetched after the load.
+    /// Which traces to fetch after the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// The longest that the whole run may take; it is stopped gracefully then.
+    /// The time limit of the whole run, after which it stops gracefully (default: no limit).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
-    /// How long running iterations may go on after a stop (default 30s).
+    /// How long running iterations may continue after the load has stopped (default 30s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graceful_stop: Option<DurationText>,
-    /// How the requests use HTTP.
+    /// How requests use HTTP: connections, redirects, compression and size limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
-    /// Actions before the load, once; what they extract is visible to all iterations.
+    /// Actions that run once, before the load. All iterations can use the values that these actions extract.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<Vec<Step>>,
-    /// Actions after the load, once, whatever happened.
+    /// Actions that run once, after the load, even if the load failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teardown: Option<Vec<Step>>,
-    /// Several loads, one after another.
+    /// Several loads, one after another, instead of a top-level `runner`, `warm_up`, `iteration` and `sla`.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<Vec<Workload>>,
-    /// True runs the workloads at the same time instead.
+    /// `true` runs the workloads at the same time; `false` (the default), one after another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<bool>,
-    /// How often and how concurrently the iteration runs.
+    /// When iterations start: one after another, at a fixed concurrency, or at an arrival rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<Runner>,
-    /// Load before the measured part, of the same kind; its samples are kept apart.
+    /// Load before the measured part: a duration or a number of iterations. It is not part of any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// One pass: actions in order.
+    /// The steps of one iteration, in order.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<Vec<Step>>,
-    /// When the run counts as good.
+    /// Criteria that the results must meet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
 }
 
-/// Whether iterations are profiled, and which are not.
+/// Which iterations are profiled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Profile {
-    /// All or none.
+    /// All (true) or none (false).
     Switch(bool),
-    /// All but a random share.
+    /// All except a random share.
     Control(ShareText),
 }
 
-/// All but a random share.
+/// Profile all iterations except a random share.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct ProfileControl {
-    /// The share of iterations that is left unprofiled, such as `10%`.
+    /// The share of iterations to leave unprofiled, such as `10%`.
     control: ShareText,
 }
 
@@ -114,36 +114,36 @@ impl JsonSchema for Profile {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let control = generator.subschema_for::<ProfileControl>();
         json_schema!({
-            "description": "True, false, or {control: 10%}.",
+            "description": "true, false, or {control: 10%}.",
             "anyOf": [{ "type": "boolean" }, control]
         })
     }
 }
 
-/// Which traces are fetched after the load, and how long services may take to report.
+/// Which traces to fetch after the load, and how long to wait for them.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// `slow` (the default): of the slowest 5 % of iterations, as many typical ones, and some of the failed; `all`: of
-    /// further iterations too, up to the limit; `none`.
+    /// `slow` (the default) fetches the traces of the slowest 5 % of iterations, as many typical ones, and some failed
+    /// ones. `all` also fetches traces of other iterations. `none` fetches no traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetch: Option<Fetch>,
-    /// How many slow iterations of the run, and with `all` how many others (default 200).
+    /// The largest number of slow iterations to fetch for the run, and with `all`, of other iterations (default 200).
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// How long to wait for points that are still under way (default 5s).
+    /// How long to wait for trace points that the collector has not received yet (default 5s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<DurationText>,
 }
 
-/// Whose traces are fetched.
+/// Which iterations' traces to fetch.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fetch {
     /// Slow, typical and failed iterations.
     Slow,
-    /// Others too.
+    /// Other iterations too.
     All,
     /// None.
     None,
@@ -158,50 +158,51 @@ impl JsonSchema for Fetch {
     }
 }
 
-/// How the requests use HTTP: connections, redirects, compression, limits.
+/// How requests use HTTP: connections, redirects, compression and size limits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// Whose connections are: each virtual user keeps its own (`user`, the default), each iteration
-    /// opens its own (`iteration`), or the users of a worker share them (`shared`).
+    /// `user` (the default): each virtual user keeps its connections. `iteration`: each iteration opens new
+    /// connections. `shared`: the users of a worker share connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
-    /// The most connections to one origin that the users of a worker share (default 256).
+    /// With `connections: shared`, the largest number of connections per worker to one origin (default 256).
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
-    /// How many redirects an action follows (default 0: the redirect itself is judged).
+    /// The largest number of redirects that an action follows (default 0: the redirect itself is checked).
     #[schemars(range(min = 0, max = 50))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirects: Option<u32>,
-    /// True asks for compressed answers. They are decompressed after their time was taken, if anything
-    /// looks at the body; false leaves them as they are.
+    /// `true` requests compressed responses. By default, `bench` does not request compression, but decompresses what it
+    /// receives if a check or an extraction needs the body; this is not part of the service time. `false` never
+    /// decompresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decompress: Option<bool>,
-    /// The largest body of an answer, before and after decompression (default 64MiB).
+    /// The largest response body, both before and after decompression (default 64MiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body: Option<SizeText>,
-    /// The largest head of an answer (default 256KiB).
+    /// The largest response head: the status line and all headers (default 256KiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_head: Option<SizeText>,
-    /// The most headers of an answer (default 256).
+    /// The largest number of headers in a response (default 256).
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_headers: Option<u32>,
-    /// The most bytes of trailers behind a chunked body (default 64KiB).
+    /// The largest size of the trailers after a chunked body (default 64KiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_trailers: Option<SizeText>,
 }
 
-/// Whose connections are.
+/// Which iterations share connections.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Connections {
-    /// Each virtual user keeps its own.
+    /// Each virtual user keeps its connections.
     User,
-    /// Each iteration opens its own.
+    /// Each iteration opens new connections.
     Iteration,
-    /// The users of a worker share them.
+    /// The users of a worker share connections.
     Shared,
 }
 
@@ -214,30 +215,30 @@ impl JsonSchema for Connections {
     }
 }
 
-/// One load.
+/// One of several loads.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Its name in every table.
+    /// The name of the workload in every table.
     #[schemars(length(min = 1))]
     pub name: String,
-    // It is always there, but in what is left of a file with faults.
-    /// How often and how concurrently the iteration runs.
+    // Required, but may be missing after the faulty parts of a file were removed.
+    /// When iterations start: one after another, at a fixed concurrency, or at an arrival rate.
     #[schemars(with = "Runner")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<Runner>,
-    /// Load before the measured part, of the same kind; its samples are kept apart.
+    /// Load before the measured part: a duration or a number of iterations. It is not part of any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// One pass: actions in order.
+    /// The steps of one iteration, in order.
     #[schemars(length(min = 1))]
     pub iteration: Vec<Step>,
-    /// When it counts as good.
+    /// Criteria that the results of this workload must meet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
 }
 
-/// A variable's value: anything, or where to find it.
+/// A value, or a reference to a secret: {env: NAME}, {env: NAME, default: TEXT} or {file: PATH}.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(transparent)]
 pub struct Variable(pub Value);
@@ -246,82 +247,82 @@ pub struct Variable(pub Value);
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The action's name: the key in every table (default: its method and path).
+    /// The name of the action in every table (default: its method and path).
     #[schemars(length(min = 1, max = 200))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// GET this path of the target, or this URL.
+    /// Send a GET request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get: Option<String>,
-    /// HEAD this path of the target, or this URL.
+    /// Send a HEAD request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// POST to this path of the target, or to this URL.
+    /// Send a POST request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post: Option<String>,
-    /// PUT to this path of the target, or to this URL.
+    /// Send a PUT request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub put: Option<String>,
-    /// PATCH this path of the target, or this URL.
+    /// Send a PATCH request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// DELETE this path of the target, or this URL.
+    /// Send a DELETE request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete: Option<String>,
-    /// OPTIONS of this path of the target, or of this URL.
+    /// Send an OPTIONS request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
-    /// The deployment's target (default `default`).
+    /// The name of a target in the deployment (default `default`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Headers; they win over the deployment's.
+    /// Request headers. They override the deployment's headers.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// Query parameters, encoded for you.
+    /// Query parameters; `bench` encodes them.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<BTreeMap<String, Scalar>>,
-    /// A JSON body; texts in it may hold templates.
+    /// A JSON body. Strings in it may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
-    /// A form body, encoded for you.
+    /// A form body; `bench` encodes it.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<BTreeMap<String, Scalar>>,
-    /// A body as it is.
+    /// A text body. It may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// False sends the request without the deployment's credentials.
+    /// `false` sends the request without the deployment's credentials (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<bool>,
-    /// The longest that the request may take (default 30s).
+    /// The time limit of the request (default 30s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
-    /// How many redirects are followed (default: that of `http`, else 0).
+    /// The largest number of redirects to follow (default: `redirects` of `http`, or 0).
     #[schemars(range(min = 0, max = 50))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirects: Option<u32>,
-    /// True asks for a compressed answer, false leaves one as it is (default: that of `http`).
+    /// `true` requests a compressed response, `false` never decompresses it (default: `decompress` of `http`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decompress: Option<bool>,
-    /// The largest body of the answer (default: that of `http`, else 64MiB).
+    /// The largest response body (default: `max_body` of `http`, or 64MiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body: Option<SizeText>,
-    /// What the answer must be; without it, statuses from 400 on are failures.
+    /// Checks on the response. Without `status`, a status of 400 or above is a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
-    /// What to take out of the answer, by the variable's name.
+    /// Values to take from the response, by variable name. Later actions can use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract: Option<BTreeMap<String, Extract>>,
-    /// A pause instead of a request.
+    /// A pause instead of a request. Such a step has no other keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<DurationText>,
 }
 
-/// Text, a number or a boolean.
+/// A string, a number or a boolean.
 #[derive(Clone, Debug)]
 pub struct Scalar(pub String);
 
@@ -349,29 +350,29 @@ impl JsonSchema for Scalar {
     }
 }
 
-/// What an answer must be.
+/// Checks on a response.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// A status such as 201, a class such as `2xx`, or a list of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Headers that must have this value, or match `{matches: REGEX}`.
+    /// Headers with the exact value that each must have, or a condition such as `{matches: REGEX}`.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, TextCondition>>,
-    /// What the body must hold.
+    /// Text that the body must contain, or a condition such as `{matches: REGEX}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<TextCondition>,
-    /// JSONPath to the value that must stand there; `{exists: true}` asks for any.
+    /// JSONPaths with the value that each must have. `{exists: true}` accepts any value, `{exists: false}` none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<BTreeMap<String, Value>>,
-    /// The longest that the request may have taken.
+    /// The action fails if the request takes longer than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<DurationText>,
 }
 
-/// Statuses that are accepted.
+/// The accepted statuses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status(pub Vec<StatusRange>);
 
@@ -444,17 +445,17 @@ impl JsonSchema for Status {
     }
 }
 
-/// A condition on a text: the text itself (of a header) or a part of it (of a body), or
-/// `{equals: …}`, `{contains: …}`, `{matches: REGEX}`.
+/// A condition on a text: text alone, or `{equals: …}`, `{contains: …}`, `{matches: REGEX}`. Text alone means `equals`
+/// for a header and `contains` for a body.
 #[derive(Clone, Debug, Default)]
 pub struct TextCondition {
-    /// The text itself, given without a key.
+    /// Text alone.
     pub plain: Option<String>,
-    /// All of the text.
+    /// The whole text must equal this.
     pub equals: Option<String>,
-    /// A part of the text.
+    /// The text must contain this.
     pub contains: Option<String>,
-    /// A regular expression that matches somewhere.
+    /// This regular expression must match somewhere in the text.
     pub matches: Option<String>,
 }
 
@@ -493,7 +494,8 @@ impl JsonSchema for TextCondition {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Text, or {equals: TEXT}, {contains: TEXT}, {matches: REGEX}.",
+            "description": "Text, {equals: TEXT}, {contains: TEXT} or {matches: REGEX}. Text alone means `equals` for \
+                a header and `contains` for a body.",
             "anyOf": [
                 { "type": "string" },
                 { "type": "object", "additionalProperties": false, "minProperties": 1, "properties": {
@@ -503,32 +505,32 @@ impl JsonSchema for TextCondition {
     }
 }
 
-/// Where a variable's value stands in an answer: exactly one of the places.
+/// Where to find a variable's value in a response: exactly one of `json`, `pointer`, `header` and `regex`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
-    /// A JSONPath (RFC 9535), such as `$.token.user.id`; the first match counts.
+    /// A JSONPath (RFC 9535) in the body, such as `$.token.user.id`. The value is the first match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
-    /// A JSON pointer (RFC 6901), such as `/token/user/id`.
+    /// A JSON pointer (RFC 6901) in the body, such as `/token/user/id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// A header's name.
+    /// The name of a header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// A regular expression on the body; its first group counts, or all that it matches.
+    /// A regular expression for the body. The value is its first group, or the whole match if it has no group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
-    /// What counts when nothing is found; without it, the iteration fails.
+    /// The value if nothing is found. Without a default, the iteration fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// True hides the value in every message (default: true where the name of the header or the variable says that it
-    /// is a secret, such as X-Subject-Token, Set-Cookie or `token`).
+    /// `true` hides the value in every message. The default is `true` if the header or the variable has a name like a
+    /// secret, such as X-Subject-Token, Set-Cookie or `token`, and otherwise `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
 }
 
-/// Variables may refer to a secret as deployments do.
+/// The reference to a secret that a variable consists of, if any.
 #[must_use]
 pub fn variable_reference(variable: &Variable) -> Option<Reference> {
     let map = variable.0.as_object()?;

@@ -1,4 +1,4 @@
-//! JSON Schema (draft-07) of the files that people write, for editors and for [`super::check`].
+//! JSON Schemas (draft-07) of the files that users write, for editors and for [`super::check`].
 
 use std::sync::LazyLock;
 
@@ -15,12 +15,12 @@ use super::sla::SlaFile;
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(draft07::<Scenario>);
 /// The schema of deployment files.
 pub static DEPLOYMENT: LazyLock<Value> = LazyLock::new(draft07::<Deployment>);
-/// The schema of what `bench check` reads of a file with criteria.
+/// The schema of the part of a file that `bench check --sla` reads.
 pub static SLA: LazyLock<Value> = LazyLock::new(draft07::<SlaFile>);
 /// The schema of Rally's deployment documents.
 pub static RALLY: LazyLock<Value> = LazyLock::new(draft07::<RallyDocument>);
 
-/// The draft-07 schema of a type.
+/// Makes the draft-07 schema of a type.
 #[must_use]
 pub fn draft07<T: JsonSchema>() -> Value {
     SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value()

@@ -1,8 +1,8 @@
-//! What of a document faults may show: what its JSON Schema calls public.
+//! Which parts of a document error messages may show: those that its JSON Schema makes public.
 //!
-//! A schema marks what may be a secret as `writeOnly`: the texts of a secret reference, headers, bodies. Everything
-//! below such a mark is secret. Values of keys that no schema knows are shown only if the key that was probably meant
-//! is public. Nothing here goes by names.
+//! A schema marks possible secrets as `writeOnly`: the texts of a secret reference, headers, bodies. Everything below
+//! such a mark is secret. The value of an unknown key is shown only if the key that was probably meant is public. This
+//! module must not decide by names alone.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::base::yaml::{Key, Kind, Node};
 
 use super::matching::{did_you_mean, fits, resolve};
 
-/// What may be shown of a document, and what must not be.
+/// Finds which parts of a document may be shown, and which must not be.
 #[must_use]
 pub fn shown(text: &str, root: &Node, schema: &Value) -> Shown {
     let mut walk = Walk { text, schema, shown: Shown::default() };
@@ -22,7 +22,7 @@ pub fn shown(text: &str, root: &Node, schema: &Value) -> Shown {
     walk.shown
 }
 
-/// True when a fault may quote what stands at `span`.
+/// True if a message may quote the text at `span`.
 #[must_use]
 pub fn is_public(shown: &Shown, span: &Range<usize>) -> bool {
     let overlaps = |other: &Range<usize>| other.start < span.end && span.start < other.end;
@@ -36,7 +36,7 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// `secret`: something above the node is.
+    /// `secret`: the node is below something secret.
     fn node(&mut self, node: &Node, schema: &'s Value, secret: bool) {
         let schema = resolve(self.schema, schema);
         let below = secret || is_marked(schema);
@@ -60,7 +60,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// A schema without choices. `reference`: the value itself is a secret, or says where one is.
+    /// A schema without alternatives. `reference`: the value is a secret or a reference to one.
     fn plain(&mut self, node: &Node, schema: &'s Value, secret: bool, reference: bool) {
         if !of_type(node, schema) {
             return self.misfit(node, schema, secret || reference);
@@ -109,7 +109,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What is not of the type that belongs there may be a secret one level too high.
+    /// A value of the wrong type may be a secret that was written one level too high.
     fn misfit(&mut self, node: &Node, schema: &'s Value, secret: bool) {
         if secret {
             self.shown.secret.push(node.span.clone());
@@ -120,7 +120,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Between texts there may be comments, of which nobody knows what they say.
+    /// Shows texts, but not what is between them: there may be comments, which can contain anything.
     fn show_texts(&mut self, node: &Node) {
         match &node.kind {
             Kind::Map(entries) => entries.iter().for_each(|(key, value)| {
@@ -140,7 +140,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Templates only refer to values; the texts in quotes within them may be some.
+    /// Templates only refer to values, but quoted texts inside them may be secrets.
     fn hide_but_templates(&mut self, node: &Node) {
         let (text, mut at) = (&self.text[node.span.clone()], node.span.start);
         let quotes = usize::from(text.len() > 1 && text.starts_with(['"', '\'']));
@@ -168,7 +168,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// True when a reference to a secret may stand somewhere below.
+    /// True if the schema allows a reference to a secret somewhere below.
     fn holds_reference(&self, schema: &'s Value, seen: &mut HashSet<*const Value>) -> bool {
         let schema = resolve(self.schema, schema);
         let branches = || schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
@@ -191,7 +191,7 @@ fn is_marked(schema: &Value) -> bool {
     schema.get("writeOnly") == Some(&Value::Bool(true))
 }
 
-/// How long the template is that a text begins with: to its end, or to that of the text.
+/// The length of the template at the start of a text: up to its end, or to the end of the text.
 fn template_length(text: &str) -> usize {
     let close = if text.starts_with("{{") { "}}" } else { "%}" };
     text.find(close).map_or(text.len(), |at| at + close.len())
@@ -207,7 +207,7 @@ fn of_type(node: &Node, schema: &Value) -> bool {
     }
 }
 
-/// True, or a word like it: `auth: false` switches something off.
+/// True for a boolean or a word like one: `auth: false` turns something off.
 pub(super) fn is_switch(node: &Node) -> bool {
     match &node.kind {
         Kind::Null | Kind::Bool(_) => true,

@@ -1,4 +1,4 @@
-//! The `sla` section: Rally's criteria by their names, and thresholds.
+//! The `sla` section: Rally's criteria, under their names in Rally, and thresholds.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +8,30 @@ use serde_json::Value;
 
 use super::reference::DurationText;
 
-/// When a workload counts as good: Rally's criteria by their names (in seconds and percent, as there), and
+/// Criteria that the results must meet: Rally's criteria, with Rally's names and units (seconds and percent), and
 /// thresholds.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sla {
-    /// Failed iterations in percent.
+    /// The allowed share of failed iterations, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_rate: Option<FailureRate>,
-    /// No iteration may take longer, in seconds.
+    /// No iteration may take longer than this many seconds.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds_per_iteration: Option<f64>,
-    /// The mean duration of iterations without fault may not be longer, in seconds.
+    /// The mean duration of successful iterations may be at most this many seconds.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_avg_duration: Option<f64>,
-    /// The same of actions, by their names.
+    /// The largest mean duration of individual actions, in seconds, by action name.
     #[schemars(extend("minProperties" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_avg_duration_per_atomic: Option<BTreeMap<String, Seconds>>,
-    /// How many iterations may take much longer than the mean.
+    /// How many successful iterations may take much longer than the mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outliers: Option<Outliers>,
-    /// How much longer than the shortest iteration the longest may take.
+    /// How much longer the longest successful iteration may take than the shortest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub performance_degradation: Option<PerformanceDegradation>,
     /// Conditions such as `p(99) < 250ms`, `rate(errors) <= 0.1%`, `p95(action "list users") < 100ms`,
@@ -46,88 +46,88 @@ pub struct Sla {
 #[serde(transparent)]
 pub struct Seconds(#[schemars(range(min = 0.0))] pub f64);
 
-/// Failed iterations in percent.
+/// The allowed share of failed iterations, in percent.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(extend("minProperties" = 1))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRate {
-    /// At least so many (for tests of failures).
+    /// The lowest allowed failure rate, in percent (for scenarios that provoke failures).
     #[schemars(range(min = 0.0, max = 100.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// At most so many.
+    /// The highest allowed failure rate, in percent.
     #[schemars(range(min = 0.0, max = 100.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
 }
 
-/// Iterations without fault that take longer than the mean by several standard deviations.
+/// Successful iterations that take several standard deviations longer than the mean.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outliers {
-    /// At most so many (default 0).
+    /// The largest allowed number of outliers (default 0).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
-    /// With fewer iterations there is no verdict (default 3).
+    /// With fewer successful iterations, the verdict is INVALID (default 3).
     #[schemars(range(min = 3))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_iterations: Option<u32>,
-    /// How many standard deviations above the mean an outlier begins (default 3).
+    /// An iteration is an outlier if it takes this many standard deviations longer than the mean (default 3).
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sigmas: Option<f64>,
 }
 
-/// The longest iteration without fault against the shortest.
+/// The longest successful iteration compared with the shortest.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerformanceDegradation {
-    /// It may take longer by so many percent.
+    /// The longest successful iteration may take at most this many percent longer than the shortest.
     #[schemars(range(min = 0.0))]
     pub max_degradation: f64,
 }
 
-/// A threshold: its text, or a map with the text and how it is judged.
+/// A threshold: a condition, or a map with a condition and options.
 #[derive(Clone, Debug, Default)]
 pub struct Threshold {
     /// How it was written.
     pub written: ThresholdMap,
-    /// True when it was a map.
+    /// True if it was written as a map.
     pub is_map: bool,
 }
 
-/// A threshold with how it is judged.
+/// A threshold with options.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThresholdMap {
     /// The condition, such as `p(99) < 250ms`.
     #[schemars(length(min = 1))]
     pub threshold: String,
-    /// It must hold in every stretch of this length, not only on the whole.
+    /// The condition must hold in every window of this length (at least 100ms), not only over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<DurationText>,
-    /// With fewer samples (in the run, or in a window) it is INVALID.
+    /// With fewer samples in the run or in a window, the verdict is INVALID.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_samples: Option<u64>,
-    /// True ends the load once it is certain that it does not hold.
+    /// `true` ends the load as soon as the threshold has certainly failed (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abort_on_fail: Option<bool>,
-    /// How long the load runs at least before it may be ended (default 10s).
+    /// With `abort_on_fail`: how long the load runs before it can be ended (default 10s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<DurationText>,
-    /// `fail` (the default), or `warn`: it is shown, and the run does not fail by it.
+    /// `fail` (the default) or `warn`. With `warn`, a threshold that fails is shown but does not fail the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<SeverityText>,
 }
 
-/// What a threshold that does not hold means.
+/// The effect of a threshold that fails.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeverityText {
     /// The run fails.
     Fail,
-    /// It is shown.
+    /// The threshold is shown, and the run does not fail because of it.
     Warn,
 }
 
@@ -169,21 +169,21 @@ impl JsonSchema for Threshold {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let map = generator.subschema_for::<ThresholdMap>();
         json_schema!({
-            "description": "A condition such as `p(99) < 250ms`, or a map with it and how it is judged.",
+            "description": "A condition such as `p(99) < 250ms`, or a map with a condition and options.",
             "anyOf": [{ "type": "string", "minLength": 1 }, map]
         })
     }
 }
 
-/// A file that `bench check` takes criteria from: a scenario, of which only these keys are read, or a file with
-/// nothing else.
+/// A file from which `bench check` reads criteria: a scenario, of which only these keys are read, or a file with only
+/// these keys.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlaFile {
     /// The criteria of every workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
-    /// The criteria of workloads by name.
+    /// Criteria of individual workloads, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<Vec<SlaOfWorkload>>,
 }
@@ -194,7 +194,7 @@ pub struct SlaFile {
 pub struct SlaOfWorkload {
     /// The workload's name.
     pub name: String,
-    /// Its criteria.
+    /// The workload's criteria.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
 }
@@ -206,7 +206,7 @@ mod tests {
     use crate::base::yaml;
     use crate::config::{check, schema};
 
-    /// What Rally 5.1.1 answers to criteria just inside and just outside of its limits, made by
+    /// Which criteria Rally 5.1.1 accepts, just inside and just outside its limits. Made by
     /// tests/vectors/gate/limits.py.
     #[test]
     fn rallys_limits_are_enforced_as_in_rally() {

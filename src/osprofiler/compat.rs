@@ -194,7 +194,7 @@ pub fn write_as_python(report: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Python's `json.dumps` with an indent: everything beyond ASCII is escaped.
+/// Python's `json.dumps` with an indent: all characters outside ASCII are escaped.
 struct Python<'a>(PrettyFormatter<'a>);
 
 impl Formatter for Python<'_> {

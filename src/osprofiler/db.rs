@@ -1,13 +1,13 @@
-//! Trace points of database calls, in the shape of OSProfiler's SQLAlchemy integration.
+//! Trace points for database calls, in the format of OSProfiler's SQLAlchemy integration.
 //!
-//! Around any future that returns a `Result`, sqlx's among them:
+//! They work with any future that returns a `Result`, including those of sqlx:
 //!
 //! ```text
 //! Statement::new("SELECT * FROM users WHERE id = ?").run(query.fetch_all(&pool)).await
 //! ```
 //!
-//! Parameters and results are in no record unless they are asked for: they may be anybody's
-//! secrets. Statements are cut. No database's crate is named here.
+//! Parameters and results are recorded only on request, because they may be secrets. Long statements
+//! are cut. This module must not depend on a database's crate.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -32,7 +32,7 @@ pub struct Statement<P = ()> {
     params: P,
 }
 
-/// What makes a statement's parameters visible.
+/// Makes a statement's parameters visible.
 pub trait Params {
     /// The JSON to show; `None` hides them.
     fn into_params(self) -> Option<Value>;
@@ -51,7 +51,7 @@ impl<F: FnOnce() -> Value> Params for F {
 }
 
 impl Statement {
-    /// A statement, its parameters hidden.
+    /// A statement with hidden parameters.
     #[must_use]
     pub fn new(sql: impl Into<Cow<'static, str>>) -> Self {
         Self { name: Cow::Borrowed(POINT_NAME), sql: sql.into(), params: () }
@@ -66,7 +66,7 @@ impl<P: Params> Statement<P> {
         self
     }
 
-    /// Shows parameters, which are asked for only if a profiler is initialised.
+    /// Shows parameters, which are computed only if a profiler is initialised.
     #[must_use]
     pub fn show_params<F: FnOnce() -> Value>(self, params: F) -> Statement<F> {
         Statement { name: self.name, sql: self.sql, params }
@@ -81,7 +81,7 @@ impl<P: Params> Statement<P> {
         self.point(call, |result| result.as_ref().err().map(error_info))
     }
 
-    /// As [`Statement::run`]; the stop's info also tells how many rows there were.
+    /// As [`Statement::run`]; the stop's info also contains the number of rows.
     pub fn run_counted<F, T, E>(self, call: F) -> Traced<F, impl IntoInfo>
     where
         F: Future<Output = Result<T, E>>,
@@ -129,7 +129,7 @@ impl Rows for u64 {
     }
 }
 
-/// What a statement's start says, without parameters.
+/// The start's info for a statement, without parameters.
 #[cfg(feature = "sqlx")]
 pub(super) fn statement_info(sql: &str) -> Info {
     db_info([statement(sql)])
@@ -139,7 +139,7 @@ fn statement(sql: &str) -> (String, Value) {
     ("statement".to_owned(), Value::String(bounded_text(&sql, STATEMENT_LEN_MAX)))
 }
 
-/// What a statement's stop says of its rows.
+/// The stop's info for a statement's rows.
 pub(super) fn rows_info(rows: u64) -> Info {
     db_info([("rows".to_owned(), rows.into())])
 }

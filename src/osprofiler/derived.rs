@@ -1,8 +1,8 @@
-//! A profiler that makes no records: a stack of derived ids, and nothing else.
+//! A profiler without records: only a stack of derived ids.
 //!
-//! It is for clients that start one trace after another, very often, and keep the times themselves.
-//! It may not allocate, lock, look at a clock or at a thread's state; every id is computed again
-//! from the seed. What is recorded is [`super::profiler`]'s and [`super::trace`]'s.
+//! It is for clients that start traces very often and record times themselves. It must not allocate,
+//! lock, read a clock or read a thread's state; every id is computed from the seed.
+//! [`super::profiler`] and [`super::trace`] make records.
 
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::signing::{BaseSigner, TraceHeaders};
 use crate::base::ids::IdSpace;
 
-/// How deep such traces nest; deeper stacks go to the heap.
+/// The usual depth of such traces; deeper stacks use the heap.
 const DEPTH: usize = 3;
 
 /// A position in a trace.
@@ -59,7 +59,7 @@ impl DerivedProfiler {
         self.open.len().checked_sub(2).map_or(self.base_id, |around| self.open[around])
     }
 
-    /// The current point: what a request that is sent now has for a parent.
+    /// The current point: the parent of a request that is sent now.
     #[must_use]
     pub fn id(&self) -> Uuid {
         self.open.last().copied().unwrap_or(self.base_id)

@@ -1,7 +1,7 @@
 //! What a span's or event's fields say, as JSON: bounded, and told apart from the fields that
 //! control [`super::instrument`].
 //!
-//! Values that are formatted may be of any size: what goes over the limit is never made.
+//! Formatted values may have any size, so text above the limit is never created.
 
 use std::fmt;
 

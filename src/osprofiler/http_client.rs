@@ -1,8 +1,8 @@
-//! The client's side of HTTP: requests carry the current point, and calls are points.
+//! The client side of HTTP: requests carry the current point, and calls become points.
 //!
 //! As OSProfiler's integration of Python's `requests` does: the point is named by the URL's scheme,
-//! its start tells of the request and its stop of the status. Where no profiler is initialised a
-//! request passes untouched. Unlike there, a request that fails closes its point too.
+//! its start describes the request and its stop the status. Without an initialised profiler, a request
+//! passes unchanged. Unlike in OSProfiler, a request that fails closes its point, too.
 
 use std::fmt::Display;
 use std::task::{Context, Poll};
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// Replaces what is there: it names an outer point.
+/// Replaces existing headers, which name an outer point.
 pub(super) fn add_headers(headers: &mut HeaderMap, trace: &Trace) {
     let Some((info, hmac)) = trace.signed_headers() else { return };
     // Base64 and hex make header values always.
@@ -84,7 +84,7 @@ pub(super) fn add_headers(headers: &mut HeaderMap, trace: &Trace) {
     }
 }
 
-/// What a point says of a request that is sent.
+/// The start's info for a request.
 pub(super) struct Requested {
     pub(super) name: String,
     pub(super) info: Info,
@@ -134,7 +134,7 @@ impl Requested {
     }
 }
 
-/// What a stop says of an answer.
+/// The stop's info for a response.
 pub(super) fn status(status: StatusCode) -> Info {
     json!({"requests": {"status_code": status.as_u16()}}).into_info()
 }

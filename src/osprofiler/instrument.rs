@@ -18,7 +18,7 @@
 //! | `parent: None` | no point |
 //!
 //! What `err` makes is an event of the level ERROR, of the span's own target, whose only field is
-//! `error`; that is how it is told from errors that the program handles and logs. So `err(level = …)`
+//! `error`; that distinguishes it from errors that the program handles and logs. So `err(level = …)`
 //! with a lower level does not make the point a failed one, and neither does `warn!(error = %e)`.
 //!
 //! A span that outlives its parent keeps the parent's handle in the subscriber's registry, so the
@@ -42,7 +42,7 @@ use super::trace::current::{self, Flow};
 use super::trace::{Scope, Trace};
 use crate::base::clock::Nanos;
 
-/// A layer that spares a program the cost of spans nobody records: with it,
+/// A layer that saves a program the cost of spans that are not recorded: with it,
 /// `registry().with(InstrumentLayer::new()).with(WhileTraced)`, a span made where no profiler is
 /// initialised is not even made.
 ///
@@ -82,7 +82,7 @@ impl Default for InstrumentLayer {
 }
 
 impl InstrumentLayer {
-    /// Takes spans of the level INFO and above, which `#[instrument]` makes unless told otherwise.
+    /// Takes spans of the level INFO and above, the default level of `#[instrument]`.
     /// Those of hyper, h2 and sqlx are below.
     #[must_use]
     pub fn new() -> Self {
@@ -304,7 +304,7 @@ where
         let Some(span) = context.span(id) else { return };
         let current = current::current();
         let flow = with_place(&span, |place| {
-            // A span that is no point leaves the flow alone that it is entered in.
+            // Entering a span that is not a point does not change the flow.
             let is_there = |current: &Trace| place.point.is_none() && current.is_of_same_trace(&place.parent);
             (!current.as_ref().is_some_and(is_there)).then(|| place.enter())
         });

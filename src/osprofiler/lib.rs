@@ -1,18 +1,18 @@
 //! OSProfiler in Rust, with OSProfiler's own vocabulary and byte-identical headers.
 //!
-//! A client signs requests ([`signing`]); a service verifies them (`web`), makes trace points of
-//! what it does ([`profiler`], `instrument`, [`db`]), passes the trace on (`http_client`, [`rpc`])
+//! A client signs requests ([`signing`]). A service verifies them (`web`), makes trace points for
+//! its work ([`profiler`], `instrument`, [`db`]), passes the trace on (`http_client`, [`rpc`])
 //! and reports ([`notifier`]) to a collector ([`driver`]). A reader gets the records back and builds
 //! the tree ([`report`]).
 //!
-//! Nothing here may know of load tests, scenarios or results, and nothing may make an observed
+//! This crate must not know about load tests, scenarios or results. It must never make an observed
 //! request wait for the collector or fail because of it.
 //!
 //! # Features
 //!
-//! Each way in which a service is traced and each kind of collector is a cargo feature, so that a
-//! service builds what it uses only. On by default: `tower` (middleware and clients). Collectors in
-//! files need none.
+//! Each way to trace a service and each kind of collector is a cargo feature, so that a service
+//! builds only what it uses. The default feature is `tower` (middleware and clients). Collectors in
+//! files need no feature.
 
 pub mod base;
 pub mod compat;

@@ -1,9 +1,9 @@
-//! From observed code to the collector, without ever making observed code wait.
+//! Sends records from observed code to the collector, without ever making observed code wait.
 //!
 //! OSProfiler's own drivers write while the request waits, so a collector that is down makes every
 //! traced request fail. Here records go into a bounded queue, a background task writes them in
-//! batches, and what does not fit is dropped and counted. Nothing here may block or panic in
-//! [`Notifier::notify`].
+//! batches, and records that do not fit are dropped and counted. [`Notifier::notify`] must not block
+//! or panic.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,28 +23,28 @@ use tokio::time::{Instant, sleep, timeout};
 use super::driver::{Collector, DriverError};
 use super::record::{Identity, RECORD_LEN_MAX, Record};
 
-/// How many records may wait for the collector, unless told otherwise (about 30 MB).
+/// How many records may wait for the collector, by default (about 30 MB).
 pub const QUEUE_LEN: usize = 65_536;
-/// How much may wait for the collector (bytes of text in records), however few records that are.
+/// How many bytes of text in records may wait for the collector, even if they are only few records.
 pub const QUEUE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 const BATCH_LEN_MAX: usize = 2_048;
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
-/// How often a collector that works may refuse the same record.
+/// How often a working collector may refuse the same record.
 const REFUSALS_MAX: u32 = 2;
-/// How long refused records of one batch are looked for; what is refused after that is dropped with what
-/// is beside it.
+/// How long to search a batch for refused records. After that, a refused part of the batch is dropped as a
+/// whole.
 const HALVING_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long [`QueueNotifier::shutdown`] goes on writing what waits.
+/// How long [`QueueNotifier::shutdown`] continues to write waiting records.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes records from observed code.
 ///
-/// Any `Fn(Record)` is one, as any function is OSProfiler's. If it panics, the observed work goes
-/// on; what it does itself is not traced.
+/// Any `Fn(Record)` is a notifier, as any function is in OSProfiler. If it panics, the observed work
+/// continues. The notifier's own work is not traced.
 pub trait Notifier: Send + Sync {
-    /// Takes a record; must return at once, whatever the collector does.
+    /// Takes a record. It must return at once, even if the collector is slow.
     fn notify(&self, record: Record);
 }
 
@@ -77,7 +77,7 @@ impl Notifier for FanOut {
     }
 }
 
-/// Who reports, and to what.
+/// A service and the notifier it reports to.
 #[derive(Clone)]
 pub struct Reporter {
     pub(super) identity: Arc<Identity>,
@@ -94,15 +94,15 @@ impl Reporter {
 
 static PROCESS: RwLock<Option<Reporter>> = RwLock::new(None);
 
-/// Makes this the process's notifier, which profilers made by `init` and by messages report to. As
-/// in OSProfiler there is none at first: traces are passed on then, and not recorded.
+/// Sets the process's notifier, to which profilers from `init` and from messages report. As in
+/// OSProfiler, there is none at first: traces are then passed on but not recorded.
 pub fn set(reporter: Option<Reporter>) {
     let before = std::mem::replace(&mut *PROCESS.write().unwrap_or_else(PoisonError::into_inner), reporter);
     // Its last reference may go here, which runs foreign code: not under the lock.
     drop(before);
 }
 
-/// What [`set`] was given.
+/// The reporter that [`set`] was given.
 #[must_use]
 pub fn get() -> Option<Reporter> {
     PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -118,7 +118,7 @@ pub struct QueueNotifier {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What became of a notifier's records.
+/// The outcome of a notifier's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotifierReport {
     /// Records the collector took.
@@ -136,7 +136,7 @@ enum Item {
     Flush(oneshot::Sender<()>),
 }
 
-/// Shared with the background task, so that what is known survives the task's end, even a panic's.
+/// Shared with the background task, so that the counts survive the end of the task, even after a panic.
 #[derive(Default)]
 struct Counts {
     written: AtomicU64,
@@ -201,7 +201,7 @@ impl QueueNotifier {
         self.counts.dropped()
     }
 
-    /// What became of the records so far.
+    /// The outcome of the records so far.
     #[must_use]
     pub fn report(&self) -> NotifierReport {
         self.counts.report()
@@ -280,7 +280,7 @@ fn size_bytes(record: &Record) -> u64 {
     bytes as u64
 }
 
-/// What became of some records of a batch.
+/// The outcome of some records of a batch.
 enum Part {
     Written,
     /// The collector works, but does not take all of these.
@@ -288,7 +288,7 @@ enum Part {
     GivenUp,
 }
 
-/// What `work` gives; `None` if the call to stop comes first.
+/// The result of `work`; `None` if the call to stop comes first.
 async fn unless_stopped<T>(stop: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
     let mut stop = stop.clone();
     let mut stopped = pin!(async move { stop.wait_for(|stop| *stop).await.is_ok() });
@@ -427,12 +427,12 @@ impl Writer {
         self.flush_at_last().await;
     }
 
-    /// Has the collector send what it keeps back.
+    /// Makes the collector send the records that it keeps back.
     async fn flush(&self) {
         self.counts.note_loss(&self.collector.flush().await);
     }
 
-    /// The same for the last time: what is kept back after it is lost.
+    /// The same for the last time: records that are still kept back are lost.
     async fn flush_at_last(&self) {
         self.flush().await;
         self.counts.lost.fetch_add(self.collector.held().await, Ordering::Relaxed);

@@ -8,11 +8,10 @@
 //! trace_sqlalchemy = True
 //! ```
 //!
-//! What a line may look like: `key = value` or `key: value`; a line that begins with blanks goes on with the
-//! value above it; `#` and `;` begin a comment at the beginning of a line only; a value in quotes of one kind
-//! loses them; of a key that is given twice the last counts.
-//! Other sections and unknown keys are somebody else's, and are passed over. Texts such as `$other` are taken
-//! as they stand.
+//! A line is `key = value` or `key: value`. A line that begins with blanks continues the value above it. `#` and
+//! `;` begin a comment only at the start of a line. Matching quotes around a value are removed. If a key occurs
+//! twice, the last value applies. Other sections and unknown keys are ignored. Texts such as `$other` are not
+//! expanded.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,13 +21,13 @@ use thiserror::Error;
 use super::verifying::ServerKeys;
 use crate::base::secret::Secret;
 
-/// Longer files (bytes) are no configuration.
+/// Longer files (in bytes) are rejected.
 pub const FILE_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// The options of `[profiler]`, with OSProfiler's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfilerOptions {
-    /// Whether anything is traced at all.
+    /// Whether tracing is on.
     pub enabled: bool,
     /// `hmac_keys`: one or several, separated by commas.
     pub hmac_keys: Secret,
@@ -38,7 +37,7 @@ pub struct ProfilerOptions {
     pub trace_sqlalchemy: bool,
     /// Whether HTTP requests are points.
     pub trace_requests: bool,
-    /// Whether traces with errors are listed apart.
+    /// Whether traces with errors are listed separately.
     pub filter_error_trace: bool,
     /// The document type for Elasticsearch.
     pub es_doc_type: String,
@@ -46,7 +45,7 @@ pub struct ProfilerOptions {
     pub es_scroll_time: String,
     /// How many documents Elasticsearch gives at once.
     pub es_scroll_size: u32,
-    /// How long redis may take for an answer.
+    /// How long redis may take to answer.
     pub socket_timeout: Duration,
     /// The name of the redis that Sentinel watches.
     pub sentinel_service_name: String,
@@ -86,7 +85,7 @@ pub enum OptionError {
         /// What to write.
         remedy: &'static str,
     },
-    /// A value of the wrong kind. It is not shown: it may be a secret that slipped a line.
+    /// A value of the wrong kind. It is not shown: it may be a secret on the wrong line.
     #[error("line {line}: the value of `{key}` is not {expected}")]
     Value {
         /// Which line, from 1.
@@ -107,7 +106,7 @@ impl ProfilerOptions {
     /// Reads the section `[profiler]` of a file's text; without one, the defaults.
     ///
     /// # Errors
-    /// Names the line, what is wrong and what to write instead.
+    /// The line, what is wrong, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         if text.len() > FILE_LEN_MAX {
             return Err(OptionError::TooLong);

@@ -7,7 +7,7 @@
 //!
 //! A start has ten blanks where the stop has its seconds; a stop of more than half a second ends in
 //! `  <- !!!`; JSON of what the point says may follow (observed on Mistral 23). Logs come from
-//! anywhere: a line that is none is told apart, never a reason to stop. No file is opened here.
+//! anywhere: a line without a record is recognised and never stops the reading. No file is opened here.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Read as _};
@@ -22,7 +22,7 @@ pub const LINE_LEN_MAX: usize = 4 * 1024 * 1024;
 const SLOW_US: u64 = 500_000;
 const SLOW_MARK: &str = "<- !!!";
 const NO_DURATION: &str = "          ";
-/// Points whose stop is awaited; beyond it the oldest are forgotten, so a log can grow for ever.
+/// The limit on points without a stop so far. Beyond it, the oldest are forgotten, so a log can grow forever.
 const OPEN_MAX: usize = 20_000;
 
 /// A line of the log.
@@ -32,7 +32,7 @@ pub struct Line<'a> {
     pub timestamp: &'a str,
     /// On stop lines: seconds.
     pub duration_s: Option<f64>,
-    /// The seconds as they stand there; empty on start lines.
+    /// The seconds, as written; empty on start lines.
     pub duration_text: &'a str,
     /// The trace.
     pub base_id: &'a str,
@@ -58,10 +58,10 @@ pub enum LineError {
     /// An id or the name is missing.
     #[error("ends before the name of its point")]
     Short,
-    /// The duration is no number of seconds.
-    #[error("has a duration that is no number of seconds")]
+    /// The duration is not a number of seconds.
+    #[error("has a duration that is not a number of seconds")]
     Duration,
-    /// Bytes that are no text.
+    /// The bytes are not text.
     #[error("is not UTF-8")]
     Utf8,
     /// Over [`LINE_LEN_MAX`].
@@ -101,7 +101,7 @@ impl<'a> Line<'a> {
         Ok(Self { timestamp, duration_s, duration_text, base_id, parent_id, trace_id, name, info })
     }
 
-    /// The record that the line stands for; JSON that is no object is kept under `text`.
+    /// The record of the line. JSON that is not an object is kept under `text`.
     #[must_use]
     pub fn record(&self) -> Record {
         let suffix = if self.duration_s.is_some() { STOP_SUFFIX } else { START_SUFFIX };

@@ -3,26 +3,26 @@
 //! Three ways to make a point, as in OSProfiler:
 //!
 //! 1. [`start`] and [`stop`], an explicit stack;
-//! 2. the decorator: `#[tracing::instrument]` with [`super::instrument::InstrumentLayer`];
+//! 2. the attribute: `#[tracing::instrument]` with [`super::instrument::InstrumentLayer`];
 //! 3. the scope: [`trace`] and [`try_trace`] around a future, [`trace_sync`] and
 //!    [`try_trace_sync`] around a closure. It closes its point on early return, on error, on
 //!    cancellation and on panic, and says which in the stop's info.
 //!
-//! A profiler becomes current by [`super::web::ProfilerLayer`] (a service's requests),
+//! A profiler becomes current with [`super::web::ProfilerLayer`] (a service's requests),
 //! [`super::rpc::serve`] (its messages), [`init`] (this thread) or [`InTrace::in_trace`] (a task).
-//! It follows its work over await points and threads. Without one, everything here does nothing and
-//! asks for no info.
+//! It follows its work across await points and threads. Without a profiler, the functions here do
+//! nothing and do not compute info.
 //!
 //! | need | type |
 //! |---|---|
 //! | a load generator's ids, no records | [`super::derived::DerivedProfiler`] |
 //! | one point, passed along by hand or to another thread | [`super::trace::Trace`] |
-//! | "the current point", as OSProfiler has it | this module: a stack of the above for each flow |
+//! | "the current point", as in OSProfiler | this module: a stack of the above for each flow |
 //!
 //! # Flows
 //!
 //! A stack belongs to one flow: the request of a middleware, a scope, an instrumented span, or a
-//! future made by [`InTrace`]. `stop` never closes what another flow started. Futures that run side
+//! future made by [`InTrace`]. `stop` never closes a point that another flow started. Futures that run side
 //! by side *in one task* (`join!`, `select!`) share its flow: wrap each in a scope or
 //! [`InTrace::in_current_trace`] if they use `start` and `stop`. A spawned task has no profiler
 //! unless it is given one: `tokio::spawn(work.in_current_trace())`, or
@@ -83,7 +83,7 @@ pub fn get() -> Option<Trace> {
     current::current()
 }
 
-/// Forgets the current profiler: what follows in this flow is not traced. Points that were started
+/// Forgets the current profiler: later code in this flow is not traced. Points that were started
 /// and not stopped are closed.
 pub fn clean() {
     current::clean();
@@ -95,7 +95,7 @@ pub fn start(name: &str, info: impl IntoInfo) {
     current::start(name, info);
 }
 
-/// Closes what [`start`] opened last in this flow; without an open point it does nothing.
+/// Closes the point that [`start`] opened last in this flow; without an open point, it does nothing.
 pub fn stop(info: impl IntoInfo) {
     current::stop(info);
 }
@@ -147,7 +147,7 @@ fn point_sync<T>(
     }
 }
 
-/// Runs `work` with nothing traced.
+/// Runs `work` without tracing.
 pub fn untraced<T>(work: impl FnOnce() -> T) -> T {
     current::untraced(work)
 }
@@ -163,12 +163,12 @@ pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 
 /// Futures that belong to a trace wherever they are polled.
 pub trait InTrace: Future + Sized {
-    /// Has the point that is current now for its current point, with a stack of its own.
+    /// Runs the future below the point that is current now, with a separate stack.
     fn in_current_trace(self) -> Traced<Self> {
         Traced::follow(self, current::current())
     }
 
-    /// Has `trace` for its current point.
+    /// Runs the future with `trace` as its current point.
     fn in_trace(self, trace: Trace) -> Traced<Self> {
         Traced::follow(self, Some(trace))
     }

@@ -1,8 +1,8 @@
-//! One stored half of a trace point: OSProfiler's notification, and its JSON form.
+//! A record: the start or stop of a trace point, as OSProfiler's notification and as JSON.
 //!
 //! The key order is that of OSProfiler's redis driver (observed on 4.4.0). Records come from
-//! collectors that anybody may write to: reading is bounded and never panics. No storage is named
-//! here.
+//! collectors to which other programs can write: reading is bounded and never panics. This module
+//! must not depend on a particular storage.
 
 use std::fmt::{self, Write as _};
 
@@ -12,13 +12,13 @@ use thiserror::Error;
 
 use crate::base::civil::{format_us, parse_us};
 
-/// What a point says about itself: a JSON object.
+/// The info of a point: a JSON object.
 pub type Info = Map<String, Value>;
 
-/// What can be a point's info.
+/// A value that can be a point's info.
 ///
-/// `()` is none. A closure is called only if somebody will see the info, so that it costs nothing
-/// otherwise. A JSON value that is no object becomes one with the key `value`.
+/// `()` is no info. A closure is called only if the info will be recorded, so that it costs nothing
+/// otherwise. A JSON value that is not an object becomes one with the key `value`.
 pub trait IntoInfo {
     /// The info.
     fn into_info(self) -> Info;
@@ -58,7 +58,7 @@ impl<F: FnOnce() -> I, I: IntoInfo> IntoInfo for F {
     }
 }
 
-/// Longer records (bytes of JSON) are refused; real ones have about 450.
+/// Longer records (in bytes of JSON) are refused; a typical record has about 450.
 pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// Traces with more records are refused.
@@ -66,15 +66,15 @@ pub const TRACE_RECORDS_MAX: usize = 100_000;
 /// Larger traces (bytes of JSON) are refused.
 pub const TRACE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The name of a record that opens a point ends so.
+/// The ending of the name of a start record.
 pub const START_SUFFIX: &str = "-start";
-/// The name of a record that closes a point ends so.
+/// The ending of the name of a stop record.
 pub const STOP_SUFFIX: &str = "-stop";
 
 /// A notification that a point started or stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The point's name with `-start` or `-stop` behind it.
+    /// The point's name, followed by `-start` or `-stop`.
     pub name: String,
     /// The trace.
     pub base_id: String,
@@ -84,7 +84,7 @@ pub struct Record {
     pub parent_id: String,
     /// UTC with microseconds and without a zone, `2026-11-20T22:52:01.123456`.
     pub timestamp: String,
-    /// Details; holds the reporter's host name under `host`.
+    /// Details. `host` is the reporter's host name.
     #[serde(default)]
     pub info: Info,
     /// The reporter's project, for instance `keystone`.
@@ -95,7 +95,7 @@ pub struct Record {
     pub service: Option<String>,
 }
 
-/// Who reports.
+/// The service that reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// For instance `keystone`.
@@ -106,7 +106,7 @@ pub struct Identity {
     pub host: String,
 }
 
-/// Why stored bytes are no record.
+/// Why stored bytes are not a record.
 #[derive(Debug, Error)]
 pub enum RecordError {
     /// Over [`RECORD_LEN_MAX`].
@@ -151,7 +151,7 @@ impl Record {
         self.info.get("host").and_then(Value::as_str)
     }
 
-    /// Fills in who reports.
+    /// Fills in the reporting service's identity.
     #[must_use]
     pub fn reported_by(mut self, identity: &Identity) -> Self {
         self.info.insert("host".to_owned(), Value::String(identity.host.clone()));
@@ -166,21 +166,21 @@ pub(crate) fn point_name(name: &str) -> &str {
     name.strip_suffix(START_SUFFIX).or_else(|| name.strip_suffix(STOP_SUFFIX)).unwrap_or(name)
 }
 
-/// Reads a time as records hold it, into microseconds since the Unix epoch.
+/// Reads a time in the format of records as microseconds since the Unix epoch.
 #[must_use]
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     parse_us(text)
 }
 
-/// A wall-clock time as records hold it.
+/// Writes a wall-clock time in the format of records.
 #[must_use]
 pub fn timestamp(unix_ns: u64) -> String {
     // Floored, as Python's clock is: rounding could move a stop before its child's.
     format_us(unix_ns / 1_000)
 }
 
-/// The text of a value, cut to `len_max` bytes; a cut is marked by `…`. What a value would write
-/// beyond that is never made.
+/// The text of a value, cut to `len_max` bytes; a cut is marked with `…`. Text beyond the limit is
+/// never created.
 pub(super) fn bounded_text(value: &dyn fmt::Display, len_max: usize) -> String {
     let mut text = BoundedText { text: String::new(), len_max, cut: false };
     // An error of the value's own leaves what it wrote before.

@@ -1,4 +1,4 @@
-//! From a trace's records to its tree, in microseconds.
+//! Builds the tree of a trace from its records, in microseconds.
 //!
 //! OSProfiler's own report floors to milliseconds, cuts names at the first hyphen and shows a point
 //! without a stop as lasting 0 ms; [`TraceTree`] does none of that, and [`super::compat`] does all
@@ -11,19 +11,19 @@ use serde_json::Value;
 use super::columns;
 use super::record::{Info, Record, STOP_SUFFIX, point_name};
 
-/// How much of a statement is looked at, in bytes.
+/// How many bytes of a statement are examined.
 const STATEMENT_BYTES_MAX: usize = 16 << 10;
-/// How many characters [`Point::detail`] has at most.
+/// The largest number of characters in [`Point::detail`].
 pub const DETAIL_LEN_MAX: usize = 200;
 
-/// A trace: every point after the one it lies in.
+/// A trace: each point comes after the point that contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceTree {
     /// When its first record was made, in microseconds since the Unix epoch; 0 without records.
     pub first_unix_us: i64,
     /// Depth first; siblings by start.
     pub points: Vec<Point>,
-    /// How many records of the trace are stored and could not be read.
+    /// How many stored records of the trace could not be read.
     pub unreadable: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct TraceTree {
 pub struct Point {
     /// 0 for a point without a known parent.
     pub depth: usize,
-    /// Where [`TraceTree::points`] holds the parent, if it does.
+    /// The index of the parent in [`TraceTree::points`], if it is there.
     pub parent: Option<usize>,
     /// The point's id.
     pub trace_id: String,
@@ -48,17 +48,17 @@ pub struct Point {
     pub host: Option<String>,
     /// Microseconds from the trace's first record; the stop's if there is no start.
     pub start_us: u64,
-    /// Whether its start was recorded; one without has its stop only.
+    /// Whether the start was recorded. If not, there is only a stop.
     pub starts: bool,
     /// Microseconds; `None` if the start or the stop is missing.
     pub duration_us: Option<u64>,
     /// The duration without the time that children cover, overlaps counted once.
     pub self_us: Option<u64>,
-    /// The error its stop tells of.
+    /// The error in the stop record.
     pub error: Option<PointError>,
-    /// What the start says.
+    /// The info of the start record.
     pub info: Info,
-    /// What the stop says beside the host, which the start has too.
+    /// The info of the stop record, without the host, which the start record has too.
     pub stop_info: Info,
 }
 
@@ -67,11 +67,11 @@ pub struct Point {
 pub struct PointError {
     /// The exception's class.
     pub etype: String,
-    /// Its message; JSON if it was no text.
+    /// The message; JSON if it was not text.
     pub message: String,
 }
 
-/// A point's records, brought together.
+/// The records of a point.
 struct Node<'a> {
     first: &'a Record,
     start: Option<(i64, &'a Record)>,
@@ -117,7 +117,7 @@ impl TraceTree {
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|&index| nodes[index].begin_us());
         let mut points = Vec::with_capacity(nodes.len());
-        // Roots come first; what they do not reach lies in cycles.
+        // Roots come first; points that they do not reach are in cycles.
         for in_cycle in [false, true] {
             for &root in &order {
                 if !nodes[root].placed && (in_cycle || nodes[root].parent.is_none()) {
@@ -129,7 +129,7 @@ impl TraceTree {
         Self { first_unix_us: if points.is_empty() { 0 } else { first_us }, points, unreadable: 0 }
     }
 
-    /// The same tree of a trace that has this number of further records, which could not be read.
+    /// The tree, with this number of records added that could not be read.
     #[must_use]
     pub fn with_unreadable(self, unreadable: u64) -> Self {
         Self { unreadable, ..self }
@@ -168,7 +168,7 @@ impl Point {
         one_line(&detail)
     }
 
-    /// `keystone/public`: who reported it; empty if it does not say.
+    /// The service that reported the point, such as `keystone/public`; empty if unknown.
     #[must_use]
     pub fn reporter(&self) -> String {
         reporter(self.project.as_deref().unwrap_or_default(), self.service.as_deref().unwrap_or_default())

@@ -62,7 +62,7 @@ impl TracedClient {
         Traced::running(call, Some(current::Flow::of_point(scope)), Some(answered)).await
     }
 
-    /// The client itself, whose requests are no points.
+    /// The wrapped client. Its requests do not become points.
     #[must_use]
     pub fn untraced(&self) -> &Client {
         &self.client

@@ -1,9 +1,9 @@
-//! Traces in messages, as OpenStack's services pass them on over oslo.messaging.
+//! Passes traces in messages, as OpenStack's services do with oslo.messaging.
 //!
 //! Nova, Cinder and Mistral put `trace_info` into a message's context: an object of `hmac_key`,
-//! `base_id` and `parent_id`, the arguments of OSProfiler's `init`. **The key goes along as it is**:
-//! who reads the messages can have requests traced. A context that comes in is bounded, and is
-//! accepted from whoever can send messages unless the service's own keys are asked for.
+//! `base_id` and `parent_id`, the arguments of OSProfiler's `init`. **The message contains the key
+//! itself**: anyone who can read the messages can have requests traced. Incoming contexts are bounded.
+//! They are accepted from any sender, unless the service checks them against its own keys.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -26,7 +26,7 @@ pub const POINT_NAME: &str = "rpc";
 /// Contexts with a longer key or id (bytes) are not traced.
 pub const VALUE_LEN_MAX: usize = 1024;
 
-/// What a message sent now has to say about its trace: the value of [`TRACE_INFO`]. `None` if no
+/// The value of [`TRACE_INFO`] for a message that is sent now. `None` if no
 /// profiler is initialised, or if it has no key.
 #[must_use]
 pub fn outgoing() -> Option<Value> {

@@ -3,7 +3,7 @@
 //! Info is URL-safe padded base64 of `{"base_id": "…", "parent_id": "…"}` exactly as Python's
 //! `json.dumps` writes it; the HMAC is SHA-1 in lowercase hex over the base64 text (observed on
 //! OSProfiler 4.4.0). Signing happens on the load generator's hot path: with UUIDs it may neither
-//! allocate nor lock. No key may be shown here; it is kept because OpenStack's services pass it on
+//! allocate nor lock. Keys must never be shown; they are stored because OpenStack's services pass it on
 //! to each other in their messages ([`super::rpc`]).
 
 use std::fmt;

@@ -10,7 +10,7 @@
 //! | `&mut *transaction` of `pool.begin()` | `&mut transaction`, and the feature `mysql`, `postgres` or `sqlite` |
 //! | `&mut *connection` of `pool.acquire()` | `&mut connection`, and the same |
 //!
-//! Preparing, describing and `COMMIT` are no points. A program that uses the macro `query!` or its kind needs the
+//! Preparing, describing and `COMMIT` are not points. A program that uses the macro `query!` or its kind needs the
 //! feature `sqlx-macros`.
 
 use std::fmt;
@@ -42,7 +42,7 @@ pub struct TracedPool<DB: Database> {
 }
 
 impl<DB: Database> TracedPool<DB> {
-    /// The pool itself, whose statements are no points.
+    /// The wrapped pool. Its statements do not become points.
     #[must_use]
     pub fn untraced(&self) -> &Pool<DB> {
         &self.pool
@@ -228,7 +228,7 @@ traced_connection!(sqlx::Postgres, PoolConnection<sqlx::Postgres>, Transaction<'
 #[cfg(feature = "sqlite")]
 traced_connection!(sqlx::Sqlite, PoolConnection<sqlx::Sqlite>, Transaction<'static, sqlx::Sqlite>);
 
-/// A query taken apart, so that its text can be told: to ask for it ends a query.
+/// The parts of a query. Asking a query for its text consumes it, so the parts are kept.
 struct Call<DB: Database> {
     sql: SqlStr,
     statement: Option<DB::Statement>,

@@ -1,8 +1,8 @@
-//! What a list of traces says of each, and which of them are asked for.
+//! The summaries in a list of traces, and the filter of such a list.
 
 use std::collections::HashMap;
 
-/// Traces that one look into a file can tell apart.
+/// How many traces a single pass over a file can distinguish.
 pub(crate) const TRACES_MAX: usize = 1_000_000;
 
 /// Which traces to list.
@@ -10,16 +10,16 @@ pub(crate) const TRACES_MAX: usize = 1_000_000;
 pub struct TraceQuery {
     /// Only those with a point that failed.
     pub errors_only: bool,
-    /// Not more than this.
+    /// At most this many.
     pub limit: usize,
 }
 
-/// A trace that a collector holds. What a storage does not tell cheaply is `None`.
+/// A trace in a collector. Values that a storage cannot provide cheaply are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceSummary {
     /// The trace.
     pub base_id: String,
-    /// UTC time of its oldest known record, as records hold it.
+    /// UTC time of its oldest known record, in the format of records.
     pub timestamp: String,
     /// How many records it has.
     pub records: Option<u64>,
@@ -30,7 +30,7 @@ pub struct TraceSummary {
 }
 
 impl TraceQuery {
-    /// Those that are asked for, newest first.
+    /// The requested traces, newest first.
     pub(crate) fn newest(&self, traces: HashMap<String, TraceSummary>) -> Vec<TraceSummary> {
         let mut traces: Vec<TraceSummary> = traces.into_values().collect();
         traces.retain(|trace| !self.errors_only || trace.failed == Some(true));

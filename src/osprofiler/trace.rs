@@ -1,11 +1,11 @@
-//! The handle of one point: what everything else here is built on.
+//! The handle of a point. Everything else in this crate is built on it.
 //!
 //! A [`Trace`] names a point and never changes; a child is a new handle, so points that are open at
 //! the same time cannot take each other's place (OSProfiler's OTLP driver, with one stack for each
-//! process, does just that). A [`Scope`] is a point that is open. Who does not want to pass handles
-//! along uses [`super::profiler`], which keeps the current one for each task and thread.
+//! process, does just that). A [`Scope`] is an open point. To avoid passing handles, use
+//! [`super::profiler`], which keeps the current one for each task and thread.
 //!
-//! Nothing here may block, fail or panic: a point is observed work, never a reason for it to stop.
+//! Nothing here may block, fail or panic: a point must never stop the work that it observes.
 
 pub(crate) mod current;
 
@@ -24,19 +24,19 @@ use super::verifying::TraceContext;
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
 use crate::base::secret::Secret;
 
-/// The key of a stop's info that tells how long the point was at work (microseconds): on the
-/// processor, or blocking its thread. What lies below it on the same task counts, as in the
-/// `cumtime` of Python's profilers.
+/// The key of a stop's info for how long the point was at work (microseconds): on the processor, or
+/// blocking its thread. Points below it on the same task count too, as in the `cumtime` of Python's
+/// profilers.
 pub const BUSY_US: &str = "busy_us";
-/// The key of a stop's info that tells how long the point waited to be polled again (microseconds):
+/// The key of a stop's info for how long the point waited to be polled again (microseconds):
 /// its duration without [`BUSY_US`].
 pub const IDLE_US: &str = "idle_us";
 /// The key of a stop's info that is `true` when the work was dropped before its end.
 pub const CANCELLED: &str = "cancelled";
-/// The key of a stop's info that is `true` when nobody stopped the point: it was closed when the
+/// The key of a stop's info that is `true` if `stop` was not called: the point was closed when the
 /// work that had started it ended.
 pub const UNSTOPPED: &str = "unstopped";
-/// Errors' messages are cut to so many bytes.
+/// Error messages are cut to this many bytes.
 pub const MESSAGE_LEN_MAX: usize = 8 * 1024;
 
 /// A point of a trace, under which further ones can be opened. Cloning it is cheap.
@@ -54,7 +54,7 @@ struct Point {
 struct Shared {
     base_id: String,
     signer: Option<Signer>,
-    /// Without one the trace is only passed on.
+    /// Without a reporter, the trace is only passed on.
     reporter: Option<Reporter>,
     /// One anchor for each trace: durations are monotonic, and no clock drift can add up.
     clock: RunClock,
@@ -79,7 +79,7 @@ impl Trace {
         Self::build(base_id.to_string(), base_id.to_string(), signer, reporter)
     }
 
-    /// OSProfiler's `init` without making it anybody's current profiler: reports to what
+    /// OSProfiler's `init`, but the profiler does not become current. It reports to the reporter that
     /// [`notifier::set`] was given. An absent or empty base_id becomes a random one, an absent or
     /// empty parent_id the base_id; with an empty key onward requests are unsigned.
     #[must_use]
@@ -137,8 +137,8 @@ impl Trace {
         current::run(current::Flow::follow(self.clone()), work, None)
     }
 
-    /// Says that this point failed: its stop record gets `etype` and `message`, as OSProfiler has
-    /// them for an exception. The last call counts; it does nothing once the point is closed.
+    /// Marks this point as failed: its stop record gets `etype` and `message`, as in OSProfiler for an
+    /// exception. The last call counts; it does nothing once the point is closed.
     pub fn fail(&self, etype: &str, message: &str) {
         self.add(failure(etype, &message));
     }
@@ -218,18 +218,18 @@ impl Scope {
         self.trace.fail(etype, message);
     }
 
-    /// Tells how long the point was at work.
+    /// Records how long the point was at work.
     pub(super) fn was_busy(&mut self, busy_ns: Nanos) {
         self.busy_ns = Some(busy_ns);
     }
 
     #[cfg(feature = "tracing")]
-    /// Dates the stop back.
+    /// Sets the stop to an earlier time.
     pub(super) fn ended_at(&mut self, instant: Instant) {
         self.ended_ns = Some(self.trace.point.shared.clock.offset_ns(instant).max(self.started_ns));
     }
 
-    /// Whatever it was that ended the work, it was not a panic of this point's own.
+    /// Notes that the work did not end with a panic of this point itself.
     pub(super) fn did_not_panic(&mut self) {
         self.may_panic = false;
     }

@@ -1,4 +1,4 @@
-//! A future that belongs to a trace: its flow is the current one at every poll, on whatever thread.
+//! A future that belongs to a trace: its flow is the current one at every poll, on any thread.
 //!
 //! One type serves scopes, the middleware and tasks that follow their parent. It may not allocate
 //! while nothing is traced, and what it wraps must behave as if it were not wrapped: its output is
@@ -39,7 +39,7 @@ pin_project! {
 enum State<I> {
     /// Not polled yet: a point with this name, below where it was made.
     Point { name: Cow<'static, str>, info: I, made_in: Option<Trace> },
-    /// Not polled yet: no point of its own.
+    /// Not polled yet: it has no point.
     Follow(Trace),
     /// Between two polls.
     Running(Box<Flow>),
@@ -60,7 +60,7 @@ impl<F: Future, I: IntoInfo> Traced<F, I> {
 }
 
 impl<F: Future> Traced<F> {
-    /// Work below `trace` that is no point of its own.
+    /// Work below `trace` that is not a separate point.
     pub(super) fn follow(work: F, trace: Option<Trace>) -> Self {
         let state = trace.map_or(State::Untraced, State::Follow);
         Self { work: Some(work), state, outcome: None }
@@ -144,7 +144,7 @@ fn parent(made_in: Option<Trace>, polled_in: Option<Trace>) -> Option<Trace> {
     }
 }
 
-/// What a stop says about a result: nothing about a good one.
+/// The stop's info for a result: none for a successful one.
 pub(super) fn failed<T, E: Display>(result: &Result<T, E>) -> Option<Info> {
     result.as_ref().err().map(|error| failure(std::any::type_name::<E>(), error))
 }

@@ -1,8 +1,8 @@
 //! The server's side of the headers: which requests may be traced.
 //!
-//! Accepts and rejects as OSProfiler's `WsgiMiddleware` 4.4.0 does, with three deliberate
-//! differences, all on input for which the Python service fails or never happens: what would make
-//! it answer HTTP 500 (an HMAC that is not ASCII, a base_id that is no text) is rejected here, a
+//! Accepts and rejects the same requests as OSProfiler's `WsgiMiddleware` 4.4.0, with three deliberate
+//! differences, all for input that makes the Python service fail or never occurs: input that would
+//! make it answer HTTP 500 (an HMAC that is not ASCII, a base_id that is not a string) is rejected here, a
 //! lone surrogate in an id is rejected, and header values are bounded. Nothing here may
 //! panic or take time that depends on how much of a signature is right.
 
@@ -29,7 +29,7 @@ pub struct ServerKeys {
     signers: Vec<Signer>,
 }
 
-/// What a verified request says about its trace.
+/// The trace of a verified request.
 #[derive(Clone, Debug)]
 pub struct TraceContext {
     /// The trace: any text, as the client chose it (a fresh UUID if it sent an empty one).
@@ -40,7 +40,7 @@ pub struct TraceContext {
     pub signer: Signer,
 }
 
-/// Why a request is not traced. Never shown to the client, who gets a normal answer.
+/// Why a request is not traced. Never shown to the client, which gets a normal response.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Rejection {
     /// One of the headers is absent or empty.
@@ -57,7 +57,7 @@ pub enum Rejection {
         /// Bytes of the longer header.
         len: usize,
     },
-    /// A header holds bytes outside ASCII.
+    /// A header contains bytes outside ASCII.
     #[error("read the trace headers: a value is not ASCII; send base64 and lowercase hex")]
     NotAscii,
     /// No key made this signature.
@@ -79,7 +79,7 @@ pub enum Rejection {
     #[error("decode X-Trace-Info: it has a key besides base_id and parent_id; remove it")]
     UnknownKey,
     /// An id is neither text nor empty.
-    #[error("decode X-Trace-Info: {key} is no text; send a UUID as a string")]
+    #[error("decode X-Trace-Info: {key} is not a string; send a UUID as a string")]
     IdNotText {
         /// Which one.
         key: &'static str,
@@ -87,7 +87,7 @@ pub enum Rejection {
 }
 
 impl ServerKeys {
-    /// Reads keys as OSProfiler's `hmac_keys` option holds them: split at commas, blanks around
+    /// Reads keys in the format of OSProfiler's `hmac_keys` option: split at commas, blanks around
     /// each removed, empty ones left out.
     #[must_use]
     pub fn parse(keys: &str) -> Self {
@@ -95,7 +95,7 @@ impl ServerKeys {
         Self { signers }
     }
 
-    /// Whether there is no key, so that nothing can ever be traced.
+    /// Whether there are no keys. Then nothing can be traced.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.signers.is_empty()
@@ -109,7 +109,7 @@ impl ServerKeys {
     /// Verifies the values of `X-Trace-Info` and `X-Trace-HMAC`.
     ///
     /// # Errors
-    /// Says why the request is not traced; the values themselves are in no message.
+    /// The reason why the request is not traced; no message contains the values themselves.
     pub fn verify(&self, trace_info: &[u8], trace_hmac: &[u8]) -> Result<TraceContext, Rejection> {
         let len = trace_info.len().max(trace_hmac.len());
         if len > HEADER_LEN_MAX {

@@ -1,9 +1,10 @@
 //! OSProfiler's web middleware for tower services.
 //!
 //! A request with valid headers becomes a point `wsgi` (the name that every OSProfiler service
-//! uses), or `rpc` if it is a gRPC call. It is the current point of everything its handler does ([`super::profiler`]), and the
-//! handler finds its [`Trace`] in the request's extensions. Every other request passes untouched:
-//! nothing here may change an answer or tell a client whether it is traced.
+//! uses), or `rpc` if it is a gRPC call. It is the current point for everything that its handler does
+//! ([`super::profiler`]), and the handler finds its [`Trace`] in the request's extensions. All other
+//! requests pass unchanged. This module must not change a response or reveal to a client whether it is
+//! traced.
 
 use std::fmt::Display;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -29,7 +30,7 @@ const POINT_NAME: &str = "wsgi";
 /// Adds [`ProfilerService`] to a tower stack.
 #[derive(Clone)]
 pub struct ProfilerLayer {
-    /// `None` when profiling is off for good.
+    /// `None` if profiling is permanently off.
     settings: Option<Arc<Settings>>,
 }
 
@@ -55,8 +56,8 @@ impl ProfilerLayer {
         Self { settings: None }
     }
 
-    /// Says whether requests are traced while a [`Switch`] says nothing: the `enabled` of
-    /// OSProfiler's paste file, there `false` unless it is given.
+    /// Sets whether requests are traced if no [`Switch`] decides: the `enabled` of OSProfiler's paste
+    /// file, whose default is `false`.
     #[must_use]
     pub fn enabled(self, enabled: bool) -> Self {
         self.with(|settings| settings.enabled = enabled)
@@ -84,7 +85,7 @@ pub struct Switch(Arc<RwLock<Position>>);
 
 #[derive(Debug, Default)]
 enum Position {
-    /// The layer's own settings count.
+    /// The layer's own settings apply.
     #[default]
     Untouched,
     On(ServerKeys),
@@ -92,7 +93,7 @@ enum Position {
 }
 
 impl Switch {
-    /// Turns tracing on. `keys` count instead of the layer's own, unless there are none.
+    /// Turns tracing on. `keys` replace the layer's own keys, unless there are none.
     pub fn enable(&self, keys: ServerKeys) {
         self.set(Position::On(keys));
     }
@@ -159,10 +160,10 @@ where
     }
 }
 
-/// What a request's headers say about its trace, for services that are not built on tower.
+/// Reads a request's trace from its headers, for services that are not built on tower.
 ///
 /// # Errors
-/// Says why the request is not traced.
+/// The reason why the request is not traced.
 pub fn trace_context(keys: &ServerKeys, headers: &HeaderMap) -> Result<TraceContext, Rejection> {
     // A WSGI server joins repeated headers with a comma, which no signature survives.
     let single = |name: &str| {
@@ -181,7 +182,7 @@ pub fn onward_headers(trace: &Trace) -> Option<(String, String)> {
 }
 
 fn open<B>(settings: &Settings, request: &Request<B>) -> Option<Scope> {
-    // A rejection shows nowhere: whoever probes for keys must not learn anything.
+    // A rejection is not visible to the client: probing for keys must not reveal anything.
     let context = settings.trace_context(request.headers()).ok()?;
     let trace = Trace::of(context, Some(settings.reporter.clone()));
     let uri = request.uri();

@@ -27,7 +27,7 @@ use crate::client::url::{self, BaseUrl};
 
 const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
 
-/// How long a request may take when its action names no timeout.
+/// The time limit of a request whose action has no `timeout`.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One step of an iteration.
@@ -38,54 +38,54 @@ pub enum Step {
     Think(Duration),
 }
 
-/// A request with what it expects and what it gives.
+/// A request, with the checks on its response and the values to extract.
 pub struct Action {
-    /// Its name.
+    /// The action's name.
     pub name: Arc<str>,
-    /// Its number within its workload, from 0.
+    /// The action's number within its workload, from 0.
     pub index: u16,
     /// The method.
     pub method: Method,
-    /// Where it goes.
+    /// The base URL.
     pub base: BaseUrl,
-    /// The path as written, to be appended to the base's.
+    /// The path as written, which is appended to the base URL's.
     pub path: Text,
-    /// Whether the path may turn out to be a whole URL, which then goes to its own host.
+    /// Whether the path may be rendered as a complete URL. The request then goes to that URL's host.
     pub may_be_whole: bool,
     /// Query parameters.
     pub query: Vec<(String, Text)>,
-    /// Headers of its own.
+    /// The action's own headers.
     pub headers: Vec<(HeaderName, Text)>,
     /// The body.
     pub body: Body,
     /// Whether the deployment's credentials are sent.
     pub authorised: bool,
-    /// Whether trace headers are sent: to named targets only, never to other hosts.
+    /// Whether trace headers are sent. They go only to the deployment's targets, never to other hosts.
     pub signed: bool,
-    /// The longest that it may take.
+    /// The time limit.
     pub timeout: Duration,
-    /// How many redirects are followed.
+    /// The largest number of redirects to follow.
     pub redirects_max: u32,
-    /// Whether a compressed body is decompressed before anything looks at it.
+    /// Whether a compressed body is decompressed before checks and extractions.
     pub decompress: bool,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: u64,
-    /// What the answer must be.
+    /// The checks on the response.
     pub expect: Expect,
-    /// What is taken out of the answer.
+    /// The values to take from the response.
     pub extracts: Vec<Extract>,
     /// Method and path as written.
     pub label: String,
 }
 
 impl Action {
-    /// True when the answer's headers must be kept; messages about a body quote its content type.
+    /// True if the response's headers must be kept. Messages about a body quote its content type.
     #[must_use]
     pub fn needs_headers(&self) -> bool {
         self.needs_body() || !self.expect.headers.is_empty() || !self.extracts.is_empty()
     }
 
-    /// True when the answer's body must be kept until the action is judged.
+    /// True if the response's body must be kept until the action has been checked.
     #[must_use]
     pub fn needs_body(&self) -> bool {
         self.expect.needs_body() || self.extracts.iter().any(|extract| extract.place.needs_body())
@@ -94,13 +94,13 @@ impl Action {
 
 /// A request's body.
 pub enum Body {
-    /// None.
+    /// No body.
     Empty,
     /// JSON, sent as application/json.
     Json(JsonTemplate),
     /// A form, sent as application/x-www-form-urlencoded.
     Form(Vec<(String, Text)>),
-    /// Text as it is.
+    /// Text, sent as it is.
     Text(Text),
 }
 
@@ -109,7 +109,7 @@ pub fn actions(steps: &[Step]) -> impl Iterator<Item = &Action> {
     actions_of(steps.iter())
 }
 
-/// The actions among steps of several lists.
+/// The actions among the steps of several lists.
 pub(super) fn actions_of<'s>(steps: impl Iterator<Item = &'s Step>) -> impl Iterator<Item = &'s Action> {
     steps.filter_map(|step| match step {
         Step::Action(action) => Some(&**action),
@@ -118,7 +118,7 @@ pub(super) fn actions_of<'s>(steps: impl Iterator<Item = &'s Step>) -> impl Iter
 }
 
 impl Compiler<'_> {
-    /// Compiles a list of steps; what they extract is known to the following ones.
+    /// Compiles a list of steps. Later steps can use the values that earlier steps extract.
     pub(super) fn steps(&mut self, steps: &[scenario::Step], node: &Node) -> Vec<Step> {
         let mut compiled = Vec::new();
         let mut names = BTreeSet::new();
@@ -131,8 +131,9 @@ impl Compiler<'_> {
                 if !names.insert(Arc::clone(&action.name)) {
                     let fault =
                         Fault::error(place_of_name(node), format!("a second action named `{}`", action.name));
-                    self.faults
-                        .push(fault.help("give each action its own name: it is the key in every table"));
+                    self.faults.push(
+                        fault.help("give each action its own name: it identifies the action in every table"),
+                    );
                 }
             }
             compiled.push(step);
@@ -149,7 +150,7 @@ impl Compiler<'_> {
             ([], Some(think)) => {
                 if node.entries().len() > 1 {
                     self.faults.push(
-                        Fault::error(key_span(node, "think"), "a think time stands alone")
+                        Fault::error(key_span(node, "think"), "a step with `think` has other keys, too")
                             .help("make it a step of its own: `- think: …`"),
                     );
                 }
@@ -162,7 +163,7 @@ impl Compiler<'_> {
                 None
             }
             (_, Some(_)) => {
-                let fault = Fault::error(key_span(node, "think"), "a think time beside a request");
+                let fault = Fault::error(key_span(node, "think"), "a step with both `think` and a request");
                 self.faults.push(fault.help("make it a step of its own: `- think: …`"));
                 None
             }
@@ -211,7 +212,7 @@ impl Compiler<'_> {
         let body = self.body(step, node);
         let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
         self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
-        // What is extracted is known afterwards only.
+        // Extracted values are available only to later actions.
         let expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
         let mut extracts = Vec::new();
         for (name, config) in step.extract.iter().flatten() {
@@ -242,7 +243,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Base and path of a request, and whether it leaves the deployment.
+    /// Base URL and path of a request, and whether it goes outside the deployment.
     fn target<'t>(
         &mut self,
         step: &scenario::Step,
@@ -257,7 +258,8 @@ impl Compiler<'_> {
             }
             Ok(Some((base, path))) => {
                 if step.target.is_some() {
-                    let fault = Fault::error(key_span(node, "target"), "`target` beside a whole URL");
+                    let fault =
+                        Fault::error(key_span(node, "target"), "`target` together with a complete URL");
                     self.faults.push(fault.help("write the path only, or remove `target`"));
                 }
                 let targets =
@@ -265,7 +267,7 @@ impl Compiler<'_> {
                 let foreign = !targets.iter().any(|(_, target)| target.origin == base.origin);
                 if foreign {
                     self.warnings.push(format!(
-                        "{base} is no target of the deployment: neither credentials nor trace headers are sent there"
+                        "{base} is not a target of the deployment: neither credentials nor trace headers are sent there"
                     ));
                 }
                 Some((base, path, foreign))
@@ -280,7 +282,7 @@ impl Compiler<'_> {
                 let elsewhere = may_be_whole && !written.starts_with('{') && step.target.is_none();
                 let first = self.deployment.and_then(|deployment| deployment.targets.first());
                 match first.filter(|_| elsewhere) {
-                    // It goes to a host of its own in any case.
+                    // The rendered URL names another host in any case.
                     Some((_, base)) => Some((base.clone(), written, false)),
                     None => Some((self.named_target(step, node, place)?, written, false)),
                 }
@@ -303,7 +305,7 @@ impl Compiler<'_> {
             |known| format!("did you mean `{known}`?"),
         );
         self.faults.push(fault.help(help));
-        // Any will do to find the action's other faults.
+        // Any base URL will do to find the action's other faults.
         BaseUrl::parse("http://127.0.0.1").ok()
     }
 
@@ -343,7 +345,7 @@ impl Compiler<'_> {
         compiled
     }
 
-    /// Compiles a text and checks that it uses known variables only.
+    /// Compiles a text and checks that it uses only known variables.
     pub(super) fn text(&mut self, text: &str, node: &Node) -> Option<Text> {
         let before = self.faults.len();
         self.known_names(text, node);
@@ -352,7 +354,7 @@ impl Compiler<'_> {
                 self.known_variables(&compiled, node);
                 Some(compiled)
             }
-            // A text of constants is tried when it is compiled; what it misses has been said.
+            // Constant text is evaluated at compile time. Unknown names in it have already been reported.
             Err(_) if self.faults.len() > before => None,
             Err(error) => {
                 let fault =
@@ -382,17 +384,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// The filters and tests of a text must be there: the engine looks for them only when it gets to them.
+    /// Checks that the filters and tests in a text exist: the engine looks them up only when it evaluates them.
     fn known_names(&mut self, text: &str, node: &Node) {
         for (kind, name) in template_names::named(text) {
             if self.engine.has(kind, name) {
                 continue;
             }
             let span = find_in_node(node, name);
-            let fault = Fault::error(span, format!("no {} `{name}` is known", kind.word()));
+            let fault = Fault::error(span, format!("unknown {} `{name}`", kind.word()));
             self.faults.push(fault.help(match did_you_mean(name, kind.known().iter().copied()) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None => format!("known are: {}", kind.known().join(", ")),
+                None => format!("known {}s: {}", kind.word(), kind.known().join(", ")),
             }));
         }
     }
@@ -414,7 +416,7 @@ impl Compiler<'_> {
                 continue;
             }
             let span = find_in_node(node, &name);
-            let fault = Fault::error(span, format!("no variable `{name}` is known here"));
+            let fault = Fault::error(span, format!("unknown variable `{name}`"));
             let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
             self.faults.push(fault.help(did_you_mean(&name, known.iter().copied()).map_or_else(
                 || {
@@ -428,7 +430,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A variable's name must be one that templates can write.
+    /// Checks that templates can use a variable's name.
     pub(super) fn variable_name(&mut self, name: &str, span: std::ops::Range<usize>) {
         let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -436,18 +438,18 @@ impl Compiler<'_> {
             let fault = Fault::error(span, format!("`{name}` is not a name that templates can use"));
             self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
         } else if BUILT_IN.contains(&name) {
-            let fault = Fault::error(span, format!("`{name}` is a variable of bench itself"));
+            let fault = Fault::error(span, format!("`{name}` is a built-in variable of bench"));
             self.faults.push(fault.help("choose another name"));
         }
     }
 }
 
-/// A text without templates that is worth hiding.
+/// True for a text without templates that is long enough to hide.
 fn is_written_secret(text: &str) -> bool {
     is_long_enough_to_hide(text) && !text.contains("{{")
 }
 
-/// Texts in a body that stand under the name of a secret are not shown when a service sends them back.
+/// Hides texts whose key in a JSON body has a name like a secret, in case a service sends them back.
 fn hide_secrets_of(json: &serde_json::Value) {
     match json {
         serde_json::Value::Array(items) => items.iter().for_each(hide_secrets_of),
@@ -463,13 +465,13 @@ fn hide_secrets_of(json: &serde_json::Value) {
     }
 }
 
-/// An action's name, or the request that names it.
+/// The place of an action's name, or of the request if it has no name.
 fn place_of_name(node: &Node) -> std::ops::Range<usize> {
     let name = node.get("action").or_else(|| node.entries().first().map(|(_, value)| value));
     name.unwrap_or(node).span.clone()
 }
 
-/// The scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
+/// The place of the scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
 fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
     use crate::base::yaml::Kind;
     match &node.kind {

@@ -1,5 +1,5 @@
-//! What compiling the steps of a scenario knows at each place, and what it finds. The steps are compiled in
-//! [`super::action`], what they expect and extract in [`super::condition`].
+//! The state of compiling a scenario's steps: the names known so far, and the faults found. [`super::action`] compiles
+//! the steps, and [`super::condition`] compiles their checks and extractions.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use crate::config::scenario;
 
 use super::deployment::Deployment;
 
-/// Variables that every template can use.
+/// Built-in variables that every template can use.
 pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
 
 /// Compiles steps and collects their faults.
 pub(super) struct Compiler<'a> {
     pub(super) engine: Engine,
-    /// Where to run; `None` when that cannot be read, and no target is a fault then.
+    /// The deployment; `None` if it cannot be read. Then no target is reported as missing.
     pub(super) deployment: Option<&'a Deployment>,
-    /// The whole document and its words, when only a part of it could be read: what it declares in
-    /// the other part is not known to be missing.
+    /// The whole document and its words, if only a part of it could be read. A name that occurs in the other part must
+    /// not be reported as missing.
     pub(super) whole: Option<(&'a Node, BTreeSet<String>)>,
-    /// Variables that are known at this place.
+    /// Variables that can be used at this place.
     pub(super) known: BTreeSet<String>,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
-    /// What counts for actions that say nothing else.
+    /// The HTTP options of actions that do not set their own.
     pub(super) http: scenario::Http,
 }

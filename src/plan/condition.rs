@@ -1,4 +1,4 @@
-//! What an answer must be, and what is taken out of it: compiled.
+//! Checks on a response and values to take from it, compiled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::compiler::Compiler;
 use super::headers::header;
 use super::json::JsonTemplate;
 
-/// What an answer must be.
+/// Checks on a response.
 #[derive(Default)]
 pub struct Expect {
-    /// Statuses that are accepted; empty accepts all below 400.
+    /// The accepted statuses. If empty, all below 400 are accepted.
     pub status: Vec<StatusRange>,
     /// Conditions on headers.
     pub headers: Vec<(http::HeaderName, TextCheck)>,
@@ -28,41 +28,41 @@ pub struct Expect {
     pub body: Vec<TextCheck>,
     /// Conditions on values in a JSON body.
     pub json: Vec<(JsonPath, JsonCheck)>,
-    /// The longest that the request may have taken.
+    /// The check fails if the request takes longer.
     pub latency: Option<Duration>,
 }
 
 /// A condition on a text.
 pub enum TextCheck {
-    /// All of it.
+    /// The whole text equals this.
     Equals(Text),
-    /// A part of it.
+    /// The text contains this.
     Contains(Text),
-    /// Somewhere in it.
+    /// This regular expression matches somewhere in the text.
     Matches(Regex),
 }
 
 /// A condition on a JSON value.
 pub enum JsonCheck {
-    /// Equal to this value.
+    /// The value equals this.
     Equals(JsonTemplate),
-    /// There (true) or not there (false).
+    /// A value exists (true) or does not exist (false).
     Exists(bool),
 }
 
-/// What is taken out of an answer.
+/// A value to take from a response.
 pub struct Extract {
     /// The variable's name.
     pub variable: Arc<str>,
-    /// Where it stands.
+    /// The value's place in the response.
     pub place: Place,
-    /// What counts when nothing is found.
+    /// The value if nothing is found.
     pub default: Option<Value>,
-    /// Whether no message may show it.
+    /// Whether messages must not show the value.
     pub secret: bool,
 }
 
-/// Where a value stands in an answer.
+/// The place of a value in a response.
 pub enum Place {
     /// A JSONPath in a JSON body.
     Json(JsonPath),
@@ -75,7 +75,7 @@ pub enum Place {
 }
 
 impl Expect {
-    /// True when the body must be read for a condition.
+    /// True if a check needs the body.
     #[must_use]
     pub fn needs_body(&self) -> bool {
         !self.body.is_empty() || !self.json.is_empty()
@@ -83,7 +83,7 @@ impl Expect {
 }
 
 impl Place {
-    /// True when it stands in the body.
+    /// True if the place is in the body.
     #[must_use]
     pub fn needs_body(&self) -> bool {
         !matches!(self, Self::Header(_))
@@ -159,7 +159,7 @@ impl Compiler<'_> {
         let places = [&config.json, &config.pointer, &config.header, &config.regex];
         if places.iter().filter(|place| place.is_some()).count() != 1 {
             let fault =
-                Fault::error(node.span.clone(), format!("`{name}` needs exactly one place to be taken from"));
+                Fault::error(node.span.clone(), format!("`{name}` needs exactly one place in the response"));
             self.faults.push(fault.help("write one of json, pointer, header, regex"));
             return None;
         }
@@ -191,13 +191,13 @@ impl Compiler<'_> {
     }
 
     fn json_path(&mut self, text: &str, span: std::ops::Range<usize>) -> Option<JsonPath> {
-        // The parser takes a time exponential in nested filters, and stack for every bracket.
+        // The parser takes exponential time for nested filters, and stack space for each bracket.
         let count = |c: char| text.matches(c).count();
         if text.len() > JSON_PATH_BYTES_MAX
             || count('?') > JSON_PATH_FILTERS_MAX
             || count('(') > JSON_PATH_CALLS_MAX
         {
-            let fault = Fault::error(span, "a JSONPath too intricate to be read");
+            let fault = Fault::error(span, "this JSONPath is too complex");
             self.faults.push(fault.help(format!(
                 "use at most {JSON_PATH_BYTES_MAX} bytes, {JSON_PATH_FILTERS_MAX} filters and {JSON_PATH_CALLS_MAX} parentheses"
             )));
@@ -226,9 +226,10 @@ impl Compiler<'_> {
                     .trim_start_matches("error: ")
                     .to_owned();
                 let fault = Fault::error(node.span.clone(), format!("not a regular expression: {last}"));
-                self.faults.push(
-                    fault.help("put a backslash before . * + ? ( ) [ ] { } | that are meant as themselves"),
-                );
+                self.faults
+                    .push(fault.help(
+                        "put a backslash before each of . * + ? ( ) [ ] { } | that is meant literally",
+                    ));
             })
             .ok()
     }

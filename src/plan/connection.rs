@@ -1,11 +1,11 @@
-//! Faults of a collector's connection string, found before anything connects.
+//! Finds faults in a collector's connection string before anything connects.
 
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::Node;
 use crate::config::check::did_you_mean;
 use crate::osprofiler::driver::{Collector, DriverError, schemes};
 
-/// Why a collector's connection string cannot be read. What stands in the environment or in another file is not shown.
+/// The fault of a collector's connection string, if any. It does not show values from the environment or other files.
 pub(super) fn fault(connection: &str, written: bool, node: &Node) -> Option<Fault> {
     match Collector::check(connection) {
         Err(DriverError::Invalid { reason, .. }) => {
@@ -14,19 +14,19 @@ pub(super) fn fault(connection: &str, written: bool, node: &Node) -> Option<Faul
         }
         Err(DriverError::Unsupported { scheme }) => {
             let message = match written {
-                true => format!("no collector `{scheme}` is known"),
-                false => "the connection string names no collector that is known".to_owned(),
+                true => format!("unknown collector `{scheme}`"),
+                false => "the connection string names an unknown collector".to_owned(),
             };
             let help = match did_you_mean(scheme.trim_end_matches("://"), schemes()) {
                 Some(known) => format!("did you mean `{known}://`?"),
                 None => format!(
-                    "known are: {}",
+                    "known schemes: {}",
                     schemes().iter().map(|scheme| format!("{scheme}://")).collect::<Vec<_>>().join(", ")
                 ),
             };
             Some(Fault::error(node.span.clone(), message).help(help))
         }
-        // What this build leaves out is warned of, and whether the collector is there is seen by the run.
+        // A collector that this build leaves out causes a warning elsewhere; an unreachable one is found by the run.
         _ => None,
     }
 }

@@ -1,10 +1,10 @@
-//! The control: iterations that are left unprofiled, to compare the others with.
+//! The control group: iterations that are left unprofiled for comparison.
 
-/// The share of a run's iterations that is left unprofiled, for comparison with the others.
+/// The share of a run's iterations that are left unprofiled for comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ControlShare {
     percent: f64,
-    /// Hashes below this are in it.
+    /// Iterations that draw a number below this belong to the control group.
     below: u64,
 }
 
@@ -12,7 +12,7 @@ impl ControlShare {
     /// No iteration.
     pub const NONE: Self = Self { percent: 0.0, below: 0 };
 
-    /// A share in percent, which is brought between 0 and 100.
+    /// A share in percent, clamped to 0 to 100.
     #[must_use]
     pub fn from_percent(percent: f64) -> Self {
         let percent = if percent.is_nan() { 0.0 } else { percent.clamp(0.0, 100.0) };
@@ -26,13 +26,13 @@ impl ControlShare {
         self.percent
     }
 
-    /// True when it is no iteration at all.
+    /// True if the share is zero.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.below == 0
     }
 
-    /// Whether an iteration is in it that has drawn this number.
+    /// Whether an iteration that has drawn this number belongs to the control group.
     #[inline]
     #[must_use]
     pub fn contains(self, draw: u64) -> bool {

@@ -1,4 +1,4 @@
-//! The deployment, resolved: where, as whom, with which key.
+//! The resolved deployment: targets, credentials and keys.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,50 +22,50 @@ use crate::client::options::{DnsOptions, Version};
 use crate::client::tls::TlsOptions;
 use crate::client::url::BaseUrl;
 
-/// The name of the target that counts where an action names none.
+/// The name of the target for actions that name none.
 pub const DEFAULT_TARGET: &str = "default";
-/// OSProfiler's example key, which everybody knows.
+/// OSProfiler's example key, which is public.
 const WELL_KNOWN_KEY: &str = "SECRET_KEY";
 
-/// Where, as whom, with which key.
+/// A resolved deployment.
 #[derive(Clone)]
 pub struct Deployment {
-    /// Its name.
+    /// The deployment's name.
     pub name: String,
-    /// Its file as it was named.
+    /// The path of its file, as given.
     pub file: PathBuf,
     /// Base URLs by name.
     pub targets: Vec<(String, BaseUrl)>,
-    /// Hosts beside them that data may name.
+    /// Other hosts that templates, responses and redirects may name.
     pub targets_allowed: Vec<HostPattern>,
     /// TLS options.
     pub tls: TlsOptions,
-    /// Which HTTP is spoken.
+    /// The HTTP version.
     pub http_version: Version,
-    /// Who resolves the targets' names.
+    /// How the targets' host names are resolved.
     pub dns: DnsOptions,
-    /// Headers of every request.
+    /// Headers for every request.
     pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
-    /// Who makes the requests.
+    /// How requests authenticate.
     pub auth: Auth,
-    /// False when the deployment switches profiling off.
+    /// False if the deployment turns profiling off.
     pub profiler_enabled: bool,
-    /// The key that signs.
+    /// The key that signs trace headers.
     pub hmac_key: Option<Secret>,
-    /// All keys that the deployment's services accept, the signing one included.
+    /// All keys that the deployment's services accept, including the signing key.
     pub hmac_keys: Vec<Secret>,
-    /// OSProfiler's connection string of the collector.
+    /// OSProfiler's connection string for the collector.
     pub connection_string: Option<Secret>,
-    /// The embedded demo's options, when the deployment is the demo.
+    /// The embedded demo's options, if the deployment is the demo.
     pub demo: Option<Demo>,
-    /// What somebody should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Who makes the requests.
+/// How requests authenticate.
 #[derive(Clone)]
 pub enum Auth {
-    /// Nobody.
+    /// No authentication.
     None,
     /// HTTP basic authentication.
     Basic {
@@ -84,7 +84,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// Its name in results.
+    /// The method's name in results.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -99,11 +99,11 @@ impl Auth {
 /// Options of the embedded demo.
 #[derive(Clone, Copy, Debug)]
 pub struct Demo {
-    /// The share of slow look-ups, 0 to 1.
+    /// The share of slow look-ups, from 0 to 1.
     pub slow_share: f64,
-    /// How long the query of a slow look-up takes.
+    /// How long the database query of a slow look-up takes.
     pub slow_query: Duration,
-    /// How much longer all of its work takes: 0.25 for a quarter.
+    /// How much longer all of the demo's work takes: 0.25 means 25 %.
     pub slowdown: f64,
 }
 
@@ -120,7 +120,7 @@ impl Default for Demo {
     }
 }
 
-/// Reads and resolves a deployment file, ours or Rally's.
+/// Reads and resolves a deployment file, either bench's or Rally's.
 ///
 /// # Errors
 /// Every fault found.
@@ -139,7 +139,7 @@ pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rej
     }
 }
 
-/// Resolves a document, or finds what further faults a rejected one has.
+/// Resolves a document, or finds further faults in a rejected one.
 fn resolve<'a, T: serde::de::DeserializeOwned>(
     document: Result<Document<T>, Rejected>,
     schema: &serde_json::Value,
@@ -163,13 +163,13 @@ fn resolve<'a, T: serde::de::DeserializeOwned>(
     }
 }
 
-/// The cloud of a Rally document: of a deployment (`openstack`), or of an environment's spec, which
-/// names the platform plugin as well (`existing@openstack`).
+/// The cloud of a Rally document: of a deployment (`openstack`), or of an environment's spec, whose key also names the
+/// platform plugin (`existing@openstack`).
 fn rally_cloud(root: &Node) -> Option<&Node> {
     rally::KEYS.iter().find_map(|key| root.get(key))
 }
 
-/// Rally writes `null` where nothing is set.
+/// Removes null values: Rally writes `null` for unset keys.
 fn without_nulls(mut node: Node) -> Node {
     if let yaml::Kind::Map(entries) = &mut node.kind {
         entries.retain(|(_, value)| !matches!(value.kind, yaml::Kind::Null));
@@ -187,9 +187,9 @@ struct Resolver<'a> {
     env: Env<'a>,
     faults: Vec<Fault>,
     inline_secret: bool,
-    /// A warning about a collector that cannot be read.
+    /// A warning that traces cannot be read from the collector.
     unread_collector: Option<String>,
-    /// Parts of the document could not be read, so what is missing may only seem to be.
+    /// True if parts of the document could not be read. Then a missing key may be in one of them.
     partial: bool,
 }
 
@@ -262,7 +262,7 @@ impl<'a> Resolver<'a> {
             (None, Some(user)) => (user, item(at(node, &["users"]), 0)),
             (None, None) if self.partial => return None,
             (None, None) => {
-                let fault = Fault::error(first_key(node), "neither `admin` nor `users` is given");
+                let fault = Fault::error(first_key(node), "neither `admin` nor `users` is present");
                 self.faults.push(fault.help("add `admin:` with username, password and project_name"));
                 return None;
             }
@@ -362,7 +362,7 @@ impl<'a> Resolver<'a> {
         }))
     }
 
-    /// Without targets, Keystone's own origin is the default one.
+    /// Without `targets`, Keystone's own origin is the default target.
     fn targets(
         &mut self,
         value: &config::Deployment,
@@ -438,7 +438,7 @@ impl<'a> Resolver<'a> {
         DnsOptions { servers }
     }
 
-    /// A fault whose message quotes the value: it must not show what stands in the environment or in another file.
+    /// Adds a fault whose message quotes the value. Values from the environment or another file must not be shown.
     fn quoting_fault(&mut self, reference: &Reference, text: &str, node: &Node, complaint: Complaint) {
         if written(reference).is_none() {
             masking::hide(text);
@@ -455,15 +455,14 @@ impl<'a> Resolver<'a> {
     ) -> TlsOptions {
         if cert.0.is_some() != key.0.is_some() {
             let there = if cert.0.is_some() { cert.1 } else { key.1 };
-            let fault =
-                Fault::error(there.span.clone(), "a client's certificate and its key belong together");
-            self.faults.push(fault.help("give both, or none"));
+            let fault = Fault::error(there.span.clone(), "`cert` and `key` need each other");
+            self.faults.push(fault.help("give both, or neither"));
         }
         let [ca, cert, key] = [ca, cert, key].map(|(path, node)| path.map(|path| self.pem_file(path, node)));
         TlsOptions { verify, ca, identity: cert.zip(key) }
     }
 
-    /// A file that must be there before the load; what is in it is read with the others then.
+    /// Checks that a file exists before the load; its content is read later.
     fn pem_file(&mut self, path: &str, node: &Node) -> PathBuf {
         let path = self.folder.join(path);
         let problem = match std::fs::File::open(&path).and_then(|file| file.metadata()) {
@@ -511,12 +510,12 @@ impl<'a> Resolver<'a> {
         Some(Secret::new(text))
     }
 
-    /// An empty secret is none: `{env: NAME, default: ""}` leaves the profiler off.
+    /// An empty secret counts as absent: `{env: NAME, default: ""}` leaves the profiler off.
     fn optional_secret(&mut self, reference: &SecretReference, node: &Node) -> Option<Secret> {
         self.secret(reference, node).filter(|secret| !secret.expose().is_empty())
     }
 
-    /// A collector's URL, which is a secret only when it holds a password.
+    /// A collector's URL, which is a secret only if it contains a password.
     fn connection(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
         let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
@@ -526,8 +525,10 @@ impl<'a> Resolver<'a> {
             return None;
         }
         if let Err(error) = Collector::reads(&connection) {
-            self.unread_collector =
-                Some(format!("trace ids are recorded and no trace is fetched: failed to {}", error.chain()));
+            self.unread_collector = Some(format!(
+                "trace ids are recorded, but no traces are fetched: failed to {}",
+                error.chain()
+            ));
         }
         Some(Secret::new(connection))
     }
@@ -542,7 +543,7 @@ impl<'a> Resolver<'a> {
         let mut warnings: Vec<String> = self.unread_collector.iter().cloned().collect();
         if self.inline_secret && readable_by_others(self.path) {
             warnings.push(format!(
-                "{} holds a secret and others can read it: run chmod 600 on it, or refer to the secret by {{env: NAME}} or {{file: PATH}}",
+                "{} contains a secret and others can read it: run chmod 600 on it, or refer to the secret with {{env: NAME}} or {{file: PATH}}",
                 self.path.display()
             ));
         }
@@ -553,7 +554,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What a reference holds in the file itself.
+/// The text that a reference contains itself.
 fn written(reference: &Reference) -> Option<&str> {
     match reference {
         Reference::Inline(secret) => Some(secret.expose()),
@@ -562,7 +563,7 @@ fn written(reference: &Reference) -> Option<&str> {
     }
 }
 
-/// `…/v3`, whether or not the document wrote it.
+/// The URL with `/v3` at its end, even if the document leaves it out.
 fn v3_url(mut url: BaseUrl) -> BaseUrl {
     if !url.prefix.ends_with("/v3") {
         let versionless = url.prefix.strip_suffix("/v2.0").unwrap_or(&url.prefix);

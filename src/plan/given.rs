@@ -1,4 +1,4 @@
-//! Values that the command line gives variables: `NAME=VALUE`, `NAME=@FILE`, `NAME=env:VARIABLE`, `NAME==VALUE`.
+//! Values of variables on the command line: `NAME=VALUE`, `NAME=@FILE`, `NAME=env:VARIABLE`, `NAME==VALUE`.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::config::reference::Reference;
 
 use super::references::{self, Env};
 
-/// A variable's value as the command line gives it.
+/// The value of a variable, as given on the command line.
 #[derive(Clone, Debug)]
 pub struct Given {
     value: Secret,
-    /// True when the command line says where the value is, not what it is.
+    /// True if the command line refers to the value instead of containing it.
     referred: bool,
 }
 
 impl Given {
-    /// A name and the value that it gets. A file is relative to the current directory; its first line counts.
+    /// Parses a name and its value. A file is relative to the current directory; its first line is the value.
     ///
     /// # Errors
     /// What is missing, and what to write.
@@ -44,13 +44,13 @@ impl Given {
         };
         if matches!(written, "@" | "env:") {
             return Err(Complaint::new(
-                format!("nothing is named after `{written}`"),
-                format!("write {name}=={written} if the text is meant"),
+                format!("no name after `{written}`"),
+                format!("write {name}=={written} if you mean the text itself"),
             ));
         }
         let value = references::resolve(&reference, Path::new(""), env).map_err(|complaint| {
             let remedy =
-                format!("{}, or write {name}=={written} if the text itself is meant", complaint.remedy);
+                format!("{}, or write {name}=={written} if you mean the text itself", complaint.remedy);
             Complaint::new(complaint.what, remedy)
         })?;
         Ok((name.to_owned(), Self { value, referred: !matches!(reference, Reference::Inline(_)) }))
@@ -62,19 +62,19 @@ impl Given {
         self.value.expose()
     }
 
-    /// True when others on this machine could read it from the command line.
+    /// True if other users of this machine could read the value from the command line.
     #[must_use]
     pub fn stands_on_the_command_line(&self) -> bool {
         !self.referred
     }
 
-    /// Whether it is in no output. `declared`: the scenario declares the variable as a reference to a secret.
+    /// Whether outputs must hide the value. `declared`: the scenario declares the variable as a reference to a secret.
     #[must_use]
     pub fn is_secret(&self, name: &str, declared: bool) -> bool {
         declared || self.referred || names_secret(name)
     }
 
-    /// The value as results may have it.
+    /// The value, as results may show it.
     #[must_use]
     pub fn shown(&self, name: &str, declared: bool) -> String {
         match self.is_secret(name, declared) {
@@ -128,8 +128,8 @@ mod tests {
         for (text, problem) in [
             ("n", "write NAME=VALUE"),
             ("=x", "write NAME=VALUE"),
-            ("n=@", "write n==@ if the text is meant"),
-            ("n=env:", "write n==env: if the text is meant"),
+            ("n=@", "write n==@ if you mean the text itself"),
+            ("n=env:", "write n==env: if you mean the text itself"),
             (
                 "n=env:NOT_SET",
                 "the environment variable NOT_SET is not set; set it: export NOT_SET=…, or write n==env:NOT_SET",

@@ -1,10 +1,10 @@
-//! Headers as deployments and scenarios write them: what may stand in one, and what of it is a secret.
+//! Headers in deployments and scenarios: which values are allowed, and which are secrets.
 
 use crate::base::complaint::Complaint;
 use crate::base::masking;
 
-/// Whether the value that is written for a header may be a secret: any but a short one, or that of a header which only
-/// says how the two sides talk.
+/// Whether a header's value in a file may be a secret: any value except a short one or one of a header that is always
+/// public.
 pub(super) fn holds_secret(name: &str, value: &str) -> bool {
     const PUBLIC: [&str; 24] = [
         "accept",
@@ -36,17 +36,17 @@ pub(super) fn holds_secret(name: &str, value: &str) -> bool {
     masking::names_secret(name) || is_long_enough_to_hide(value) && !public()
 }
 
-/// Whether a text that stands in the file itself is worth hiding: a short one, such as the demo's `demo`, is an
-/// ordinary word that reports have too.
+/// Whether a text in a file is long enough to hide. A short one, such as the demo's `demo`, is an ordinary word that
+/// also occurs in reports.
 pub(super) fn is_long_enough_to_hide(text: &str) -> bool {
     const BYTES_MIN: usize = 8;
     text.len() >= BYTES_MIN
 }
 
-/// A header's name and value.
+/// Parses a header's name and value.
 ///
 /// # Errors
-/// What may not stand in a header.
+/// The name or the value is not allowed in a header.
 pub(super) fn header(name: &str, value: &str) -> Result<(http::HeaderName, http::HeaderValue), Complaint> {
     let parsed = name.parse().map_err(|_| {
         Complaint::new(format!("`{name}` is not a header name"), "use letters, digits and dashes only")

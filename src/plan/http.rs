@@ -1,4 +1,4 @@
-//! What a deployment says of HTTP and DNS, read.
+//! Reads the HTTP and DNS settings of a deployment.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use crate::config::deployment::HttpVersion;
 
 const DNS_PORT: u16 = 53;
 
-/// The version that a deployment names.
+/// The HTTP version of a deployment.
 pub(super) fn version(written: Option<HttpVersion>) -> Version {
     match written {
         None | Some(HttpVersion::Auto) => Version::Auto,

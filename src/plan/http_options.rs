@@ -1,4 +1,4 @@
-//! How HTTP is spoken in a run: what the deployment says of the servers and the scenario of its requests.
+//! The HTTP options of a run, from its deployment and its scenario.
 
 use crate::client::guard::Guard;
 use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits};
@@ -7,8 +7,7 @@ use crate::config::scenario::{self, Http};
 
 use super::deployment::Deployment;
 
-/// The options of a run.
-/// `literals` are the whole URLs that the scenario names.
+/// The HTTP options of a run. `literals` are the origins of the scenario's targets and complete URLs.
 pub(super) fn options(
     scenario: Option<&Http>,
     deployment: &Deployment,

@@ -1,21 +1,21 @@
-//! JSON with templates in it: compiled to ready-made text around the places to fill in.
+//! JSON with templates in it, compiled into fixed text and the values to fill in.
 
 use crate::base::template::{Engine, TemplateError, Text, Variables};
 
-/// A JSON value, part of which is filled in for every use.
+/// A JSON value with templates, which are filled in for every use.
 pub struct JsonTemplate {
     segments: Vec<Segment>,
 }
 
 enum Segment {
-    /// JSON as it stands.
+    /// Fixed JSON text.
     Raw(String),
     /// A value to fill in.
     Value(Text),
 }
 
 impl JsonTemplate {
-    /// Compiles every text of `value`.
+    /// Compiles every string in `value`.
     ///
     /// # Errors
     /// The first template that does not compile.
@@ -25,7 +25,7 @@ impl JsonTemplate {
         Ok(Self { segments })
     }
 
-    /// The texts that it fills in.
+    /// The templates to fill in.
     pub fn texts(&self) -> impl Iterator<Item = &Text> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Value(text) => Some(text),
@@ -33,7 +33,7 @@ impl JsonTemplate {
         })
     }
 
-    /// The JSON text if nothing is to be filled in.
+    /// The JSON text, if there are no templates.
     #[must_use]
     pub fn literal(&self) -> Option<String> {
         let raw = |segment: &Segment| match segment {

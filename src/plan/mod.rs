@@ -1,8 +1,8 @@
 //! Rank 3: the valid and resolved plan of a run.
 //!
-//! After this module, nothing is unresolved: templates are compiled, units are converted, references to
-//! secrets are read, every fault of the files has been reported at once with its place. It does no
-//! I/O but reading the files that the YAML names; the environment is handed in.
+//! After this module, everything is resolved: templates are compiled, units are converted, references to secrets are
+//! read, and all faults of the files have been reported at once, with their places. The only I/O is reading the files
+//! that the YAML names. The environment is passed in.
 
 pub mod action;
 mod compiler;
@@ -35,69 +35,69 @@ use deployment::Deployment;
 use runner::Runner;
 use sla::Sla;
 
-/// All that a run needs to know.
+/// Everything that a run needs.
 pub struct Plan {
     /// The scenario's title.
     pub title: String,
-    /// The scenario's file as it was named.
+    /// The path of the scenario file, as given.
     pub file: PathBuf,
     /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
-    /// What `--set` gave.
+    /// The values from `--set`.
     pub set: BTreeMap<String, String>,
-    /// Where to run.
+    /// The deployment to test.
     pub deployment: Deployment,
     /// Why iterations are not profiled; `None` when they are.
     pub profiling_off: Option<String>,
-    /// The share of iterations that is left unprofiled for comparison; none when nothing is profiled.
+    /// The share of iterations left unprofiled for comparison; zero if nothing is profiled.
     pub control: control::ControlShare,
-    /// The variables that all iterations share, without those of `setup`.
+    /// The variables that all iterations share, except those of `setup`.
     pub variables: Vec<(Arc<str>, Value)>,
-    /// How HTTP is spoken.
+    /// How requests use HTTP.
     pub http: HttpOptions,
     /// Actions before the load.
     pub setup: Vec<Step>,
-    /// The loads.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// True when they run at the same time, false when one after another.
+    /// True if the workloads run at the same time, false if one after another.
     pub parallel: bool,
     /// Actions after the load.
     pub teardown: Vec<Step>,
     /// Which traces are fetched after the load.
     pub traces: Traces,
-    /// The longest that the whole run may take.
+    /// The time limit of the whole run.
     pub timeout: Option<Duration>,
-    /// How long running iterations may go on after a stop.
+    /// How long running iterations may continue after a stop.
     pub graceful_stop: Duration,
-    /// What a reader of the results must know.
+    /// Warnings for readers of the results.
     pub warnings: Vec<String>,
 }
 
 /// Which traces are fetched after the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traces {
-    /// How many slow iterations of the run; as many typical ones. 0 fetches nothing.
+    /// The largest number of slow iterations of the run, and also of typical ones. 0 fetches no traces.
     pub slow: u32,
-    /// How many others.
+    /// The largest number of other iterations.
     pub others: u32,
-    /// How long services may take to write the last points of a trace.
+    /// How long to wait for the last points of a trace.
     pub settle: Duration,
 }
 
-/// One load.
+/// A workload.
 pub struct Workload {
-    /// Its name.
+    /// The workload's name.
     pub name: String,
     /// When its iterations start.
     pub runner: Runner,
     /// What an iteration does.
     pub steps: Vec<Step>,
-    /// When it counts as good.
+    /// The criteria that its results must meet.
     pub sla: Sla,
 }
 
 impl Workload {
-    /// Its actions, in the order of their numbers.
+    /// The workload's actions, in the order of their numbers.
     pub fn actions(&self) -> impl Iterator<Item = &action::Action> {
         action::actions(&self.steps)
     }

@@ -1,4 +1,4 @@
-//! References to the environment and to files, resolved.
+//! Resolves references to the environment and to files.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::base::complaint::Complaint;
 use crate::base::secret::Secret;
 use crate::config::reference::Reference;
 
-/// The environment, passed in by the only module that may read it.
+/// Looks up an environment variable. Passed in by the only module that may read the environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -44,7 +44,7 @@ fn read_secret(path: &Path) -> Result<Secret, Complaint> {
         )
     };
     let file = std::fs::File::open(path).map_err(|error| problem(&error.to_string()))?;
-    // One byte more than the limit tells that it is over it, even of a device without an end.
+    // Reading one byte more than the limit detects longer files, even an endless device.
     let mut text = String::new();
     file.take(SECRET_FILE_BYTES_MAX + 1)
         .read_to_string(&mut text)

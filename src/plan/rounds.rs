@@ -1,4 +1,4 @@
-//! A scenario as a round of a comparison: short, and with a warm-up.
+//! Turns a scenario into a round of a comparison: short, and with a warm-up.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use crate::base::complaint::Complaint;
 use crate::config::runner::{ConstantForDuration, DurationOrSeconds, Rate, Runner, WarmUp};
 use crate::config::scenario::Scenario;
 
-/// The part of a round that warms up where the scenario does not say: a tenth.
+/// A scenario without a warm-up gets this share of a round as its warm-up: a tenth.
 const WARM_UP_SHARE: u32 = 10;
 
-/// Gives every workload this length, if one is asked for, and a warm-up, if it has none. Then what is measured is made
+/// Gives every workload this length, if there is one, and a warm-up, if it has none. Then the measured part is made
 /// `factor` times as long.
 ///
 /// # Errors
-/// A runner whose stages a length cannot replace.
+/// A length was given, but a runner's stages already define its length.
 pub fn as_round(scenario: &mut Scenario, length: Option<Duration>, factor: f64) -> Result<(), Complaint> {
     let single = scenario.runner.as_mut().map(|runner| (runner, &mut scenario.warm_up));
     let several = scenario.workloads.iter_mut().flatten();
     let several = several.filter_map(|workload| Some((workload.runner.as_mut()?, &mut workload.warm_up)));
     for (runner, warm_up) in single.into_iter().chain(several) {
-        one(runner, warm_up, length)?;
+        apply_length(runner, warm_up, length)?;
         lengthen(runner, factor);
     }
     Ok(())
 }
 
-/// The same load for longer: more iterations, or the same shape stretched.
+/// Makes the load longer: more iterations, or the same shape over a longer time.
 fn lengthen(runner: &mut Runner, factor: f64) {
     if factor <= 1.0 {
         return;
@@ -49,7 +49,11 @@ fn lengthen(runner: &mut Runner, factor: f64) {
     }
 }
 
-fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duration>) -> Result<(), Complaint> {
+fn apply_length(
+    runner: &mut Runner,
+    warm_up: &mut Option<WarmUp>,
+    length: Option<Duration>,
+) -> Result<(), Complaint> {
     if let Some(length) = length {
         let duration = DurationOrSeconds(length);
         let timed = |concurrency, timeout| {
@@ -64,12 +68,12 @@ fn one(runner: &mut Runner, warm_up: &mut Option<WarmUp>, length: Option<Duratio
             Runner::Rps(rps) => (rps.times, rps.duration) = (None, Some(duration)),
             Runner::Ramping(_) => {
                 return Err(Complaint::new(
-                    "a ramp has the length of its stages",
-                    "leave --round out, or use another runner",
+                    "the stages of a ramp define its length",
+                    "remove --round, or use another runner",
                 ));
             }
         }
-        // What was to warm up a longer run would leave nothing of this one.
+        // A warm-up for a longer run would leave no time to measure in this one.
         if matches!(warm_up, Some(WarmUp::For(long)) if *long > length) {
             *warm_up = None;
         }
@@ -89,7 +93,7 @@ fn default_warm_up(runner: &Runner) -> Option<WarmUp> {
         Runner::Constant(constant) => times(constant.times.unwrap_or(1)),
         Runner::ConstantForDuration(timed) => lasts(timed.duration),
         Runner::Rps(rps) => rps.times.map_or_else(|| rps.duration.and_then(lasts), times),
-        // A ramp is a warm-up of its own.
+        // A ramp already begins with a warm-up.
         Runner::Ramping(_) => None,
     }
 }

@@ -1,7 +1,7 @@
-//! When iterations start, as resolved: Rally's runners as one of two models, no clock.
+//! When iterations start: Rally's runners, resolved into one of two models. No clock is read here.
 //!
-//! A closed model has virtual users, each starting its next iteration when its last one ends. An open
-//! model has arrivals, each due at its time whatever became of those before it.
+//! A closed model has virtual users. Each starts its next iteration when its last one ends. An open model has arrivals.
+//! Each is due at a fixed time, even if earlier ones are late.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::base::complaint::Complaint;
 
-use super::shape::{Arrivals, Concurrency, Stretch};
+use super::shape::{Arrivals, Concurrency, Segment};
 use crate::config::runner as config;
 
-/// How long an iteration may take when the runner names no timeout; no run may hang for ever.
+/// The time limit of an iteration if the runner has no `timeout`: no run may hang forever.
 pub const ITERATION_TIMEOUT: Duration = Duration::from_secs(600);
-/// How many arrivals may wait when the runner does not say.
+/// How many arrivals may wait if the runner has no `max_queue`.
 pub const QUEUE_MAX: u32 = 100_000;
 const STEPS_MAX: f64 = 10_000.0;
 const STAGES_MAX: usize = 10_000;
@@ -23,55 +23,55 @@ const USERS_MAX: f64 = 100_000.0;
 /// A runner.
 #[derive(Clone, Debug)]
 pub struct Runner {
-    /// When its iterations start, with the warm-up.
+    /// When iterations start, including the warm-up.
     pub model: Model,
-    /// What comes before the measured part.
+    /// The load before the measured part.
     pub warm_up: Option<config::WarmUp>,
-    /// The longest that one iteration may take.
+    /// The time limit of each iteration.
     pub timeout: Duration,
     name: &'static str,
     settings: Value,
 }
 
-/// Who decides when an iteration starts.
+/// What decides when an iteration starts.
 #[derive(Clone, Debug)]
 pub enum Model {
-    /// The virtual users: the next one starts when the last one has ended.
+    /// Virtual users: each starts its next iteration when its last one has ended.
     Closed(Closed),
-    /// The clock.
+    /// The clock: each iteration has a due time.
     Open(Open),
 }
 
 /// Virtual users.
 #[derive(Clone, Debug)]
 pub struct Closed {
-    /// How many there are, from the warm-up on.
+    /// The number of users over time, including the warm-up.
     pub users: Concurrency,
-    /// How many measured iterations there are, if that is settled beforehand.
+    /// The number of measured iterations, if it is fixed.
     pub times: Option<u64>,
-    /// For how long measured iterations start, if that is settled beforehand.
+    /// For how long measured iterations start, if this is fixed.
     pub duration: Option<Duration>,
 }
 
 /// Arrivals.
 #[derive(Clone, Debug)]
 pub struct Open {
-    /// When they are due, from the warm-up on.
+    /// The due times, including the warm-up.
     pub arrivals: Arrivals,
-    /// True when the scenario says how long they come, rather than how many they are.
+    /// True if the scenario fixes the duration instead of the number of arrivals.
     pub timed: bool,
-    /// How many may be under way; `None` for as many as the system allows.
+    /// How many may run at the same time; `None` means as many as the system allows.
     pub concurrency_max: Option<u32>,
-    /// How many may wait beyond that.
+    /// How many more may wait.
     pub queue_max: u32,
-    /// True to hold due times to some microseconds, for processor time.
+    /// True to start within some microseconds of the due time, at the cost of processor time.
     pub precise: bool,
 }
 
-/// A fault of a runner: in which key, what, and its remedy.
+/// A fault of a runner: its key, what is wrong, and the remedy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RunnerFault {
-    /// The keys below the runner's own that lead to it; numbers for items.
+    /// The path of keys from the runner to the fault; items of lists are numbers.
     pub path: Vec<String>,
     /// What is wrong, and what to do.
     pub complaint: Complaint,
@@ -83,8 +83,8 @@ fn fault(path: &[&str], what: impl Into<String>, remedy: impl Into<String>) -> R
 }
 
 impl Runner {
-    /// How many iterations there are to be, those of the warm-up with them, also where a rate for a time gives their
-    /// number; `None` where it is settled by how long they take.
+    /// The planned number of iterations, including the warm-up. A rate over a fixed time also gives a number; `None` if
+    /// the number depends on how long iterations take.
     #[must_use]
     pub fn planned(&self) -> Option<u64> {
         match &self.model {
@@ -96,7 +96,7 @@ impl Runner {
     /// The runner that a scenario asks for.
     ///
     /// # Errors
-    /// What its settings lack or contradict.
+    /// Its settings are incomplete or contradictory.
     pub fn from_config(
         runner: &config::Runner,
         warm_up: Option<config::WarmUp>,
@@ -134,7 +134,7 @@ impl Runner {
         Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, name, settings })
     }
 
-    /// How many iterations may be under way at a time; `None` for as many as the system allows.
+    /// How many iterations may run at the same time; `None` means as many as the system allows.
     #[must_use]
     pub fn concurrency(&self) -> Option<u32> {
         match &self.model {
@@ -143,7 +143,7 @@ impl Runner {
         }
     }
 
-    /// How many iterations there are, if that is settled beforehand, with those of a warm-up by times.
+    /// The number of iterations, if it is fixed, including those of a warm-up with `times`.
     #[must_use]
     pub fn times(&self) -> Option<u64> {
         match (&self.model, self.warm_up) {
@@ -156,7 +156,7 @@ impl Runner {
         }
     }
 
-    /// For how long iterations start, if that is settled beforehand, with the warm-up.
+    /// For how long iterations start, if this is fixed, including the warm-up.
     #[must_use]
     pub fn duration(&self) -> Option<Duration> {
         match (&self.model, self.warm_up) {
@@ -169,7 +169,7 @@ impl Runner {
         }
     }
 
-    /// The runner as it stands in results, Rally's names and seconds.
+    /// The runner as results show it, with Rally's names and in seconds.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
         let mut settings = self.settings.clone();
@@ -219,24 +219,24 @@ fn warmed(mut model: Model, warm_up: Option<config::WarmUp>) -> Result<Model, Ru
 fn no_load_to_warm_up() -> RunnerFault {
     fault(
         &["warm_up"],
-        "a warm-up has the load of the start, and this one begins with none",
+        "a warm-up has the load of the start, which is zero here",
         "remove `warm_up`, or give the ramp a `start`",
     )
 }
 
 fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
-    let (stretches, rate) = match rps.rps {
+    let (segments, rate) = match rps.rps {
         config::Rate::Constant(rate) => {
             above_zero(rate, &["rps"], "rps")?;
-            (vec![Stretch::level(f64::INFINITY, rate)], json!(rate))
+            (vec![Segment::level(f64::INFINITY, rate)], json!(rate))
         }
-        config::Rate::Steps(steps) => (stairs(&steps)?, steps_json(&steps)),
+        config::Rate::Steps(steps) => (rate_steps(&steps)?, steps_json(&steps)),
     };
     let duration = rps.duration.map(|duration| duration.0);
     if rps.times.is_none() && duration.is_none() {
         return Err(fault(&[], "`rps` has neither `times` nor `duration`", "add one of them"));
     }
-    let arrivals = Arrivals::new(&stretches, rps.times, duration);
+    let arrivals = Arrivals::new(&segments, rps.times, duration);
     let mut settings = json!({ "rps": rate });
     if let Some(times) = rps.times {
         settings["times"] = times.into();
@@ -265,8 +265,8 @@ fn open_settings(open: &Open, settings: &mut Value) {
     }
 }
 
-/// Rally's words: a rate that rises by `step` after every `duration`, up to `end`.
-fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
+/// As in Rally: a rate that rises by `step` after each `duration`, up to `end`.
+fn rate_steps(steps: &config::Steps) -> Result<Vec<Segment>, RunnerFault> {
     above_zero(steps.start, &["rps", "start"], "start")?;
     if steps.end < steps.start {
         let remedy = "write an `end` of at least `start`, or use `ramping` to go down";
@@ -277,7 +277,7 @@ fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
         return Err(fault(&["rps", "duration"], "`duration` is zero", "give it a length, such as 5s"));
     }
     if steps.end == steps.start {
-        return Ok(vec![Stretch::level(f64::INFINITY, steps.end)]);
+        return Ok(vec![Segment::level(f64::INFINITY, steps.end)]);
     }
     above_zero(steps.step, &["rps", "step"], "step")?;
     let count = ((steps.end - steps.start) / steps.step - 1e-9).ceil();
@@ -286,8 +286,8 @@ fn stairs(steps: &config::Steps) -> Result<Vec<Stretch>, RunnerFault> {
         return Err(fault(&["rps", "step"], message, "write a larger `step`, or use `ramping`"));
     }
     let below =
-        (0..count as u32).map(|step| Stretch::level(lasts_s, steps.start + steps.step * f64::from(step)));
-    Ok(below.chain([Stretch::level(f64::INFINITY, steps.end)]).collect())
+        (0..count as u32).map(|step| Segment::level(lasts_s, steps.start + steps.step * f64::from(step)));
+    Ok(below.chain([Segment::level(f64::INFINITY, steps.end)]).collect())
 }
 
 fn step_lasts(steps: &config::Steps) -> Duration {
@@ -316,16 +316,16 @@ fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
     let quantity = if rates { "rps" } else { "concurrency" };
     let start = ramping.start.unwrap_or(0.0);
     let stepped = ramping.stepped.unwrap_or(false);
-    let (mut stretches, mut list, mut before) = (Vec::new(), Vec::new(), start);
+    let (mut segments, mut list, mut before) = (Vec::new(), Vec::new(), start);
     for (index, stage) in ramping.stages.iter().enumerate() {
         let lasts_s = stage.duration.0.as_secs_f64();
         let to = stage_value(stage, index, rates)?;
-        // A stage without length is a jump.
+        // A stage of zero length is a jump.
         if lasts_s > 0.0 {
-            stretches.push(if stepped {
-                Stretch::level(lasts_s, to)
+            segments.push(if stepped {
+                Segment::level(lasts_s, to)
             } else {
-                Stretch { lasts_s, from: before, to }
+                Segment { lasts_s, from: before, to }
             });
         }
         before = to;
@@ -333,15 +333,11 @@ fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
     }
     let mut settings = json!({ "start": start, "stages": list, "stepped": stepped });
     if !rates {
-        return Ok((ramp_of_users(ramping, start, &stretches)?, settings));
+        return Ok((ramp_of_users(ramping, start, &segments)?, settings));
     }
-    let arrivals = Arrivals::new(&stretches, None, None);
+    let arrivals = Arrivals::new(&segments, None, None);
     if arrivals.total() == 0 {
-        return Err(fault(
-            &["stages"],
-            "no iteration would ever be due",
-            "write a stage with a rate above 0",
-        ));
+        return Err(fault(&["stages"], "no iteration would ever start", "write a stage with a rate above 0"));
     }
     let open = Open {
         arrivals,
@@ -362,7 +358,7 @@ fn stage_value(stage: &config::Stage, index: usize, rates: bool) -> Result<f64, 
         (None, Some(rate)) => Ok(rate),
         (None, None) => {
             let message = "a stage without `concurrency` and `rps`";
-            Err(fault(&["stages", &index], message, "say what it leads to"))
+            Err(fault(&["stages", &index], message, "add one of them"))
         }
         (Some(_), _) => Err(fault(
             &at("concurrency"),
@@ -372,7 +368,7 @@ fn stage_value(stage: &config::Stage, index: usize, rates: bool) -> Result<f64, 
     }
 }
 
-fn ramp_of_users(ramping: &config::Ramping, start: f64, stretches: &[Stretch]) -> Result<Model, RunnerFault> {
+fn ramp_of_users(ramping: &config::Ramping, start: f64, segments: &[Segment]) -> Result<Model, RunnerFault> {
     let of_rates = [
         ("max_concurrency", ramping.max_concurrency.is_some()),
         ("max_queue", ramping.max_queue.is_some()),
@@ -384,13 +380,13 @@ fn ramp_of_users(ramping: &config::Ramping, start: f64, stretches: &[Stretch]) -
     }
     if start.fract() != 0.0 || start > USERS_MAX {
         let remedy = format!("write a whole number up to {USERS_MAX}");
-        return Err(fault(&["start"], "`start` is no number of virtual users", remedy));
+        return Err(fault(&["start"], "`start` is not a number of virtual users", remedy));
     }
-    let users = Concurrency::new(stretches);
+    let users = Concurrency::new(segments);
     if users.users_max() == 0 {
         let remedy = "write a stage with a concurrency above 0";
-        return Err(fault(&["stages"], "there would never be a virtual user", remedy));
+        return Err(fault(&["stages"], "there would never be any virtual users", remedy));
     }
-    let lasts_s = stretches.iter().map(|stretch| stretch.lasts_s).sum();
+    let lasts_s = segments.iter().map(|segment| segment.lasts_s).sum();
     Ok(closed(users, None, Some(Duration::from_secs_f64(lasts_s))))
 }

@@ -1,4 +1,4 @@
-//! From a scenario document and a deployment to a [`Plan`].
+//! Makes a [`Plan`] from a scenario document and a deployment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,14 +29,14 @@ use super::{Plan, Traces, Workload};
 
 pub use super::compiler::BUILT_IN;
 
-/// How long running iterations may go on after a stop, unless the scenario says otherwise.
+/// How long running iterations may continue after a stop, if the scenario does not set `graceful_stop`.
 const GRACEFUL_STOP: Duration = Duration::from_secs(30);
 const TRACES_LIMIT: u32 = 200;
 const SETTLE: Duration = Duration::from_secs(5);
 const WORKLOADS_MAX: usize = 1000;
 const ACTIONS_MAX: usize = 1000;
 
-/// Reads a scenario's shape.
+/// Reads a scenario and checks its structure.
 ///
 /// # Errors
 /// Every fault found.
@@ -44,7 +44,7 @@ pub fn read(source: Source) -> Result<Document<Scenario>, Rejected> {
     crate::config::read(source, &schema::SCENARIO)
 }
 
-/// The deployment file that a scenario names, relative to the scenario, and where it names it.
+/// The deployment file that a scenario names, and the place of the name. The path is relative to the scenario.
 #[must_use]
 pub fn named_deployment(file: &Path, root: &Node) -> Option<(PathBuf, std::ops::Range<usize>)> {
     let node = root.get("deployment")?;
@@ -53,19 +53,19 @@ pub fn named_deployment(file: &Path, root: &Node) -> Option<(PathBuf, std::ops::
     Some((folder.join(text), node.span.clone()))
 }
 
-/// What the command line adds.
+/// Options from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Variables given with `--set`.
     pub set: BTreeMap<String, Given>,
-    /// Profiling switched off with `--no-profile`.
+    /// True if `--no-profile` was given.
     pub no_profile: bool,
 }
 
 /// Resolves a scenario for a deployment.
 ///
 /// # Errors
-/// Every fault of the scenario at once.
+/// All faults of the scenario at once.
 pub fn build(
     file: &Path,
     document: &Document<Scenario>,
@@ -109,7 +109,7 @@ pub fn build(
     })
 }
 
-/// `sampled`: thresholds of traces are judged by a random sample of iterations.
+/// `sampled`: a threshold on traces needs a random sample of iterations.
 fn traces(written: config::Trace, sampled: bool) -> Traces {
     let limit = written.limit.unwrap_or(TRACES_LIMIT);
     let (slow, others) = match written.fetch.unwrap_or(config::Fetch::Slow) {
@@ -121,8 +121,7 @@ fn traces(written: config::Trace, sampled: bool) -> Traces {
     Traces { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
 }
 
-/// The faults that can be found in a scenario although its deployment cannot be read: all but those
-/// of its targets.
+/// Finds the faults of a scenario whose deployment cannot be read: all except those of its targets.
 #[must_use]
 pub fn faults_without_deployment(
     file: &Path,
@@ -133,8 +132,7 @@ pub fn faults_without_deployment(
     compile(file, document, None, None, options, env).1
 }
 
-/// Adds to the faults of a scenario's shape those that can be found in the rest of it, so that all
-/// are reported at once.
+/// Adds faults from the readable part of a rejected scenario, so that all faults are reported at once.
 pub fn find_further(
     file: &Path,
     rejected: &mut Rejected,
@@ -148,10 +146,10 @@ pub fn find_further(
     crate::config::add_independent(&mut rejected.faults, faults);
 }
 
-/// A workload's runner and warm-up as written.
+/// A workload's runner and warm-up, as written.
 type Load<'a> = (Option<&'a config_runner::Runner>, Option<config_runner::WarmUp>);
 
-/// The parts of a plan that are compiled.
+/// The compiled parts of a plan.
 struct Parts {
     variables: Vec<(Arc<str>, Value)>,
     setup: Vec<Step>,
@@ -159,7 +157,7 @@ struct Parts {
     teardown: Vec<Step>,
 }
 
-/// Compiles a scenario, or what is left of the one whose `whole` document has faults of shape.
+/// Compiles a scenario, or the readable part of one whose `whole` document has faults of structure.
 fn compile(
     file: &Path,
     document: &Document<Scenario>,
@@ -191,7 +189,7 @@ fn compile(
     (Parts { variables, setup, workloads, teardown }, faults, warnings)
 }
 
-/// Why nothing is profiled, in the order in which a user would look.
+/// Why nothing is profiled, if so. The order of the reasons is the order in which a user would look.
 fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options) -> Option<String> {
     let reason = if options.no_profile {
         "switched off with --no-profile"
@@ -207,7 +205,7 @@ fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options
     Some(reason.to_owned())
 }
 
-/// The values of `--set` as results may have them.
+/// The values of `--set`, as results may show them.
 fn shown(scenario: &Scenario, options: &Options) -> BTreeMap<String, String> {
     let declared = |name: &str| {
         let variable = scenario.variables.as_ref().and_then(|variables| variables.get(name));
@@ -255,7 +253,7 @@ impl Compiler<'_> {
                     }
                     if reference.is_some() && set.stands_on_the_command_line() {
                         self.warnings.push(format!(
-                            "--set {name}=… gives a secret that other users of this machine can read in the list of processes: write {name}=@FILE or {name}=env:VARIABLE"
+                            "--set {name}=… contains a secret that other users of this machine can see in the process list: write {name}=@FILE or {name}=env:VARIABLE"
                         ));
                     }
                     Ok(Value::from(set.expose()))
@@ -281,17 +279,17 @@ impl Compiler<'_> {
         }
         let names: Vec<&str> = declared.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         for name in options.set.keys().filter(|name| !names.contains(&name.as_str())) {
-            let fault = Fault::file(format!("--set {name}=… names no variable of the scenario"));
+            let fault = Fault::file(format!("--set {name}=…: the scenario has no such variable"));
             self.faults.push(fault.help(match did_you_mean(name, names.iter().copied()) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None if names.is_empty() => "declare it under `variables:`; none is declared yet".to_owned(),
-                None => format!("declare it under `variables:`; declared are: {}", names.join(", ")),
+                None if names.is_empty() => "declare it under `variables:`; there are none yet".to_owned(),
+                None => format!("declare it under `variables:`; declared variables: {}", names.join(", ")),
             }));
         }
         variables
     }
 
-    /// Thresholds that nothing would be measured for.
+    /// Reports thresholds for which nothing would be measured.
     fn what_thresholds_need(&mut self, value: &Scenario, root: &Node, workloads: &[Workload]) {
         let mut need = |span: std::ops::Range<usize>, message: String, help: &str| {
             self.faults.push(Fault::error(span, message).help(help));
@@ -302,7 +300,7 @@ impl Compiler<'_> {
         };
         let fetch = value.trace.and_then(|trace| trace.fetch);
         if let (Some(metric), Some(config::Fetch::None)) = (needing(Metric::needs_traces), fetch) {
-            let message = format!("{metric} is judged by traces, and none is fetched");
+            let message = format!("{metric} needs traces, but none are fetched");
             need(key_span(at(root, &["trace"]), "fetch"), message, "remove `fetch: none`, or the threshold");
         }
         let controlled = matches!(value.profile, Some(config::Profile::Control(_)));
@@ -333,7 +331,7 @@ impl Compiler<'_> {
                 let workload = self.workload(&value.title, load, steps, value.sla.as_ref(), root);
                 return workload.into_iter().collect();
             }
-            // One that is there with a fault has been reported.
+            // A key with a fault has already been reported.
             let missing: Vec<&str> = single[..2]
                 .iter()
                 .filter(|(key, there)| !there && !self.is_written(key))
@@ -353,7 +351,8 @@ impl Compiler<'_> {
             return Vec::new();
         };
         for (key, _) in single.iter().filter(|(_, there)| *there) {
-            let fault = Fault::error(at(root, &[key]).span.clone(), format!("`{key}` beside `workloads`"));
+            let fault =
+                Fault::error(at(root, &[key]).span.clone(), format!("`{key}` together with `workloads`"));
             self.faults.push(fault.help("move it into an item of `workloads`"));
         }
         let nodes = at(root, &["workloads"]);
@@ -396,7 +395,7 @@ impl Compiler<'_> {
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
             let fault = Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps"));
-            self.faults.push(fault.help("split the iteration, or repeat it by `times`"));
+            self.faults.push(fault.help("split the iteration, or repeat it with `times`"));
             return None;
         }
         let steps = self.steps(steps, steps_node);
@@ -405,14 +404,14 @@ impl Compiler<'_> {
             self.faults.push(fault.help("add an action with get, post, …"));
         }
         let runner = self.runner(load, node);
-        // Where steps have faults, names may be missing that are there.
+        // If steps have faults, some action names may be unknown.
         let known = self.faults.len() == faults_before && self.whole.is_none();
         let names: Vec<&str> = action::actions(&steps).map(|action| &*action.name).collect();
         let sla = self.sla(sla, node, known.then_some(&names));
         Some(Workload { name: name.to_owned(), runner: runner?, steps, sla: sla? })
     }
 
-    /// The runner of a workload, which stands at `node`, with its warm-up.
+    /// The runner of the workload at `node`, with its warm-up.
     fn runner(&mut self, (config, warm_up): Load<'_>, node: &Node) -> Option<Runner> {
         let config = config?;
         let runner_node = at(node, &["runner"]);
@@ -432,7 +431,7 @@ impl Compiler<'_> {
                     None => kind,
                 };
                 let span = if self.whole.is_some() {
-                    // Perhaps it follows from another fault of the runner, which is to be seen then.
+                    // This fault may follow from another fault of the runner; the wide span lets that one replace it.
                     kind.span.clone()
                 } else if place.entries().is_empty() {
                     place.span.clone()
@@ -454,12 +453,12 @@ impl Compiler<'_> {
         Some(runner)
     }
 
-    /// True when the file has this key, though perhaps with a fault.
+    /// True if the file has this key, perhaps with a fault.
     fn is_written(&self, key: &str) -> bool {
         self.whole.as_ref().is_some_and(|(whole, _)| whole.get(key).is_some())
     }
 
-    /// What lasts no time at all is a slip: every request would fail, or none be made.
+    /// Reports a duration of zero, which is a mistake: every request would fail, or none would be sent.
     pub(super) fn above_zero(&mut self, duration: Option<Duration>, node: &Node, name: &str) {
         if duration.is_some_and(|duration| duration.is_zero()) {
             let fault = Fault::error(node.span.clone(), format!("`{name}` is zero"));
@@ -467,7 +466,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The criteria of a workload, which stands at `node`.
+    /// The criteria of the workload at `node`.
     fn sla(&mut self, sla: Option<&config::Sla>, node: &Node, actions: Option<&[&str]>) -> Option<Sla> {
         let resolved = Sla::resolve(sla, at(node, &["sla"]), actions);
         resolved.map_err(|faults| self.faults.extend(faults)).ok()

@@ -1,19 +1,19 @@
 //! Load shapes: pure functions of the time since a workload's start.
 //!
-//! [`Arrivals`] says when each iteration of an open model is due, in closed form, so that any worker
-//! finds any arrival on its own; [`Concurrency`] says how many virtual users a closed model has.
-//! No clock is read here, and nothing depends on how the service does.
+//! [`Arrivals`] computes the due time of each iteration of an open model in closed form, so that each worker can
+//! compute any arrival without the others. [`Concurrency`] computes the number of virtual users of a closed model. This
+//! module must not read a clock or depend on the service.
 
 use std::time::Duration;
 
-/// So much may be missing to the next whole arrival: sums of rates times durations are not exact.
+/// Tolerance for whole arrivals: sums of rates times durations are not exact.
 const SLACK: f64 = 1e-6;
 const NS_PER_S: f64 = 1e9;
 
-/// One stretch of a shape: a value that goes from one to another in a straight line.
+/// A segment of a shape: a value that changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
-    /// How long it lasts in seconds; infinite for the last one of a shape without an end.
+pub struct Segment {
+    /// The length in seconds; infinite for the last segment of an endless shape.
     pub lasts_s: f64,
     /// The value at its start.
     pub from: f64,
@@ -21,14 +21,14 @@ pub struct Stretch {
     pub to: f64,
 }
 
-impl Stretch {
-    /// A stretch with the same value throughout.
+impl Segment {
+    /// A segment with the same value throughout.
     #[must_use]
     pub fn level(lasts_s: f64, value: f64) -> Self {
         Self { lasts_s, from: value, to: value }
     }
 
-    /// The part of it before `lasts_s`.
+    /// The part before `lasts_s`.
     fn cut(self, lasts_s: f64) -> Self {
         if lasts_s >= self.lasts_s {
             return self;
@@ -44,13 +44,13 @@ impl Stretch {
         self.from + (self.to - self.from) * (at_s / self.lasts_s).clamp(0.0, 1.0)
     }
 
-    /// How many arrivals are due in it, when its value is a rate.
+    /// How many arrivals are due in the segment, if its value is a rate.
     fn arrivals(&self) -> f64 {
         let mean = f64::midpoint(self.from, self.to);
         if mean == 0.0 { 0.0 } else { mean * self.lasts_s }
     }
 
-    /// When so many arrivals have been due, since its start: the inverse of the rate's integral.
+    /// The time since the start at which this many arrivals have been due: the inverse of the rate's integral.
     fn time_of_s(&self, arrivals: f64) -> f64 {
         if self.from == self.to {
             return arrivals / self.from;
@@ -63,22 +63,22 @@ impl Stretch {
     }
 }
 
-/// A stretch with what came before it.
+/// A segment and its place in the shape.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
-    stretch: Stretch,
+    segment: Segment,
     start_s: f64,
-    /// Arrivals that were due before it.
+    /// The number of arrivals due before the segment.
     before: f64,
 }
 
-fn place(stretches: impl IntoIterator<Item = Stretch>) -> Vec<Placed> {
+fn place(segments: impl IntoIterator<Item = Segment>) -> Vec<Placed> {
     let (mut start_s, mut before) = (0.0, 0.0);
     let mut placed = Vec::new();
-    for stretch in stretches {
-        placed.push(Placed { stretch, start_s, before });
-        start_s += stretch.lasts_s;
-        before += stretch.arrivals();
+    for segment in segments {
+        placed.push(Placed { segment, start_s, before });
+        start_s += segment.lasts_s;
+        before += segment.arrivals();
     }
     placed
 }
@@ -86,139 +86,137 @@ fn place(stretches: impl IntoIterator<Item = Stretch>) -> Vec<Placed> {
 /// When the iterations of an open model are due.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    stretches: Vec<Placed>,
+    segments: Vec<Placed>,
     total: u64,
     warm_up: u64,
 }
 
 impl Arrivals {
-    /// The arrivals of a rate that goes through these stretches, in iterations a second; at most
-    /// `times`, and none from `duration` on. Without either, it ends with its stretches.
+    /// The arrivals for a rate, in iterations per second, that follows these segments: at most `times`, and none from
+    /// `duration` on. Without either, the arrivals end with the segments.
     #[must_use]
-    pub fn new(stretches: &[Stretch], times: Option<u64>, duration: Option<Duration>) -> Self {
+    pub fn new(segments: &[Segment], times: Option<u64>, duration: Option<Duration>) -> Self {
         let mut left_s = duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
         let mut cut = Vec::new();
-        for stretch in stretches {
+        for segment in segments {
             if left_s <= 0.0 {
                 break;
             }
-            cut.push(stretch.cut(left_s));
-            left_s -= stretch.lasts_s;
+            cut.push(segment.cut(left_s));
+            left_s -= segment.lasts_s;
         }
-        let stretches = place(cut);
-        let all = stretches.last().map_or(0.0, |last| last.before + last.stretch.arrivals());
-        Self { total: whole(all).min(times.unwrap_or(u64::MAX)), stretches, warm_up: 0 }
+        let segments = place(cut);
+        let all = segments.last().map_or(0.0, |last| last.before + last.segment.arrivals());
+        Self { total: whole(all).min(times.unwrap_or(u64::MAX)), segments, warm_up: 0 }
     }
 
-    /// The same after a warm-up at the rate of the start: for so long, or of so many arrivals.
-    /// `None` when that rate is zero.
+    /// Adds a warm-up at the rate of the start: for this long, or with this many arrivals. `None` if that rate is zero.
     #[must_use]
     pub fn with_warm_up(&self, lasts: Option<Duration>, times: u64) -> Option<Self> {
-        let rate = self.stretches.first().map(|first| first.stretch.from).filter(|rate| *rate > 0.0)?;
+        let rate = self.segments.first().map(|first| first.segment.from).filter(|rate| *rate > 0.0)?;
         let lasts_s = lasts.map_or_else(|| count(times) / rate, |lasts| lasts.as_secs_f64());
-        let level = Stretch::level(lasts_s, rate);
+        let level = Segment::level(lasts_s, rate);
         let warm_up = whole(level.arrivals());
-        // The measured part begins with a whole arrival, so that its times are those without warm-up.
-        let level = Stretch::level(count(warm_up) / rate, rate);
-        let rest = self.stretches.iter().map(|placed| placed.stretch);
-        let stretches = place(std::iter::once(level).chain(rest));
-        Some(Self { stretches, total: self.total.saturating_add(warm_up), warm_up })
+        // The measured part begins with a whole arrival, so that its due times are the same as without a warm-up.
+        let level = Segment::level(count(warm_up) / rate, rate);
+        let rest = self.segments.iter().map(|placed| placed.segment);
+        let segments = place(std::iter::once(level).chain(rest));
+        Some(Self { segments, total: self.total.saturating_add(warm_up), warm_up })
     }
 
-    /// How many arrivals there are, with those of the warm-up.
+    /// The number of arrivals, including the warm-up.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many of them are the warm-up's; they come first.
+    /// The number of arrivals in the warm-up. They come first.
     #[must_use]
     pub fn warm_up(&self) -> u64 {
         self.warm_up
     }
 
-    /// When arrival `number` (from 0) is due, in nanoseconds since the start. It never decreases
-    /// with the number.
+    /// The due time of arrival `number` (from 0), in nanoseconds since the start. It never decreases as `number` grows.
     #[must_use]
     pub fn due_ns(&self, number: u64) -> u64 {
         let nth = count(number);
-        // An arrival on the border of two stretches is the first of the second one: behind a pause.
-        let after = self.stretches.partition_point(|placed| placed.before <= nth + SLACK);
-        let with_arrivals = |placed: &&Placed| placed.stretch.arrivals() > 0.0;
-        let found = self.stretches[..after].iter().rev().find(with_arrivals);
+        // An arrival on the border of two segments belongs to the second one, so it comes after a pause.
+        let after = self.segments.partition_point(|placed| placed.before <= nth + SLACK);
+        let with_arrivals = |placed: &&Placed| placed.segment.arrivals() > 0.0;
+        let found = self.segments[..after].iter().rev().find(with_arrivals);
         found.map_or(0, |placed| {
-            nanos(placed.start_s + placed.stretch.time_of_s((nth - placed.before).max(0.0)))
+            nanos(placed.start_s + placed.segment.time_of_s((nth - placed.before).max(0.0)))
         })
     }
 
-    /// The rate that is asked for at this time since the start; zero after the end.
+    /// The rate at this time since the start; zero after the end.
     #[must_use]
     pub fn rate_per_s(&self, elapsed: Duration) -> f64 {
-        value_at(&self.stretches, elapsed)
+        value_at(&self.segments, elapsed)
     }
 
-    /// From the start to the last arrival's due time.
+    /// The time from the start to the due time of the last arrival.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         Duration::from_nanos(self.total.checked_sub(1).map_or(0, |last| self.due_ns(last)))
     }
 }
 
-/// How many virtual users a closed model has.
+/// The number of virtual users of a closed model over time.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
-    stretches: Vec<Placed>,
+    segments: Vec<Placed>,
 }
 
 impl Concurrency {
-    /// So many virtual users, without an end.
+    /// This many virtual users, without an end.
     #[must_use]
     pub fn level(users: u32) -> Self {
-        Self::new(&[Stretch::level(f64::INFINITY, f64::from(users))])
+        Self::new(&[Segment::level(f64::INFINITY, f64::from(users))])
     }
 
-    /// The virtual users of these stretches, and none after them.
+    /// The virtual users for these segments, and none after them.
     #[must_use]
-    pub fn new(stretches: &[Stretch]) -> Self {
-        Self { stretches: place(stretches.iter().copied()) }
+    pub fn new(segments: &[Segment]) -> Self {
+        Self { segments: place(segments.iter().copied()) }
     }
 
-    /// The same after a warm-up with the users of the start.
+    /// Adds a warm-up with the number of users of the start.
     #[must_use]
     pub fn with_warm_up(&self, lasts: Duration) -> Self {
-        let first = self.stretches.first().map_or(0.0, |placed| placed.stretch.from);
-        let rest = self.stretches.iter().map(|placed| placed.stretch);
-        let level = Stretch::level(lasts.as_secs_f64(), first);
-        Self { stretches: place(std::iter::once(level).chain(rest)) }
+        let first = self.segments.first().map_or(0.0, |placed| placed.segment.from);
+        let rest = self.segments.iter().map(|placed| placed.segment);
+        let level = Segment::level(lasts.as_secs_f64(), first);
+        Self { segments: place(std::iter::once(level).chain(rest)) }
     }
 
-    /// How many virtual users there are at this time since the start.
+    /// The number of virtual users at this time since the start.
     #[must_use]
     pub fn users(&self, elapsed: Duration) -> u32 {
-        value_at(&self.stretches, elapsed).round() as u32
+        value_at(&self.segments, elapsed).round() as u32
     }
 
-    /// The most virtual users at any time.
+    /// The largest number of virtual users at any time.
     #[must_use]
     pub fn users_max(&self) -> u32 {
-        let ends = self.stretches.iter().flat_map(|placed| [placed.stretch.from, placed.stretch.to]);
+        let ends = self.segments.iter().flat_map(|placed| [placed.segment.from, placed.segment.to]);
         ends.fold(0.0, f64::max).round() as u32
     }
 
-    /// True when the number never changes.
+    /// True if the number never changes.
     #[must_use]
     pub fn is_level(&self) -> bool {
-        matches!(self.stretches.as_slice(), [only] if only.stretch.lasts_s.is_infinite())
+        matches!(self.segments.as_slice(), [only] if only.segment.lasts_s.is_infinite())
     }
 }
 
-/// The value at a time; behind the end it is zero.
-fn value_at(stretches: &[Placed], elapsed: Duration) -> f64 {
+/// The value at a time; zero after the end.
+fn value_at(segments: &[Placed], elapsed: Duration) -> f64 {
     let at_s = elapsed.as_secs_f64();
-    let after = stretches.partition_point(|placed| placed.start_s <= at_s);
-    let Some(placed) = after.checked_sub(1).map(|index| &stretches[index]) else { return 0.0 };
+    let after = segments.partition_point(|placed| placed.start_s <= at_s);
+    let Some(placed) = after.checked_sub(1).map(|index| &segments[index]) else { return 0.0 };
     let since_s = at_s - placed.start_s;
-    if since_s < placed.stretch.lasts_s { placed.stretch.value_at(since_s) } else { 0.0 }
+    if since_s < placed.segment.lasts_s { placed.segment.value_at(since_s) } else { 0.0 }
 }
 
 fn whole(arrivals: f64) -> u64 {
@@ -240,8 +238,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn line(lasts_s: f64, from: f64, to: f64) -> Stretch {
-        Stretch { lasts_s, from, to }
+    fn line(lasts_s: f64, from: f64, to: f64) -> Segment {
+        Segment { lasts_s, from, to }
     }
 
     fn due_ms(arrivals: &Arrivals) -> Vec<f64> {
@@ -286,8 +284,8 @@ mod tests {
                 vec![0.0, 4472.135955, 6324.55532, 7745.966692, 8944.27191],
             ),
         ];
-        for (name, stretches, times, duration, expected) in rows {
-            assert_eq!(due_ms(&Arrivals::new(&stretches, times, duration)), expected, "{name}");
+        for (name, segments, times, duration, expected) in rows {
+            assert_eq!(due_ms(&Arrivals::new(&segments, times, duration)), expected, "{name}");
         }
     }
 
@@ -331,7 +329,7 @@ mod tests {
         assert_eq!([0, 3_999, 9_000].map(|ms| warmed.users(Duration::from_millis(ms))), [0, 0, 5]);
     }
 
-    fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
+    fn segments() -> impl Strategy<Value = Vec<Segment>> {
         let rate = prop_oneof![Just(0.0), 0.01..10.0_f64, 10.0..20_000.0_f64];
         proptest::collection::vec((0.001..30.0_f64, rate.clone(), rate), 1..6).prop_map(|stages| {
             stages.into_iter().map(|(lasts_s, from, to)| line(lasts_s, from, to)).collect()
@@ -341,11 +339,11 @@ mod tests {
     proptest! {
         #[test]
         fn due_times_never_decrease_and_stay_within_the_shape(
-            stretches in stretches(),
+            segments in segments(),
             numbers in proptest::collection::vec(0.0..1.0_f64, 20),
         ) {
-            let arrivals = Arrivals::new(&stretches, None, None);
-            let end_ns = nanos(stretches.iter().map(|stretch| stretch.lasts_s).sum());
+            let arrivals = Arrivals::new(&segments, None, None);
+            let end_ns = nanos(segments.iter().map(|segment| segment.lasts_s).sum());
             for number in numbers {
                 let number = (number * arrivals.total() as f64) as u64;
                 for next in number..(number + 50).min(arrivals.total().saturating_sub(1)) {
@@ -356,22 +354,22 @@ mod tests {
         }
 
         #[test]
-        fn the_integral_of_the_rate_matches_the_count(stretches in stretches(), share in 0.0..1.0_f64) {
-            let arrivals = Arrivals::new(&stretches, None, None);
-            let ends_s: f64 = stretches.iter().map(|stretch| stretch.lasts_s).sum();
+        fn the_integral_of_the_rate_matches_the_count(segments in segments(), share in 0.0..1.0_f64) {
+            let arrivals = Arrivals::new(&segments, None, None);
+            let ends_s: f64 = segments.iter().map(|segment| segment.lasts_s).sum();
             let at_s = share * ends_s;
             // By small trapezia, an independent way to the same number.
             let (mut integral, mut start_s) = (0.0, 0.0);
-            for stretch in &stretches {
-                let within_s = (at_s - start_s).clamp(0.0, stretch.lasts_s);
+            for segment in &segments {
+                let within_s = (at_s - start_s).clamp(0.0, segment.lasts_s);
                 for part in 0..100 {
                     let [a, b] = [part, part + 1].map(|part| {
-                        let share = f64::from(part) / 100.0 * within_s / stretch.lasts_s;
-                        stretch.from + (stretch.to - stretch.from) * share
+                        let share = f64::from(part) / 100.0 * within_s / segment.lasts_s;
+                        segment.from + (segment.to - segment.from) * share
                     });
                     integral += (a + b) / 2.0 * within_s / 100.0;
                 }
-                start_s += stretch.lasts_s;
+                start_s += segment.lasts_s;
             }
             let at_ns = nanos(at_s);
             let (mut low, mut high) = (0, arrivals.total());

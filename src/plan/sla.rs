@@ -1,4 +1,4 @@
-//! A workload's criteria, resolved: Rally's names and meanings, and thresholds.
+//! The resolved criteria of a workload: Rally's criteria and thresholds.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,55 +12,55 @@ use crate::base::yaml_place::{at, item, key_span};
 use crate::config::check::did_you_mean;
 use crate::config::sla as config;
 
-/// The shortest window: shorter ones hold too few samples to say anything.
+/// The shortest window. A shorter one would contain too few samples to judge.
 const WINDOW_MIN: Duration = Duration::from_millis(100);
 
-/// When a workload counts as good. Rates are percent, durations seconds, as in Rally.
+/// The criteria of a workload. As in Rally, rates are in percent and durations in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sla {
-    /// The least share of failed iterations, in percent.
+    /// The lowest allowed share of failed iterations, in percent.
     pub failure_rate_min: Option<f64>,
-    /// The largest share of failed iterations, in percent.
+    /// The highest allowed share of failed iterations, in percent.
     pub failure_rate_max: Option<f64>,
     /// The longest that any iteration may take, in seconds.
     pub max_seconds_per_iteration: Option<f64>,
     /// The longest mean duration, in seconds.
     pub max_avg_duration: Option<f64>,
-    /// The longest mean duration of actions by name, in seconds.
+    /// The longest mean duration of actions, in seconds, by action name.
     pub max_avg_duration_per_atomic: BTreeMap<String, f64>,
     /// How many iterations may be much longer than the mean.
     pub outliers: Option<Outliers>,
-    /// By how many percent the longest iteration may be longer than the shortest.
+    /// How much longer the longest iteration may be than the shortest, in percent.
     pub max_degradation: Option<f64>,
     /// Conditions on what was measured.
     pub thresholds: Vec<Threshold>,
 }
 
-/// Iterations that take longer than the mean by several standard deviations.
+/// Iterations that take several standard deviations longer than the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outliers {
-    /// At most so many.
+    /// The largest allowed number of outliers.
     pub max: u32,
-    /// With fewer iterations there is no verdict.
+    /// With fewer iterations, the verdict is INVALID.
     pub min_iterations: u32,
-    /// How many standard deviations.
+    /// How many standard deviations above the mean an outlier is.
     pub sigmas: f64,
 }
 
 impl Sla {
-    /// True when nothing is asked for.
+    /// True if there are no criteria.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True when it can only be judged by fetched traces.
+    /// True if a criterion needs fetched traces.
     #[must_use]
     pub fn needs_traces(&self) -> bool {
         self.thresholds.iter().any(|threshold| threshold.condition.metric.needs_traces())
     }
 
-    /// The same without what names an action that is not among these.
+    /// The criteria without those for actions that are not in the list.
     #[must_use]
     pub fn of_actions(&self, actions: &[&str]) -> Self {
         let mut sla = self.clone();
@@ -71,11 +71,11 @@ impl Sla {
         sla
     }
 
-    /// The criteria that a scenario asks for; none when it has no `sla`. `node` is where that stands; `actions` are
-    /// the names that it may use, or `None` when they are not known.
+    /// Resolves the criteria of a scenario; there are none without an `sla`. `node` is the place of the `sla`.
+    /// `actions` are the names that it may use, or `None` if they are unknown.
     ///
     /// # Errors
-    /// Criteria that nothing could meet, that cannot be read, or that name what is not there.
+    /// Criteria that cannot be met or read, or that name something unknown.
     pub fn resolve(
         config: Option<&config::Sla>,
         node: &Node,
@@ -89,9 +89,9 @@ impl Sla {
             && min > max
         {
             let message =
-                format!("failure_rate asks for at least {min} % and at most {max} %, which nothing can meet");
+                format!("failure_rate requires at least {min} % and at most {max} %, which is impossible");
             let fault = Fault::error(at(node, &["failure_rate"]).span.clone(), message);
-            faults.push(fault.help("make min the smaller one, or remove it"));
+            faults.push(fault.help("make `min` the smaller one, or remove it"));
         }
         let per_atomic = config.max_avg_duration_per_atomic.iter().flatten();
         for (action, _) in per_atomic.clone() {
@@ -150,7 +150,7 @@ fn resolve_thresholds(
     let conditions: Vec<_> = thresholds.iter().map(|threshold| &threshold.condition).collect();
     for (asks, forbids) in threshold::contradictions(&conditions) {
         let (asked, forbidden) = (conditions[asks], conditions[forbids]);
-        let message = format!("`{asked}` contradicts `{forbidden}`: nothing can meet both");
+        let message = format!("`{asked}` contradicts `{forbidden}`: no run can meet both");
         faults.push(Fault::error(places[asks].clone(), message).help("change or remove one of them"));
     }
     thresholds
@@ -168,7 +168,7 @@ fn resolved(condition: threshold::Condition, written: &config::ThresholdMap) -> 
     }
 }
 
-/// Options that do not go together, or say nothing.
+/// Faults of options that contradict each other or have no effect.
 fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut fault = |key: &str, message: &str, help: &str| {
@@ -180,7 +180,7 @@ fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault>
     if written.severity == Some(config::SeverityText::Warn) && written.abort_on_fail == Some(true) {
         fault(
             "abort_on_fail",
-            "`abort_on_fail` of a threshold that only warns",
+            "`abort_on_fail` for a threshold that only warns",
             "remove severity: warn, or abort_on_fail",
         );
     }
@@ -194,7 +194,7 @@ fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault>
         fault("abort_on_fail", &message, "remove abort_on_fail");
     }
     if after && written.window.is_some() {
-        let message = format!("{} is judged on the whole run only", condition.metric);
+        let message = format!("{} is judged only over the whole run", condition.metric);
         fault("window", &message, "remove window");
     }
     faults
@@ -212,7 +212,7 @@ fn unknown_action(action: &str, actions: Option<&[&str]>, span: Range<usize>) ->
     }))
 }
 
-/// Where a part of a text stands in its file; the whole text where quotes hide it.
+/// The place of a part of a text in its file, or of the whole text if quoting changes its length.
 fn within(node: &Node, text: &str, part: &Range<usize>) -> Range<usize> {
     let Kind::Text { quoted, .. } = &node.kind else { return node.span.clone() };
     let before = usize::from(*quoted);

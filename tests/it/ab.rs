@@ -264,7 +264,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     assert!(!bench.path().join("runs").exists(), "nothing ran");
 }
 
-/// A round of a ramp has the length of its stages.
+/// The stages of a ramp define the length of its round.
 #[test]
 fn a_length_does_not_fit_a_ramp() {
     let bench = folder();
@@ -275,7 +275,7 @@ fn a_length_does_not_fit_a_ramp() {
     );
     let ended =
         bench.run(&["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--round", "1s"]).expect_code(64);
-    assert!(ended.stderr.contains("leave --round out"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("remove --round"), "{}", ended.stderr);
 }
 
 #[cfg(unix)]

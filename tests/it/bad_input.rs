@@ -72,7 +72,7 @@ fn runners() {
         ("{ constnt: { times: 1 } }", "3:11|unknown key `constnt` in `runner`", "did you mean `constant`?"),
         ("{ constant: { times: 1, timeout: 0 } }", "3:42|`timeout` is zero", "such as 5s"),
         ("{ constant: { times: 1, timeout: \"5\" } }", "3:42|`5` has no unit", "number with a unit"),
-        ("{ constant: {}, serial: { times: 1 } }", "3:25|takes one key only, but has 2", "keep one of"),
+        ("{ constant: {}, serial: { times: 1 } }", "3:25|takes only one key, but has 2", "keep one of"),
         ("{}", "3:9|`runner` is empty", "add one of: serial, constant, constant_for_duration"),
         ("", "3:7|`runner` has no value", "give it a value"),
         ("{ serial: {} }", "3:19|`serial` lacks the key `times`", "add `times:`"),
@@ -148,7 +148,7 @@ fn runners_by_the_clock() {
         (
             "{ ramping: { stages: [ { duration: 1 } ] } }",
             "3:34|a stage without `concurrency` and `rps`",
-            "say what it leads to",
+            "add one of them",
         ),
         (
             "{ ramping: { stages: [ { duration: 1, rps: 1 }, { duration: 1, concurrency: 5 } ] } }",
@@ -162,12 +162,12 @@ fn runners_by_the_clock() {
         ),
         (
             "{ ramping: { stages: [ { duration: 1, rps: 0 } ] } }",
-            "3:30|no iteration would ever be due",
+            "3:30|no iteration would ever start",
             "a rate above 0",
         ),
         (
             "{ ramping: { stages: [ { duration: 1, concurrency: 0 } ] } }",
-            "3:30|never be a virtual user",
+            "3:30|never be any virtual users",
             "a concurrency above 0",
         ),
         (
@@ -177,7 +177,7 @@ fn runners_by_the_clock() {
         ),
         (
             "{ ramping: { start: 1.5, stages: [ { duration: 1, concurrency: 2 } ] } }",
-            "3:29|`start` is no number of virtual users",
+            "3:29|`start` is not a number of virtual users",
             "a whole number",
         ),
         (
@@ -232,8 +232,12 @@ fn steps() {
         ("  - { get: /, timeout: 0s }", "5:24|`timeout` is zero", "such as 5s"),
         ("  - { get: /, timeout: 5 parsecs }", "5:24|`parsecs` is not a unit of time", "use ns"),
         ("  - { get: /a, post: /b }", "5:16|a step with two requests, `get` and `post`", "one step of each"),
-        ("  - { get: /a, think: 1s }", "5:16|a think time beside a request", "a step of its own"),
-        ("  - get: /\n  - { think: 1s, headers: {} }", "6:7|a think time stands alone", "a step of its own"),
+        ("  - { get: /a, think: 1s }", "5:16|a step with both `think` and a request", "a step of its own"),
+        (
+            "  - get: /\n  - { think: 1s, headers: {} }",
+            "6:7|a step with `think` has other keys",
+            "a step of its own",
+        ),
         ("  - think: 1s", "5:3|the iteration has no request", "add an action"),
         ("  - action: a", "5:5|a step without a request", "add one of get"),
         ("  - get /", "5:5|must be a map, but is the text `get /`", "`get: …`"),
@@ -253,41 +257,41 @@ fn steps() {
             "5:23|no target `nova`",
             "name one of its targets: default, placement",
         ),
-        ("  - { get: 'http://h/', target: default }", "5:25|`target` beside a whole URL", "remove `target`"),
-        ("  - { get: '/{{ usr }}' }", "5:12|no variable `usr` is known here", "did you mean `user`?"),
-        ("  - { get: '/{{ thing }}' }", "5:12|no variable `thing` is known here", "set it under `variables`"),
+        (
+            "  - { get: 'http://h/', target: default }",
+            "5:25|`target` together with a complete URL",
+            "remove `target`",
+        ),
+        ("  - { get: '/{{ usr }}' }", "5:12|unknown variable `usr`", "did you mean `user`?"),
+        ("  - { get: '/{{ thing }}' }", "5:12|unknown variable `thing`", "set it under `variables`"),
         ("  - { get: '/{{ user' }", "5:12|the template does not compile", "templates are Jinja2"),
         ("  - { get: '/{% bad %}' }", "5:12|the template does not compile", "templates are Jinja2"),
-        ("  - { get: '/{{ user | nosuch }}' }", "5:12|no filter `nosuch` is known", "known are: abs, attr"),
-        ("  - { get: '/{{ user|lowr }}' }", "5:12|no filter `lowr` is known", "did you mean `lower`?"),
+        ("  - { get: '/{{ user | nosuch }}' }", "5:12|unknown filter `nosuch`", "known filters: abs, attr"),
+        ("  - { get: '/{{ user|lowr }}' }", "5:12|unknown filter `lowr`", "did you mean `lower`?"),
         (
             "  - { get: '/{% if user is nosuch %}{% endif %}' }",
-            "5:12|no test `nosuch` is known",
-            "known are: boolean",
+            "5:12|unknown test `nosuch`",
+            "known tests: boolean",
         ),
-        (
-            "  - { get: '/{{ user is not defind }}' }",
-            "5:12|no test `defind` is known",
-            "did you mean `defined`?",
-        ),
+        ("  - { get: '/{{ user is not defind }}' }", "5:12|unknown test `defind`", "did you mean `defined`?"),
         (
             "  - { get: '/{{ [user] | select(\"od\") | list }}' }",
-            "5:12|no test `od` is known",
+            "5:12|unknown test `od`",
             "did you mean `odd`?",
         ),
         (
             "  - { post: /, json: { a: [{ b: '{{ user | uper }}' }] } }",
-            "5:33|no filter `uper` is known",
+            "5:33|unknown filter `uper`",
             "did you mean `upper`?",
         ),
         (
             "  - { get: /, expect: { body: '{{ user | nosuch }}' } }",
-            "5:31|no filter `nosuch` is known",
-            "known are",
+            "5:31|unknown filter `nosuch`",
+            "known filters",
         ),
         (
             "  - { post: /, json: { a: [{ b: '{{ usr }}' }] } }",
-            "5:33|no variable `usr`",
+            "5:33|unknown variable `usr`",
             "did you mean `user`?",
         ),
         ("  - { post: /, json: {}, body: x }", "5:26|more than one body", "keep one of json, form, body"),
@@ -347,7 +351,7 @@ fn steps() {
         ("  - { get: /, extract: { id: {} } }", "5:30|exactly one place", "write one of"),
         (
             "  - { get: /, extract: { auth: { json: $.a } } }",
-            "5:26|`auth` is a variable of bench itself",
+            "5:26|`auth` is a built-in variable of bench",
             "another name",
         ),
         (
@@ -377,7 +381,7 @@ fn documents() {
         (
             format!("{good}sla: {{ failure_rate: {{ min: 5, max: 1 }} }}"),
             "6:22|at least 5 % and at most 1 %",
-            "make min the smaller one",
+            "make `min` the smaller one",
         ),
         (
             format!("{good}sla: {{ failure_rate: {{ max: 101 }} }}"),
@@ -439,7 +443,7 @@ fn documents() {
             format!(
                 "{good}sla:\n  thresholds: [{{ threshold: p99 < 10ms, severity: warn, abort_on_fail: true }}]"
             ),
-            "7:57|`abort_on_fail` of a threshold that only warns",
+            "7:57|`abort_on_fail` for a threshold that only warns",
             "remove severity: warn",
         ),
         (
@@ -493,7 +497,7 @@ fn documents() {
         (format!("{good}variables: {{ [a]: 5 }}"), "6:14|a key must be text", "in quotes"),
         (
             format!("{good}variables: {{ iteration: 5 }}"),
-            "6:14|`iteration` is a variable of bench itself",
+            "6:14|`iteration` is a built-in variable of bench",
             "another name",
         ),
         (
@@ -612,7 +616,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
       |
       = help: write keys below it, such as `constant: …`; known keys: serial, constant, constant_for_duration, rps, ramping
 
-    error: no variable `usr` is known here
+    error: unknown variable `usr`
      --> scenario.yaml:8:10
       |
     8 |     get: /a/{{ usr }}
@@ -644,7 +648,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
        |
        = help: write it as in RFC 9535, such as $.token.user.id or $.users[0].name
 
-    error: `auth` is a variable of bench itself
+    error: `auth` is a built-in variable of bench
       --> scenario.yaml:11:37
        |
     11 |     extract: { id: { json: "$.[" }, auth: { header: X-Id } }
@@ -666,7 +670,7 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     14 |   - action: one
        |             ^^^
        |
-       = help: give each action its own name: it is the key in every table
+       = help: give each action its own name: it identifies the action in every table
 
     error: a template does not compile: syntax error: unexpected end of input, expected end of variable block
       --> scenario.yaml:16:11
@@ -698,15 +702,15 @@ fn every_fault_of_a_scenario_and_its_deployment_is_reported_at_once() {
     18 |     expect: { status: 99, body: { matches: "(" } }
        |                                            ^^^^
        |
-       = help: put a backslash before . * + ? ( ) [ ] { } | that are meant as themselves
+       = help: put a backslash before each of . * + ? ( ) [ ] { } | that is meant literally
 
-    error: failure_rate asks for at least 5 % and at most 1 %, which nothing can meet
+    error: failure_rate requires at least 5 % and at most 1 %, which is impossible
       --> scenario.yaml:19:22
        |
     19 | sla: { failure_rate: { min: 5, max: 1 } }
        |                      ^^^^^^^^^^^^^^^^^^
        |
-       = help: make min the smaller one, or remove it
+       = help: make `min` the smaller one, or remove it
 
     error: unknown key `paralel` in the document
       --> scenario.yaml:20:1
@@ -876,8 +880,8 @@ fn bombs_are_defused_at_once() {
         (&same("{password: a}, ", 30_000), "`variables` must be a map"),
         (&same("://a", 200_000), "`variables` must be a map"),
         (&format!("title: t\niteration: [{}]", "{gte: x}, ".repeat(30_000)), "… and "),
-        (&scenario(RUNNER, &json_path("@[?", 20), ""), "a JSONPath too intricate to be read"),
-        (&scenario(RUNNER, &json_path("!(", 20_000), ""), "a JSONPath too intricate to be read"),
+        (&scenario(RUNNER, &json_path("@[?", 20), ""), "this JSONPath is too complex"),
+        (&scenario(RUNNER, &json_path("!(", 20_000), ""), "this JSONPath is too complex"),
         (&scenario(RUNNER, &json_path("@[?", 4), ""), "is not a JSONPath"),
         (&scenario(RUNNER, &json_path("!(", 20), ""), "is not a JSONPath"),
         (&scenario(RUNNER, &format!("  - get: '{{{{ {}1 }}}}'", "-".repeat(90_000)), ""), "does not compile"),
@@ -915,7 +919,7 @@ fn files_that_are_not_there_or_no_files() {
         (&["run", "lonely.yaml"], "lonely.yaml: no deployment is named"),
         (&["validate", "lonely.yaml"], "or give -d FILE"),
         (&["validate", "good.yaml", "none.yaml"], "cannot read none.yaml"),
-        (&["run", "good.yaml", "--set", "usr=x"], "--set usr=… names no variable of the scenario"),
+        (&["run", "good.yaml", "--set", "usr=x"], "--set usr=…: the scenario has no such variable"),
         (&["trace", "headers", "-d", "none.yaml"], "cannot read none.yaml"),
         (&["trace", "headers", "-d", "d.yaml"], "d.yaml has no HMAC key"),
         (&["report", "dir"], "dir holds no run.log"),
@@ -985,7 +989,7 @@ fn deployments() {
         ("auth: { basic: { username: u } }", "1:18", "`basic` lacks the key `password`", "add `password:`"),
         ("auth: { basic: { username: u, password: 5 } }", "1:41", "but is a number", "in quotes"),
         ("auth: { bearer: hunter2 }", "1:17", "`bearer` must be a map, but is a text", "token: …"),
-        ("auth: { none: {}, bearer: { token: x } }", "1:19", "`auth` takes one key only", "keep one of"),
+        ("auth: { none: {}, bearer: { token: x } }", "1:19", "`auth` takes only one key", "keep one of"),
         ("auth: keystone", "1:7", "`auth` must be a map", "known keys: none, basic, bearer, keystone"),
         ("auth: {}", "1:7", "`auth` is empty", "add one of"),
         (
@@ -1008,7 +1012,7 @@ fn deployments() {
             "`profiler` must be a map, but is a text",
             "known keys: enabled, hmac_key",
         ),
-        ("tls: { cert: d.yaml }", "1:14", "certificate and its key belong together", "give both, or none"),
+        ("tls: { cert: d.yaml }", "1:14", "`cert` and `key` need each other", "give both, or neither"),
         ("tls: { ca: none.pem }", "1:12", "cannot read none.pem: No such file", "name a PEM file"),
         ("headers: { 'a b': c }", "1:12", "`a b` is not a header name", "letters, digits and dashes"),
         ("demo: { slow_percent: 101 }", "1:23", "at most 100", "write 0 to 100"),

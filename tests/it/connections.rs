@@ -7,21 +7,21 @@ const NOT_A_PORT: &str = "the port of a host is a number from 0 to 65535";
 
 /// Every scheme with what cannot stand in it: `?` is to be a fault, `!` what the help says.
 const WRONG: [(&str, &str); 36] = [
-    ("foo://h", "known are: elasticsearch://, "),
-    ("rediss//h", "known are: "),
+    ("foo://h", "known schemes: elasticsearch://, "),
+    ("rediss//h", "known schemes: "),
     ("redi://h:1", "did you mean `redis://`?"),
     ("Redis://h:1", "did you mean `redis://`?"),
     ("http://h:1", ""),
-    ("nothing at all", "known are: "),
+    ("nothing at all", "known schemes: "),
     ("redis://h:abc/0", NOT_A_PORT),
     ("redis://:pw@h:99999/0", NOT_A_PORT),
-    ("redis://h/x", "the database is a number, as in redis://host:6379/0"),
-    ("redis://h?db=x", "the database is a number"),
-    ("redis://h?ssl_cert_reqs=none", "options for TLS go with rediss://"),
+    ("redis://h/x", "the database must be a number, as in redis://host:6379/0"),
+    ("redis://h?db=x", "the database must be a number"),
+    ("redis://h?ssl_cert_reqs=none", "TLS options need rediss://"),
     ("rediss://h:1:2", NOT_A_PORT),
     ("rediss://h?ssl_ca_certs=/no/such/file", "name readable PEM files"),
     ("redissentinel://a:1,b:x/m", NOT_A_PORT),
-    ("redissentinel://h/m?db=x", "the database is a number"),
+    ("redissentinel://h/m?db=x", "the database must be a number"),
     ("mysql://u:p@h:99999/d", NOT_A_PORT),
     ("mysql+pymysql://u:p@h:x/d", NOT_A_PORT),
     ("mysql://u:p@h", "write it as mysql://user:password@host[:port]/database"),
@@ -29,7 +29,7 @@ const WRONG: [(&str, &str); 36] = [
     ("postgresql://u:p@h:70000/d", NOT_A_PORT),
     ("postgres://u:p@h:x/d", NOT_A_PORT),
     ("postgresql+psycopg2://h", "write it as postgresql://"),
-    ("postgresql://u@h/d?sslmode=some", "sslmode is disable, allow"),
+    ("postgresql://u@h/d?sslmode=some", "sslmode must be disable, allow"),
     ("sqlite://", "write it as sqlite://PATH"),
     ("sqlite://:memory:", "name a file"),
     ("file://", "write it as file://PATH"),
@@ -42,7 +42,7 @@ const WRONG: [(&str, &str); 36] = [
     ("tempo+https://", "write it as scheme://"),
     ("otlp://h:x", NOT_A_PORT),
     ("otlps://h:99999", NOT_A_PORT),
-    ("otlp://h:1?ssl_ca_certs=/x", "ssl_ca_certs goes with TLS"),
+    ("otlp://h:1?ssl_ca_certs=/x", "ssl_ca_certs needs TLS"),
 ];
 
 #[cfg(feature = "mongodb")]

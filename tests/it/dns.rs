@@ -275,7 +275,7 @@ fn a_dns_server_that_is_no_address_is_a_fault_of_the_file() {
     assert!(ended.stderr.contains("`ns.example` is not a DNS server's address"), "{}", ended.stderr);
     bench.load("http://h", "http: { version: 3 }", FEW);
     let ended = bench.run(&["validate", "deployment.yaml"]).expect_code(65);
-    assert!(ended.stderr.contains("`3` is not a version of HTTP that bench speaks"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`3` is not an HTTP version that bench supports"), "{}", ended.stderr);
 }
 
 #[test]

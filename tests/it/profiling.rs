@@ -172,7 +172,7 @@ fn a_host_that_is_no_target_learns_no_secret() {
         ),
     );
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
-    assert!(ended.stderr.contains("is no target of the deployment"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is not a target of the deployment"), "{}", ended.stderr);
     assert_eq!((target.seen().len(), other.seen().len()), (6, 3));
     for seen in target.seen() {
         verified(&seen);

@@ -274,9 +274,9 @@ async fn a_private_authority_is_trusted_if_its_certificate_is_named() {
         for (option, part) in [
             (String::new(), "connect to the collector"),
             (format!("&ssl_ca_certs={}", text(&other)), "connect to the collector"),
-            (format!("&ssl_ca_certs={}", text(&words)), "names a readable PEM file"),
-            ("&ssl_ca_certs=/nowhere/hunter2".into(), "names a readable PEM file"),
-            ("&ssl_cert_reqs=none".into(), "only ssl_ca_certs is known"),
+            (format!("&ssl_ca_certs={}", text(&words)), "must name a readable PEM file"),
+            ("&ssl_ca_certs=/nowhere/hunter2".into(), "must name a readable PEM file"),
+            ("&ssl_cert_reqs=none".into(), "only ssl_ca_certs is supported"),
         ] {
             let error = connect(option.clone()).await.unwrap_err();
             assert!(error.contains(part) && !error.contains("hunter2"), "{scheme} {option}: {error}");
@@ -286,7 +286,7 @@ async fn a_private_authority_is_trusted_if_its_certificate_is_named() {
     for scheme in ["otlp", "jaeger"] {
         let url = format!("{scheme}://{}?ssl_ca_certs={}", server.address(), text(&ca));
         let error = Collector::connect(&Secret::new(url)).await.unwrap_err();
-        assert!(error.to_string().contains("goes with TLS"), "{error}");
+        assert!(error.to_string().contains("needs TLS"), "{error}");
     }
 }
 

@@ -28,13 +28,13 @@ impl RunClock {
         saturating_nanos(self.anchor.elapsed())
     }
 
-    /// The instant that lies `offset_ns` after the anchor.
+    /// The instant `offset_ns` after the anchor.
     #[must_use]
     pub fn instant_at(&self, offset_ns: Nanos) -> Instant {
         self.anchor + Duration::from_nanos(offset_ns)
     }
 
-    /// The offset of `instant` from the anchor (0 when it lies before).
+    /// The offset of `instant` from the anchor (0 if it is earlier).
     #[must_use]
     pub fn offset_ns(&self, instant: Instant) -> Nanos {
         saturating_nanos(instant.saturating_duration_since(self.anchor))

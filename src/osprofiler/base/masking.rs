@@ -1,10 +1,10 @@
-//! Secrets hidden in text that others write: answers of servers, errors of libraries, rendered expectations.
+//! Hides secrets in text from other sources: responses of servers, errors of libraries, rendered expectations.
 //!
 //! The process knows its secret texts ([`hide`]); every message is passed through [`masked`] where it is made, and once
 //! more where it is printed. A secret is also found percent-encoded, escaped as in JSON, in Base64, and cut off at the
 //! end of a message. Nothing here runs while requests succeed.
 //!
-//! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words: it is hidden only where it stands alone
+//! A secret of fewer than [`SHORT_BELOW`] characters occurs in ordinary words: it is hidden only where it is alone
 //! in quotes. A deployment with one gets a warning.
 
 use std::borrow::Cow;
@@ -18,21 +18,21 @@ use super::{hex, percent};
 
 /// What is shown instead of a secret.
 pub const MASK: &str = "***";
-/// Secrets with fewer characters are hidden only where they stand alone in quotes.
+/// Secrets with fewer characters are hidden only where they are alone in quotes.
 pub const SHORT_BELOW: usize = 4;
 /// A secret that a message cuts off is found by this many bytes of it.
 const CUT_BYTES_MIN: usize = 8;
-/// Below this length, the Base64 of a secret is too short to be told from other text.
+/// Below this length, the Base64 of a secret is too short to be distinguished from other text.
 const BASE64_BYTES_MIN: usize = 6;
-/// How many texts learned meanwhile are kept; the oldest are forgotten first.
+/// How many texts learned during the run are kept; the oldest are forgotten first.
 const LEARNED_MAX: usize = 512;
 
 static KNOWN: RwLock<Known> = RwLock::new(Known { written: Vec::new(), learned: VecDeque::new() });
 
 struct Known {
-    /// Those of files, the environment and the command line.
+    /// Secrets from files, the environment and the command line.
     written: Vec<String>,
-    /// Those that came up later, such as issued tokens.
+    /// Secrets that were learned later, such as issued tokens.
     learned: VecDeque<String>,
 }
 
@@ -46,7 +46,7 @@ pub fn hide(text: &str) {
     }
 }
 
-/// As [`hide`], for what is learned later: an issued token. Their number is bounded.
+/// As [`hide`], for secrets that are learned later, such as an issued token. Their number is bounded.
 pub fn hide_learned(text: &str) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     for form in forms(text) {
@@ -69,7 +69,7 @@ pub fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     [value].into_iter().chain(parts.filter(|part| part.len() >= CUT_BYTES_MIN))
 }
 
-/// As [`hide`], for a text as it stands in a URL, and what it means.
+/// As [`hide`], for a text in a URL, in both its escaped and its decoded form.
 pub fn hide_as_written(text: &str) {
     hide(text);
     let plain = percent::decode(text);
@@ -140,7 +140,7 @@ pub fn mask_json(value: &mut serde_json::Value) {
     }
 }
 
-/// Where secrets stand in a text: in order, apart from each other, between characters.
+/// The places of secrets in a text: in order, without overlaps, on character boundaries.
 #[must_use]
 pub fn secret_spans(text: &str, further: &[String]) -> Vec<Range<usize>> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +181,7 @@ fn found_at(text: &[u8], at: usize, secret: &str) -> Option<usize> {
     encoded_len(here, secret).map(|length| at + length)
 }
 
-/// How many bytes of `text` stand for `secret` with some of its characters escaped, also when the text is cut in it.
+/// How many bytes at the start of `text` represent `secret` with some characters escaped, even if the text ends early.
 fn encoded_len(text: &[u8], secret: &[u8]) -> Option<usize> {
     let (mut at, mut matched) = (0, 0);
     while matched < secret.len() {
@@ -206,7 +206,7 @@ fn is_cut(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with("…".as_bytes()) || rest.starts_with(b"`")
 }
 
-/// The bytes that an escape sequence at the beginning of `text` stands for, and its length.
+/// The bytes that an escape sequence at the start of `text` represents, and its length.
 fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let plain = |byte: u8, length: usize| Some((vec![byte], length));
     match (text.first()?, text.get(1)) {
@@ -225,7 +225,7 @@ fn escaped(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Adds `user:password@` of URLs, whatever the password is.
+/// Adds `user:password@` of URLs, with any password.
 fn add_credentials(text: &str, spans: &mut Vec<Range<usize>>) {
     /// How help texts show the place.
     const FORMS: [&str; 2] = ["user:password", "user:PASSWORD"];

@@ -1,4 +1,4 @@
-//! What the rest of this crate stands on: clock, ids, secrets and their masking, text made safe to print.
+//! The basis of this crate: clock, ids, secrets and their masking, and text made safe to print.
 //!
 //! Nothing here may know of OSProfiler or of HTTP.
 

@@ -37,7 +37,7 @@ pub fn redacted_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "***".to_owned();
     };
-    // What stands before :// in a string that is no URL may be a password as well.
+    // In a string that is not a URL, the part before :// may be a password, too.
     if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-')) {
         return "***".to_owned();
     }

@@ -1,6 +1,6 @@
 //! Why a collector could not be used, and whether trying again may help.
 //!
-//! No message may hold a password: errors name a collector by its redacted URL.
+//! No message may contain a password: errors name a collector with its redacted URL.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::base::masking::masked;
 use crate::base::visible::on_one_line;
 use crate::record::{RecordError, TRACE_RECORDS_MAX};
 
-/// Why a collector could not be used. Complete "failed to …".
+/// Why a collector could not be used. Each message completes "failed to …".
 #[derive(Debug, Error)]
 pub enum DriverError {
-    /// No collector of this kind is known here.
+    /// The kind of collector is unknown.
     #[error(
         "use a collector with `{scheme}`: supported are elasticsearch://host[:port], file://PATH, \
          jaeger://host[:port], messaging://user:password@host[:port][/vhost], mongodb://host[:port], \
@@ -23,21 +23,21 @@ pub enum DriverError {
          redis://[:password@]host[:port][/db], rediss://, redissentinel://, sqlite://PATH and tempo://host[:port]"
     )]
     Unsupported {
-        /// What stands before `://`.
+        /// The part before `://`.
         scheme: String,
     },
-    /// A kind of collector that this build leaves out.
+    /// This build does not include this kind of collector.
     #[error(
         "use a collector with `{scheme}`: this program was built without it; build it with the cargo feature \
          `{feature}`, as in `cargo build --release --features {feature}`"
     )]
     NotBuilt {
-        /// What stands before `://`, with it.
+        /// The part up to and including `://`.
         scheme: String,
         /// The cargo feature.
         feature: &'static str,
     },
-    /// The storage cannot do that.
+    /// The storage does not support the operation.
     #[error("{action} the collector {target}: {reason}")]
     NotOffered {
         /// `write to` or `read from`.
@@ -52,10 +52,10 @@ pub enum DriverError {
     Invalid {
         /// The collector, redacted.
         target: String,
-        /// What is wrong and how it is written.
+        /// What is wrong, and how to write it.
         reason: &'static str,
     },
-    /// No file.
+    /// The file cannot be opened.
     #[error("open the collector {target}; check its path, and that it may be read and written")]
     Open {
         /// The collector, redacted.
@@ -64,7 +64,7 @@ pub enum DriverError {
         #[source]
         source: Cause,
     },
-    /// No connection.
+    /// The connection failed.
     #[error("connect to the collector {target}; check that it runs, is reachable and knows the password")]
     Connect {
         /// The collector, redacted.
@@ -73,7 +73,7 @@ pub enum DriverError {
         #[source]
         source: Cause,
     },
-    /// No answer in time.
+    /// The collector did not answer in time.
     #[error("get an answer from the collector {target} within {limit:?}; check its load and the network")]
     Timeout {
         /// The collector, redacted.
@@ -81,7 +81,7 @@ pub enum DriverError {
         /// The limit.
         limit: Duration,
     },
-    /// An answer that is an error.
+    /// The collector answered with an error.
     #[error("{action} the collector {target}")]
     Request {
         /// `write to` or `read from`.
@@ -92,7 +92,7 @@ pub enum DriverError {
         #[source]
         source: Cause,
     },
-    /// An answer by HTTP that is a refusal.
+    /// The collector answered with an HTTP error status.
     #[error("{action} the collector {target}: it answers HTTP {status}{reason}")]
     Status {
         /// `write to` or `read from`.
@@ -101,10 +101,10 @@ pub enum DriverError {
         target: String,
         /// The HTTP status.
         status: u16,
-        /// The beginning of what it says, after a colon; or nothing.
+        /// The beginning of the response body, after a colon, or nothing.
         reason: String,
     },
-    /// Spans that a backend does not take; it has the others.
+    /// The backend rejected some spans and stored the others.
     #[error("write to the collector {target}: it rejects {spans} spans: {reason}")]
     Rejected {
         /// The collector, redacted.
@@ -116,7 +116,7 @@ pub enum DriverError {
         /// Why, in its words.
         reason: String,
     },
-    /// Records that a storage does not take; it has the others.
+    /// The storage rejected some records and stored the others.
     #[error("write to the collector {target}")]
     Partial {
         /// The collector, redacted.

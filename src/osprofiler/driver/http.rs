@@ -18,12 +18,12 @@ use crate::base::certificates;
 
 /// The characters of a refusal that an error shows.
 const REASON_LEN_MAX: usize = 300;
-/// Larger files are no certificates.
+/// Larger files are not certificates.
 const PEM_BYTES_MAX: u64 = 1 << 20;
-const PEM: &str = "ssl_ca_certs names a readable PEM file of certificates";
-const TLS_ONLY: &str = "ssl_ca_certs goes with TLS: otlps://, elasticsearch+https://, jaeger+https:// or \
+const PEM: &str = "ssl_ca_certs must name a readable PEM file with certificates";
+const TLS_ONLY: &str = "ssl_ca_certs needs TLS: otlps://, elasticsearch+https://, jaeger+https:// or \
     tempo+https://";
-const UNKNOWN_SSL: &str = "of the options for TLS, only ssl_ca_certs is known";
+const UNKNOWN_SSL: &str = "an unsupported TLS option; only ssl_ca_certs is supported";
 const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// A client of one collector.

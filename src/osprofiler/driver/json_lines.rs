@@ -1,6 +1,6 @@
 //! Records as JSON lines, as OSProfiler's own example of a collector writes them: one object a line.
 //!
-//! Nothing is lost in this format. A line that is no record is passed over.
+//! Nothing is lost in this format. A line that is not a record is skipped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::profile_log::each_text;
 use crate::record::{Record, TRACE_BYTES_MAX, TRACE_RECORDS_MAX, point_name};
 use crate::summary::{TRACES_MAX, TraceQuery, TraceSummary};
 
-/// One line for each record. JSON has no line break in it, whatever the texts are.
+/// Writes one line for each record. JSON never contains a line break, even if its strings do.
 pub(super) fn lines(records: &[Record]) -> String {
     let mut text = String::new();
     for line in records.iter().filter_map(|record| serde_json::to_string(record).ok()) {

@@ -14,7 +14,7 @@ type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Driver>, Driver
 
 /// One kind of collector.
 struct Kind {
-    /// What stands before `://`.
+    /// The part before `://`.
     schemes: &'static [&'static str],
     /// Those that are only there to be refused with a reason.
     refused_schemes: &'static [&'static str],
@@ -217,13 +217,13 @@ fn ports_are_numbers(rest: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     hosts.split(',').all(|host| {
-        // The colons of an IPv6 address stand in brackets.
+        // The colons of an IPv6 address are in brackets.
         let after = host.rsplit(']').next().unwrap_or_default();
         after.split_once(':').is_none_or(|(_, port)| port.is_empty() || port.parse::<u16>().is_ok())
     })
 }
 
-/// Names the scheme, if what stands there can be one: it may be a misplaced password.
+/// The scheme, if the text there can be one: it may be a misplaced password.
 fn unsupported(connection: &str) -> DriverError {
     let shown = redacted_url(connection);
     let scheme =

@@ -46,7 +46,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Messages that a reading holds: as many as AMQP can count.
 const MESSAGES_MAX: u16 = u16::MAX;
-const TOO_MANY: &str = "its queue holds over 65,535 notifications; purge it, or let OSProfiler's own reader \
+const TOO_MANY: &str = "its queue contains over 65,535 notifications; purge it, or let OSProfiler's own reader \
     empty it";
 const PERSISTENT: u8 = 2;
 
@@ -350,7 +350,7 @@ impl MessagingCollector {
     }
 }
 
-/// The broker's URI, and what stands behind `?`.
+/// The broker's URI, and the part after `?`.
 fn uri(url: &str) -> Option<(String, HashMap<String, String>)> {
     let (scheme, rest) = url.split_once("://")?;
     let scheme = if scheme == "messaging+amqps" { "amqps" } else { "amqp" };

@@ -148,7 +148,7 @@ impl MongoCollector {
         let mut cursor = answer("read from", &self.target, aggregate).await?;
         let mut traces = Vec::new();
         while traces.len() < query.limit && answer("read from", &self.target, cursor.advance()).await? {
-            // A document of another shape is no trace.
+            // A document with other fields does not belong to a trace.
             let document = cursor.deserialize_current();
             traces.extend(document.ok().as_ref().and_then(summary));
         }
@@ -170,7 +170,7 @@ fn document(record: &Record) -> Document {
     })
 }
 
-/// A record's document under an id of its own, so that it is not stored twice.
+/// A record's document with its own id, so that it is not stored twice.
 fn identified(record: &Record) -> Document {
     let mut id = [0; 12];
     id.copy_from_slice(&digest(record)[..12]);

@@ -264,7 +264,7 @@ fn object(tags: Vec<Tag>) -> Map<String, Value> {
     tags.into_iter().map(|tag| (tag.key, value(&tag.kind, tag.value))).collect()
 }
 
-/// Whole numbers beyond what JavaScript can hold are texts.
+/// Whole numbers that JavaScript cannot represent are strings.
 fn value(kind: &str, value: Value) -> Value {
     match (kind, value.as_str()) {
         ("int64", Some(text)) => text.parse::<i64>().map_or(value, Value::from),

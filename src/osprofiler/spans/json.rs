@@ -227,7 +227,7 @@ pub fn decode_search(body: &[u8]) -> Result<Vec<(u128, u64, Option<String>)>, Sp
     let traces = found.traces.0.into_iter().map(|trace| {
         // Tempo leaves leading zeros out.
         let id = super::jaeger::hex_id(&trace.trace_id)?;
-        // That text stands for a root that has not arrived.
+        // This text marks a root that has not arrived.
         let known = |name: &String| !name.is_empty() && name != "<root span not yet received>";
         Ok((id, unsigned(&trace.start_time_unix_nano), Some(trace.root_trace_name).filter(known)))
     });

@@ -3,7 +3,7 @@
 //!
 //! Attribute names are those of the Python driver and of OpenTelemetry's semantic conventions, the
 //! stable ones (`http.request.method`, `db.query.text`) and those before (`http.method`,
-//! `db.statement`). What has no meaning here is kept under `attributes`.
+//! `db.statement`). Other attributes are kept under `attributes`.
 
 use serde_json::{Map, Value, json};
 
@@ -97,7 +97,7 @@ pub(super) fn named_base_id(span: &Span) -> Option<&str> {
     span.attributes.get(BASE_ID)?.as_str()
 }
 
-/// The error of a span, as a stop record has it. Returns which event told of it.
+/// The error of a span, in the form of a stop record, and the event that reported it.
 fn failure(span: &Span, attributes: &mut Attributes, stop: &mut Info) -> Option<usize> {
     let marked = matches!(attributes.take(&["error"]), Some(Value::Bool(true)))
         || span.attributes.get("error").is_some_and(|error| error == "true");

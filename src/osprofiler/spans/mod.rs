@@ -34,7 +34,7 @@ pub const PARTS_MAX: usize = 2_000_000;
 /// What kind of work a span is, with OTLP's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Not told.
+    /// Not specified.
     #[default]
     Unspecified = 0,
     /// Within a service.
@@ -74,7 +74,7 @@ pub struct Span {
     pub error: Option<String>,
     /// Who reports: shared by many spans.
     pub resource: Arc<Info>,
-    /// The name of the instrumentation, if told.
+    /// The name of the instrumentation, if specified.
     pub scope: Arc<str>,
 }
 
@@ -95,14 +95,14 @@ pub enum SpanError {
     /// Over [`SPANS_MAX`] or [`PARTS_MAX`].
     #[error("the trace has over {SPANS_MAX} spans or {PARTS_MAX} attributes")]
     TooMany,
-    /// Not JSON of the expected shape.
-    #[error("the answer is not the JSON that was expected")]
+    /// Not JSON with the expected structure.
+    #[error("the answer is not the expected JSON")]
     Json(#[source] serde_json::Error),
-    /// Not protobuf of the expected shape.
-    #[error("the answer is not the protobuf that was expected")]
+    /// Not protobuf with the expected structure.
+    #[error("the answer is not the expected protobuf")]
     Protobuf(#[source] prost::DecodeError),
-    /// An id that is none.
-    #[error("the answer holds {0:?}, which is no id of a trace or span")]
+    /// An invalid id.
+    #[error("the answer contains {0:?}, which is not the id of a trace or span")]
     Id(String),
 }
 
@@ -152,13 +152,13 @@ pub fn span_id(point_id: &str) -> u64 {
     }
 }
 
-/// A span id as a record's `trace_id`, if nothing better is known: 16 hexadecimal digits.
+/// A span id as a record's `trace_id`, used as a fallback: 16 hexadecimal digits.
 #[must_use]
 pub fn span_id_text(span_id: u64) -> String {
     format!("{span_id:016x}")
 }
 
-/// Zero is no id in OTLP, so it is never the result.
+/// The result is never zero, which is not a valid id in OTLP.
 fn hash(text: &str) -> u128 {
     let digest = Sha256::digest(text.as_bytes());
     let half = digest.iter().take(16).fold(0, |id, byte| (id << 8) | u128::from(*byte));

@@ -327,7 +327,7 @@ fn decode_value(value: AnyValue) -> Value {
     }
 }
 
-/// Where in the messages a field lies.
+/// The place of a field in the messages.
 #[derive(Clone, Copy)]
 enum Level {
     Traces,
@@ -345,7 +345,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts the messages below `body`; bytes that are no protobuf are left to the decoder.
+    /// Counts the messages below `body`. The decoder reports bytes that are not protobuf.
     fn add(&mut self, mut body: &[u8], level: Level) -> Result<(), SpanError> {
         while let Some((number, content)) = field(&mut body) {
             let below = match (level, number) {

@@ -41,7 +41,7 @@ pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
     records.into_iter().map(|(_, record)| record).collect()
 }
 
-/// The base_id of a trace: what one of its spans names, else its id as a UUID.
+/// The base_id of a trace: the one that a span names, or else the trace id as a UUID.
 #[must_use]
 pub fn base_id(trace_id: u128, spans: &[Span]) -> String {
     let named = spans.iter().filter(|span| span.trace_id == trace_id).find_map(named_base_id);
@@ -114,7 +114,7 @@ fn points(spans: &[&Span]) -> Points {
     points
 }
 
-/// More spans than this with one id are not told apart.
+/// More spans than this with the same id are not distinguished.
 const COPIES_MAX: usize = 16;
 
 fn same(one: &Span, other: &Span) -> bool {

@@ -212,7 +212,7 @@ fn content<'a>(info: &'a Info, key: &str) -> Option<&'a Info> {
     info.get(key)?.as_object().filter(|object| !object.is_empty())
 }
 
-/// A value as an attribute; what is no text, number or truth becomes the text of its JSON.
+/// A value as an attribute. A value other than a string, number or boolean becomes its JSON text.
 fn scalar(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,

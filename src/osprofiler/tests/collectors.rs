@@ -157,7 +157,7 @@ async fn faults_of_connection_strings_are_told_without_passwords() {
         ),
         ("redissentinel://:hunter2@h:x/m", "write it as redissentinel://"),
         ("mysql://u:hunter2@127.0.0.1:1/d", "connect to the collector mysql://127.0.0.1:1/d"),
-        ("mysql+pymysql://u:hunter2@127.0.0.1:1/d?ssl_x=hunter2", "of the options for TLS"),
+        ("mysql+pymysql://u:hunter2@127.0.0.1:1/d?ssl_x=hunter2", "an unsupported TLS option"),
         ("postgresql://u:hunter2@127.0.0.1:1/d", "connect to the collector postgresql://127.0.0.1:1/d"),
         ("postgresql+psycopg2://u:hunter2@h:x/d", "write it as postgresql://"),
         ("memcached://u:hunter2@h/d", "`memcached://`: supported are"),

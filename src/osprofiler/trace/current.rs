@@ -1,4 +1,4 @@
-//! Which point is the current one of the running task or thread.
+//! The current point of the running task or thread.
 //!
 //! Each thread has a stack of frames; a frame is pushed when a future is polled, a span entered or
 //! a closure run, and taken off again before its owner lets go of the thread. So a frame is never
@@ -44,7 +44,7 @@ struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token(u64);
 
-/// What a piece of work carries along: its own stack of points, and how long it was at work.
+/// The state that a piece of work carries with it: its stack of points, and how long it was at work.
 pub(crate) struct Flow {
     /// The point that others are opened under; `None` once the profiler was cleaned.
     trace: Option<Trace>,
@@ -70,7 +70,7 @@ struct Started {
 }
 
 impl Flow {
-    /// Work that belongs to `trace` without being a point of its own.
+    /// Work that belongs to `trace` but is not a separate point.
     pub(crate) fn follow(trace: Trace) -> Box<Self> {
         Box::new(Self {
             trace: Some(trace),
@@ -218,7 +218,7 @@ pub(crate) fn install(flow: Box<Flow>, span: Option<u64>) -> Option<Token> {
     push(span, &mut Some(flow))
 }
 
-/// Takes a flow off again; `None` if somebody did already.
+/// Removes a flow; `None` if it has already been removed.
 ///
 /// What lies above it was entered while the flow was current and not left in time (a span's guard
 /// held over an await): that is taken off too, so that no other task finds it here.
@@ -237,7 +237,7 @@ pub(crate) fn uninstall_span(span: u64) -> Option<Box<Flow>> {
     paused(frame.ok().flatten()?.flow)
 }
 
-/// Runs `work` with nothing traced.
+/// Runs `work` without tracing.
 pub(crate) fn untraced<T>(work: impl FnOnce() -> T) -> T {
     let token = push(None, &mut None);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -275,7 +275,7 @@ pub(crate) fn within<T>(flow: Box<Flow>, work: impl FnOnce() -> T) -> (T, Option
     }
 }
 
-/// What a stop says about a panic.
+/// The stop's info for a panic.
 fn panic_info(panic: &(dyn Any + Send)) -> Info {
     let message = panic
         .downcast_ref::<&str>()

@@ -1,4 +1,4 @@
-//! Finds thresholds that nothing could meet together, such as `p99 < 10ms` and `p50 > 20ms`.
+//! Finds thresholds that no run could meet together, such as `p99 < 10ms` and `p50 > 20ms`.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub fn find(conditions: &[&Condition]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// What is comparable stands in one group; within it, what has a higher rank is never smaller.
+/// Comparable metrics are in the same group. Within a group, a metric with a higher rank is never smaller.
 fn place(metric: &Metric) -> (String, f64) {
     let ranked = |statistic: &Statistic| match statistic {
         Statistic::Min => Some(0.0),
@@ -39,7 +39,7 @@ fn place(metric: &Metric) -> (String, f64) {
 }
 
 fn of_group(conditions: &[&Condition], mut group: Vec<(f64, usize)>) -> Vec<(usize, usize)> {
-    // From the highest rank down, the smallest limit from above so far, with whether it may be reached.
+    // From the highest rank down: the smallest upper limit so far, and whether the value may equal it.
     group.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut pairs = Vec::new();
     let mut least: Option<(f64, bool, usize)> = None;

@@ -1,6 +1,6 @@
-//! A threshold: what is measured, how it is compared, with what.
+//! A threshold: a metric, a comparison and a limit.
 //!
-//! In files and in the run log a threshold is its text. Nothing here judges.
+//! In files and in the run log, a threshold is stored as text. This module must not judge thresholds.
 
 mod contradiction;
 mod parse;
@@ -15,102 +15,102 @@ use crate::base::clock::{Nanos, saturating_nanos};
 pub use contradiction::find as contradictions;
 pub use parse::{Mistake, parse};
 
-/// A condition with how it is judged.
+/// A condition and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// The condition.
     pub condition: Condition,
-    /// It must hold in every stretch of this length.
+    /// The condition must hold in every window of this length.
     pub window_ns: Option<Nanos>,
-    /// With fewer samples it is INVALID.
+    /// With fewer samples, the verdict is INVALID.
     pub min_samples: Option<u64>,
-    /// How long after its workload's start the load may be ended by it; absent when it never ends the load.
+    /// How long after its workload's start the threshold may end the load; absent if it never does.
     pub abort_after_ns: Option<Nanos>,
-    /// True when the run does not fail by it.
+    /// True if the threshold only warns and cannot fail the run.
     pub warn: bool,
 }
 
-/// What must hold.
+/// A condition on a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// What is measured.
+    /// The metric.
     pub metric: Metric,
-    /// How it is compared.
+    /// The comparison.
     pub operator: Operator,
-    /// With what: nanoseconds of times, percent of shares, plain numbers otherwise.
+    /// The limit: in nanoseconds for times, in percent for shares, otherwise a plain number.
     pub limit: f64,
 }
 
-/// What is measured.
+/// A metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Metric {
     /// Durations of iterations or of an action's requests.
     Time(Statistic, Times),
-    /// The share of iterations, or of an action's requests, that ended in a way.
+    /// The share of iterations, or of an action's requests, that ended in this way.
     Rate(Event, Option<String>),
-    /// Their number.
+    /// The number of iterations, or of an action's requests, that ended in this way.
     Count(Event, Option<String>),
-    /// Completed iterations a second.
+    /// Completed iterations per second.
     Throughput,
-    /// The time that services spend in points of a name, an iteration.
+    /// The time per iteration that services spend in trace points with this name.
     TraceTime(Statistic, String),
-    /// How many points of a name there are, an iteration.
+    /// The number of trace points with this name per iteration.
     TraceCalls(Statistic, String),
-    /// What profiling itself adds at a percentile of service time, in percent.
+    /// The overhead of profiling at a percentile of service time, in percent.
     Overhead(f64),
 }
 
-/// One number of many.
+/// A statistic of many values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
-    /// The value that this share of samples, in percent, does not exceed; between 0 and 100.
+    /// The value that this percentage of samples does not exceed; between 0 and 100.
     Percentile(f64),
     /// The arithmetic mean.
     Mean,
-    /// The smallest.
+    /// The smallest value.
     Min,
-    /// The largest.
+    /// The largest value.
     Max,
 }
 
-/// Which durations.
+/// Which durations to use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
-    /// Of this action's requests; of iterations when absent.
+    /// Those of this action's requests; if absent, those of iterations.
     pub action: Option<String>,
-    /// From when to when.
+    /// The start and the end of the duration.
     pub clock: Clock,
-    /// Only of iterations that were left unprofiled for comparison.
+    /// True to use only iterations that were left unprofiled for comparison.
     pub unprofiled: bool,
 }
 
-/// From when to when a duration counts.
+/// The start and the end of a duration.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Clock {
-    /// From when an iteration was due to its end; the default of iterations.
+    /// From the iteration's due time to the end; the default for iterations.
     #[default]
     Response,
-    /// From the real start to the end; the default of actions.
+    /// From the actual start to the end; the default for actions.
     Service,
-    /// From when an iteration was due to its start.
+    /// From the iteration's due time to its start.
     Lag,
 }
 
-/// How something ended.
+/// How an iteration or a request ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// With a fault.
+    /// It failed.
     Errors,
-    /// It was due and never started.
+    /// It was due but never started.
     Dropped,
     /// It was cut off by the end of the run.
     Aborted,
-    /// It came to its end, well or not.
+    /// It ended, whether it succeeded or failed.
     Completed,
 }
 
 impl Event {
-    /// True when only what came to its end can be one.
+    /// True if only something that ended can count as this event.
     #[must_use]
     pub fn is_of_ended(self) -> bool {
         self == Self::Errors
@@ -133,7 +133,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// True when small values are good.
+    /// True if the limit is an upper limit.
     #[must_use]
     pub fn bounds_above(self) -> bool {
         matches!(self, Self::Below | Self::AtMost)
@@ -141,7 +141,7 @@ impl Operator {
 
     /// Compares exactly.
     #[must_use]
-    #[expect(clippy::float_cmp, reason = "an exact number is meant where it is compared with ==")]
+    #[expect(clippy::float_cmp, reason = "== compares exactly, as the user asked")]
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Below => value < limit,
@@ -152,7 +152,7 @@ impl Operator {
         }
     }
 
-    /// As it is written.
+    /// The text of it in a threshold.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Operator {
 }
 
 impl Metric {
-    /// The action that it is of.
+    /// The action that the metric belongs to, if any.
     #[must_use]
     pub fn action(&self) -> Option<&str> {
         match self {
@@ -176,31 +176,31 @@ impl Metric {
         }
     }
 
-    /// True when it is measured in fetched traces.
+    /// True if the metric needs fetched traces.
     #[must_use]
     pub fn needs_traces(&self) -> bool {
         matches!(self, Self::TraceTime(..) | Self::TraceCalls(..))
     }
 
-    /// True when it needs iterations that were left unprofiled for comparison.
+    /// True if the metric needs iterations that were left unprofiled for comparison.
     #[must_use]
     pub fn needs_control(&self) -> bool {
         matches!(self, Self::Overhead(_)) || matches!(self, Self::Time(_, times) if times.unprofiled)
     }
 
-    /// True of the largest time.
+    /// True for the largest time.
     #[must_use]
     pub fn is_max(&self) -> bool {
         matches!(self, Self::Time(Statistic::Max, _))
     }
 
-    /// True of what counts iterations that were done.
+    /// True if the metric counts completed iterations.
     #[must_use]
     pub fn counts_done(&self) -> bool {
         matches!(self, Self::Throughput | Self::Count(Event::Completed, _))
     }
 
-    /// The unit of its limit.
+    /// The unit of the metric's limit.
     #[must_use]
     pub fn unit(&self) -> Unit {
         match self {
@@ -293,7 +293,7 @@ impl fmt::Display for Times {
 }
 
 impl Clock {
-    /// As it is written.
+    /// The text of it in a threshold.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -327,7 +327,7 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// A length in seconds, without needless digits.
+/// A duration in seconds, without unnecessary digits.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -336,7 +336,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// How long the load runs before a threshold may end it, unless it says otherwise.
+/// How long the load runs before a threshold may end it, if the threshold has no `delay`.
 #[must_use]
 pub fn usual_delay_ns() -> Nanos {
     saturating_nanos(Duration::from_secs(10))

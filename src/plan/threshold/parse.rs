@@ -1,6 +1,6 @@
 //! Reads the text of a threshold: `p(99) < 250ms`, `rate(errors) <= 0.1%`, `p95(action "list users") < 100ms`.
 //!
-//! Every mistake has its place in the text and a remedy.
+//! Every error has its place in the text and a remedy.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use super::{Clock, Condition, Event, Metric, Operator, Statistic, Times, Unit};
 use crate::base::units::parse_duration;
 use crate::config::check::did_you_mean;
 
-/// What is wrong with a text, where in it, and what to write.
+/// What is wrong with a text, where, and what to write instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mistake {
-    /// The bytes at fault.
+    /// The range of the faulty bytes.
     pub at: Range<usize>,
-    /// What is wrong: one clause in lower case.
+    /// What is wrong: a clause in lower case.
     pub message: String,
     /// What to do.
     pub help: String,
 }
 
-/// No threshold is longer.
+/// The length limit of a threshold.
 const LENGTH_MAX: usize = 1000;
 const EXAMPLES: &str =
     "such as p(99) < 250ms, rate(errors) <= 0.1%, p95(action \"NAME\") < 100ms or count(trace \"db\") <= 12";
@@ -43,7 +43,7 @@ const WORDS: [&str; 12] = [
 /// Reads a condition.
 ///
 /// # Errors
-/// The first mistake.
+/// The first error.
 pub fn parse(text: &str) -> Result<Condition, Mistake> {
     if text.len() > LENGTH_MAX {
         return Err(mistake(0..text.len(), "a threshold longer than 1000 characters", "shorten it"));
@@ -72,7 +72,7 @@ struct Cursor<'t> {
     at: usize,
 }
 
-/// A part within the brackets, with its place.
+/// A part of the text in parentheses.
 enum Piece {
     Word(String),
     Quoted(String),
@@ -88,7 +88,7 @@ impl<'t> Cursor<'t> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Takes what `belongs`; its place and text.
+    /// Takes the characters for which `belongs` is true. Returns their place and text.
     fn take(&mut self, belongs: impl Fn(char) -> bool) -> (Range<usize>, &'t str) {
         let rest = self.rest();
         let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
@@ -97,7 +97,7 @@ impl<'t> Cursor<'t> {
         (start..self.at, &rest[..length])
     }
 
-    /// The place of the next character, for what is missing there.
+    /// The place of the next character, for messages about something missing.
     fn here(&self) -> Range<usize> {
         self.at..self.at + self.rest().chars().next().map_or(0, char::len_utf8)
     }
@@ -106,7 +106,8 @@ impl<'t> Cursor<'t> {
         self.skip_blanks();
         let (name_at, name) = self.take(|c| c.is_alphanumeric() || matches!(c, '.' | '_'));
         if name.is_empty() {
-            let message = if self.rest().is_empty() { "an empty threshold" } else { "no metric stands here" };
+            let message =
+                if self.rest().is_empty() { "an empty threshold" } else { "a metric is missing here" };
             return Err(mistake(self.here(), message, format!("write one, {EXAMPLES}")));
         }
         self.skip_blanks();
@@ -125,7 +126,7 @@ impl<'t> Cursor<'t> {
         Ok((metric, at))
     }
 
-    /// What stands between the brackets.
+    /// The parts between the parentheses.
     fn pieces(&mut self) -> Result<Vec<(Range<usize>, Piece)>, Mistake> {
         let open = self.here();
         self.at += 1;
@@ -133,7 +134,7 @@ impl<'t> Cursor<'t> {
         loop {
             self.skip_blanks();
             match self.rest().chars().next() {
-                None => return Err(mistake(open, "a bracket that is not closed", "close it with `)`")),
+                None => return Err(mistake(open, "a parenthesis that is not closed", "close it with `)`")),
                 Some(')') => {
                     self.at += 1;
                     return Ok(pieces);
@@ -192,10 +193,10 @@ impl<'t> Cursor<'t> {
             }
             _ => "write <, <=, >, >= or ==",
         };
-        Err(mistake(at, format!("`{found}` is no comparison"), help))
+        Err(mistake(at, format!("`{found}` is not a comparison"), help))
     }
 
-    /// The limit with its unit: the rest of the text.
+    /// The limit and its unit: the rest of the text.
     fn limit(&mut self, metric: &Metric, operator: Operator) -> Result<f64, Mistake> {
         self.skip_blanks();
         let start = self.at;
@@ -208,7 +209,7 @@ impl<'t> Cursor<'t> {
             let message = if text.is_empty() {
                 "the limit is missing".to_owned()
             } else {
-                format!("`{text}` is no limit")
+                format!("`{text}` is not a limit")
             };
             return Err(mistake(at, message, with_unit(metric.unit())));
         };
@@ -233,14 +234,14 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Refuses limits that nothing, or everything, could meet.
+/// Rejects limits that are impossible or always met.
 fn possible(metric: &Metric, operator: Operator, value: f64, at: Range<usize>) -> Result<f64, Mistake> {
     if operator == Operator::Below && value == 0.0 && !matches!(metric, Metric::Overhead(_)) {
         return Err(mistake(at, "nothing is below zero", "write a larger limit, or <= 0"));
     }
     if matches!(metric, Metric::Rate(..)) {
         if value > 100.0 {
-            return Err(mistake(at, format!("{value} % is more than all"), "write 0% to 100%"));
+            return Err(mistake(at, format!("{value} % is more than 100 %"), "write 0% to 100%"));
         }
         if operator == Operator::Above && value == 100.0 {
             return Err(mistake(at, "nothing is above 100 %", "write >= 100%"));
@@ -252,8 +253,8 @@ fn possible(metric: &Metric, operator: Operator, value: f64, at: Range<usize>) -
 fn with_unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Time => "write a number with a unit of time, such as 250ms or 1.5s",
-        Unit::Percent => "write a number of percent, such as 0.1%",
-        Unit::PerSecond => "write a number a second, such as 100/s",
+        Unit::Percent => "write a percentage, such as 0.1%",
+        Unit::PerSecond => "write a rate per second, such as 100/s",
         Unit::Number => "write a plain number, such as 12",
     }
 }
@@ -269,7 +270,7 @@ fn unknown_metric(name: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(name, METRICS) {
         Some(known) => format!("did you mean `{known}`?"),
         None => format!(
-            "known are p(95) and the like, avg, min, max, med, rate, count, throughput, overhead; {EXAMPLES}"
+            "known metrics: p(95) and similar, avg, min, max, med, rate, count, throughput, overhead; {EXAMPLES}"
         ),
     };
     mistake(at, format!("unknown metric `{name}`"), help)
@@ -302,18 +303,18 @@ fn percentile(percent: f64, at: Range<usize>) -> Result<Statistic, Mistake> {
     if percent > 0.0 && percent < 100.0 {
         return Ok(Statistic::Percentile(percent));
     }
-    let help = "percentiles lie between 0 and 100; write min or max for the ends";
+    let help = "percentiles are between 0 and 100; write min or max for the ends";
     Err(mistake(at, format!("there is no {percent}th percentile"), help))
 }
 
-/// The durations, or the trace points, that a statistic is of.
+/// The durations or trace points to which a statistic applies.
 fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
     let (mut times, mut clock, mut trace) = (Times::default(), None, None);
     let mut pieces = pieces.into_iter();
     while let Some((at, piece)) = pieces.next() {
         let Piece::Word(word) = piece else {
-            let help = "write what it is: action \"NAME\", trace \"NAME\" or calls \"NAME\"";
-            return Err(mistake(at, "a name without what it names", help));
+            let help = "write action \"NAME\", trace \"NAME\" or calls \"NAME\"";
+            return Err(mistake(at, "a name without `action`, `trace` or `calls` before it", help));
         };
         match word.as_str() {
             "response" => clock = Some(Clock::Response),
@@ -332,8 +333,8 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
         } else {
             Err(mistake(
                 0..0,
-                "trace points have no action and no other clock",
-                "write the trace point alone",
+                "a trace point cannot be combined with an action or a clock",
+                "write only the trace point",
             ))
         };
     }
@@ -360,7 +361,7 @@ fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(word, WORDS) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
-            "known are response, service, lag, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
+            "known words: response, service, lag, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
                 .to_owned()
         }
     };
@@ -370,7 +371,9 @@ fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
 fn alone(metric: Metric, pieces: &[(Range<usize>, Piece)]) -> Result<Metric, Mistake> {
     match pieces.first() {
         None => Ok(metric),
-        Some((at, _)) => Err(mistake(at.clone(), format!("{metric} takes nothing in brackets"), "remove it")),
+        Some((at, _)) => {
+            Err(mistake(at.clone(), format!("{metric} takes nothing in parentheses"), "remove it"))
+        }
     }
 }
 
@@ -384,7 +387,11 @@ fn event(
     let mut pieces = pieces.into_iter();
     while let Some((at, piece)) = pieces.next() {
         let Piece::Word(word) = piece else {
-            return Err(mistake(at, "a name without what it names", "write action \"NAME\""));
+            return Err(mistake(
+                at,
+                "a name without `action`, `trace` or `calls` before it",
+                "write action \"NAME\"",
+            ));
         };
         match word.as_str() {
             "errors" => found = Some(Event::Errors),
@@ -400,9 +407,11 @@ fn event(
             let help = format!("write {metric}(errors), {metric}(dropped) or {metric}(aborted)");
             Err(mistake(metric_at, format!("`{metric}` of what?"), help))
         }
-        (Some(event), Some(_)) if event != Event::Errors => {
-            Err(mistake(metric_at, format!("{event} are counted of iterations only"), "remove the action"))
-        }
+        (Some(event), Some(_)) if event != Event::Errors => Err(mistake(
+            metric_at,
+            format!("{event} can only be counted for iterations"),
+            "remove the action",
+        )),
         (Some(event), _) => Ok(make(event, action)),
     }
 }
@@ -428,6 +437,10 @@ fn overhead(at: Range<usize>, mut pieces: Vec<(Range<usize>, Piece)>) -> Result<
     };
     match statistic {
         Statistic::Percentile(percent) => alone(Metric::Overhead(percent), &pieces),
-        _ => Err(mistake(at, "the cost of profiling is known at percentiles", "write overhead(p50)")),
+        _ => Err(mistake(
+            at,
+            "the overhead of profiling is measured only at percentiles",
+            "write overhead(p50)",
+        )),
     }
 }

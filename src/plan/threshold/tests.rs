@@ -1,4 +1,4 @@
-//! What thresholds are read as, and what is said of those that cannot be.
+//! How thresholds are read, and the messages for those that cannot be read.
 
 use super::*;
 use proptest::prelude::*;
@@ -47,26 +47,26 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("p95 < 300", 6..9, "`300` has no unit", "300ms or 300s"),
         ("p95 300ms", 4..5, "a comparison is missing", "write <"),
         ("p95 <", 5..5, "the limit is missing", "250ms"),
-        ("p95 =< 3ms", 4..6, "`=<` is no comparison", "write <="),
+        ("p95 =< 3ms", 4..6, "`=<` is not a comparison", "write <="),
         ("p95 == 3ms", 4..6, "never exactly equal", "write <="),
         ("p100 < 3ms", 0..4, "no 100th percentile", "min or max"),
         ("p(0) < 3ms", 2..3, "no 0th percentile", "min or max"),
         ("p < 3ms", 0..1, "without its percentile", "p(95)"),
         ("avrg < 3ms", 0..4, "unknown metric `avrg`", "did you mean `avg`?"),
-        ("http_req_duration < 3ms", 0..17, "unknown metric", "known are"),
+        ("http_req_duration < 3ms", 0..17, "unknown metric", "known metrics"),
         ("rate(errors) < 0.01", 15..19, "`0.01` has no unit", "0.01%, or 1%"),
         ("rate(error) < 1%", 5..10, "unknown word `error`", "did you mean `errors`?"),
         ("rate < 1%", 0..4, "`rate` of what?", "rate(errors)"),
-        ("rate(errors) <= 101%", 16..20, "more than all", "0% to 100%"),
+        ("rate(errors) <= 101%", 16..20, "more than 100 %", "0% to 100%"),
         ("rate(errors) < 0%", 15..17, "nothing is below zero", "larger"),
         ("count(errors) < 5%", 16..18, "does not fit", "plain number"),
         ("throughput > 5", 13..14, "does not fit", "100/s"),
         ("p95(action list) < 3ms", 11..15, "not in quotes", "action \"list\""),
         ("p95(action \"list) < 3ms", 11..23, "a quote that is not closed", "close it"),
         ("p95(action \"list\" < 3ms", 18..19, "`<` has no meaning here", "quotes"),
-        ("p95(\"list\") < 3ms", 4..10, "a name without what it names", "action"),
+        ("p95(\"list\") < 3ms", 4..10, "a name without `action`", "action"),
         ("p95(service < 3ms", 12..13, "has no meaning", "quotes"),
-        ("p95(service", 3..4, "a bracket that is not closed", "close it"),
+        ("p95(service", 3..4, "a parenthesis that is not closed", "close it"),
         ("p95 < 3 parsecs", 6..15, "not a unit of time", "ms"),
         ("overhead(avg) < 3%", 0..8, "at percentiles", "overhead(p50)"),
     ] {

@@ -42,7 +42,7 @@ const SCROLL_PAGE_LEN: usize = 2_000;
 /// Each listed trace costs the server an aggregation.
 const LIST_LEN_MAX: usize = 1_000;
 
-const NAMES: &str = "index and doc_type are made of letters, digits, `-`, `_` and `.`";
+const NAMES: &str = "index and doc_type may only contain letters, digits, `-`, `_` and `.`";
 
 /// A client of an Elasticsearch; see [`super::Collector`].
 pub(super) struct ElasticsearchCollector {

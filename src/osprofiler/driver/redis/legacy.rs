@@ -1,6 +1,6 @@
 //! Records as OSProfiler before 2.8.0 stored them: each under `osprofiler:<base>_<trace>_<timestamp>`.
 //!
-//! Only a walk of the keyspace finds such keys, and nobody writes them any more. So a trace is read
+//! Only a walk of the keyspace finds such keys, and no current version writes them. So a trace is read
 //! from its list, and old keys are looked for only if there is no list: one bounded walk for each
 //! connection finds out whether there are any at all, and only if so, a walk for each such trace
 //! follows. With `?legacy=true` old keys are looked for in any case: a trace may lie in both places if
@@ -15,7 +15,7 @@ pub(super) const PREFIX: &str = "osprofiler:";
 /// Steps of a walk: a million keys.
 pub(super) const STEPS_MAX: usize = 1_000;
 const CUT: &str = "it has no list of this trace; OSProfiler before 2.8.0 stored records under keys of \
-    their own, but redis holds too many keys to look at them all: only the first million or so were";
+    their own, but redis contains too many keys to search: only about the first million were searched";
 /// Values for each answer.
 const PAGE_LEN: usize = 200;
 
@@ -88,7 +88,7 @@ impl RedisCollector {
             page.iter().for_each(|key| {
                 get.arg(key);
             });
-            // What is no string, or gone by now, is answered by nothing.
+            // A key that is not a string, or has been deleted, has no value.
             for json in self.ask::<Vec<Option<Vec<u8>>>>(&get).await?.into_iter().flatten() {
                 bytes += json.len();
                 if bytes > TRACE_BYTES_MAX {
@@ -146,7 +146,7 @@ pub(super) struct LegacyKey<'a> {
 }
 
 impl<'a> LegacyKey<'a> {
-    /// `None` if it is no such key.
+    /// `None` if it is not such a key.
     pub(super) fn parse(key: &'a [u8]) -> Option<Self> {
         let rest = std::str::from_utf8(key).ok()?.strip_prefix(PREFIX)?;
         let (ids, timestamp) = rest.rsplit_once('_')?;

@@ -20,18 +20,19 @@ const SENTINEL_PORT: u16 = 26379;
 const SERVICE_DEFAULT: &str = "mymaster";
 /// More of them are a mistake, and each costs time when it is down.
 const SENTINELS_MAX: usize = 16;
-/// Larger files are no certificates.
+/// Larger files are not certificates.
 const PEM_BYTES_MAX: u64 = 1 << 20;
 
 const FORM: &str = "write it as redis://[user:password@]host[:port][/db], special characters as %XX";
 const SENTINEL_FORM: &str = "write it as redissentinel://[:password@]host:port[,host:port]/service[?db=N], \
      special characters as %XX";
-const DB: &str = "the database is a number, as in redis://host:6379/0";
-const CERT_REQS: &str = "ssl_cert_reqs is `required` or `none`";
-const PEM: &str = "ssl_ca_certs, ssl_certfile and ssl_keyfile name readable PEM files, the last two together";
-const UNKNOWN_SSL: &str = "of the options for TLS, only ssl_ca_certs, ssl_certfile, ssl_keyfile, ssl_cert_reqs and \
-     ssl_check_hostname are known";
-const TLS_ONLY: &str = "options for TLS go with rediss://";
+const DB: &str = "the database must be a number, as in redis://host:6379/0";
+const CERT_REQS: &str = "ssl_cert_reqs must be `required` or `none`";
+const PEM: &str =
+    "ssl_ca_certs, ssl_certfile and ssl_keyfile must name readable PEM files; the last two need each other";
+const UNKNOWN_SSL: &str = "an unsupported TLS option; only ssl_ca_certs, ssl_certfile, ssl_keyfile, ssl_cert_reqs and \
+     ssl_check_hostname are supported";
+const TLS_ONLY: &str = "TLS options need rediss://";
 
 /// How to reach a redis, and what to store there.
 pub(super) struct Target {
@@ -288,13 +289,13 @@ mod tests {
             ("rediss://h?ssl_cert_reqs=none", "h:6379 db 0 - - insecure"),
             ("rediss://h/#insecure", "h:6379 db 0 - - insecure"),
             ("rediss://h?ssl_cert_reqs=required&ssl_check_hostname=false", "h:6379 db 0 - - tls"),
-            ("rediss://h?ssl_cert_reqs=perhaps", "no: ssl_cert_reqs is"),
-            ("rediss://h?ssl_ciphers=NULL", "no: of the options for TLS"),
+            ("rediss://h?ssl_cert_reqs=perhaps", "no: ssl_cert_reqs must be"),
+            ("rediss://h?ssl_ciphers=NULL", "no: an unsupported TLS option"),
             ("rediss://h?ssl_ca_certs=/no/such/file", "no: ssl_ca_certs"),
             ("rediss://h?ssl_certfile=/dev/null", "no: ssl_ca_certs"),
-            ("redis://h?ssl_cert_reqs=none", "no: options for TLS go with rediss"),
-            ("redis://h/x", "no: the database is a number"),
-            ("redis://h?db=x", "no: the database is a number"),
+            ("redis://h?ssl_cert_reqs=none", "no: TLS options need rediss"),
+            ("redis://h/x", "no: the database must be a number"),
+            ("redis://h?db=x", "no: the database must be a number"),
             ("redis://h:x", "no: write it as redis://"),
             ("redis://:%ff@h", "no: write it as redis://"),
             ("redissentinel://h:x/m", "no: write it as redissentinel://"),

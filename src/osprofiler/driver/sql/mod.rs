@@ -64,7 +64,7 @@ fn with_host(rest: &str) -> std::borrow::Cow<'_, str> {
 fn file(path: &str) -> Result<&str, &'static str> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_dir() => Ok(path),
-        _ => Err("the options for certificates and keys name readable PEM files"),
+        _ => Err("the options for certificates and keys must name readable PEM files"),
     }
 }
 

@@ -15,9 +15,9 @@ use super::engine::{self, Opening};
 use super::{file, with_host};
 
 const FORM: &str = "write it as mysql://user:password@host[:port]/database, special characters as %XX";
-const SSL_MODE: &str = "ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
-const UNKNOWN_SSL: &str = "of the options for TLS, only ssl-mode, ssl-ca, ssl-cert, ssl-key, \
-     ssl-verify-cert=true and ssl-verify-identity=true are known";
+const SSL_MODE: &str = "ssl-mode must be DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
+const UNKNOWN_SSL: &str = "an unsupported TLS option; only ssl-mode, ssl-ca, ssl-cert, ssl-key, ssl-verify-cert=true and \
+     ssl-verify-identity=true are supported";
 
 /// Opens what is described by `rest`, which follows `mysql://`.
 pub(super) fn open(rest: &str) -> Result<Opening, &'static str> {
@@ -61,7 +61,7 @@ fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "true" | "1")
 }
 
-/// Says what to do where the library's words speak of its own build.
+/// Adds a remedy to errors in which the library refers to its own build.
 fn explained(error: Cause) -> Cause {
     let is_about_rsa = error.downcast_ref::<sqlx::Error>().is_some_and(
         |error| matches!(error, sqlx::Error::Configuration(cause) if cause.to_string().contains("RSA")),

@@ -14,8 +14,9 @@ use super::engine::{self, Opening};
 use super::{file, with_host};
 
 const FORM: &str = "write it as postgresql://user:password@host[:port]/database, special characters as %XX";
-const SSL_MODE: &str = "sslmode is disable, allow, prefer, require, verify-ca or verify-full";
-const UNKNOWN_SSL: &str = "of the options for TLS, only sslmode, sslrootcert, sslcert and sslkey are known";
+const SSL_MODE: &str = "sslmode must be disable, allow, prefer, require, verify-ca or verify-full";
+const UNKNOWN_SSL: &str =
+    "an unsupported TLS option; only sslmode, sslrootcert, sslcert and sslkey are supported";
 
 /// Opens what is described by `rest`, which follows `postgresql://`.
 pub(super) fn open(rest: &str) -> Result<Opening, &'static str> {
@@ -27,7 +28,7 @@ fn options(rest: &str) -> Result<PgConnectOptions, &'static str> {
     let mut bare = url.clone();
     bare.set_query(None);
     bare.set_fragment(None);
-    // The library would log what it does not know, values and all.
+    // The library would log unknown parameters, including their values.
     let mut options: PgConnectOptions = bare.as_str().parse().map_err(|_| FORM)?;
     let (mut mode, mut ca) = (None, false);
     for (name, value) in url.query_pairs() {

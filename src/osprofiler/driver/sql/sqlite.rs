@@ -17,7 +17,8 @@ use super::dialect::SQLITE;
 use super::engine::{self, Opening};
 
 const FORM: &str = "write it as sqlite://PATH, for instance sqlite:///tmp/traces.db";
-const MEMORY: &str = "a database in memory is nobody else's; name a file, as in sqlite:///tmp/traces.db";
+const MEMORY: &str =
+    "an in-memory database is visible only to its own process; name a file, as in sqlite:///tmp/traces.db";
 
 /// Opens what is described by `rest`, which follows the scheme and `://`.
 pub(super) fn open(scheme: &str, rest: &str) -> Result<Opening, &'static str> {

@@ -21,5 +21,5 @@ pub(super) struct Statement {
     pub(super) repeated: bool,
 }
 
-/// A row, as texts. What is no text, or NULL, is `None`.
+/// A row, as texts. A value that is not text, or is NULL, is `None`.
 pub(super) type Cells = Vec<Option<String>>;
