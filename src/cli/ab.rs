@@ -16,63 +16,64 @@ use super::progress::Shown;
 use super::run::LoadArguments;
 use super::signals::interrupt_by_signals;
 
-/// Compare two builds by rounds that take turns: the gate for performance that holds under noise.
+/// Compare two builds in alternating rounds: a performance gate that works on noisy machines.
 ///
-/// Runs the scenario against A and B in turn, in random order, and judges the ratio of each pair: what slows the
-/// machine for both falls out. After half of the pairs, and after all, it says PASS when B is shown not to be slower
-/// by the margin, FAIL when it is shown to be, and INCONCLUSIVE else. It ends early when that is clear.
+/// Runs the scenario against A and B in pairs of rounds, in random order, and judges the ratio of each pair, so
+/// whatever slows the machine affects both. After half of the pairs, and after all, the verdict is PASS if the data
+/// show that B is not slower by the margin, FAIL if they show that it is, and INCONCLUSIVE otherwise. The comparison
+/// ends early if the verdict is clear.
 ///
-/// Where a round of either side has too few iterations for a percentile, rounds of both are made longer, up to ten
+/// If a round of either side has too few iterations for a percentile, the rounds of both sides get longer, up to ten
 /// times.
 ///
 /// A and B are two deployments (-d A.yaml -d B.yaml), two targets of one (--target-a, --target-b), or two commands
-/// that start a build (--base-cmd, --new-cmd); each round starts its build and ends it, with all that it started.
+/// that start a build (--base-cmd, --new-cmd). Each round starts its build and ends it with all its processes.
 #[derive(Debug, clap::Args)]
 pub(super) struct AbArguments {
     /// The scenario file.
     scenario: PathBuf,
-    /// A deployment file: given twice, A's and B's; given once, that of both.
+    /// A deployment file: given twice, that of A and that of B; given once, that of both.
     #[arg(short, long, value_name = "FILE")]
     deployment: Vec<PathBuf>,
-    /// The target of the deployment that is A, in the place of `default`.
+    /// The target of the deployment to use for A, instead of `default`.
     #[arg(long, value_name = "NAME", requires = "target_b")]
     target_a: Option<String>,
-    /// The target that is B.
+    /// The target to use for B.
     #[arg(long, value_name = "NAME", requires = "target_a")]
     target_b: Option<String>,
-    /// The command that starts A, by `sh -c`; it runs until it is ended with SIGTERM.
+    /// The command that starts A, run with `sh -c`; SIGTERM stops it.
     #[arg(long, value_name = "COMMAND", requires = "new_cmd", conflicts_with = "target_a")]
     base_cmd: Option<String>,
     /// The command that starts B.
     #[arg(long, value_name = "COMMAND", requires = "base_cmd")]
     new_cmd: Option<String>,
-    /// The URL that answers once a command's build is ready (default: a connection to the default target).
+    /// A URL that answers when a command's build is ready (default: a connection to the default target).
     #[arg(long, value_name = "URL", requires = "base_cmd")]
     ready: Option<String>,
-    /// How long a round lasts, instead of what the scenario says; 30s is a good choice.
+    /// The length of a round, instead of that in the scenario; 30s is a good choice.
     #[arg(long, value_name = "DURATION", value_parser = length)]
     round: Option<Duration>,
-    /// A percentile that B is judged by, such as p99 or 'p95(action "log in")' (default: p50 and p95).
+    /// A percentile to judge B by, such as p99 or 'p95(action "log in")' (default: p50 and p95).
     #[arg(long, value_name = "PERCENTILE")]
     metric: Vec<Metric>,
     /// By how many percent B may be slower.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = margin)]
     margin: f64,
-    /// How many pairs there are at most; there is a look after half of them.
+    /// The largest number of pairs; the results are also judged after half of them.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(10..=1000))]
     pairs: u16,
     /// Exit with 4 when the verdict is INCONCLUSIVE.
     #[arg(long)]
     strict: bool,
-    /// Write what B is judged by as JUnit XML: one test case each.
+    /// Write the criteria for B as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// The directory in which the directory of the comparison is made.
+    /// The directory in which to make the directory of the comparison.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     #[command(flatten)]
     load: LoadArguments,
-    /// Print no progress and no tables, only the verdict and the directory.
+    /// Print only the verdict and the directory: no progress and no tables.
     #[arg(short, long)]
     quiet: bool,
 }
@@ -80,7 +81,7 @@ pub(super) struct AbArguments {
 fn length(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text).map_err(|complaint| complaint.to_string())?;
     if length.is_zero() {
-        Err("a round lasts longer than that; write it such as 30s".to_owned())
+        Err("a round must be longer than that; for example 30s".to_owned())
     } else {
         Ok(length)
     }
@@ -90,10 +91,10 @@ fn margin(text: &str) -> Result<f64, String> {
     let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
     percent
         .filter(|percent| (0.0..=1000.0).contains(percent))
-        .ok_or_else(|| "write it in percent, such as 10".to_owned())
+        .ok_or_else(|| "write a percentage from 0 to 1000, such as 10".to_owned())
 }
 
-/// Which two sides the arguments mean.
+/// The two sides that the arguments name.
 fn sides(arguments: &AbArguments) -> Result<[SideOptions; 2], HarnessError> {
     let named = arguments.target_a.is_some() || arguments.base_cmd.is_some();
     let (a, b) = match (arguments.deployment.as_slice(), named) {
@@ -144,10 +145,10 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
     let compared = comparison.run(&interrupt)?;
     drop(listening);
-    tell(compared, arguments)
+    print(compared, arguments)
 }
 
-fn tell(compared: Compared, arguments: &AbArguments) -> Result<Exit, HarnessError> {
+fn print(compared: Compared, arguments: &AbArguments) -> Result<Exit, HarnessError> {
     let Compared { conclusion, paired, directory, fault } = compared;
     let text = pairs::terminal(&paired, output::look());
     if arguments.quiet {

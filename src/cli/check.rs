@@ -10,8 +10,8 @@ use super::gate::GateArguments;
 
 /// Judge a run again, by its own criteria or by those of a file.
 ///
-/// Prints the criteria as the run did, and ends with the same codes. Nothing in the run's directory is changed.
-/// Thresholds of traces are judged by the random sample that the run fetched, if it fetched one.
+/// Prints the criteria as the run did, and exits with the same codes. Nothing in the run's directory is changed.
+/// Thresholds of traces are judged by the random sample of traces that the run fetched, if any.
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArguments {
     /// The run's directory.

@@ -11,28 +11,30 @@ use crate::verdict::paired::Metric;
 use super::exit::Exit;
 use super::output;
 
-/// Compare runs that are over: two side by side, or a new one against the runs before it.
+/// Compare stored runs: two side by side, or a new one against past runs.
 ///
-/// Two runs: ratios of every percentile with 95 % intervals, by iteration, action and trace point. They describe these
-/// two runs and give no verdict, since one run of each cannot tell a slower build from a slower hour; `bench ab` can.
+/// Two runs: ratios of every percentile with 95 % intervals, by iteration, action and trace point. The ratios describe
+/// these two runs and give no verdict, because with one run of each, a slow hour looks like a slow build. Use `bench
+/// ab` for that.
 ///
-/// A directory of 10 or more past runs as BASE: a new run is held against what one more of them would stay below.
-/// What takes longer fails it only with a second new run that confirms it (RERUN), and where past runs vary by 5 % or
-/// less; else it is INCONCLUSIVE. The second run begins 10 minutes or more after the first has ended, or a run of the
-/// base lies between the two: what slows one minute slows both runs in it. So does what fails more often than in past runs, if confirmed. Runs that are not comparable with the new one are passed over.
+/// A directory of 10 or more past runs as BASE: a new run is judged against the bound that a further past run would
+/// stay below. A run that is slower or fails more often gets FAIL only if a second new run (RERUN) confirms it, and a
+/// slower one only if past runs vary by 5 % or less; otherwise such a run is INCONCLUSIVE. The second run must begin 10
+/// minutes or more after the end of the first, or a past run must lie between the two: whatever slows one minute slows
+/// every run in it. Runs that are not comparable with the new one are skipped.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
-    /// The run that is compared with: its directory, its results.json, or a directory of past runs.
+    /// The base: a run's directory, a results.json, or a directory of past runs.
     base: PathBuf,
     /// The new run.
     new: PathBuf,
-    /// A second new run that is to confirm what the first one shows against past runs: another run, 10 minutes or more
-    /// later, or with a past run between the two.
+    /// A second new run, to confirm what the first one shows against past runs: 10 minutes or more later, or with a
+    /// past run between the two.
     rerun: Option<PathBuf>,
-    /// Compare runs of different scenarios, deployments, options or machines all the same.
+    /// Compare runs even if scenario, deployment, options or machine differ.
     #[arg(long)]
     allow_different: bool,
-    /// A percentile that is held against past runs, such as p99 or 'p95(action "log in")' (default: p50 and p95).
+    /// A percentile to judge against past runs, such as p99 or 'p95(action "log in")' (default: p50 and p95).
     #[arg(long, value_name = "PERCENTILE")]
     metric: Vec<Metric>,
     /// Exit with 4 when the verdict is INCONCLUSIVE.

@@ -1,4 +1,4 @@
-//! Exit codes: the contract with CI jobs. The only place that knows which error and which result has which code.
+//! Exit codes: the contract with CI jobs. Only this file maps errors and results to codes.
 
 use crate::harness::{Conclusion, HarnessError, Kind};
 
@@ -6,7 +6,7 @@ use crate::harness::{Conclusion, HarnessError, Kind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Ran; every gate passed, or none was asked for.
+    /// Ran; every gate passed, or there was none.
     Ok = 0,
     /// The run itself failed.
     Failed = 1,
@@ -29,7 +29,7 @@ pub enum Exit {
 /// The table for `--help`.
 pub const HELP: &str = "\
 Exit codes:
-  0    ran; every gate passed, or none was asked for
+  0    ran; every gate passed, or there was none
   1    the run itself failed (setup, disk, time limit)
   2    a gate failed
   3    no valid verdict: no samples, or bench itself was the limit
@@ -39,12 +39,12 @@ Exit codes:
   69   target or collector unreachable before the load
   105  interrupted (SIGINT, SIGTERM, SIGHUP), after a graceful stop and a report of what ran
 
-A reader of the output that has gone or stands still changes none of these: files are written before
-anything is printed. What a command only prints, such as a schema or an export, waits for its reader.
+If the reader of the output stops or closes it, the exit code does not change: files are written before
+anything is printed. Output that is only printed, such as a schema or an export, waits for its reader.
 A full disk behind standard output is an error (1).";
 
 impl Exit {
-    /// The code of a result; `--strict` makes a code of its own of what is inconclusive.
+    /// The code of a result; with `--strict`, INCONCLUSIVE has a separate code.
     pub(super) fn of(conclusion: Conclusion, strict: bool) -> Self {
         match conclusion {
             Conclusion::Good => Self::Ok,
@@ -70,7 +70,7 @@ impl Exit {
     }
 }
 
-/// An error in words, as it is printed, in colours where they are wanted.
+/// The text of an error, as it is printed, in colours if requested.
 pub(super) fn words(error: &HarnessError, colour: bool) -> String {
     let interrupted = error.kind() == Kind::Interrupted;
     let mut text = String::new();
@@ -88,7 +88,7 @@ pub(super) fn words(error: &HarnessError, colour: bool) -> String {
 mod tests {
     use super::*;
 
-    /// What CI jobs rely on, and the README says.
+    /// CI jobs rely on these codes, and the README lists them.
     #[test]
     fn every_result_and_every_error_has_its_code() {
         for (conclusion, code, strict) in [

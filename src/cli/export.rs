@@ -12,19 +12,19 @@ use super::progress::Shown;
 
 /// Write every iteration of a run as a table for other programs.
 ///
-/// A row an iteration, or with --actions a row an action, in the order of the run's log, also of a
-/// run that crashed. Names of columns end in their units; due_ns and start_ns count from the run's
-/// start, which results.json has as `started_at`. Text that a spreadsheet would take for a formula
-/// gets an apostrophe in front in CSV.
+/// One row per iteration, or per action with --actions, in the order of the run's log; this also works
+/// for a run that crashed. Column names end in their units; due_ns and start_ns count from the run's
+/// start, which is `started_at` in results.json. In CSV, text that a spreadsheet would take for a formula
+/// gets an apostrophe in front.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("format").required(true)))]
 pub(super) struct ExportArguments {
     /// The run's directory.
     run_dir: PathBuf,
-    /// Comma-separated values with a line of names.
+    /// Comma-separated values with a header line.
     #[arg(long, group = "format")]
     csv: bool,
-    /// A JSON object a line.
+    /// One JSON object per line.
     #[arg(long, group = "format")]
     jsonl: bool,
     /// Apache Parquet; needs --output.

@@ -1,4 +1,4 @@
-//! How the result of a run is told: the terminal, GitHub's annotations, the exit code.
+//! Prints the result of a run: the terminal, GitHub's annotations, the exit code.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -12,31 +12,31 @@ use crate::results::model::{Criterion, Results};
 use super::exit::Exit;
 use super::output;
 
-/// Where GitHub Actions wants a step's summary.
+/// The variable with the file for a step's summary in GitHub Actions.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
-/// How a verdict is told.
+/// The options for reporting a verdict.
 #[derive(Debug, clap::Args)]
 pub(super) struct GateArguments {
     /// Write the criteria as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
-    /// End with code 4 when the verdict is INCONCLUSIVE, or the run's log has no end (with 0 otherwise).
+    /// Exit with 4 instead of 0 when the verdict is INCONCLUSIVE or the run's log has no end.
     #[arg(long)]
     pub(super) strict: bool,
 }
 
-/// How traces are shown.
+/// The option for showing traces.
 #[derive(Debug, clap::Args)]
 pub(super) struct TracesArgument {
-    /// How report.html shows the traces that were kept: `text` (ids only), `embed` (waterfalls in the report), or a
-    /// directory, in which each gets an HTML page that the report leads to.
+    /// How report.html shows the stored traces: `text` (ids only), `embed` (waterfalls in the report), or a directory
+    /// for one HTML page per trace, linked from the report.
     #[arg(long, value_name = "text|embed|DIR", default_value = "embed", value_parser = clap::builder::OsStringValueParser::new())]
     traces: std::ffi::OsString,
 }
 
 impl TracesArgument {
-    /// A directory that has the name of a mode is written `./text`.
+    /// Write a directory that has the name of a mode as `./text`.
     fn mode(&self) -> TracesMode {
         match self.traces.as_os_str() {
             mode if mode == OsStr::new("text") => TracesMode::Text,
@@ -47,13 +47,13 @@ impl TracesArgument {
 }
 
 impl GateArguments {
-    /// What is written beside the run's own files.
+    /// What to write in addition to the run's own files.
     pub(super) fn report(&self, traces: &TracesArgument) -> ReportOptions {
         ReportOptions { traces: traces.mode(), junit: self.junit.clone(), step_summary: step_summary() }
     }
 
-    /// Tells of a run that was written: all its files are there, or never will be.
-    pub(super) fn tell(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
+    /// Prints the result of a run, after its files were written.
+    pub(super) fn print(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
         let (results, path) = (&finished.results, finished.directory.as_deref());
         let look = output::look();
         if quiet {
@@ -65,7 +65,7 @@ impl GateArguments {
         self.end(finished)
     }
 
-    /// Tells of a run that was judged again: its criteria only.
+    /// Prints the criteria of a run that was judged again.
     pub(super) fn tell_criteria(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
         let (results, look) = (&finished.results, output::look());
         if quiet {
@@ -104,10 +104,10 @@ fn on_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// What something writes, as text.
+/// The output of a writer, as text.
 fn words(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut text = Vec::new();
-    // Memory takes everything.
+    // Writing to memory cannot fail.
     let _ = write(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What other programs read: schemas, shell completions, manual pages.
+//! Output for other programs: schemas, shell completions, manual pages.
 
 use std::io;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub(super) fn man(dir: &Path) -> Result<Exit, HarnessError> {
     Ok(Exit::Ok)
 }
 
-/// Writes the page of a command and those of its subcommands, for everybody to read.
+/// Writes the pages of a command and its subcommands, readable by all users.
 fn pages(command: clap::Command, dir: &Path) -> io::Result<()> {
     for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()).cloned() {
         pages(subcommand, dir)?;

@@ -1,6 +1,6 @@
 //! Rank 11: the only module that reads arguments and the terminal, and that prints.
 //!
-//! Each command makes options of its arguments, calls the harness, and prints what that gives; no logic lives here.
+//! Each command turns its arguments into options, calls the harness, and prints the result. There is no logic here.
 
 mod ab;
 mod check;
@@ -33,18 +33,18 @@ use crate::harness::{HarnessError, stored};
 const EXAMPLES: &str = "\
 Examples:
   bench run scenarios/demo.yaml                      a first run: needs no server and no settings
-  bench run scenarios/keystone.yaml --out results    a cloud, as the OS_* variables describe it
+  bench run scenarios/keystone.yaml --out results    a cloud that the OS_* variables describe
   bench validate scenarios/demo.yaml                 all faults of its files, before the load
-  bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, by rounds in turn
-  bench compare runs/ONE runs/OTHER                  two runs that are over, side by side
+  bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, in alternating rounds
+  bench compare runs/ONE runs/OTHER                  two stored runs, side by side
   bench report runs/DIRECTORY                        the report of a run again, also after a crash
   bench trace show runs/DIRECTORY 1a2b3c4d           one of its traces, as a tree";
 
 /// Load tests that profile every iteration.
 ///
-/// bench makes load as a scenario says, starts a fresh OSProfiler profiler for each iteration, and
-/// records each trace id beside the latency; afterwards it fetches the traces of the slowest
-/// iterations and says which trace point took the time.
+/// bench runs the load that a scenario describes, starts a new OSProfiler profiler for each iteration,
+/// and records each trace id with the latency. Afterwards it fetches the traces of the slowest
+/// iterations and reports which trace point took the time.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version = env!("BENCH_VERSION"), after_help = exit::HELP, max_term_width = 100)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{}", exit::HELP))]
@@ -60,8 +60,8 @@ enum Command {
     Compare(compare::CompareArguments),
     /// Check scenario and deployment files; list every fault with its place.
     ///
-    /// Reads the files as a run does, Rally's deployment documents included, and sends nothing. The
-    /// environment variables and the files that they refer to must be there. Exits with 0 when all
+    /// Reads the files as a run does, including Rally's deployment documents, and sends nothing. The
+    /// environment variables and the files that they refer to must exist. Exits with 0 when all
     /// files are good, with 65 when one is not.
     Validate {
         /// Scenario and deployment files; a scenario is checked together with its deployment.
@@ -73,8 +73,8 @@ enum Command {
     },
     /// Print the JSON Schema (draft-07) of a kind of file, for editors and programs.
     ///
-    /// Editors that speak the YAML language server's protocol complete and check a file whose first
-    /// line is `# yaml-language-server: $schema=scenario.schema.json`, once that file is beside it:
+    /// Editors with a YAML language server complete and check a file whose first
+    /// line is `# yaml-language-server: $schema=scenario.schema.json`, if that schema is beside it:
     /// `bench schema scenario > scenario.schema.json`
     Schema {
         /// The kind of file.
@@ -82,13 +82,13 @@ enum Command {
     },
     /// Render the results of a run again from its log, also after a crash.
     ///
-    /// Recovers all of the log that can be read, and reports what cannot: a log without an end is
-    /// INCONCLUSIVE at best, a damaged one is INVALID. Results that know more than the log are kept.
-    /// Traces that were fetched are used again; none is fetched.
+    /// Recovers everything readable in the log, and reports the rest: a log without an end is
+    /// INCONCLUSIVE at best, a damaged log is INVALID. Results that contain more than the log are kept.
+    /// Stored traces are used again; no traces are fetched.
     Report {
         /// The run's directory.
         run_dir: PathBuf,
-        /// Print the verdict and the directory only.
+        /// Print only the verdict and the directory.
         #[arg(short, long)]
         quiet: bool,
         #[command(flatten)]
@@ -98,19 +98,19 @@ enum Command {
     },
     Check(check::CheckArguments),
     Export(export::ExportArguments),
-    /// Serve the embedded demo alone, for other tools to load.
+    /// Serve the embedded demo on its own, as a target for other tools.
     ///
-    /// A small identity service on a free port of 127.0.0.1 that reports its trace points to a
-    /// collector in a file. Prints its URL, key and collector; Ctrl-C ends it.
+    /// Starts a small identity service on a free port of 127.0.0.1 that reports its trace points to a
+    /// collector in a file. Prints its URL, key and collector; Ctrl-C stops it.
     Demo {
-        /// Write a deployment file for it, with its URL, key and collector, for `bench run -d FILE`.
+        /// Write a deployment file with its URL, key and collector, for `bench run -d FILE`.
         #[arg(long, value_name = "FILE")]
         deployment: Option<PathBuf>,
         /// Where its collector keeps the traces (default: a temporary directory).
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Look at traces: list, show, rank, count calls; and make signed headers by hand.
+    /// List, show and rank traces, count calls, and sign trace headers.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Print shell completions.
@@ -127,7 +127,7 @@ enum Command {
     /// Read them with `man -l DIR/bench.1`, or write them to a directory of the manual path, such as
     /// ~/.local/share/man/man1, for `man bench` and `man bench-run`.
     Man {
-        /// The directory to write them to; it is made if it is not there.
+        /// The directory to write them to; it is created if it does not exist.
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
@@ -143,13 +143,13 @@ enum SchemaKind {
     Results,
     /// The ab.json of `bench ab`.
     Ab,
-    /// What `bench compare --json` writes of two runs.
+    /// What `bench compare --json` writes for two runs.
     Compare,
-    /// The same of a run and those before it.
+    /// What it writes for a run and past runs.
     History,
 }
 
-/// What Rust gives a program that ended by a fault of its own.
+/// The exit code of a Rust program that panicked.
 const PANICKED: u8 = 101;
 
 /// Runs the command line and gives the exit code.
@@ -173,7 +173,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     })
 }
 
-/// Help and version go to standard output and are no error.
+/// Help and version go to standard output and are not errors.
 fn help_or_fault(error: &clap::Error) -> Result<Exit, HarnessError> {
     let stream = if error.use_stderr() { Stream::Error } else { Stream::Output };
     let text = match output::colours(stream) {
@@ -198,7 +198,7 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet, gate, traces } => {
             let finished = stored::report(&run_dir, &gate.report(&traces), &Shown::new(quiet).sink())?;
-            gate.tell(finished, quiet)
+            gate.print(finished, quiet)
         }
         Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),

@@ -1,7 +1,7 @@
-//! What the process as a whole is set up with.
+//! Settings of the whole process.
 
-/// Has a file that grows over the limit on its size (`ulimit -f`) answer with an error, as a full disk does, instead of
-/// ending the process.
+/// Makes a write over the limit on file sizes (`ulimit -f`) fail with an error, as on a full disk, instead of ending
+/// the process.
 #[cfg(unix)]
 pub(super) fn survive_file_size_limit() {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,5 +1,4 @@
-//! Progress while a load runs: a line for each workload that moves on a terminal, plain lines
-//! elsewhere.
+//! Progress while a load runs: on a terminal a moving line for each workload, elsewhere plain lines.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +13,10 @@ use crate::report::pairs::progress as pair_line;
 use super::output::{self, Bar, Stream, say};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(2);
-/// Lag below this is a timer's, not a queue's.
+/// A lag below this comes from timers, not from a queue.
 const LAG_SHOWN_NS: u64 = 1_000_000;
 
-/// Shows on standard error what happens.
+/// Shows events on standard error.
 #[derive(Clone)]
 pub(super) struct Shown(Arc<Mutex<Lines>>);
 
@@ -37,12 +36,12 @@ impl Shown {
         Self(Arc::new(Mutex::new(Lines { quiet, moving, directory: None, lines: Vec::new() })))
     }
 
-    /// Where events go.
+    /// A receiver of events that shows them.
     pub(super) fn sink(&self) -> Sink {
         Arc::new(self.clone())
     }
 
-    /// What is said when a second signal ends the process.
+    /// The message when a second signal ends the process.
     pub(super) fn last_words(&self) -> String {
         match &self.lines().directory {
             Some(path) => {
@@ -106,7 +105,7 @@ impl Lines {
         }
     }
 
-    /// Shows the bars of all that is under way.
+    /// Shows the bars of all workloads that are under way.
     fn draw(&self) {
         if self.moving {
             output::draw(self.lines.iter().filter_map(|line| line.bar.clone()).collect());

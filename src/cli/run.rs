@@ -18,10 +18,10 @@ use super::signals::interrupt_by_signals;
 
 /// Run a scenario and report what it found.
 ///
-/// Checks the files, then that targets and collector answer, then makes the load. A run has a
-/// directory of its own with results.json, report.html, the run log and the traces that were
-/// fetched. Ctrl-C stops it gracefully and reports what ran; a second one ends it at once, and
-/// `bench report` recovers what was recorded.
+/// Checks the files, then whether targets and collector answer, then makes the load. Each run has a
+/// separate directory with results.json, report.html, the run log and the fetched traces. Ctrl-C stops
+/// the run gracefully and reports what ran; a second Ctrl-C ends it at once, and `bench report`
+/// recovers what was recorded.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArguments {
     /// The scenario file.
@@ -29,16 +29,16 @@ pub(super) struct RunArguments {
     /// The deployment file, instead of the one that the scenario names.
     #[arg(short, long, value_name = "FILE")]
     deployment: Option<PathBuf>,
-    /// The directory in which the run's directory is made.
+    /// The directory in which to make the run's directory.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     #[command(flatten)]
     load: LoadArguments,
-    /// Write the client's own points of the fetched traces to the collector too, after the load: its other readers
+    /// After the load, also write the client's own points of the fetched traces to the collector: its other readers
     /// then show iteration, actions and phases above the services' points.
     #[arg(long)]
     publish: bool,
-    /// Print no progress and no tables, only the verdict and the run's directory.
+    /// Print only the verdict and the run's directory: no progress and no tables.
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -49,10 +49,10 @@ pub(super) struct RunArguments {
     watch: WatchArguments,
 }
 
-/// What may be said of a load beside its scenario.
+/// Changes to a load that need no change to its scenario.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct LoadArguments {
-    /// Give a variable that the scenario declares another value, as text (may be repeated).
+    /// Set a variable that the scenario declares to another value, as text (may be repeated).
     ///
     /// Other users of the machine can read a command line. For a secret, write NAME=@FILE (the first line of a file)
     /// or NAME=env:VARIABLE: neither is in any output, nor is the value of a variable that the scenario declares as a
@@ -62,7 +62,7 @@ pub(super) struct LoadArguments {
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
-    /// How many threads make the load (default: as many as there are cores).
+    /// How many threads make the load (default: one for each core).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
 }
@@ -78,17 +78,17 @@ impl LoadArguments {
     }
 }
 
-/// How a load is watched while it runs.
+/// How to watch a load while it runs.
 #[derive(Debug, clap::Args)]
 struct WatchArguments {
     /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, with trace ids as exemplars.
     ///
-    /// Port 0 takes a free one, which is printed.
+    /// Port 0 chooses a free port, which is printed.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// Push metrics with OTLP over HTTP, with trace ids as exemplars, every five seconds and at the end.
     ///
-    /// The receiver's base, such as http://127.0.0.1:4318; `v1/metrics` is added where it is missing.
+    /// The base URL of the receiver, such as http://127.0.0.1:4318; `v1/metrics` is added if it is missing.
     #[arg(long, value_name = "URL", value_parser = otlp_url)]
     otlp: Option<String>,
 }
@@ -114,5 +114,5 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
     let finished = run.run(&interrupt)?;
     drop(listening);
-    gate.tell(finished, *quiet)
+    gate.print(finished, *quiet)
 }

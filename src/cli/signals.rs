@@ -21,7 +21,7 @@ pub(super) struct Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.over.cancel();
-        // It has nothing left to do but to see that.
+        // The thread only has to notice that.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -69,7 +69,7 @@ impl Wait {
     }
 }
 
-/// The signals that ask for an end. One that arrives while nobody waits is kept for the next wait.
+/// The signals that request an end. A signal between two waits is kept for the next wait.
 #[cfg(unix)]
 pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -82,7 +82,7 @@ impl Signals {
     /// Listens to SIGINT, SIGTERM and SIGHUP, which no longer end the process on their own.
     pub(super) fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        // What nohup started outlives its terminal.
+        // A program started with nohup outlives its terminal.
         let nohup = !Self::are_listened_to() && is_ignored(SignalKind::hangup());
         NOHUP.fetch_or(nohup, Ordering::AcqRel);
         let hangup = if NOHUP.load(Ordering::Acquire) { None } else { Some(signal(SignalKind::hangup())?) };
@@ -91,7 +91,7 @@ impl Signals {
         Ok(Self { interrupt, terminate, hangup })
     }
 
-    /// Ends with the next signal.
+    /// Completes at the next signal.
     pub(super) async fn next(&mut self) {
         let hangup = async {
             match &mut self.hangup {
@@ -133,12 +133,12 @@ pub(super) struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Nothing has to be prepared.
+    /// Needs no preparation.
     pub(super) fn listen() -> std::io::Result<Self> {
         Ok(Self)
     }
 
-    /// Ends with the next Ctrl-C.
+    /// Completes at the next Ctrl-C.
     pub(super) async fn next(&mut self) {
         LISTENED_TO.store(true, Ordering::Release);
         if tokio::signal::ctrl_c().await.is_err() {

@@ -1,4 +1,4 @@
-//! The embedded demo: as a run's deployment, and alone.
+//! The embedded demo, as a run's deployment or on its own.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
 
 use super::error::HarnessError;
 
-/// Starts the demo if the deployment asks for it, and makes it the deployment's target.
+/// Starts the demo if the deployment asks for it, and makes it the target.
 pub(super) fn start_if_wanted(
     deployment: &mut Deployment,
     folder: &Path,
@@ -21,7 +21,7 @@ pub(super) fn start_if_wanted(
     Ok(Some(demo))
 }
 
-/// Stands in for the demo while a scenario is only checked.
+/// Replaces the demo while a scenario is only validated.
 pub(super) fn stand_in(deployment: &mut Deployment) {
     if let (Some(_), Ok(url)) = (deployment.demo, BaseUrl::parse("http://127.0.0.1:9")) {
         attach(deployment, url, Secret::new("unused"), Secret::new("sqlite://unused"));
@@ -39,14 +39,14 @@ fn attach(deployment: &mut Deployment, url: BaseUrl, key: Secret, connection: Se
     deployment.connection_string.get_or_insert(connection);
 }
 
-/// The demo alone, for other tools to load. Dropping it ends it.
+/// The demo on its own, as a target for other tools. Dropping it stops it.
 pub struct StandaloneDemo {
     demo: Demo,
     // Dropped after the demo, which writes to it.
     _temporary: Option<TemporaryFolder>,
 }
 
-/// A directory that goes with this.
+/// A directory that is deleted on drop.
 struct TemporaryFolder(PathBuf);
 
 impl Drop for TemporaryFolder {
@@ -61,7 +61,7 @@ impl StandaloneDemo {
     /// and collector.
     ///
     /// # Errors
-    /// What the system does not allow.
+    /// When the system does not allow it.
     pub fn start(folder: Option<&Path>, deployment: Option<&Path>) -> Result<Self, HarnessError> {
         let temporary = folder.is_none().then(|| {
             TemporaryFolder(std::env::temp_dir().join(format!("bench-demo-{}", uuid::Uuid::new_v4())))
@@ -76,13 +76,13 @@ impl StandaloneDemo {
         Ok(Self { demo, _temporary: temporary })
     }
 
-    /// The demo: where it is and what it has.
+    /// The running demo, with its URL, key and collector.
     #[must_use]
     pub fn demo(&self) -> &Demo {
         &self.demo
     }
 
-    /// Ends it; says what it served.
+    /// Stops it; returns counts of what it served.
     #[must_use]
     pub fn stop(self) -> Summary {
         self.demo.stop()

@@ -1,29 +1,29 @@
-//! The one error of the harness: what kind it is, what happened, and what helps.
+//! The error type of the harness: its kind, what happened, and what to do.
 
 use std::fmt;
 
 use crate::base::diagnostics;
 use crate::config::Rejected;
 
-/// Which kind of error it is: what a program decides by, such as about its exit code.
+/// The kind of an error: a program decides by it, for example about its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The options contradict each other, or ask for what cannot be.
+    /// The options contradict each other, or ask for something impossible.
     Usage,
-    /// A file that was given is not there, or has faults.
+    /// A given file does not exist, or has faults.
     Input,
     /// A target, the collector or a service that was started does not answer.
     Unreachable,
-    /// Something that was tried did not work, such as writing a file.
+    /// An operation failed, such as writing a file.
     Failed,
-    /// What was recorded allows no verdict.
+    /// The recorded data allow no verdict.
     NoVerdict,
     /// It was interrupted before there was anything to report.
     Interrupted,
 }
 
-/// Why the harness cannot go on. Its text says what happened and what helps.
+/// Why the harness cannot continue. Its text says what happened and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", joined(.parts))]
 pub struct HarnessError {
@@ -87,12 +87,12 @@ impl HarnessError {
         Self::new(Kind::Unreachable, text)
     }
 
-    /// Something that did not work.
+    /// A failed operation.
     pub fn failed(text: impl fmt::Display) -> Self {
         Self::new(Kind::Failed, text)
     }
 
-    /// For what the system does not let bench do: what that was.
+    /// Something that the system does not let bench do: `what` names it.
     pub fn cannot<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
         move |error| Self::failed(format!("cannot {what}: {error}"))
     }
@@ -103,7 +103,7 @@ impl HarnessError {
         Self { kind: Kind::Input, parts: vec![Part::Faults(Box::new(rejected))] }
     }
 
-    /// Says what helps, of the last thing that went wrong.
+    /// Adds what to do to the last report.
     #[must_use]
     pub fn remedy(mut self, help: impl fmt::Display) -> Self {
         if let Some(Part::Message { remedy, .. }) = self.parts.last_mut() {
@@ -112,7 +112,7 @@ impl HarnessError {
         self
     }
 
-    /// Adds what else went wrong; the kind stays that of the first.
+    /// Adds a further error; the kind of the first remains.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
@@ -137,11 +137,11 @@ impl HarnessError {
 pub struct Report {
     /// The words.
     pub text: String,
-    /// True for the faults of a file, which are shown with their lines and say themselves that they are errors.
+    /// True for the faults of a file: they are already rendered with their lines and the word `error`.
     pub is_rendered: bool,
 }
 
-/// What helps against a file that cannot be written.
+/// What to do when a file cannot be written.
 #[must_use]
 pub fn remedy_for(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

@@ -1,6 +1,6 @@
-//! What happens while the harness works, for a front end that wants to show it.
+//! Events of the harness, for a front end that shows them.
 //!
-//! The harness prints nothing: whoever calls it gives it something that takes events.
+//! The harness prints nothing: its caller passes a receiver of events.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ pub enum Event<'a> {
         /// Its directory.
         directory: &'a Path,
     },
-    /// Something that its reader should know, although the work goes on.
+    /// Something that the user should know, although the work continues.
     Warning(&'a str),
     /// Live metrics are served at this URL.
     MetricsServed(&'a str),
-    /// Nothing is profiled, for this reason.
+    /// Profiling is off, for this reason.
     NotProfiling(&'a str),
     /// A workload begins; several may be under way.
     WorkloadBegan(&'a WorkloadProgress),
-    /// How a workload is doing: about ten times a second.
+    /// The progress of a workload, about ten times a second.
     WorkloadProgress(&'a WorkloadProgress),
     /// A workload has ended.
     WorkloadEnded(&'a WorkloadProgress),
@@ -40,35 +40,35 @@ pub enum Event<'a> {
     },
     /// Traces are about to be fetched.
     FetchingBegan {
-        /// How many are asked for.
+        /// How many are requested.
         wanted: usize,
     },
     /// Traces are being fetched.
     Fetching {
-        /// How many are here.
+        /// How many have arrived.
         fetched: usize,
-        /// How many were asked for.
+        /// How many were requested.
         wanted: usize,
     },
     /// No more traces are coming.
     FetchingEnded,
     /// A pair of rounds of a comparison has ended.
     PairEnded {
-        /// How many pairs count until now.
+        /// How many pairs count so far.
         pairs: usize,
         /// How many there are at most.
         pairs_max: usize,
-        /// The ratios until now.
+        /// The ratios so far.
         rows: &'a [Row],
-        /// The workloads that these are of.
+        /// The workloads of the ratios.
         workloads: &'a [Names],
     },
     /// The rounds of a comparison get longer, for this reason.
     RoundsLonger(&'a str),
 }
 
-/// What takes events. It is called from several threads, one at a time or not, and must return at once: the load
-/// waits for it.
+/// A receiver of events. Several threads call it, possibly at the same time. It must return at once: the load waits for
+/// it.
 pub trait Events: Send + Sync {
     /// Something happened.
     fn event(&self, event: &Event<'_>);
@@ -106,22 +106,22 @@ pub(super) fn of_round(events: &Sink) -> Sink {
     })
 }
 
-/// How a workload is doing.
+/// The progress of a workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadProgress {
     /// Its index in the plan.
     pub workload: usize,
     /// Its name.
     pub name: String,
-    /// How many iterations there are to be; absent where only the clock bounds them.
+    /// The planned number of iterations; absent if only a duration bounds them.
     pub times: Option<u64>,
-    /// How long it lasts; absent where only a number of iterations bounds it.
+    /// Its planned duration; absent if only a number of iterations bounds it.
     pub duration: Option<Duration>,
     /// The time since its start.
     pub elapsed: Duration,
-    /// Iterations that have ended, with those of the warm-up.
+    /// Iterations that have ended, including the warm-up.
     pub ended: u64,
-    /// Those of the warm-up among them.
+    /// How many of them belong to the warm-up.
     pub warm_up: u64,
     /// Iterations that are under way.
     pub under_way: u64,
@@ -131,16 +131,16 @@ pub struct WorkloadProgress {
     pub dropped: u64,
     /// Iterations that failed.
     pub failed: u64,
-    /// Iterations that ended in the last seconds, a second; at the end, those of all its time.
+    /// Ended iterations per second, over the last seconds; at the end, over the whole load.
     pub rate: f64,
     /// The median response time.
     pub p50_ns: Option<u64>,
     /// The response time that 1 % exceed.
     pub p99_ns: Option<u64>,
-    /// By how much 1 % start later than they are due, or more.
+    /// The start lag that 1 % of iterations exceed.
     pub start_lag_p99_ns: u64,
     /// The slowest response time, and the trace id of its iteration.
     pub slowest: Option<(u64, Uuid)>,
-    /// The share of iterations that is profiled; absent where nothing is.
+    /// The share of iterations that is profiled; absent if none is.
     pub profiled_percent: Option<f64>,
 }

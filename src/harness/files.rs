@@ -1,4 +1,4 @@
-//! Reading scenarios and deployments, with all their faults.
+//! Reads scenarios and deployments, and reports all their faults.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
     match file.given_text() {
         Some(text) => bytes.extend_from_slice(text.as_bytes()),
         None => {
-            // One byte more than the limit tells that a file is over it without reading all of it.
+            // One byte over the limit is enough to know that a file is too long.
             let limit = yaml::BYTES_MAX as u64 + 1;
             let read =
                 std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
@@ -42,7 +42,7 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
 /// A deployment, resolved.
 ///
 /// # Errors
-/// All its faults.
+/// All faults of the file.
 pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployment, HarnessError> {
     let env = |name: &str| environment.get(name);
     deployment::load(file.path(), source(file)?, &env).map_err(HarnessError::faults)
@@ -136,7 +136,7 @@ pub(super) fn plan(
         .map_err(|faults| HarnessError::faults(Rejected { source: document.source.clone(), faults }))
 }
 
-/// A file that is valid.
+/// The kind of a valid file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Valid {
     /// A scenario, with its deployment.
@@ -172,7 +172,7 @@ impl std::fmt::Display for Valid {
     }
 }
 
-/// Checks a scenario together with its deployment, or a deployment; says what it is.
+/// Checks a scenario together with its deployment, or a deployment; returns which it is.
 ///
 /// # Errors
 /// All faults of the file, and those of the deployment that it names.
@@ -180,7 +180,7 @@ pub fn validate(file: &YamlFile, given: Option<&YamlFile>, events: &Sink) -> Res
     validate_with(file, given, &Environment::default(), events)
 }
 
-/// As [`validate`], with another environment than the process's own.
+/// Like [`validate`], with another environment than that of the process.
 ///
 /// # Errors
 /// All faults of the file, and those of the deployment that it names.
@@ -210,7 +210,7 @@ pub fn validate_with(
     Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
 }
 
-/// Whether the author had a scenario in mind, be the keys misspelt.
+/// True if the file was meant to be a scenario, even with misspelt keys.
 fn looks_like_a_scenario(root: &yaml::Node) -> bool {
     const SCENARIO: [&str; 8] =
         ["title", "deployment", "variables", "workloads", "runner", "iteration", "teardown", "sla"];

@@ -1,4 +1,4 @@
-//! What goes on beside the load: interrupts, time limits, tokens that expire.
+//! Tasks that run beside the load: interrupts, time limits, tokens that expire.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::error::HarnessError;
 use super::event::{Event, Sink};
 use super::interrupt::Interrupt;
 
-/// All that it watches.
+/// Everything that it watches.
 pub(super) struct Housekeeping {
     pub(super) plan: Arc<Plan>,
     pub(super) stop: Stop,
@@ -44,7 +44,7 @@ impl Housekeeping {
         }
     }
 
-    /// Iterations that are under way when the run is stopped have a while to end.
+    /// When the run is stopped, iterations that are under way get some time to end.
     async fn grace(&self) {
         self.stop.stopping().await;
         tokio::time::sleep(self.plan.graceful_stop).await;

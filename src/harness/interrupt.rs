@@ -1,9 +1,9 @@
-//! How a caller ends what the harness does before its time.
+//! How a caller ends work of the harness early.
 
 use tokio_util::sync::CancellationToken;
 
-/// A handle that interrupts a run or a comparison: what is under way ends in order, and what ran is reported. Clones
-/// interrupt the same work.
+/// A handle that interrupts a run or a comparison: it ends gracefully and reports what ran. Clones interrupt the same
+/// work.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(CancellationToken);
 
@@ -14,18 +14,18 @@ impl Interrupt {
         Self::default()
     }
 
-    /// Interrupts; a second time changes nothing.
+    /// Interrupts; calling it again has no effect.
     pub fn interrupt(&self) {
         self.0.cancel();
     }
 
-    /// True once it was interrupted.
+    /// True after an interrupt.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Ends once it was interrupted.
+    /// Completes at the interrupt.
     pub async fn interrupted(&self) {
         self.0.cancelled().await;
     }

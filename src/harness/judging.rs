@@ -1,4 +1,4 @@
-//! After the load: results from the log, what traces tell, the verdict. Nothing here writes a file.
+//! After the load: results from the log, findings from traces, the verdict. Nothing here writes a file.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,12 +22,12 @@ use crate::verdict::{self, Evidence};
 
 use super::error::{HarnessError, Kind};
 
-/// A wrong key shows nowhere else: services answer as if nothing had been asked.
+/// A wrong key has no other symptom: services answer as if tracing had not been requested.
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
     accept this HMAC key and report to this collector";
 
-/// What one pass over the log of a run gives; `kind` of error for one that cannot be read. `change` may give it other
-/// criteria; `stored` are the traces that are there already.
+/// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
+/// criteria; `stored` are the traces that are already stored.
 pub(super) fn read(
     log: LogFile,
     stored: HashSet<Uuid>,
@@ -39,10 +39,10 @@ pub(super) fn read(
     Aggregate::of(log, stored).map_err(|error| HarnessError::new(kind, error))
 }
 
-/// The results of a run, still without traces.
+/// The results of a run, without traces so far.
 pub(super) fn results(aggregate: &Aggregate) -> Results {
     let mut results = build::build(aggregate);
-    // Before the verdict, which may ask for it.
+    // Before the verdict, which may need it.
     for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
         workload.observer_effect = observer::effect(&stats.sides, aggregate.header().control);
     }
@@ -68,7 +68,7 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
     results.verdict = verdict::judge(&evidence);
 }
 
-/// Puts what was fetched into the results: states, guilty points, slow against typical. Gives the traces with the client's
+/// Adds the fetched traces to the results: states, culprits, slow against typical. Returns the traces with the client's
 /// own points above the services'.
 pub(super) fn explain(
     results: &mut Results,
@@ -115,7 +115,7 @@ pub(super) fn explain(
     traces
 }
 
-/// A run from its directory, judged again; `change` may give its header other criteria.
+/// Judges a stored run again; `change` may replace the criteria in its header.
 pub(crate) fn read_again(
     run_dir: &Path,
     change: impl FnOnce(&mut RunLog) -> Result<(), HarnessError>,
@@ -147,7 +147,7 @@ pub(crate) fn read_again(
     Ok((directory, aggregate, results, traces))
 }
 
-/// For a directory that is not a run's.
+/// The error for a directory that is not a run's.
 pub(super) fn no_log(run_dir: &Path) -> HarnessError {
     HarnessError::input(format!("{} holds no run.log", run_dir.display()))
         .remedy("give the directory of a run")

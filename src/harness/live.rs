@@ -1,7 +1,7 @@
-//! A load under way, for programs that watch it: served to be scraped, pushed as OTLP.
+//! Metrics of a load under way: served for scrapers, pushed as OTLP.
 //!
-//! Fed by the coordinator from the batches that it receives anyway; workers know nothing of it, and
-//! no fault here is ever the run's: it is a warning.
+//! The coordinator feeds it from the batches that it receives anyway; workers do not know of it. A
+//! fault here never fails the run: it is a warning.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,9 +33,9 @@ use super::options::WatchOptions;
 
 const PUSH_EVERY: Duration = Duration::from_secs(5);
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
-/// How many scrapers are served at once.
+/// The largest number of scrapers served at once.
 const CONNECTIONS_MAX: usize = 32;
-/// How long one may stay connected, and how long it may take to ask: who asks for nothing must not keep
+/// How long a scraper may stay connected, and how long its request may take: an idle one must not keep
 /// others out.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(300);
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ const OTLP_PATH: &str = "v1/metrics";
 /// The URL to push to of a receiver: its base, to which `v1/metrics` is added where it is missing.
 ///
 /// # Errors
-/// Why it is not a URL to push to, and what one looks like.
+/// Why the URL is not valid, with an example.
 pub fn otlp_url(text: &str) -> Result<String, String> {
     let url = url::Url::parse(text).map_err(|error| format!("{error}; write http://127.0.0.1:4318"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
@@ -61,7 +61,7 @@ impl WatchOptions {
         self.otlp.as_ref().is_some_and(|url| url.starts_with("https:"))
     }
 
-    /// Takes the port, before anything else is made.
+    /// Binds the port, before anything else is created.
     pub(super) fn listen(&self) -> Result<Option<TcpListener>, HarnessError> {
         let Some(address) = self.metrics else { return Ok(None) };
         let failed = |error| {
@@ -73,7 +73,7 @@ impl WatchOptions {
         Ok(Some(listener))
     }
 
-    /// Starts to serve and to push, if that was asked for.
+    /// Starts to serve and to push, if requested.
     pub(super) fn start(
         &self,
         listener: Option<TcpListener>,
@@ -119,7 +119,7 @@ impl WatchOptions {
     }
 }
 
-/// What is said, and of which run.
+/// The metrics and the run that they describe.
 struct Shared {
     meter: Mutex<Meter>,
     facts: RunFacts,
@@ -133,7 +133,7 @@ impl Shared {
     }
 }
 
-/// A load that is watched, or not.
+/// The watching of a load, if there is any.
 pub(super) struct Watched {
     shared: Option<Arc<Shared>>,
     server: Option<JoinHandle<()>>,
@@ -142,15 +142,15 @@ pub(super) struct Watched {
 
 impl Watched {
     /// The observer of the load, and these metrics.
-    pub(super) fn observer<'a>(&'a self, shown: &'a mut dyn Observer) -> Both<'a> {
-        Both { shared: self.shared.as_deref(), shown }
+    pub(super) fn observer<'a>(&'a self, shown: &'a mut dyn Observer) -> TwoObservers<'a> {
+        TwoObservers { shared: self.shared.as_deref(), shown }
     }
 
     /// Pushes a last time, once the load is over and its log written.
     pub(super) async fn finish(&mut self) {
         if let Some((stop, task)) = self.pusher.take() {
             stop.cancel();
-            // A push that panicked has said so.
+            // A push that panicked has reported it.
             let _ = task.await;
         }
     }
@@ -165,12 +165,12 @@ impl Drop for Watched {
 }
 
 /// Two observers of one load.
-pub(super) struct Both<'a> {
+pub(super) struct TwoObservers<'a> {
     shared: Option<&'a Shared>,
     shown: &'a mut dyn Observer,
 }
 
-impl Both<'_> {
+impl TwoObservers<'_> {
     fn in_flight(&self, workload: usize, count: u64) {
         if let Some(shared) = self.shared
             && let Some(meter) = shared.meter().workloads.get_mut(workload)
@@ -180,7 +180,7 @@ impl Both<'_> {
     }
 }
 
-impl Observer for Both<'_> {
+impl Observer for TwoObservers<'_> {
     fn begin(&mut self, plan: &Plan, workload: usize) {
         self.shown.begin(plan, workload);
     }
@@ -232,12 +232,12 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(REQUEST_LIMIT);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    // Faults are the scraper's to notice.
+    // The scraper notices faults itself.
     let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
 }
 
-/// True for names by which this server may be asked: none, an address, `localhost`, the machine's own. A page
-/// in a browser that has another name lead here must not read the metrics.
+/// True for host names that requests may use: none, an address, `localhost`, the machine's name. A web page
+/// whose own name resolves to this machine must not read the metrics.
 fn is_own(host: &str, machine: &str) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return host.is_empty() };
     let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
@@ -251,7 +251,7 @@ fn is_own(host: &str, machine: &str) -> bool {
 }
 
 fn misdirected() -> Response<Full<Bytes>> {
-    let text = "ask by an address, by localhost or by this machine's own name\n";
+    let text = "use an IP address, localhost or this machine's name\n";
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
     response
@@ -261,7 +261,7 @@ fn answer(method: &Method, path: &str, shared: &Shared) -> Response<Full<Bytes>>
     let (status, kind, body) = if path != PATH {
         (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", format!("metrics are at {PATH}\n"))
     } else if !matches!(*method, Method::GET | Method::HEAD) {
-        (StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET\n".to_owned())
+        (StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET is supported\n".to_owned())
     } else {
         let meter = shared.meter().clone();
         (StatusCode::OK, openmetrics::CONTENT_TYPE, openmetrics::render(&meter, &shared.facts))
@@ -282,7 +282,7 @@ struct Pusher {
 }
 
 impl Pusher {
-    /// Pushes now and then until it is told to stop, and then once more.
+    /// Pushes at intervals until it is asked to stop, and then once more.
     async fn push_until(self, stop: CancellationToken) {
         let mut warned = false;
         loop {
@@ -294,7 +294,7 @@ impl Pusher {
                 && !warned
             {
                 warned = true;
-                let text = format!("metrics cannot be pushed: {error}; the run goes on without");
+                let text = format!("metrics cannot be pushed: {error}; the run continues without them");
                 self.events.event(&Event::Warning(&text));
             }
             if last {

@@ -1,8 +1,8 @@
 //! Rank 10: the life of a run, of a comparison of two builds, and of a run that is over.
 //!
-//! A caller fills in options, gives something that takes [events](event::Event), and gets a result or the one
+//! A caller passes options and a receiver of [events](event::Event), and gets a result or an
 //! [error](error::HarnessError). Nothing here reads arguments, prints, or ends the process; all files of a run are
-//! written before its result is given back.
+//! written before its result is returned.
 //!
 //! ```no_run
 #![doc = include_str!("../../tests/examples/run-a-scenario.rs")]

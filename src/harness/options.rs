@@ -1,4 +1,4 @@
-//! What a caller can ask for: plain values, without a command line.
+//! The options of a caller, as plain values without a command line.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::plan::given::Given;
 use crate::plan::scenario;
 
-/// A scenario or deployment: a file, or a text that stands for one.
+/// A scenario or deployment: a file, or a text instead of one.
 #[derive(Clone, Debug)]
 pub struct YamlFile {
     path: PathBuf,
@@ -16,8 +16,8 @@ pub struct YamlFile {
 }
 
 impl YamlFile {
-    /// A text in the place of this file, which need not exist: messages call it by this path, and files that the text
-    /// names are looked up beside it.
+    /// A text instead of this file, which need not exist: messages use this path, and files that the text names are
+    /// looked up beside it.
     #[must_use]
     pub fn text(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         Self { path: path.into(), text: Some(text.into()) }
@@ -40,7 +40,7 @@ impl<P: Into<PathBuf>> From<P> for YamlFile {
 
 type LookUp = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Looks up the environment variables that files refer to.
+/// How to look up the environment variables that files refer to.
 #[derive(Clone)]
 pub struct Environment(Arc<LookUp>);
 
@@ -58,7 +58,7 @@ impl Environment {
 }
 
 impl Default for Environment {
-    /// This process's own.
+    /// The environment of this process.
     fn default() -> Self {
         Self::new(|name| std::env::var(name).ok())
     }
@@ -70,14 +70,14 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// What can be changed of a load without changing its scenario.
+/// Changes to a load that need no change to its scenario.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Other values for variables that the scenario declares.
     pub set: BTreeMap<String, Given>,
     /// Switch profiling off: initialise no profiler and send no trace headers.
     pub no_profile: bool,
-    /// How many threads make the load; as many as there are cores if this is absent.
+    /// How many threads make the load; if absent, one for each core.
     pub workers: Option<u32>,
     /// Where the variables of the environment are looked up.
     pub environment: Environment,
@@ -89,7 +89,7 @@ impl LoadOptions {
     }
 }
 
-/// How a report shows the traces that were kept.
+/// How a report shows the stored traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TracesMode {
     /// Their ids only.
@@ -97,11 +97,11 @@ pub enum TracesMode {
     /// Their waterfalls inside the report.
     #[default]
     Embed,
-    /// A page for each of them in this directory, to which the report leads.
+    /// A page for each trace in this directory; the report links to them.
     Pages(PathBuf),
 }
 
-/// What is written of a run that was judged, beside the files in its directory.
+/// What to write of a judged run, in addition to the files in its directory.
 #[derive(Clone, Debug, Default)]
 pub struct ReportOptions {
     /// How report.html shows traces.
@@ -121,7 +121,7 @@ pub struct WatchOptions {
     pub otlp: Option<String>,
 }
 
-/// What to run, and what to make of it.
+/// What to run, and what to write.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The scenario.
@@ -134,7 +134,7 @@ pub struct RunOptions {
     pub out: PathBuf,
     /// Write the client's own points of the fetched traces to the collector too, after the load.
     pub publish: bool,
-    /// What is written of the result.
+    /// What to write of the result.
     pub report: ReportOptions,
     /// How the load is watched.
     pub watch: WatchOptions,

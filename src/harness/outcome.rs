@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,38 +8,38 @@ use crate::results::trace::StoredTrace;
 use super::error::HarnessError;
 use super::writing::Written;
 
-/// How a run, a comparison or a check ended, in one word.
+/// How a run, a comparison or a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Conclusion {
-    /// It ran, and every criterion holds, or there was none.
+    /// It ran, and every criterion holds, or there are none.
     Good,
-    /// It did not come to its end.
+    /// It did not finish.
     Failed,
     /// A criterion does not hold.
     GateFailed,
     /// There is no valid verdict: no samples, or the load generator was the limit.
     NoVerdict,
-    /// The data are too few for a verdict, or it is not known how the run ended.
+    /// There is too little data for a verdict, or it is unknown how the run ended.
     Inconclusive,
     /// It was interrupted; what ran was reported.
     Interrupted,
 }
 
 impl Conclusion {
-    /// That of a run with this many iterations.
+    /// The conclusion for a run with this many iterations.
     pub(super) fn of(results: &Results, iterations: u64) -> Self {
         match results.run.status {
             RunStatus::Interrupted => return Self::Interrupted,
             RunStatus::Failed | RunStatus::TimedOut => return Self::Failed,
             RunStatus::Finished | RunStatus::Aborted | RunStatus::Recovered => {}
         }
-        // What a run without an end did after its log breaks off, nobody knows.
+        // It is unknown what a run without an end did after its log stops.
         let is_open = results.run.status == RunStatus::Recovered;
         match results.verdict.outcome {
             Outcome::Fail => Self::GateFailed,
             Outcome::Invalid => Self::NoVerdict,
-            // Without a single sample there is nothing to be content with.
+            // Without samples a run cannot be good.
             _ if iterations == 0 => Self::NoVerdict,
             Outcome::Inconclusive => Self::Inconclusive,
             Outcome::Pass | Outcome::None if is_open => Self::Inconclusive,
@@ -48,7 +48,7 @@ impl Conclusion {
     }
 }
 
-/// A run that has ended, or one that was judged again.
+/// A run that has ended, or that was judged again.
 #[derive(Debug)]
 pub struct Finished {
     /// How it ended.
@@ -60,7 +60,7 @@ pub struct Finished {
     /// Its directory, with results.json, report.html, report.md, badge, log and traces; `None` if these could not be
     /// written, or are those of an earlier result that knows more.
     pub directory: Option<PathBuf>,
-    /// What could not be written, or kept: then the run counts as one that failed.
+    /// What could not be written or kept; then the run counts as failed.
     pub fault: Option<HarnessError>,
 }
 
@@ -76,10 +76,10 @@ impl Finished {
         Self { conclusion, results, traces, directory, fault }
     }
 
-    /// How it ended, or why that counts for nothing.
+    /// How it ended, or the error that makes that worthless.
     ///
     /// # Errors
-    /// What could not be written.
+    /// When something could not be written.
     pub fn outcome(self) -> Result<Conclusion, HarnessError> {
         match self.fault {
             None => Ok(self.conclusion),

@@ -9,7 +9,7 @@ use crate::results::trace::StoredTrace;
 use super::error::HarnessError;
 use super::options::TracesMode;
 
-/// Writes the pages, if there are to be any, and says how the report leads to them.
+/// Writes the pages, if requested, and returns how the report links to them.
 pub(super) fn write(
     mode: &TracesMode,
     directory: &RunDirectory,

@@ -1,4 +1,4 @@
-//! How a load is doing, as events.
+//! The progress of a load, as events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::runner::{Observer, Progress};
 
 use super::event::{Event, Sink, WorkloadProgress};
 
-/// The rate is that of this time.
+/// The rate is measured over this time.
 const RATE_OVER: Duration = Duration::from_secs(2);
 
-/// Makes events of what the runner reports.
+/// Turns reports of the runner into events.
 pub(super) struct AsEvents<'a> {
     events: &'a Sink,
     ids: RunIds,
@@ -28,7 +28,7 @@ struct Workload {
     name: String,
     times: Option<u64>,
     duration: Option<Duration>,
-    /// What had ended at some times of the last seconds.
+    /// Counts of ended iterations at some times in the last seconds.
     before: VecDeque<(Duration, u64)>,
 }
 
@@ -124,7 +124,7 @@ impl Observer for AsEvents<'_> {
     fn end(&mut self, progress: &Progress<'_>) {
         let Some(at) = self.position(progress) else { return };
         let mut workload = self.under_way.remove(at);
-        // The last figures say how it was on the whole.
+        // The last figures are those of the whole load.
         workload.before.clear();
         self.events.event(&Event::WorkloadEnded(&self.figures(&workload, progress)));
     }

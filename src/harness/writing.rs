@@ -1,4 +1,4 @@
-//! The files that are made of a run: all of them are written before anything is said of the result.
+//! Writes the files of a run, all of them before its result is reported.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,17 +21,17 @@ use super::pages;
 
 const UNWRITTEN: &str = "the run's files cannot be written";
 
-/// What became of a run's files.
+/// How writing a run's files went.
 pub(super) struct Written {
-    /// The results as they may be told: those of a run that went well only if its files are there.
+    /// The results to report: a run counts as good only if its files are written.
     pub(super) results: Results,
-    /// Whether the directory holds this result.
+    /// Whether the directory contains this result.
     pub(super) is_there: bool,
     /// What could not be written.
     pub(super) fault: Option<HarnessError>,
 }
 
-/// Writes everything that is to be written; a file that cannot be keeps none of the others from it.
+/// Writes all files; one that cannot be written does not prevent the others.
 pub(super) fn write(
     directory: &RunDirectory,
     aggregate: &Aggregate,
@@ -44,7 +44,7 @@ pub(super) fn write(
     let run = if keeps { write_run(directory, aggregate, &results, traces, &options.traces) } else { Ok(()) };
     let is_there = keeps && run.is_ok();
     let badge = if is_there { badge(directory, &results) } else { Ok(()) };
-    // What is written elsewhere or shown must not say that such a run went well.
+    // No other output may say that such a run went well.
     let results = if run.is_err() { without_files(results) } else { results };
     let junit = options.junit.as_deref().map_or(Ok(()), |path| junit_of(path, &results));
     if let Some(path) = &options.step_summary {
@@ -55,8 +55,8 @@ pub(super) fn write(
     Written { results, is_there, fault }
 }
 
-/// The results of a run whose files cannot be written, for everything else that tells of it: it did not go well, whatever
-/// its verdict. The log has it all, so the figures stay.
+/// The results of a run whose files cannot be written, for all other outputs: it failed, whatever its verdict. The
+/// figures remain, because the log is complete.
 fn without_files(mut results: Results) -> Results {
     if results.run.status == RunStatus::Finished {
         results.run.status = RunStatus::Failed;
@@ -69,7 +69,7 @@ fn without_files(mut results: Results) -> Results {
     results
 }
 
-/// Whether files may be written: into a directory that is there, and over nothing that knows more than the log gives.
+/// Whether files may be written: the directory must exist, and existing results must not contain more than the log.
 fn keeps(directory: &RunDirectory, aggregate: &Aggregate, results: &Results, events: &Sink) -> bool {
     if !directory.path().is_dir() {
         return false;
@@ -78,11 +78,11 @@ fn keeps(directory: &RunDirectory, aggregate: &Aggregate, results: &Results, eve
     if whole && aggregate.unsaved.is_none() {
         return true;
     }
-    // A file that cannot be read knows nothing.
+    // An unreadable file contains nothing worth keeping.
     let old = StoredRun::results_of(&directory.results()).ok();
     let Some(more) = old.and_then(|old| record::knows_more(&old, results)) else { return true };
     events.event(&Event::Warning(&format!(
-        "{} knows more than the log: {more}; it stays as it is, and nothing was written to {}",
+        "{} contains more than the log: {more}; it is kept, and nothing was written to {}",
         directory.results().display(),
         directory.path().display()
     )));
@@ -135,7 +135,7 @@ pub(super) fn junit_of(path: &Path, results: &Results) -> Result<(), HarnessErro
     write_named(path, &junit::render(results).map_err(HarnessError::failed)?)
 }
 
-/// Writes criteria of something else than a run, such as a comparison, as JUnit XML.
+/// Writes criteria of something other than a run, such as a comparison, as JUnit XML.
 pub(super) fn junit_of_criteria(
     path: &Path,
     title: &str,
@@ -153,7 +153,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> HarnessError {
     HarnessError::failed(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Adds Markdown to the file of a step's summary. That it cannot be written costs a warning only.
+/// Appends Markdown to the file of a step's summary. A failure is only a warning.
 pub(super) fn add_to(
     path: &Path,
     render: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>,

@@ -83,7 +83,7 @@ impl Trace {
     /// the point is also the current one of what runs in it.
     ///
     /// The point is closed when the work ends, and also when it panics or its future is dropped.
-    /// Errors are the caller's to tell, through [`Trace::fail`].
+    /// The caller reports errors with [`Trace::fail`].
     pub async fn scope<F, Work>(&self, name: &str, info: Option<Info>, body: F) -> Work::Output
     where
         F: FnOnce(Trace) -> Work,

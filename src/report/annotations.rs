@@ -4,7 +4,7 @@ use crate::results::model::{Criterion, Outcome, Results, Severity};
 
 use crate::base::visible::on_one_line;
 
-/// GitHub shows ten of a kind a step.
+/// GitHub shows ten annotations of each kind per step.
 const SHOWN_MAX: usize = 10;
 
 /// A line each, errors before warnings; empty when all is well.
@@ -16,7 +16,7 @@ pub fn render(results: &Results) -> String {
     lines.join("\n")
 }
 
-/// The same for criteria of something else than a run, such as a comparison.
+/// The same for criteria of something other than a run, such as a comparison.
 #[must_use]
 pub fn of_criteria(criteria: &[Criterion]) -> Vec<String> {
     let mut lines = Vec::new();

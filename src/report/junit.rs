@@ -4,8 +4,8 @@ use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStat
 
 use crate::results::model::{Criterion, Outcome, Results, RunStatus, Severity};
 
-/// The verdict for programs that read JUnit. What was not judged (INVALID) is an error, what could not be told
-/// (INCONCLUSIVE) is skipped, and so is a warning. A run whose log has no end has an error of its own.
+/// The verdict for programs that read JUnit. INVALID is an error; INCONCLUSIVE and warnings are skipped tests. A log
+/// without an end record is a separate error.
 ///
 /// # Errors
 /// Text that XML cannot hold.
@@ -21,10 +21,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     let mut faults: Vec<(&str, &str)> =
         results.verdict.invalid.iter().map(|reason| ("the run can be judged", reason.as_str())).collect();
     if results.run.status == RunStatus::Recovered {
-        faults.push((
-            "the run came to its end",
-            "the run has no end: what its log holds is judged, and more is not known",
-        ));
+        faults.push(("the run finished", "the log has no end record: only the recorded part was judged"));
     }
     if !faults.is_empty() {
         let mut suite = TestSuite::new("the run itself");
@@ -38,7 +35,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     written(&report)
 }
 
-/// Criteria of something else than a run, such as a comparison, as one suite.
+/// Criteria of something other than a run, such as a comparison, as one suite.
 ///
 /// # Errors
 /// Text that XML cannot hold.
@@ -50,7 +47,7 @@ pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, Serial
     written(&report)
 }
 
-/// The schema of Jenkins counts what was skipped on each suite, and knows no such attribute on all of them.
+/// Jenkins's schema counts skipped tests on each suite, and has no such attribute on the root element.
 fn written(report: &Report) -> Result<String, SerializeError> {
     const SKIPPED: &str = " skipped=\"";
     let mut xml = report.to_string()?;

@@ -9,7 +9,7 @@ use crate::results::model::Results;
 /// Writes the report.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn render(results: &Results, output: &mut dyn Write) -> io::Result<()> {
     output.write_all(markdown::text(&run::report(results)).as_bytes())
 }

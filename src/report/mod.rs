@@ -1,7 +1,6 @@
 //! Rank 9: what people and programs read: HTML, Markdown, terminal, and metrics while the load runs.
 //!
-//! Functions of results and a writer. Nothing here computes a statistic, and nothing prints by
-//! itself: the caller hands in the writer.
+//! Functions of results and a writer. Nothing here computes a statistic or prints: the caller passes the writer.
 
 pub mod annotations;
 pub mod badge;

@@ -1,12 +1,12 @@
 //! What profiling costs, in one sentence: the same in the terminal, in HTML and in Markdown.
 //!
-//! A cost is claimed only where its bounds leave zero out. Nothing here computes a statistic.
+//! A cost is stated only if its bounds exclude zero. Nothing here computes a statistic.
 
 use super::words::duration;
 use crate::results::model::{EffectAt, ObserverEffect};
 
-/// The percentiles that the sentence speaks of.
-const SAID: [f64; 2] = [50.0, 99.0];
+/// The percentiles in the sentence.
+const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 /// `Profiling costs 1.20 ms at p50 (900 µs to 1.50 ms, 12 %); no cost can be shown at p99: between -1.00 ms and
 /// +3.00 ms.`
@@ -14,15 +14,15 @@ const SAID: [f64; 2] = [50.0, 99.0];
 pub fn sentence(effect: &ObserverEffect) -> String {
     let at = |wanted| effect.at(wanted);
     let counts = format!("{} unprofiled, {} profiled", effect.control, effect.profiled);
-    let said: Vec<String> = SAID.iter().filter_map(|wanted| at(*wanted)).map(clause).collect();
-    if said.is_empty() {
+    let clauses: Vec<String> = PERCENTILES.iter().filter_map(|wanted| at(*wanted)).map(clause).collect();
+    if clauses.is_empty() {
         return format!("Too few iterations to say what profiling costs ({counts}).");
     }
-    let missing = match at(SAID[1]) {
-        None => format!("; too few iterations to say so of p{} ({counts})", SAID[1]),
+    let missing = match at(PERCENTILES[1]) {
+        None => format!("; too few iterations to say the same of p{} ({counts})", PERCENTILES[1]),
         Some(_) => String::new(),
     };
-    let text = format!("{}{missing}", said.join("; "));
+    let text = format!("{}{missing}", clauses.join("; "));
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }

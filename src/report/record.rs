@@ -1,22 +1,23 @@
-//! How the iterations of a run add up, in words; what is unknown after a crash is called so.
+//! How the iterations of a run add up, in words; after a crash, what is unknown is marked as such.
 
 use crate::results::model::{RecordState, Results, Tally};
 
-/// A line for each workload of which there is more to say than that all ran that were to run.
+/// A line for each workload, unless exactly the planned iterations ran.
 #[must_use]
 pub fn lines(results: &Results) -> Vec<String> {
     let Some(record) = &results.record else { return Vec::new() };
     let several = results.workloads.len() > 1;
-    let told = results.workloads.iter().zip(&record.tallies).filter(|(_, tally)| {
+    let incomplete = results.workloads.iter().zip(&record.tallies).filter(|(_, tally)| {
         // An earlier build's log has no terms to tell.
         let earlier = record.state == RecordState::Complete && tally.issued.is_none();
         !earlier && !is_trivial(tally)
     });
-    told.map(|(workload, tally)| {
-        let name = if several { format!("{}: ", workload.name) } else { String::new() };
-        format!("{name}{}", sum(tally))
-    })
-    .collect()
+    incomplete
+        .map(|(workload, tally)| {
+            let name = if several { format!("{}: ", workload.name) } else { String::new() };
+            format!("{name}{}", sum(tally))
+        })
+        .collect()
 }
 
 fn is_trivial(tally: &Tally) -> bool {

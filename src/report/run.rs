@@ -1,7 +1,7 @@
-//! What a run came to, as documents: the summary that it ends with at a terminal, and `report.md`.
+//! The result of a run as documents: the summary at the terminal, and `report.md`.
 //!
-//! Both have the same parts. At a terminal what matters most stands last, where a person looks; in Markdown it stands
-//! first, since the rest may be cut. Nothing here may compute a statistic.
+//! Both have the same parts. At a terminal the most important part is last, where people look; in Markdown it is first,
+//! because the rest may be cut. Nothing here may compute a statistic.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use crate::results::model::{
     Workload,
 };
 
-/// How many kinds of failure a terminal shows.
+/// The largest number of kinds of failure that a terminal shows.
 const ERRORS_SHOWN: usize = 8;
-/// How much of a point's name and statement stands in a row, in characters.
+/// The largest length of a point's name and statement in a row, in characters.
 const POINT_CHARS_MAX: usize = 72;
 /// The percentiles of a table.
 const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
 
-/// The summary for a terminal; with `directory`, where more is to be found.
+/// The summary for a terminal; with `directory`, also the paths of the files.
 #[must_use]
 pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
     let mut document = head(results);
@@ -65,7 +65,7 @@ pub fn gate(results: &Results) -> Document {
     document
 }
 
-/// The verdict, and why the run says nothing if it does not.
+/// The verdict, and the reason if the run is INVALID.
 fn head(results: &Results) -> Document {
     let mut document = Document::new(2, "report.html");
     document.push(Block::Title(verdict(results)));
@@ -142,7 +142,7 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
     }
     let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
         (true, _) if workload.unprofiled > 0 => words::share_profiled(workload),
-        (true, _) => "every one profiled".to_owned(),
+        (true, _) => "all profiled".to_owned(),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
     let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
@@ -163,7 +163,7 @@ fn times(workload: &Workload) -> Table {
     let mut table = Table::new(columns);
     let waited = words::waited(workload);
     let mut row = |part, name: &str, counts: Option<Counts>, times: &Distribution| {
-        // Counts are given once: a further row of times has none.
+        // Counts appear once: further rows of times have none.
         let count =
             |of: fn(Counts) -> u64| counts.map_or_else(Cell::empty, |counts| of(counts).to_string().into());
         let mut cells = vec![name.into(), count(|counts| counts.total), count(|counts| counts.failed)];
@@ -240,7 +240,7 @@ fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
                 .map(|action| format!("action {}, {}", action.name, duration(action.duration_ms)))
                 .unwrap_or_default();
             let why = match (results.profiling.enabled, &results.profiling.collector) {
-                _ if !slow.iteration.profiled => "left unprofiled, to compare",
+                _ if !slow.iteration.profiled => "left unprofiled for comparison",
                 (false, _) => "not profiled",
                 (true, None) => "no collector to ask",
                 (true, Some(_)) => "trace not fetched",
@@ -288,7 +288,7 @@ mod tests {
     use crate::report::html::sample;
     use crate::results::model::Severity;
 
-    /// What the terminal says of a criterion stands in Markdown too; a warning never looks like what the run failed by.
+    /// Markdown has everything that the terminal shows of a criterion; a warning never looks like a failure.
     #[test]
     fn criteria_say_how_and_why() {
         let mut results = sample::sample(200).results;

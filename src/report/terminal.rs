@@ -7,10 +7,10 @@ use super::document::terminal::{self, Look};
 use super::run;
 use crate::results::model::Results;
 
-/// Writes the summary; with `directory`, where more is to be found.
+/// Writes the summary; with `directory`, also the paths of the files.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn summary(
     results: &Results,
     directory: Option<&Path>,
@@ -23,7 +23,7 @@ pub fn summary(
 /// Writes the verdict with its criteria, without the figures.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn gate(results: &Results, look: Look, output: &mut dyn Write) -> io::Result<()> {
     writeln!(output, "{}", terminal::text(&run::gate(results), look))
 }

@@ -1,5 +1,4 @@
-//! Words that more than one report has: sentences, durations, and text from elsewhere made harmless
-//! to look at.
+//! Text that several reports share: sentences, durations, and outside text made safe to display.
 
 use super::document::Line;
 use crate::analysis::culprit::OUTSIDE;
@@ -23,17 +22,17 @@ pub fn duration_us(us: u64) -> String {
     if us == 0 { "0 ms".to_owned() } else { format_ns(us.saturating_mul(1_000)) }
 }
 
-/// True when iterations waited before they started, so that response and service times are two things.
+/// True when iterations waited before they started, so that response and service times differ.
 #[must_use]
 pub fn waited(workload: &Workload) -> bool {
     match (workload.start_lag.at(99.0), workload.response_time.at(99.0)) {
-        // Below a hundredth it is the scheduler's noise, and a reader's distraction.
+        // A lag below a hundredth is noise of the scheduler.
         (Some(lag_ms), Some(total_ms)) => lag_ms > total_ms / 100.0,
         _ => false,
     }
 }
 
-/// `90 % profiled`: of a workload that left some unprofiled for comparison.
+/// `90 % profiled`: for a workload that left some iterations unprofiled for comparison.
 #[must_use]
 pub fn share_profiled(workload: &Workload) -> String {
     let total = workload.iterations.total.max(1);
@@ -41,7 +40,7 @@ pub fn share_profiled(workload: &Workload) -> String {
     format!("{:.0} % profiled", share * 100.0)
 }
 
-/// What else there is to say of a workload's iterations: those of the warm-up, and dropped arrivals.
+/// The rest of a workload's counts: warm-up iterations and dropped arrivals.
 #[must_use]
 pub fn aside(workload: &Workload) -> String {
     let dropped = match workload.iterations.dropped {
@@ -54,11 +53,11 @@ pub fn aside(workload: &Workload) -> String {
     };
     match workload.warm_up.total {
         0 => dropped,
-        total => format!("{dropped}, {total} of the warm-up aside{failed}"),
+        total => format!("{dropped}, {total} warm-up iterations not counted{failed}"),
     }
 }
 
-/// How the load generator did, in one line.
+/// How the load generator performed, in one line.
 #[must_use]
 pub fn generator(seen: &Generator) -> String {
     let most = |value: fn(&crate::runner::generator::WorkerVitals) -> f64| {
@@ -84,7 +83,8 @@ pub fn generator(seen: &Generator) -> String {
     parts.join(", ")
 }
 
-/// What was fetched, in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` when nothing was to be.
+/// The fetched traces in one line: `400 asked for in 1.20 s: 396 complete, 3 partial, 1 absent`; `None` if none were
+/// requested.
 #[must_use]
 pub fn fetched(profiling: &Profiling) -> Option<String> {
     let total: u64 = profiling.fetched.values().sum();
@@ -108,7 +108,7 @@ pub fn fetched(profiling: &Profiling) -> Option<String> {
     Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
 }
 
-/// `1.234`; `–` for what is not a number. A bound that says nothing needs no digits.
+/// `1.234`, or `–` for NaN. A very wide bound gets no digits.
 #[must_use]
 pub fn ratio(value: f64) -> String {
     match value {
@@ -119,25 +119,25 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// The same of a ratio that may be unknown.
+/// [`ratio`] for a value that may be unknown.
 #[must_use]
 pub fn known_ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), ratio)
 }
 
-/// `+12.3 %` of a share.
+/// A share as `+12.3 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }
 
-/// `1.234 %` of a share of failures.
+/// A failure rate as `1.234 %`.
 #[must_use]
 pub fn share_of_failures(share: f64) -> String {
     format!("{:.3} %", share * 100.0)
 }
 
-/// The beginning and the end of a long text: a statement's table and condition stand at its end.
+/// The beginning and the end of a long text: a statement ends with its table and condition.
 #[must_use]
 pub fn without_middle(text: &str, chars_max: usize) -> String {
     let length = text.chars().count();
@@ -148,7 +148,7 @@ pub fn without_middle(text: &str, chars_max: usize) -> String {
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
-/// How many findings are told of.
+/// The largest number of findings reported.
 const FINDINGS_MAX: usize = 2;
 
 /// What a reader should know first: why slow iterations are slow, and what several of the slowest have in common.
@@ -162,13 +162,13 @@ pub fn sentences(results: &Results) -> Vec<Line> {
         }
         Some(line.line(comparison(workload.comparison.as_ref()?)).done())
     });
-    // What one iteration spent its time on stands in its own row.
+    // Where a single iteration spent its time is in that iteration's row.
     let common = |(number, finding): &(usize, &Finding)| *number == 0 || finding.iterations > 1;
     let found = results.findings.iter().enumerate().filter(common).take(FINDINGS_MAX);
     compared.chain(found.map(|(_, one)| finding(one))).collect()
 }
 
-/// Where the difference between slow and typical iterations lies.
+/// What makes slow iterations slower than typical ones.
 #[must_use]
 pub fn comparison(comparison: &Comparison) -> Line {
     if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
@@ -186,30 +186,30 @@ pub fn comparison(comparison: &Comparison) -> Line {
         return text.into();
     }
     let gap_ms = comparison.slow_ms - comparison.typical_ms;
-    let mut said = Line::default();
+    let mut line = Line::default();
     let percentile = 100_u32.saturating_sub(comparison.slow_percent);
-    said.text(format!(
-        "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on the mean); ",
+    line.text(format!(
+        "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on average); ",
         duration(gap_ms),
         duration(comparison.slow_ms),
         duration(comparison.typical_ms)
     ));
     let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
     if let Some(first) = guilty.first() {
-        said.line(kind_name(first));
+        line.line(kind_name(first));
         let (share_percent, low_percent) = (first.share * 100.0, first.share_low * 100.0);
-        said.text(format!(
+        line.text(format!(
             " explains {share_percent:.0} % of it (at least {low_percent:.0} %), because {}",
             why(first)
         ));
         if let Some(second) = guilty.get(1) {
-            said.text("; ").line(kind_name(second));
-            said.text(format!(" explains {}", share(second)));
+            line.text("; ").line(kind_name(second));
+            line.text(format!(" explains {}", share(second)));
         }
         if guilty.len() > 2 {
-            said.text(format!(", and {} more", guilty.len() - 2));
+            line.text(format!(", and {} more", guilty.len() - 2));
         }
-        return said.text(".").done();
+        return line.text(".").done();
     }
     let reason = match comparison.no_finding {
         Some(NoFinding::NoGap) => {
@@ -218,22 +218,22 @@ pub fn comparison(comparison: &Comparison) -> Line {
         }
         Some(NoFinding::FewTraces) => {
             format!(
-                "too few traces to say why for certain ({} slow, {} typical)",
+                "too few traces to be certain why ({} slow, {} typical)",
                 comparison.slow, comparison.typical
             )
         }
-        Some(NoFinding::Incomplete) => "too many traces lack points to say why for certain".to_owned(),
+        Some(NoFinding::Incomplete) => "too many traces lack points to be certain why".to_owned(),
         _ => "nothing stands out".to_owned(),
     };
-    said.text(reason).text(".");
+    line.text(reason).text(".");
     if let Some(first) = comparison.kinds.first() {
-        said.text(" The largest part lies in ").line(kind_name(first));
-        said.text(format!(" ({}).", share(first)));
+        line.text(" The largest part is in ").line(kind_name(first));
+        line.text(format!(" ({}).", share(first)));
     }
-    said.done()
+    line.done()
 }
 
-/// A sentence names things; tables show the whole of what a trace says.
+/// Sentences shorten code; tables show all of it.
 const CODE_CHARS_MAX: usize = 100;
 
 fn in_short(code: &str) -> String {
@@ -241,33 +241,33 @@ fn in_short(code: &str) -> String {
     cut.unwrap_or_else(|| code.to_owned())
 }
 
-/// The kind of point with what is around it.
+/// The kind of point, with its service and its parent.
 #[must_use]
 pub fn kind_name(kind: &ComparedKind) -> Line {
-    let mut said = Line::default();
+    let mut line = Line::default();
     if kind.outside {
-        return said
+        return line
             .text("the time outside the traced services in action ")
             .code(in_short(&kind.detail))
             .done();
     }
-    said.code(in_short(&point_name(&kind.name, &kind.detail)));
+    line.code(in_short(&point_name(&kind.name, &kind.detail)));
     if !kind.service.is_empty() && kind.service != REPORTER {
-        said.text(format!(" in {}", kind.service));
+        line.text(format!(" in {}", kind.service));
     }
     if !kind.parent.is_empty() && !kind.parent.starts_with(ITERATION) {
         let (name, detail) = kind.parent.split_once(' ').unwrap_or((&kind.parent, ""));
-        // A request is named by its method and path, as everybody does.
+        // A request is named by its method and path, as usual.
         let parent = match statement_in_short(detail) {
             Some(short) => format!("{name} · {short}"),
             None => kind.parent.clone(),
         };
-        said.text(" under ").code(in_short(&parent));
+        line.text(" under ").code(in_short(&parent));
     }
-    said.done()
+    line.done()
 }
 
-/// `db · SELECT … FROM assignment`: a point in few words.
+/// A point in short: `db · SELECT … FROM assignment`.
 #[must_use]
 pub fn point_name(name: &str, detail: &str) -> String {
     match statement_in_short(detail) {
@@ -277,12 +277,12 @@ pub fn point_name(name: &str, detail: &str) -> String {
     }
 }
 
-/// What a statement does to which table; `None` for what is no statement.
+/// What a statement does to which table; `None` if it is not a statement.
 fn statement_in_short(statement: &str) -> Option<String> {
     let words: Vec<&str> = statement.split_whitespace().collect();
     let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
     let table_after = |known: &str| {
-        // A FROM within parentheses belongs to a function or to a query of its own.
+        // A FROM within parentheses belongs to a function or to a subquery.
         let mut depth = 0_i64;
         let at = words.iter().position(|word| {
             let found = depth == 0 && is(word, known);
@@ -324,11 +324,14 @@ fn why(kind: &ComparedKind) -> String {
             );
         }
         let times = |number: f64| match calls(number).as_str() {
-            "0" => "not at all".to_owned(),
+            "0" => "never".to_owned(),
             "1" => "once".to_owned(),
             number => format!("{number} times"),
         };
         let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
+        if typical == "never" {
+            return format!("slow iterations call it {slow}, typical ones never");
+        }
         // "40 times instead of 2"
         let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
         return format!("it is called {slow} instead of {typical}");
@@ -351,33 +354,33 @@ pub fn finding(finding: &Finding) -> Line {
         (n, of) if n == of => format!("All of the {of} slowest iterations"),
         (n, of) => format!("{n} of the {of} slowest iterations"),
     };
-    let mut said = Line::default();
-    said.text(which).text(" spent most time ");
+    let mut line = Line::default();
+    line.text(which).text(" spent most time ");
     if finding.name == OUTSIDE {
-        said.text(OUTSIDE);
+        line.text(OUTSIDE);
         if !finding.detail.is_empty() {
-            said.text(" ").text(&finding.detail);
+            line.text(" ").text(&finding.detail);
         }
     } else {
-        said.text("in ").code(in_short(&point_name(&finding.name, &finding.detail)));
+        line.text("in ").code(in_short(&point_name(&finding.name, &finding.detail)));
     }
     if !finding.service.is_empty() {
-        said.text(format!(" in {}", finding.service));
+        line.text(format!(" in {}", finding.service));
     }
     if !finding.path.is_empty() {
-        said.text(" under ").code(in_short(&finding.path.join(" › ")));
+        line.text(" under ").code(in_short(&finding.path.join(" › ")));
     }
     let calls = if finding.median_calls > 1.0 {
         format!(" in {} calls", finding.median_calls)
     } else {
         String::new()
     };
-    said.text(format!(
+    line.text(format!(
         ": {}{calls}, {:.0} % of the iteration (medians).",
         duration(finding.median_self_ms),
         finding.median_share * 100.0
     ));
-    said.done()
+    line.done()
 }
 
 /// A difference with its sign.
@@ -474,36 +477,36 @@ mod tests {
             tree: Vec::new(),
         };
         let head =
-            "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on the mean); ";
+            "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
         let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
-        let said = |seen: &Comparison| plain(&comparison(seen)).replace(head, "… ").replace(db, "DB");
+        let line = |seen: &Comparison| plain(&comparison(seen)).replace(head, "… ").replace(db, "DB");
         assert_eq!(
-            said(&seen),
+            line(&seen),
             "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2."
         );
         let first = &mut seen.kinds[0];
         (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
             (1.0, 1.0, 0.0, 576.5);
-        assert_eq!(said(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
+        assert_eq!(line(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
         seen.kinds[0].guilty = false;
         for (reason, expected) in [
-            (NoFinding::Unclear, "… nothing stands out. The largest part lies in DB (71 %, at least 58 %)."),
+            (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),
             (
                 NoFinding::FewTraces,
-                "… too few traces to say why for certain (20 slow, 40 typical). The largest part lies in DB (71 %, at least 58 %).",
+                "… too few traces to be certain why (20 slow, 40 typical). The largest part is in DB (71 %, at least 58 %).",
             ),
             (
                 NoFinding::Incomplete,
-                "… too many traces lack points to say why for certain. The largest part lies in DB (71 %, at least 58 %).",
+                "… too many traces lack points to be certain why. The largest part is in DB (71 %, at least 58 %).",
             ),
             (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
         ] {
             seen.no_finding = Some(reason);
-            assert_eq!(said(&seen), expected);
+            assert_eq!(line(&seen), expected);
         }
         seen.typical = 0;
         assert_eq!(
-            said(&seen),
+            line(&seen),
             "The slow iterations have 20 traces, but there is no typical one to compare them with."
         );
         let mut outside = kind("action", 0.5, true);

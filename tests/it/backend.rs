@@ -1,8 +1,8 @@
-//! An OpenTelemetry backend in this process: takes spans by OTLP, shows them as Jaeger and Tempo do.
+//! An OpenTelemetry backend in this process: accepts spans over OTLP, and serves them like Jaeger and Tempo.
 //!
-//! The shapes of its answers are those of Jaeger 1 and 2 and of Tempo 2 before and after its second
-//! API; paths choose: `/jaeger`, `/tempo` (second API, protobuf), `/tempo-json`, `/tempo-old` (first
-//! API only, JSON) and `/tempo-old-protobuf`.
+//! Its answers have the form of Jaeger 1 and 2, and of Tempo 2 before and after its second API. The path selects one:
+//! `/jaeger`, `/tempo` (second API, protobuf), `/tempo-json`, `/tempo-old` (first API only, JSON) and
+//! `/tempo-old-protobuf`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

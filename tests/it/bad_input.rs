@@ -1,5 +1,4 @@
-//! Files as hostile or clumsy people write them: each is refused with exit code 65, all its faults
-//! are listed with their places, and each says what to do.
+//! Bad input files: each is refused with exit code 65, with the place of every fault and what to do about it.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Pages in a real Chromium, through its WebDriver; here the page of a trace: that it draws and answers.
+//! Pages in a real Chromium, through WebDriver; this file tests that the page of a trace draws and responds.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,8 +1,8 @@
-//! Hostile texts, each put through every place where text from outside reaches a page: nothing of it runs.
+//! Hostile texts in every place where outside text reaches a page: none of them may run.
 //!
-//! `tests/vectors/hostile.json` is the corpus. Each text replaces all strings of a run's results and traces, as titles,
-//! names, URLs, statements, hosts, headers and error texts; the page is opened in a real Chromium, everything on it is
-//! opened, hovered and clicked, and then nothing may have run, loaded or been refused by the policy.
+//! `tests/vectors/hostile.json` is the corpus. Each text replaces all strings of a run's results and traces: titles,
+//! names, URLs, statements, hosts, headers and error texts. A real Chromium opens the page; the test opens, hovers and
+//! clicks everything on it. Nothing may have run or loaded, and the content security policy may have blocked nothing.
 
 use bench::analysis::points::PointRow;
 use bench::osprofiler::record::Record;

@@ -1,4 +1,4 @@
-//! The report of a run in a real Chromium: that it opens, answers to pointer and keyboard, finds traces, and fits screens.
+//! The report of a run in a real Chromium: it opens, responds to pointer and keyboard, finds traces, and fits screens.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Secrets are never shown: a run's every output is searched for a word that stands for them.
+//! Secrets are never shown: the tests search every output of a run for a word that replaces them.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! A canary in every place of a deployment and a scenario where a secret can stand, taken from their schemas: none is
-//! in anything that bench writes, prints, pushes or publishes, whether all goes well or nothing does.
+//! A canary in every place of a deployment and a scenario that can hold a secret, taken from their schemas. It must not
+//! appear in anything that bench writes, prints, pushes or publishes, whether the run succeeds or fails.
 //!
-//! A key that is added to a schema is covered on that day: a new reference gets a canary by itself, and a new text makes
-//! [`every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none`] fail until it has its row.
+//! New keys of a schema are covered automatically: a new reference gets a canary, and a new text makes
+//! [`every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none`] fail until it has a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Secrets are known by their types, whatever they are called: in lines that faults show, and among values of `--set`.
+//! Secrets are recognised by their types, whatever their names: in lines shown with faults, and in values of `--set`.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! No two files import each other in a circle, directly or by way of others: what two need belongs to a third.
+//! Files must not import each other in a circle, directly or through others: shared code belongs in a third file.
 //!
-//! A module and the modules within it may name each other.
+//! A module and its submodules may name each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

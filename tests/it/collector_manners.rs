@@ -1,4 +1,4 @@
-//! What is asked of a collector, and when: nothing while load runs, and no walk over its keys afterwards.
+//! When bench queries a collector, and how: not during the load, and without a scan over all keys afterwards.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,8 @@ use crate::support::Bench;
 
 const ITERATIONS: usize = 200;
 
-/// A redis that has a trace under every key, and notes each command with the number of requests that the load had made by then.
+/// A redis that has a trace under every key, and notes each command with the number of requests that the load had made
+/// by then.
 struct Redis {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<(usize, String)>>>,

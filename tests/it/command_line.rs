@@ -1,4 +1,4 @@
-//! The commands around a run: trace headers by hand, help, completions, manual pages.
+//! The commands around a run: trace headers, help, completions, manual pages.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `bench compare`: two runs side by side, a run against its history, and what is refused.
+//! `bench compare`: two runs side by side, a run against its history, and what it refuses.
 
 use std::path::{Path, PathBuf};
 
@@ -164,7 +164,7 @@ fn what_is_no_result_is_refused_with_its_reason() {
     }
     std::fs::create_dir(bench.path().join("empty")).unwrap();
     let ended = bench.run(&["compare", "empty", text(&good)]).expect_code(65);
-    assert!(ended.stderr.contains("is no run and holds none"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is not a run and contains none"), "{}", ended.stderr);
     // A log of another version, a foreign one, one without anything.
     let other = bench.path().join("other");
     std::fs::create_dir(&other).unwrap();
@@ -421,5 +421,5 @@ fn a_metric_that_there_is_not_is_refused() {
         assert!(ended.stderr.contains(message), "{metric}: {}", ended.stderr);
     }
     let ended = bench.run(&["compare", text(&base), text(&base), "--metric", "p50"]).expect_code(64);
-    assert!(ended.stderr.contains("two runs are shown by all percentiles"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("for two runs, all percentiles are shown"), "{}", ended.stderr);
 }

@@ -1,5 +1,5 @@
-//! Connection strings of collectors: those that cannot be read are refused before anything is done, by every way to
-//! name them, and without their values.
+//! Connection strings of collectors: every option and file that takes one refuses an invalid one before anything else
+//! happens, without showing its value.
 
 use crate::support::Bench;
 

@@ -1,6 +1,6 @@
-//! Logs that are damaged, unreadable or on a full disk: the run is INVALID or failed in every output, never a PASS.
+//! Damaged logs, unreadable logs and full disks: every output says INVALID or failed, never PASS.
 //!
-//! `BENCH_SLOW_TESTS=1` takes many more places and sizes.
+//! `BENCH_SLOW_TESTS=1` tries many more places and sizes.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};

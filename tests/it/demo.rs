@@ -1,4 +1,4 @@
-//! The main job on the embedded demo, through the binary.
+//! A run against the embedded demo, through the binary.
 
 use std::path::Path;
 

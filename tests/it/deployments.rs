@@ -1,5 +1,4 @@
-//! Deployments, resolved: references, Rally's own documents, warnings, and whether iterations are
-//! profiled.
+//! Resolved deployments: references, Rally's documents, warnings, and whether iterations are profiled.
 
 use std::path::Path;
 

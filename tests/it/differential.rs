@@ -1,4 +1,4 @@
-//! The load path's HTTP/1.1 against hyper's: the same bytes must give the same answer, or none.
+//! bench's HTTP/1.1 client against hyper's: the same bytes must give the same answer, or an error in both.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Names: resolved by DNS, again when their time is over, over all their addresses.
+//! DNS names: lookups, new lookups after the time to live, and the use of all addresses.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};

@@ -1,5 +1,5 @@
-//! The Elasticsearch driver against an in-process server that answers as releases 7 and 8 document it,
-//! and through that server against OSProfiler's own driver. No live Elasticsearch takes part.
+//! The Elasticsearch driver against an in-process server that answers as releases 7 and 8 document it, and, through
+//! that server, against OSProfiler's own driver. No real Elasticsearch is involved.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

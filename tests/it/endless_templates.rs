@@ -1,4 +1,4 @@
-//! Templates that would not end, or would take all memory: their action fails, and the run goes on.
+//! Templates that would not end, or would use up the memory: their action fails, and the run continues.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,12 +1,12 @@
-//! The n-th call of a kind fails, for every n, under every command: `tests/faults/shim.c` stands between the program and
-//! the C library.
+//! The n-th system call of a kind fails, for every n, under every command: `tests/faults/shim.c` is loaded between the
+//! program and the C library.
 //!
-//! Whatever fails: the command ends, its exit code and its words are right, no file is half written, none that was good
-//! is damaged, and nothing that is incomplete passes. By default some n of each kind are tried; `BENCH_SLOW_TESTS=1`
-//! tries all, on `bench ab` too.
+//! Whichever call fails: the command ends with the right exit code and message, no file is partly written, no good file
+//! is damaged, and an incomplete result never passes. By default some n of each kind are tried; `BENCH_SLOW_TESTS=1`
+//! tries all of them, also for `bench ab`.
 //!
-//! Not reached are calls that do not go through the C library's functions by name: what the C library does inside itself
-//! (the resolver, `readdir`), `statx`, `mmap`, `copy_file_range`, and what the kernel does after a call has returned.
+//! Not covered: calls that do not use the C library's functions by name. These are calls inside the C library (the
+//! resolver, `readdir`), `statx`, `mmap`, `copy_file_range`, and work of the kernel after a call has returned.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The run log as a table: every row of it, in every format, and what may go wrong on the way.
+//! The run log as a table: every row in every format, and errors on the way.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! What services, networks and files can do to a load, and what the run says about it.
+//! Faults of services, networks and files during a load, and how the run reports them.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

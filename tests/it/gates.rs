@@ -1,4 +1,4 @@
-//! Gates through the program: thresholds of the demo and of a server with known latencies, early ends, `bench check`.
+//! Gates through the program: thresholds on the demo and on a server with known latencies, early ends, `bench check`.
 
 use crate::support::Bench;
 
@@ -99,7 +99,7 @@ fn a_stored_run_is_judged_again() {
         ("sla: { thresholds: ['p95(action \"log im\") < 1s'] }", "did you mean `log in`?"),
         ("workloads: [{ name: Gate, sla: { failure_rate: { max: 0 } } }]", "did you mean `Gates`?"),
         ("slaa: { failure_rate: { max: 0 } }", "did you mean `sla`?"),
-        ("title: nothing", "asks for nothing"),
+        ("title: nothing", "the file has no criteria"),
         ("sla: { failure_rates: 1 }", "did you mean `failure_rate`?"),
     ] {
         let ended = check(sla, &[]).expect_code(65);

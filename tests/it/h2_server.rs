@@ -1,5 +1,5 @@
-//! A small HTTP/2 server for tests, on a thread of its own with the h2 crate: it does to each request
-//! what a script says, and remembers what it saw. Dropping it ends its thread.
+//! A small HTTP/2 server for tests, on a separate thread and with the h2 crate. It handles each request as a script
+//! says, and remembers it. Dropping it ends its thread.
 
 use std::net::SocketAddr;
 use std::path::Path;

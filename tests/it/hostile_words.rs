@@ -1,5 +1,5 @@
-//! Hostile text in whatever bench reads, through every error of every command: nothing reaches a terminal or a CI log
-//! that one of them would obey.
+//! Hostile text in everything that bench reads, through every error of every command: nothing that a terminal or a CI
+//! system would interpret reaches the output.
 #![cfg(unix)]
 
 use std::io::{Read as _, Write as _};
@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::server::{After, Server};
 use crate::support::{Bench, Ended};
 
-/// Clears the screen, sets the clipboard, makes a link, rings, colours by C1, overprints, turns the direction, and gives
-/// commands to GitHub and Azure. Without a slash, so that it can be a file's name.
+/// Clears the screen, sets the clipboard, makes a link, rings, colours by C1, overprints, turns the direction, and
+/// gives commands to GitHub and Azure. Without a slash, so that it can be a file's name.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]52;c;eA==\u{7}\u{1b}]8;;x\u{7}\u{9b}31m\rover\u{202e}txt\u{200b}\n::error::pwned\n  ::set-output name=a::b\n##[error]c ##vso[task]d";
 
 /// The same for a place that takes one line.

@@ -1,4 +1,4 @@
-//! HTTP/2 of the load path: what servers may do, and what they must not.
+//! HTTP/2 in bench's client: what servers may do, and what they must not do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

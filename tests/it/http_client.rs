@@ -1,4 +1,4 @@
-//! What a scenario says of its requests: connections, redirects, compression, limits.
+//! The request settings of a scenario: connections, redirects, compression, limits.
 
 use std::io::Write as _;
 

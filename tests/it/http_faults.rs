@@ -1,4 +1,4 @@
-//! What servers, networks and this machine do in the middle of a load, and what the run says of it.
+//! Faults of servers, networks and this machine during a load, and how the run reports them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

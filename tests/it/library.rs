@@ -1,4 +1,4 @@
-//! The harness as a library: a run without a process of its own, its results, its events and its errors.
+//! The harness as a library: a run inside this process, its results, its events and its errors.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

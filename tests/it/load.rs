@@ -1,5 +1,5 @@
-//! When iterations start: rates, ramps, queues, warm-up, several loads at once, and whether the load
-//! generator was up to it. No time is asserted but what must have passed at the least.
+//! When iterations start: rates, ramps, queues, warm-up, several workloads at once, and whether the load generator kept
+//! up. No test asserts a time, except one that must have passed at least.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;

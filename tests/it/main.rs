@@ -1,5 +1,5 @@
-//! Tests of the program as a whole: through its binary and its public interface, against in-process
-//! servers and, where a variable names one, real services.
+//! Tests of the whole program, through its binary and its public interface, against in-process servers and, if a
+//! variable names one, real services.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 

@@ -1,4 +1,4 @@
-//! What is said of a load while it runs: to a scraper, to a real Prometheus, to a receiver of OTLP.
+//! Metrics of a load while it runs: for a scraper, a real Prometheus and an OTLP receiver.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;

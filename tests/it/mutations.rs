@@ -1,5 +1,4 @@
-//! Valid files, damaged: whatever is done to them, they are accepted or refused with faults that can
-//! be shown, and nothing panics.
+//! Valid files with random damage: each is accepted, or refused with printable faults; nothing panics.
 
 use std::path::Path;
 

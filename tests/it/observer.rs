@@ -1,4 +1,4 @@
-//! What profiling costs: a random share of iterations goes without, and is compared with the others.
+//! The cost of profiling: a random share of iterations is not profiled, and is compared with the others.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Causes that were planted are found through the real path: service, collector, fetch, comparison, sentence.
+//! Planted causes are found through the real path: service, collector, fetch, comparison, sentence.
 
 use serde_json::Value;
 

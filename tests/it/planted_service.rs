@@ -1,7 +1,7 @@
-//! A traced shop with a known reason for being slow: what tests of causes put load on.
+//! A traced shop that is slow for a known reason: the target in tests of causes.
 //!
-//! Two services of HTTP in this process, `shop/api` on two hosts and `shop/images`, report to a collector in a file.
-//! The work is timers; the trace points, signatures and headers are those of any service.
+//! Two HTTP services in this process, `shop/api` on two hosts and `shop/images`, report to a collector in a file.
+//! Timers replace the work; trace points, signatures and headers are those of a real service.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Profiling as the services see it: every request signed, every iteration a trace of its own.
+//! Profiling as the services see it: every request is signed, and every iteration has a separate trace.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! After the load: traces from collectors that misbehave, and the client's own points into those that do not.
+//! After the load: traces from faulty collectors, and the client's own points written to working ones.
 #![cfg(unix)]
 
 use std::time::{Duration, Instant};

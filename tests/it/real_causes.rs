@@ -1,7 +1,7 @@
 //! Causes injected into a real Keystone and Placement: the first screen names the place.
 //!
-//! Placement asks Keystone about every request's token, so each trace spans both. A proxy of ours stands before
-//! Placement; it counts requests, and at some of them it delays, takes a lock or drops an index.
+//! Placement asks Keystone about every request's token, so each trace spans both services. A proxy in front of
+//! Placement counts requests; at some of them it delays, takes a lock or drops an index.
 
 use std::future::Future;
 use std::path::PathBuf;

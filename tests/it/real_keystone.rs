@@ -1,4 +1,4 @@
-//! Against a real Keystone that OSProfiler traces into a real redis: the shipped scenario.
+//! The shipped scenario against a real Keystone that OSProfiler traces into a real redis.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Requests that are signed by somebody who knows the key, but hold anything: the library's
-//! middleware and ours trace the same ones, with the same ids.
+//! Requests with a valid signature but arbitrary contents: the library's middleware and ours trace the same requests,
+//! with the same ids.
 
 use bench::base::secret::Secret;
 use bench::osprofiler::signing::{Signer, X_TRACE_HMAC, X_TRACE_INFO};

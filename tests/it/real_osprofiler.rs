@@ -1,4 +1,4 @@
-//! Against the OSProfiler library itself: headers and traces of either side are the other's.
+//! Against the OSProfiler library itself: each side accepts the headers and traces of the other.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

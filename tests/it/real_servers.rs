@@ -1,5 +1,5 @@
-//! Real servers: nginx, Apache, gunicorn, Node and hyper, each with every way of framing a body, kept
-//! alive and not. A server that is not installed is skipped, and says so.
+//! Real servers: nginx, Apache, gunicorn, Node and hyper, each with every way of framing a body, with and without
+//! keep-alive. A server that is not installed is skipped, with a message.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

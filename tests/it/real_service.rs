@@ -1,4 +1,4 @@
-//! The example service of `tests/service`, called by a client whose trace goes on in it: one tree.
+//! The example service of `tests/service`, called by a client whose trace continues in it: both are in one tree.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;

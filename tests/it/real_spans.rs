@@ -1,5 +1,5 @@
-//! Against OSProfiler's own drivers for OTLP, RabbitMQ and MongoDB: what either side writes, the other
-//! reads, and both make the same of it.
+//! Against OSProfiler's own drivers for OTLP, RabbitMQ and MongoDB: each side reads what the other writes, with the
+//! same result.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -1,6 +1,6 @@
-//! Against real MariaDB, PostgreSQL, SQLite, and redis with TLS and a sentinel: what OSProfiler's own
-//! drivers wrote is read, what is written is read by them, and the reports are the same point by point.
-//! `tests/real/stores.sh` brings up the servers.
+//! Against real MariaDB, PostgreSQL, SQLite, and redis with TLS and a sentinel: bench reads what OSProfiler's own
+//! drivers wrote, they read what bench writes, and the reports are the same point by point. `tests/real/stores.sh`
+//! starts the servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

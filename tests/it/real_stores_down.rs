@@ -1,4 +1,4 @@
-//! Stores that go away during a run and come back, or are replaced: nothing has to be opened again.
+//! Stores that go away during a run and come back, or are replaced: the driver continues without being reopened.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! Nothing that finished is lost: ends at any instant, slow disks, clocks that jump.
+//! Finished iterations are never lost: interrupts at any instant, slow disks, clocks that jump.
 //!
-//! `BENCH_SLOW_TESTS=1` takes a hundred instants instead of a few.
+//! `BENCH_SLOW_TESTS=1` tries a hundred instants instead of a few.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;

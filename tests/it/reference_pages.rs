@@ -1,7 +1,7 @@
-//! The tables of keys in `scenarios/README.md` and `deployments/README.md` are made from the schemas, and every key has
-//! an example that `bench validate` accepts.
+//! The tables of keys in `scenarios/README.md` and `deployments/README.md` are generated from the schemas, and every
+//! key has an example that `bench validate` accepts.
 //!
-//! `BENCH_UPDATE_REFERENCE=1 cargo test --all-features --test it -- reference_pages` writes the tables anew.
+//! `BENCH_UPDATE_REFERENCE=1 cargo test --all-features --test it -- reference_pages` rewrites the tables.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! What the map in `src/lib.rs` and the docs of the rooms say must not happen, as words that no file of a room may have.
-//! Tests within the files are left out.
+//! The rules of `src/lib.rs` and of the module docs about what must not happen, as words that no file of a module may
+//! contain. Unit tests within the files are not checked.
 
 use crate::tidy::{code, is_test, source_files};
 

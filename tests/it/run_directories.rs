@@ -1,5 +1,5 @@
-//! Run directories that come from elsewhere: whatever stands where bench writes or reads, nothing outside is touched,
-//! nothing hangs, and no temporary file stays.
+//! Run directories from elsewhere: whatever is in the place of a file that bench writes or reads, nothing outside is
+//! touched, nothing hangs, and no temporary file remains.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;

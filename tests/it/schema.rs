@@ -1,5 +1,4 @@
-//! The schemas that editors use and the examples that people start from: always as the program has
-//! them.
+//! The schemas that editors use, and the examples that users start from: always those of the program.
 
 use std::path::{Path, PathBuf};
 

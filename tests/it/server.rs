@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 server for tests, on threads: it answers with raw bytes, or misbehaves, as a
-//! script says, and remembers every request. Dropping it closes its sockets and joins its threads.
+//! A small HTTP/1.1 server for tests, on threads: it answers with raw bytes, or misbehaves, as a script says, and
+//! remembers every request. Dropping it closes its sockets and joins its threads.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What survives when a run is interrupted or killed.
+//! What remains when a run is interrupted or killed.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
-//! Servers that never finish: every request ends by its own deadline, or by a limit before.
+//! Servers that never finish an answer: every request ends at its deadline, or at a limit before it.
 //!
-//! One round of each; `BENCH_SLOW_TESTS=1` makes fifty.
+//! One round of each; `BENCH_SLOW_TESTS=1` runs fifty.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The collectors that hold spans, over HTTP: what is written by OTLP comes back from Jaeger and Tempo.
+//! Collectors that store spans, over HTTP: spans written with OTLP come back from Jaeger and Tempo.
 
 use std::sync::Arc;
 

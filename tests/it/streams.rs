@@ -1,7 +1,7 @@
 //! Standard input, output and error closed, broken, blocked or full, under every command.
 //!
-//! A reader that has gone or stands still changes no verdict, no exit code and no file. `BENCH_SLOW_TESTS=1` tries every
-//! fault on every command instead of one or two.
+//! A closed or stopped reader changes no verdict, no exit code and no file. `BENCH_SLOW_TESTS=1` tries every fault with
+//! every command instead of one or two.
 #![cfg(unix)]
 
 use std::fs::File;

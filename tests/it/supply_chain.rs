@@ -1,8 +1,8 @@
-//! What the program is made of: licences and sources as `.ci/deny.toml` allows them, checksums, the bill
-//! of materials, and the licence text itself.
+//! The dependencies of the program: licences and sources that `.ci/deny.toml` allows, checksums, the bill of materials,
+//! and the licence text itself.
 //!
-//! Nothing is downloaded: a package whose source is not on this machine, being for another platform,
-//! is left to cargo-deny.
+//! Nothing is downloaded: cargo-deny checks packages whose source is not on this machine because they are for another
+//! platform.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

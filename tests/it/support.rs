@@ -1,4 +1,4 @@
-//! What several tests need: the binary in a folder of its own, and a run's results.
+//! Shared by several tests: the binary in a temporary folder, and the results of a run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Requests go to listed hosts only: nothing is sent to any other, wherever its name comes from.
+//! Requests go only to listed hosts, wherever the name of another host comes from.
 
 use serde_json::Value;
 

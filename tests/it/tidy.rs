@@ -1,8 +1,8 @@
-//! The house rules, as tests: ranks of imports, module docs, sizes of files, one owner a protocol.
+//! The rules of the code base as tests: ranks of imports, module docs, file sizes, one owner per protocol.
 
 use std::path::{Path, PathBuf};
 
-/// The rooms with their ranks, as `src/lib.rs` has them.
+/// The modules with their ranks, as in `src/lib.rs`.
 const RANKS: [(&str, u8); 16] = [
     ("base", 0),
     ("osprofiler", 1),
@@ -24,7 +24,7 @@ const RANKS: [(&str, u8); 16] = [
 
 const LINES_MAX: usize = 600;
 
-/// Crates that only one room may name.
+/// Crates and functions that only these files may name.
 const OWNERS: [(&str, &[&str]); 18] = [
     ("rustls_native_certs::", &["osprofiler/base/certificates.rs"]),
     ("h2::", &["client/http2.rs", "client/error.rs"]),
@@ -56,7 +56,7 @@ const OWNERS: [(&str, &[&str]); 18] = [
     ),
     ("saphyr_parser::", &["base/yaml.rs"]),
     ("annotate_snippets::", &["base/diagnostics.rs"]),
-    // No duration may come from the wall clock.
+    // Durations must not come from the wall clock.
     (
         "SystemTime::now",
         &[
@@ -68,28 +68,28 @@ const OWNERS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("std::process::exit", &["cli/signals.rs"]),
-    // All else would wait for a reader, and escape what cleans text.
+    // Any other writer would wait for readers, and bypass the cleaning of text.
     ("io::stdout", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("io::stderr", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("indicatif::", &["cli/output/bars.rs"]),
-    // Who starts programs must end them.
+    // Code that starts a program must also end it.
     ("Command::new", &["harness/ab/service.rs", "build.rs"]),
 ];
 
-/// Words that only these files or rooms may have: what the map says that the others must not do.
+/// Words that only these files or modules may contain, because the map in `src/lib.rs` forbids them in the others.
 const ONLY_IN: [(&str, &[&str]); 7] = [
-    // Faults of arguments, and so the crate that reads them, end at the command line.
+    // Only the command line reads arguments and reports their faults.
     ("clap::", &["cli/"]),
     ("env::args", &["main.rs"]),
     ("tokio::signal", &["cli/"]),
     ("env::var", &["cli/", "harness/options.rs", "harness/run/header.rs"]),
-    // One place makes an error a message, one makes it an exit code, one makes an event a warning.
+    // One place turns errors into messages, one into exit codes, and one turns events into warnings.
     ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),
     ("&format!(\"warning: ", &["cli/progress.rs"]),
     ("Exit::Failed", &["cli/exit.rs", "cli/output/mod.rs", "cli/trace/headers.rs"]),
 ];
 
-/// Lines of code in `cli`, which holds no logic.
+/// The largest number of lines of code in `cli`, which contains no logic.
 const CLI_LINES_MAX: usize = 1800;
 
 pub(crate) fn source_files() -> Vec<(String, String)> {
@@ -148,7 +148,7 @@ fn imports_point_to_an_earlier_rank_only() {
     let mut faults = Vec::new();
     for (name, text) in source_files() {
         let Some((room, _)) = name.split_once('/') else { continue };
-        // A crate of its own; see below.
+        // A separate crate; see below.
         if room == "osprofiler" {
             continue;
         }
@@ -161,14 +161,14 @@ fn imports_point_to_an_earlier_rank_only() {
             match rank(&other) {
                 Some(rank) if other == room || rank < own => {}
                 Some(_) => faults.push(format!("src/{name} (rank {own}) imports {other}")),
-                None => faults.push(format!("src/{name} imports {other}, which is no room")),
+                None => faults.push(format!("src/{name} imports {other}, which is not a module with a rank")),
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A service that wants trace points must not pull in a load tester.
+/// A service that uses trace points must not depend on a load tester.
 #[test]
 fn osprofiler_is_a_crate_that_knows_nothing_of_bench() {
     let mut faults = Vec::new();
@@ -182,7 +182,7 @@ fn osprofiler_is_a_crate_that_knows_nothing_of_bench() {
             // Within the crate, `base` is the lowest rank.
             let above = ["crate::", "super::super"].iter().any(|path| code.contains(path));
             if name.starts_with("base/") && above && rooms_named(&code).iter().any(|room| room != "base") {
-                faults.push(format!("{name} names what stands on it"));
+                faults.push(format!("{name} names a module above it"));
             }
         } else if name.starts_with("base/") && code.replace("osprofiler::base", "").contains("osprofiler::") {
             faults.push(format!("{name} names more of osprofiler than its base"));
@@ -205,7 +205,10 @@ fn every_file_says_what_it_is_for_and_is_small() {
     for (name, text) in source_files() {
         assert!(text.starts_with("//!"), "src/{name} has no module docs");
         let lines = code(&text).lines().count();
-        assert!(is_test(&name) || lines <= LINES_MAX, "src/{name} has {lines} lines; is it still one room?");
+        assert!(
+            is_test(&name) || lines <= LINES_MAX,
+            "src/{name} has {lines} lines; does it still have a single purpose?"
+        );
     }
 }
 
@@ -231,7 +234,7 @@ fn words_that_belong_to_a_few_files_are_in_these_only() {
             assert!(places.iter().any(|place| name.starts_with(place)), "src/{name} has {word}");
             found.push(name);
         }
-        assert!(!found.is_empty(), "nothing has {word}: is the rule still needed?");
+        assert!(!found.is_empty(), "no file contains {word}: is the rule still needed?");
     }
 }
 
@@ -244,7 +247,7 @@ fn the_command_line_holds_no_logic() {
     assert!(lines <= CLI_LINES_MAX, "src/cli has {lines} lines of code; move logic to src/harness");
 }
 
-/// Every `module::test` of tests/README.md, as the file that should hold it and the test's name.
+/// Every `module::test` in tests/README.md, as its file and the name of the test.
 fn tests_named() -> Vec<(String, String)> {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/README.md")).unwrap();
@@ -270,7 +273,7 @@ fn every_test_in_the_table_of_faults_is_there() {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(
             text.contains(&format!("fn {test}(")),
-            "tests/README.md names {file}::{test}, which is not there"
+            "tests/README.md names {file}::{test}, which does not exist"
         );
     }
 }

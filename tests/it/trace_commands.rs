@@ -1,5 +1,5 @@
-//! `bench trace list|show|rank|stats` through the binary: formats, sources, bad input; with Python's own
-//! `pstats` and Graphviz as peers where they are installed.
+//! `bench trace list|show|rank|stats` through the binary: formats, sources, bad input; compared with Python's `pstats`
+//! and Graphviz where they are installed.
 
 use std::process::Command;
 
@@ -155,7 +155,11 @@ fn the_ranking_equals_mistrals_to_the_byte() {
         if run["rc"] == 0 && !garbage.contains(&case) {
             assert_eq!(ranked.stdout, run["report"].as_str().unwrap(), "{case}");
         } else {
-            assert!(ranked.stderr.contains("1 line is none of a profile log"), "{case}: {}", ranked.stderr);
+            assert!(
+                ranked.stderr.contains("1 line is not part of a profile log"),
+                "{case}: {}",
+                ranked.stderr
+            );
         }
     }
 }
@@ -291,9 +295,9 @@ fn faults_say_what_to_do() {
     std::fs::create_dir(bench.path().join("folder")).unwrap();
     small(&bench);
     for (arguments, code, part) in [
-        (&["show", "nope"][..], 64, "error: no collector is named; give -d DEPLOYMENT"),
+        (&["show", "nope"][..], 64, "error: no collector is given; give -d DEPLOYMENT"),
         (&["show", "nope.json"], 65, "error: there is no file nope.json"),
-        (&["show", "folder"], 65, "folder is no run's directory"),
+        (&["show", "folder"], 65, "folder is not a run's directory"),
         (&["show", "empty.json"], 65, "cannot find a trace in its JSON"),
         (&["show", "broken.json"], 65, "broken.json: cannot read its JSON: expected value at line 2"),
         (
@@ -318,8 +322,8 @@ fn faults_say_what_to_do() {
         (&["show", "x", "--connection-string", "redis://:hunter2#@h"], 64, "redis://***"),
         (&["show", "x", "--connection-string", "foo:hunter2@h://x"], 64, "no scheme://"),
         (&["list", "--connection-string", "gopher://h"], 64, "use a collector with"),
-        (&["stats"], 64, "no trace is named"),
-        (&["rank"], 64, "no trace is named"),
+        (&["stats"], 64, "no trace is given"),
+        (&["rank"], 64, "no trace is given"),
         (&["rank", "small.json", "-o", "no/such/folder"], 1, "cannot write no/such/folder"),
     ] {
         let mut command = vec!["trace"];

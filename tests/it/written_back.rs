@@ -1,4 +1,4 @@
-//! A scenario or a deployment that was read can be written as YAML, and reading that gives the same one.
+//! A scenario or deployment that was read can be written as YAML, and reading that YAML gives the same value.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

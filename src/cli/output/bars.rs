@@ -5,26 +5,26 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// A line that moves.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Bar {
-    /// Tells it from the others.
+    /// Identifies the line.
     pub(in crate::cli) key: usize,
-    /// How far it is.
+    /// The progress.
     pub(in crate::cli) position: u64,
-    /// How far it goes.
+    /// The end of the progress.
     pub(in crate::cli) length: u64,
-    /// What stands beside it.
+    /// The text beside the bar.
     pub(in crate::cli) text: String,
 }
 
-/// What is on the terminal.
+/// The lines on the terminal.
 #[derive(Default)]
 pub(super) struct Drawn {
-    /// There only while lines move: bars that outlive a load are drawn again over what follows.
+    /// Present only while lines move: bars that outlive a load would be drawn over later output.
     all: Option<MultiProgress>,
     bars: Vec<(usize, ProgressBar)>,
 }
 
 impl Drawn {
-    /// Draws these lines in the place of those before.
+    /// Draws these lines instead of the previous ones.
     pub(super) fn show(&mut self, bars: Vec<Bar>) {
         self.bars.retain(|(key, bar)| {
             let stays = bars.iter().any(|wanted| wanted.key == *key);
@@ -48,7 +48,7 @@ impl Drawn {
         if self.bars.is_empty()
             && let Some(all) = self.all.take()
         {
-            // A terminal that has gone needs no cleaning.
+            // A closed terminal needs no cleaning.
             let _ = all.clear();
         }
     }
@@ -63,7 +63,7 @@ impl Drawn {
         bar
     }
 
-    /// Writes something else, above the lines.
+    /// Writes other text, above the lines.
     pub(super) fn aside(&self, write: impl FnOnce()) {
         match &self.all {
             Some(all) => all.suspend(write),

@@ -1,4 +1,4 @@
-//! One stream and the thread that writes to it, so that nothing else ever waits for a reader.
+//! A stream and the thread that writes to it, so that no other thread waits for a reader.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::bars::{Bar, Drawn};
 
-/// What may wait for a reader, in bytes; one text more is taken, whatever its length.
+/// The largest queue for a reader, in bytes; one more text is accepted, whatever its length.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// A pipe takes this much at once, so that a reader's progress is seen.
+/// A pipe accepts this much at once, which makes the progress of a reader visible.
 const CHUNK_BYTES: usize = 4096;
-/// How long to wait before a stream that another process has made non-blocking is tried again.
+/// How long to wait before trying a stream again that another process has made non-blocking.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// Which stream.
@@ -23,7 +23,7 @@ pub(in crate::cli) enum Stream {
     Error,
 }
 
-/// A queue of texts for a stream, and what became of them.
+/// A queue of texts for a stream, with the outcome of writing them.
 pub(super) struct Lane {
     stream: Stream,
     state: Mutex<State>,
@@ -35,18 +35,18 @@ struct State {
     started: bool,
     texts: VecDeque<String>,
     bytes: usize,
-    /// The newest picture of moving lines, if it is not yet drawn.
+    /// The newest moving lines, if they are not yet drawn.
     bars: Option<Vec<Bar>>,
     writing: bool,
-    /// Moves whenever the stream takes something.
+    /// Increases whenever the stream accepts something.
     progress: u64,
-    /// The progress at which somebody gave up to wait for more.
+    /// The progress at which a waiter gave up.
     given_up_at: Option<u64>,
-    /// Texts that found the queue full.
+    /// Texts that did not fit in the queue.
     left_out: u64,
-    /// Nobody reads any more.
+    /// True if the reader has closed the stream.
     broken: bool,
-    /// The first other fault.
+    /// The first other error.
     error: Option<io::Error>,
 }
 
@@ -81,13 +81,13 @@ impl Lane {
         self.state().bytes < WAITING_BYTES_MAX
     }
 
-    /// True when all was written or given up.
+    /// True if everything was written or given up.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.state();
         state.texts.is_empty() && state.bars.is_none() && !state.writing
     }
 
-    /// Moves whenever the stream takes something.
+    /// Increases whenever the stream accepts something.
     pub(super) fn progress(&self) -> u64 {
         self.state().progress
     }
@@ -98,24 +98,24 @@ impl Lane {
         state.given_up_at = Some(state.progress);
     }
 
-    /// True when nothing was taken since somebody gave up.
+    /// True if nothing was accepted since a waiter gave up.
     pub(super) fn is_given_up(&self) -> bool {
         let state = self.state();
         state.given_up_at == Some(state.progress)
     }
 
-    /// The first fault other than a reader that has gone; once.
+    /// The first error other than a closed reader; returned once.
     pub(super) fn take_error(&self) -> Option<io::Error> {
         self.state().error.take()
     }
 
-    /// Waits for a change, but not for long.
+    /// Waits for a change, for a short time.
     pub(super) fn wait(&self, at_most: Duration) {
         let state = self.state();
         drop(self.changed.wait_timeout(state, at_most));
     }
 
-    /// Takes a text to be written; counts it when there is no room. Never waits.
+    /// Queues a text, or counts it if there is no room. Never waits.
     pub(super) fn push(&'static self, text: String) {
         let mut state = self.state();
         if state.bytes >= WAITING_BYTES_MAX {
@@ -127,14 +127,14 @@ impl Lane {
         self.wake(state);
     }
 
-    /// Shows these moving lines instead of those before. Never waits.
+    /// Shows these moving lines instead of the previous ones. Never waits.
     pub(super) fn draw(&'static self, bars: Vec<Bar>) {
         let mut state = self.state();
         state.bars = Some(bars);
         self.wake(state);
     }
 
-    /// The thread is there from the first text on.
+    /// Starts the thread with the first text.
     fn wake(&'static self, mut state: MutexGuard<'_, State>) {
         if state.started {
             self.changed.notify_all();
@@ -175,7 +175,9 @@ impl Lane {
             }
             (None, 1..) => {
                 let left_out = std::mem::take(&mut state.left_out);
-                Some(Work::Text(format!("({left_out} further messages found no reader and were left out)\n")))
+                Some(Work::Text(format!(
+                    "({left_out} messages were left out because the output was not read)\n"
+                )))
             }
             (None, 0) => state.bars.take().map(Work::Bars),
         };
@@ -226,7 +228,7 @@ fn write_all(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     patient.flush()
 }
 
-/// Tries again where a stream that is non-blocking has no room.
+/// Tries again if a non-blocking stream has no room.
 pub(super) struct Patient<W>(pub(super) W);
 
 impl<W: Write> Patient<W> {

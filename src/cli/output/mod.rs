@@ -1,9 +1,9 @@
 //! The only place that writes to standard output and standard error.
 //!
-//! Messages ([`say`]) and verdicts ([`print()`]) are queued, and a thread for each stream writes them: a stopped terminal
-//! or a pipe that nobody reads holds up neither a load nor its log, and a reader that has gone changes no exit code. The
-//! bytes that a command was called for, such as a schema or a table, are written by the caller ([`product`]) and wait
-//! for their reader, as those of other programs do.
+//! Messages ([`say`]) and verdicts ([`print()`]) are queued, and a thread for each stream writes them: a stopped
+//! terminal or an unread pipe does not delay a load or its log, and a closed reader does not change the exit code. The
+//! product of a command, such as a schema or a table, is written by the caller ([`product`]) and waits for its reader,
+//! as in other programs.
 
 mod bars;
 mod lane;
@@ -25,34 +25,34 @@ use crate::report::document::terminal::Look;
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
-/// Set by a signal that came while somebody waited for a reader.
+/// Set by a signal that arrived during a wait for a reader.
 static HURRY: AtomicBool = AtomicBool::new(false);
 
-/// How long a stream may take nothing before what is left for it is given up.
+/// How long a stream may accept nothing before the rest of its queue is given up.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long the last words of a process that is ended by force may take.
+/// How long the last message of a process that is ended by force may take.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Most texts are written within this time, without any further ado.
+/// Most texts are written within this time.
 const QUICKLY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PRODUCT_BUFFER_BYTES: usize = 64 << 10;
 
-/// A message on standard error. Never waits: where too much waits for the reader, it is counted and left out.
+/// A message on standard error. Never waits: if the queue is full, the message is counted and left out.
 pub(super) fn say(text: &str) {
     if let Some(line) = line(text, Stream::Error) {
         ERROR.push(line);
     }
 }
 
-/// A message on standard error after all that was printed before; waits for room, but not for ever.
+/// A message on standard error after all earlier output; waits for room, for a limited time.
 pub(super) fn complain(text: &str) {
     wait_until(&OUTPUT, Lane::is_idle);
     wait_until(&ERROR, Lane::has_room);
     say(text);
 }
 
-/// Words on standard output, such as a verdict, after all that was said before. What a reader does not take, or a full
-/// disk, is seen by [`close`].
+/// Text on standard output, such as a verdict, after all earlier messages. [`close`] handles unread output and full
+/// disks.
 pub(super) fn print(text: &str) {
     wait_until(&ERROR, Lane::is_idle);
     wait_until(&OUTPUT, Lane::has_room);
@@ -69,18 +69,18 @@ pub(super) fn command(text: &str) {
     }
 }
 
-/// Lines that move on a terminal, in the place of those before; none takes them away.
+/// Moving lines on a terminal, instead of the previous ones; an empty list removes them.
 pub(super) fn draw(bars: Vec<Bar>) {
     let clean = |bar: Bar| Bar { text: visible(&bar.text).into_owned(), ..bar };
     ERROR.draw(bars.into_iter().map(clean).collect());
 }
 
-/// The text as its reader may get it: every message passes here, wherever its words come from.
+/// The text as it may be shown: every message passes through here.
 fn line(text: &str, stream: Stream) -> Option<String> {
     (!text.is_empty()).then(|| format!("{}\n", clean(text.trim_end(), stream)))
 }
 
-/// Without secrets, and without anything that a terminal or a CI system would obey.
+/// Removes secrets, and everything that a terminal or a CI system would interpret.
 fn clean(text: &str, stream: Stream) -> String {
     for_terminal(&masked(text), colours(stream))
 }
@@ -98,16 +98,16 @@ pub(super) fn colours(stream: Stream) -> bool {
     is_terminal(stream) && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// How text for people looks on standard output: as wide as the terminal, if it is one.
+/// The format of text for people on standard output: as wide as the terminal, if it is one.
 pub(super) fn look() -> Look {
     let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     Look { columns: columns.filter(|_| is_terminal(Stream::Output)), colour: colours(Stream::Output) }
 }
 
-/// Standard output for the bytes that a command was called for.
+/// Standard output for the product of a command.
 pub(super) struct Product(BufWriter<Patient<Stdout>>);
 
-/// Begins to write what a command was called for.
+/// Starts writing the product of a command.
 pub(super) fn product() -> Product {
     wait_until(&ERROR, Lane::is_idle);
     wait_until(&OUTPUT, Lane::is_idle);
@@ -125,10 +125,11 @@ impl Write for Product {
 }
 
 impl Product {
-    /// Writes the rest, if all went well until now. A reader that has gone has seen enough; anything else is an error.
+    /// Writes the rest, unless an error occurred before. A reader that closed the stream is fine; anything else is an
+    /// error.
     pub(super) fn finish(mut self, written: io::Result<()>) -> Result<(), HarnessError> {
         let written = written.and_then(|()| self.0.flush());
-        // What could not be written is not tried again.
+        // Failed writes are not tried again.
         let _ = self.0.into_parts();
         match written {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
@@ -137,12 +138,12 @@ impl Product {
     }
 }
 
-/// Writes words that a command was called for, such as a table for people, as a line.
+/// Writes a product for people, such as a table, as a line.
 pub(super) fn show(text: &str) -> Result<(), HarnessError> {
     deliver(&clean(text, Stream::Output))
 }
 
-/// Writes a text that a command was called for, as a line and as it is: JSON, a script for a shell, Markdown.
+/// Writes a product unchanged, as a line: JSON, a shell script, Markdown.
 pub(super) fn deliver(text: &str) -> Result<(), HarnessError> {
     let mut product = product();
     let written = writeln!(product, "{}", text.trim_end());
@@ -153,8 +154,8 @@ fn unwritable(error: &io::Error) -> HarnessError {
     HarnessError::failed(format!("standard output cannot be written: {error}"))
 }
 
-/// Waits until all is written, within bounds, and gives the exit code: words that a full disk did not take make a
-/// success a failure.
+/// Waits until everything is written, for a limited time, and returns the exit code: text lost to a full disk turns a
+/// success into a failure.
 pub(super) fn close(code: u8) -> u8 {
     wait_until(&OUTPUT, Lane::is_idle);
     let mut code = code;
@@ -166,16 +167,16 @@ pub(super) fn close(code: u8) -> u8 {
     code
 }
 
-/// The last words before the process is ended by force.
+/// The last message before the process is ended by force.
 pub(super) fn last_words(text: &str) {
     say(text);
-    let said = Instant::now();
-    while !ERROR.is_idle() && said.elapsed() < LAST_WORDS {
+    let started = Instant::now();
+    while !ERROR.is_idle() && started.elapsed() < LAST_WORDS {
         ERROR.wait(LOOK_EVERY);
     }
 }
 
-/// Waits for a lane; a signal ends it at once, and so does a stream that takes nothing for a while.
+/// Waits for a lane; a signal ends the wait at once, and so does a stream that accepts nothing for a while.
 fn wait_until(lane: &Lane, done: fn(&Lane) -> bool) {
     let asked = Instant::now();
     while !done(lane) && !lane.is_given_up() && !HURRY.load(Ordering::Acquire) {
@@ -186,7 +187,7 @@ fn wait_until(lane: &Lane, done: fn(&Lane) -> bool) {
     }
 }
 
-/// Where signals have been listened to, they no longer end the process on their own.
+/// After a listener was installed, signals no longer end the process on their own.
 fn wait_for_reader(lane: &Lane, done: fn(&Lane) -> bool) {
     let (mut progress, mut since) = (lane.progress(), Instant::now());
     let mut over = move || {
@@ -217,7 +218,7 @@ fn wait_for_reader(lane: &Lane, done: fn(&Lane) -> bool) {
     }
 }
 
-/// A fault of bench itself is said as everything else is.
+/// Reports a panic like any other message.
 pub(super) fn say_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -227,8 +228,6 @@ pub(super) fn say_panics() {
             std::backtrace::BacktraceStatus::Captured => format!("\n{trace}"),
             _ => String::new(),
         };
-        last_words(&format!(
-            "thread {name} {panic}; this is a fault of bench itself, please report it{trace}"
-        ));
+        last_words(&format!("thread {name} {panic}; this is a bug in bench; please report it{trace}"));
     }));
 }

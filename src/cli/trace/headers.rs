@@ -1,4 +1,4 @@
-//! Signed trace headers by hand, and whether they would be accepted.
+//! Prints signed trace headers, and checks whether headers would be accepted.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `bench trace list`: which traces there are.
+//! `bench trace list`.
 
 use serde_json::json;
 
@@ -19,10 +19,10 @@ pub(in crate::cli) struct ListArguments {
     /// Only traces with a point that failed.
     #[arg(long, visible_alias = "error-trace")]
     error_traces: bool,
-    /// How many.
+    /// The largest number of traces.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
-    /// A JSON object a line.
+    /// One JSON object per line.
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile, and signed headers by hand.
+//! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile, and signed trace headers.
 
 mod headers;
 mod list;
@@ -23,12 +23,12 @@ pub(super) enum TraceCommand {
     Show(show::ShowArguments),
     Rank(rank::RankArguments),
     Stats(stats::StatsArguments),
-    /// Print signed trace headers for a request by hand.
+    /// Print signed trace headers for a manual request.
     ///
     /// With curl: `eval curl $(bench trace headers -d FILE) http://host/path`. The trace's id is
     /// printed to standard error.
     Headers {
-        /// The deployment whose key signs.
+        /// The deployment with the key.
         #[arg(short, long, value_name = "FILE")]
         deployment: PathBuf,
         /// The trace's id (default: a new one).
@@ -41,13 +41,13 @@ pub(super) enum TraceCommand {
         #[arg(long, value_enum, default_value_t = HeaderFormat::Curl)]
         format: HeaderFormat,
     },
-    /// Say whether a deployment's services would accept trace headers, or why not.
+    /// Check whether a deployment's services would accept trace headers, and why not.
     ///
     /// Reads a JSON object `{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}` on standard input, as
-    /// `bench trace headers --format json` prints it. Exits with 0 when the headers are accepted,
-    /// with 1 when they are not.
+    /// `bench trace headers --format json` prints it. Exits with 0 if the headers are accepted,
+    /// with 1 if they are not.
     Verify {
-        /// The deployment whose keys count.
+        /// The deployment with the keys.
         #[arg(short, long, value_name = "FILE")]
         deployment: PathBuf,
     },
@@ -92,7 +92,7 @@ pub(super) fn trace(command: &TraceCommand) -> Result<Exit, HarnessError> {
     }
 }
 
-/// Writes words for people to a file, or to standard output without anything that a terminal would obey.
+/// Writes text for people to a file, or to standard output without terminal control characters.
 fn words(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

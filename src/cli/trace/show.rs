@@ -16,8 +16,8 @@ use super::{output, words};
 
 /// Show a trace: as a tree in the terminal, a page, JSON or a graph.
 ///
-/// The tree has a bar for each point, full where the point itself took the time and light where one below
-/// it did. The page is one file that needs no network. The graph is for Graphviz:
+/// The tree has a bar for each point: full where the point itself took the time, light where a point below it
+/// did. The page is a single file that needs no network. The graph is for Graphviz:
 /// `bench trace show ID --dot | dot -Tsvg > trace.svg`
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("form")))]
@@ -27,7 +27,7 @@ pub(in crate::cli) struct ShowArguments {
     /// A tree in text (the default).
     #[arg(long, group = "form")]
     text: bool,
-    /// JSON: OSProfiler's tree in microseconds; points without their stop are marked.
+    /// JSON: OSProfiler's tree in microseconds; points without a stop are marked.
     #[arg(long, group = "form")]
     json: bool,
     /// One HTML page with a waterfall, which needs no network.

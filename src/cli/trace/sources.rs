@@ -1,4 +1,4 @@
-//! Which traces a command is about.
+//! The arguments that choose traces.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use crate::cli::progress::Shown;
 use crate::harness::options::Environment;
 use crate::harness::traces::TraceSource;
 
-/// The traces that a command is about.
+/// The traces for a command.
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArguments {
     /// Ids of traces in the collector; run directories; files: a run's `traces/ID.json`, a profile log of
-    /// Mistral's, the JSON of `trace show`, records. Ids beside directories or files, or the beginnings of
+    /// Mistral, the JSON of `trace show`, records. Ids beside directories or files, or the beginnings of
     /// ids, choose among the traces in them.
     #[arg(value_name = "ID|DIR|FILE")]
     traces: Vec<String>,

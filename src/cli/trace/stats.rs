@@ -17,13 +17,13 @@ use super::{Grouping, words};
 
 /// Count calls of trace points as Python's pstats does, and write its profiles.
 ///
-/// ncalls (all, and those that are not within another of their kind), tottime (without what lies below), cumtime (with
-/// it), and both for each call, in seconds. With --prof the same is written for `python3 -m pstats` and SnakeViz.
+/// ncalls (all calls, and those not within another call of their kind), tottime (own time), cumtime (own time and that
+/// of the points below), and both per call, in seconds. --prof writes the same for `python3 -m pstats` and SnakeViz.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct StatsArguments {
     #[command(flatten)]
     source: SourceArguments,
-    /// By what to sort: the largest first, names from A to Z.
+    /// The sort key: largest first, names from A to Z.
     #[arg(long, value_enum, default_value_t = Sort::Cumtime)]
     sort: Sort,
     /// What makes a row.
@@ -35,16 +35,16 @@ pub(in crate::cli) struct StatsArguments {
     /// Write a profile of all traces together instead of the table.
     #[arg(long, value_name = "FILE")]
     prof: Option<PathBuf>,
-    /// Write a profile for each trace into a directory, named by its id: `DIR/ID.prof`.
+    /// Write a profile of each trace to a directory, named after its id: `DIR/ID.prof`.
     #[arg(long, value_name = "DIR", conflicts_with = "prof")]
     prof_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Sort {
-    /// Time with all that lies below.
+    /// Time including the points below.
     Cumtime,
-    /// Time without it.
+    /// Own time.
     Tottime,
     /// Number of calls.
     Ncalls,

@@ -1,4 +1,4 @@
-//! The two sides of a comparison: which they are, and how one is started.
+//! The two sides of a comparison, and how to start one.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(super) struct Arm {
     origin: Option<Origin>,
 }
 
-/// What is compared.
+/// The comparison.
 pub(super) struct Job {
     pub(super) title: String,
     pub(super) names: Vec<Names>,
@@ -42,7 +42,7 @@ pub(super) struct Job {
     ready: Option<(String, PlainClient)>,
 }
 
-/// Reads all files of both sides, so that every fault is known before anything starts.
+/// Reads all files of both sides, to find every fault before anything starts.
 pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, HarnessError> {
     let (plan_a, a) = arm(options, &options.a)?;
     let (plan_b, b) = arm(options, &options.b)?;
@@ -103,7 +103,7 @@ fn client(url: &str, plan: &Plan) -> Result<PlainClient, HarnessError> {
 }
 
 impl Arm {
-    /// What reports say of it.
+    /// How reports describe it.
     pub(super) fn side(&self) -> Side {
         Side {
             name: self.name.clone(),

@@ -1,4 +1,4 @@
-//! Two builds by rounds that take turns, until the verdict is clear.
+//! Compares two builds in alternating rounds, until the verdict is clear.
 
 mod arms;
 mod rounds;
@@ -24,8 +24,8 @@ use super::options::{LoadOptions, YamlFile};
 use super::outcome::Conclusion;
 use super::{housekeeping, writing};
 
-/// Traces of slow iterations that a round fetches, and about twice as many others: what it takes to compare points
-/// without loading the collector between rounds.
+/// The number of slow iterations whose traces a round fetches, besides about twice as many others: enough to compare
+/// points without loading the collector between rounds.
 const TRACES_OF_ROUND: u32 = 10;
 
 /// One side of a comparison: a deployment, one of its targets, a command that starts a build, or several of these.
@@ -33,9 +33,9 @@ const TRACES_OF_ROUND: u32 = 10;
 pub struct SideOptions {
     /// Its deployment, instead of the one that the scenario names.
     pub deployment: Option<YamlFile>,
-    /// The target of the deployment that takes the place of `default`.
+    /// The target of the deployment to use instead of `default`.
     pub target: Option<String>,
-    /// The command that starts the build for a round, by `sh -c`; it runs until it is ended with SIGTERM.
+    /// The command that starts the build for a round, run with `sh -c`; SIGTERM stops it.
     pub command: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct SideOptions {
 pub struct AbOptions {
     /// The scenario.
     pub scenario: YamlFile,
-    /// The build that is compared with.
+    /// The build that B is compared with.
     pub a: SideOptions,
     /// The build that is judged.
     pub b: SideOptions,
@@ -52,11 +52,11 @@ pub struct AbOptions {
     pub ready: Option<String>,
     /// How long a round lasts, instead of what the scenario says.
     pub round: Option<Duration>,
-    /// The percentiles that B is judged by; p50 and p95 if there are none.
+    /// The percentiles to judge B by; p50 and p95 if empty.
     pub metrics: Vec<Metric>,
     /// By how many percent B may be slower.
     pub margin_percent: f64,
-    /// How many pairs there are at most; there is a look after half of them.
+    /// The largest number of pairs; the results are also judged after half of them.
     pub pairs: u16,
     /// Changes to the load of both sides.
     pub load: LoadOptions,
@@ -97,11 +97,11 @@ pub struct Compared {
     pub paired: Paired,
     /// Its directory, with ab.json, ab.html, ab.md and a directory for each round.
     pub directory: PathBuf,
-    /// What could not be written beside these.
+    /// Which further file could not be written.
     pub fault: Option<HarnessError>,
 }
 
-/// A comparison whose files were read, and that has started nothing yet.
+/// A comparison that has read its files, but has not started anything yet.
 pub struct PreparedAb {
     options: AbOptions,
     job: Job,
@@ -111,7 +111,7 @@ pub struct PreparedAb {
 }
 
 impl PreparedAb {
-    /// Reads all files of both sides, so that every fault is known before anything starts.
+    /// Reads all files of both sides, to find every fault before anything starts.
     ///
     /// # Errors
     /// Every fault of the files, or of the options.
@@ -134,7 +134,7 @@ impl PreparedAb {
     /// Runs pairs of rounds until the verdict is clear, and writes it. Blocks until then.
     ///
     /// # Errors
-    /// Why there is nothing to report.
+    /// When there is nothing to report.
     pub fn run(self, interrupt: &Interrupt) -> Result<Compared, HarnessError> {
         let Self { options, job, series, runtime, events } = self;
         let directory = make_directory(&options, &job)?;
@@ -186,7 +186,7 @@ struct Comparison {
     traces: Vec<PairTraces>,
     notes: Vec<String>,
     scenario: Option<ScenarioInfo>,
-    /// How many times as long as at first a round lasts.
+    /// The length of a round, as a multiple of the first length.
     factor: f64,
     interrupt: Interrupt,
     events: Sink,
@@ -201,7 +201,7 @@ enum Ended {
 }
 
 impl Comparison {
-    /// The verdict; `None` when it was interrupted.
+    /// The verdict; `None` if it was interrupted.
     fn pairs_until_decided(&mut self) -> Result<Option<Decision>, HarnessError> {
         let mut random = fastrand::Rng::with_seed(self.order_seed);
         let mut b_first = random.bool();

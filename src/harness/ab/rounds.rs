@@ -1,4 +1,4 @@
-//! The rounds of a comparison: how one is run, and when a pair of them is whole.
+//! The rounds of a comparison: how a round runs, and when a pair of rounds is complete.
 
 use crate::analysis::points::{PairTraces, Points};
 use crate::harness::error::{HarnessError, Kind};
@@ -14,7 +14,7 @@ use crate::verdict::paired::{Offered, Round, Span};
 use super::arms::Arm;
 use super::{AbOptions, Comparison, Ended, TRACES_OF_ROUND};
 
-/// What was run of a pair.
+/// The rounds of a pair that ran.
 #[derive(Default)]
 struct UnderWay {
     a: Vec<RoundEnded>,
@@ -26,7 +26,7 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Why nothing was learnt of the service, if so.
+    /// Why the pair does not count, if so.
     fn invalid(&self) -> Option<String> {
         self.a.iter().chain(&self.b).flat_map(|round| &round.results.verdict.invalid).next().cloned()
     }
@@ -42,7 +42,7 @@ impl UnderWay {
 }
 
 impl Comparison {
-    /// Runs a pair, with further and longer rounds of both sides while one has too few iterations.
+    /// Runs a pair, with further and longer rounds of both sides while either has too few iterations.
     pub(super) fn pair(&mut self, b_first: bool) -> Result<(), Ended> {
         let number = self.pairs.len() + 1;
         let mut pair = UnderWay::default();
@@ -79,14 +79,14 @@ impl Comparison {
         Ok(())
     }
 
-    /// A round of each side.
+    /// Runs a round of each side.
     fn rounds(&self, number: usize, b_first: bool, pair: &mut UnderWay) -> Result<(), Ended> {
         let part = pair.lengths.len();
         for is_b in [b_first, !b_first] {
             match self.round(number, part, is_b) {
                 Ok(ended) if is_b => pair.b.push(ended),
                 Ok(ended) => pair.a.push(ended),
-                // It ran before, and A does: that is a finding.
+                // B ran before, and A still does: that is a finding.
                 Err(Ended::Failed(error))
                     if is_b && self.trial.pairs() > 0 && error.kind() == Kind::Unreachable =>
                 {
@@ -99,7 +99,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Keeps what reports show of a pair.
+    /// Stores what reports show of a pair.
     fn keep(&mut self, number: usize, b_first: bool, pair: &UnderWay, left_out: Option<String>) {
         let info = |round: &RoundEnded, part: usize, is_b| {
             info(round, &round_name(number, part, is_b), pair.lengths.get(part).copied().unwrap_or(1.0))
@@ -154,7 +154,8 @@ impl Comparison {
         })?;
         let run = &ended.results.run;
         match run.status {
-            // What ended early is judged by what it came to; what was cut off counts as slower than all else.
+            // A round that ended early is judged by what ran; iterations that were cut off count as slower than all
+            // others.
             RunStatus::Finished | RunStatus::TimedOut | RunStatus::Aborted => Ok(ended),
             RunStatus::Interrupted => Err(Ended::Interrupted),
             RunStatus::Failed | RunStatus::Recovered => {

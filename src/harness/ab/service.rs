@@ -1,7 +1,7 @@
-//! A build that a command starts for a round: started, waited for, ended with all that it started itself.
+//! A build that a command starts for a round: starts it, waits until it is ready, and ends it with all its processes.
 //!
-//! It runs in a process group of its own, which is ended at the end of the round. Beside it a shell waits for this
-//! process: should bench be killed, it ends the group, so that nothing stays behind.
+//! It runs in a separate process group, which is ended with the round. A shell beside it waits for this process: if
+//! bench is killed, the shell ends the group, so that nothing stays behind.
 
 use std::fs::File;
 use std::io;
@@ -21,14 +21,14 @@ const START_MAX: Duration = Duration::from_secs(120);
 const END_MAX: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(50);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// How much of its output is shown when it does not start, in bytes.
+/// The largest part of its output to show if it does not start, in bytes.
 const OUTPUT_SHOWN: usize = 2_000;
-/// Waits until its input ends with the process that holds the other end, then ends the group that is its argument.
+/// Waits until its input ends, which happens when bench ends, and then ends the group given as its argument.
 const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; kill -s TERM -- -$0; sleep 5; kill -s KILL -- -$0";
 
-/// How to tell that a build answers.
+/// How to find out that a build is ready.
 pub(super) enum Ready {
-    /// This URL is answered, with anything but a server's fault.
+    /// This URL answers, with anything but a server error.
     Url(String, PlainClient),
     /// A connection can be made.
     Port(Origin),
@@ -58,7 +58,7 @@ impl std::fmt::Display for Ready {
     }
 }
 
-/// A build that runs.
+/// A running build.
 pub(super) struct Service {
     child: Child,
     watchdog: Option<Child>,
@@ -80,7 +80,7 @@ impl Service {
             .spawn()?;
         let mut service = Self { child, watchdog: None, log: log.to_path_buf() };
         let group = service.child.id().to_string();
-        // In a group of its own: a Ctrl-C at the terminal must not end it before its time.
+        // In a separate group: a Ctrl-C at the terminal must not end it early.
         let watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, &group])
             .stdin(Stdio::piped())
@@ -98,7 +98,7 @@ impl Service {
         Err(io::Error::other("--base-cmd and --new-cmd need a system with process groups"))
     }
 
-    /// Waits until it answers; says why it does not.
+    /// Waits until it is ready, or returns why it is not.
     pub(super) fn wait(
         &mut self,
         ready: &Ready,
@@ -125,7 +125,7 @@ impl Service {
         Ok(())
     }
 
-    /// The end of what it printed.
+    /// The end of its output.
     fn output(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(OUTPUT_SHOWN)..]).into_owned();
@@ -140,7 +140,7 @@ impl Service {
         while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < END_MAX {
             std::thread::sleep(POLL_EVERY / 5);
         }
-        // Also what it started and did not end itself.
+        // Includes its remaining child processes.
         self.signal(true);
         let _ = self.child.wait();
         if let Some(mut watchdog) = self.watchdog.take() {
@@ -149,7 +149,7 @@ impl Service {
         }
     }
 
-    /// Asks the group to end, or ends it.
+    /// Asks the group to end, or kills it.
     #[cfg(unix)]
     fn signal(&self, by_force: bool) {
         use rustix::process::{Pid, Signal, kill_process_group};
@@ -170,9 +170,9 @@ impl Drop for Service {
     }
 }
 
-/// Whether something answers already, before the command was started.
+/// Whether something already answers before the command is started.
 pub(super) fn is_taken(ready: &Ready, runtime: &tokio::runtime::Runtime) -> bool {
-    // What was just ended may need a moment to let go of its port.
+    // A process that was just ended may need a moment to release its port.
     let asked = Instant::now();
     while ready.answers(runtime) {
         if asked.elapsed() > END_MAX / 5 {

@@ -1,4 +1,4 @@
-//! After the load: traces are fetched, what they tell is found out, and all is judged and written.
+//! After the load: fetches and analyses traces, then judges the run and writes its files.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -29,7 +29,7 @@ const RECENT_NS: u64 = 2_000_000_000;
 type Explained = (Aggregate, Results, Vec<StoredTrace>, Vec<Chosen>);
 
 impl Run {
-    /// The collector to ask, if anything is profiled and there is one that can be read.
+    /// The collector to ask, if anything is profiled and there is a readable collector.
     pub(super) fn collector(&self) -> Option<&Secret> {
         let connection = self.plan.deployment.connection_string.as_ref();
         connection.filter(|connection| {
@@ -37,7 +37,7 @@ impl Run {
         })
     }
 
-    /// Ends with a signal, unless one has ended the load already.
+    /// Completes at a signal, unless one has already ended the load.
     async fn enough(&self, stop: &Stop) {
         if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
     }
@@ -59,8 +59,8 @@ impl Run {
         fetched
     }
 
-    /// Writes the client's points of the chosen iterations to the collector: of those that have a trace there, or of all
-    /// where the collector cannot be asked.
+    /// Writes the client's points of the chosen iterations to the collector: only of iterations that have a trace
+    /// there, or of all if the collector cannot be asked.
     fn publish(
         &self,
         aggregate: &Aggregate,
@@ -121,7 +121,7 @@ impl Run {
         Ok(RoundEnded { setup_failed, aggregate, results, traces })
     }
 
-    /// Results with what traces tell.
+    /// Results with findings from traces.
     fn explained(&self, ended: Ended, stop: &Stop) -> Result<Explained, HarnessError> {
         let mut aggregate = judging::read(ended.log, HashSet::new(), Kind::Failed, |_| Ok(()))?;
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);

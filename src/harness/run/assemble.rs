@@ -1,4 +1,4 @@
-//! Before anything is sent: files read, limits raised, the run's directory made, the demo started.
+//! Before anything is sent: reads files, raises limits, makes the run's directory, starts the demo.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn assemble(
     if let Some(round) = round {
         vary(&mut document, &mut deployment, round)?;
     }
-    // Every fault of the files is known before anything is made or started.
+    // All faults of the files are found before anything is created or started.
     let mut checked = deployment.clone();
     demo::stand_in(&mut checked);
     let mut plan = files::plan(scenario, &document, checked, load)?;
@@ -85,7 +85,7 @@ pub(super) fn assemble(
     Ok(PreparedRun { run, listener })
 }
 
-/// Makes a scenario one of a round, and a target the default one.
+/// Adapts a scenario to a round, and makes a target the default.
 pub(in crate::harness) fn vary(
     document: &mut Document<Scenario>,
     deployment: &mut Deployment,
@@ -96,7 +96,7 @@ pub(in crate::harness) fn vary(
     choose_target(deployment, round.target)
 }
 
-/// Makes a target the one that actions use which name none.
+/// Makes a target the default for actions that name none.
 fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), HarnessError> {
     let Some(name) = name else { return Ok(()) };
     let named = deployment.targets.iter().find(|(known, _)| known == name).map(|(_, url)| url.clone());
@@ -112,7 +112,7 @@ fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// Says before the load that nothing could be published after it.
+/// Refuses `--publish` before the load if publishing is impossible.
 fn can_publish(plan: &Plan) -> Result<(), HarnessError> {
     let wrong = |why: String| Err(HarnessError::usage(format!("cannot --publish: {why}")));
     if let Some(reason) = &plan.profiling_off {

@@ -1,4 +1,4 @@
-//! What the log says of a run before its first iteration.
+//! The header of the log, written before the first iteration.
 
 use super::Run;
 use crate::base::masking::masked;
@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// What the machine calls itself.
+/// The host name of the machine.
 #[cfg(unix)]
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

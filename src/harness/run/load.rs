@@ -12,11 +12,11 @@ use crate::plan::scenario::BUILT_IN;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
 
-/// What became of setup and load.
+/// The result of setup and load.
 pub(super) struct Loaded {
     /// How the run ended.
     pub(super) end: End,
-    /// True when it ended because setup did not succeed.
+    /// True if setup failed.
     pub(super) setup_failed: bool,
 }
 
@@ -49,7 +49,7 @@ impl Run {
                 stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
             }
         }
-        // Whatever happened, what was set up is taken down; a stop does not stop this.
+        // Teardown always runs, even after a stop.
         let failures = self.teardown(&context);
         notes.extend(failures.iter().map(|failure| format!("teardown failed: {}", describe(failure))));
         let (status, error) = match stop.reason() {
@@ -89,7 +89,7 @@ impl Run {
         ended
     }
 
-    /// Runs every step of teardown, also after one that failed; gives the failures.
+    /// Runs every step of teardown, even after a failed one; returns the failures.
     fn teardown(&self, context: &Context) -> Vec<Failure> {
         let name = Arc::from("teardown");
         let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));

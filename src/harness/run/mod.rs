@@ -1,4 +1,4 @@
-//! The life of a run: from the files to the report, in the order in which it happens.
+//! A run from the files to the report, step by step.
 
 mod after;
 mod assemble;
@@ -42,23 +42,23 @@ use super::progress::AsEvents;
 
 pub(super) use self::assemble::vary;
 
-/// Runs a scenario: setup, load, teardown, traces, verdict, files. Blocks until all of it is done; not to be called
-/// from an asynchronous task. It raises the limit of this process on open files as far as the load needs it.
+/// Runs a scenario: setup, load, teardown, traces, verdict, files. Blocks until all of that is done; do not call it
+/// from an asynchronous task. Raises the limit of this process on open files as far as the load needs it.
 ///
 /// # Errors
-/// Why nothing ran. Of a run that ran, [`Finished`] says what went wrong.
+/// When nothing ran. If something ran, [`Finished`] says what went wrong.
 pub fn run(options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<Finished, HarnessError> {
     PreparedRun::new(options, events)?.run(interrupt)
 }
 
-/// A run whose files were read and whose directory was made, and that has sent nothing yet.
+/// A run that has read its files and made its directory, but has not sent anything yet.
 pub struct PreparedRun {
     run: Run,
     listener: Option<TcpListener>,
 }
 
 impl PreparedRun {
-    /// Reads the files, makes the directory, starts the demo if it is wanted.
+    /// Reads the files, makes the directory, and starts the demo if requested.
     ///
     /// # Errors
     /// Every fault of the files, or what cannot be made.
@@ -69,19 +69,19 @@ impl PreparedRun {
     /// Runs it, as [`run()`] does.
     ///
     /// # Errors
-    /// Why nothing ran.
+    /// When nothing ran.
     pub fn run(self, interrupt: &Interrupt) -> Result<Finished, HarnessError> {
         let (finished, unsaved) = self.run.go(self.listener, interrupt, Run::finish)?;
         match (finished, unsaved) {
             (finished, None) => finished,
-            // What was recorded is reported all the same, but such a run did not go well.
+            // The recorded part is still reported, but the run counts as failed.
             (Ok(finished), Some(why)) => Ok(Finished { fault: Some(HarnessError::failed(why)), ..finished }),
             (Err(_), Some(why)) => Err(HarnessError::failed(why)),
         }
     }
 }
 
-/// What makes a run one round of several.
+/// The options of a run that is one of several rounds.
 pub(super) struct Round<'a> {
     /// The directory of the round, which is made.
     pub(super) directory: &'a Path,
@@ -95,9 +95,9 @@ pub(super) struct Round<'a> {
     pub(super) traces: u32,
 }
 
-/// What a round came to.
+/// The result of a round.
 pub(super) struct RoundEnded {
-    /// True when it ended because setup did not succeed.
+    /// True if setup failed.
     pub(super) setup_failed: bool,
     pub(super) aggregate: Aggregate,
     pub(super) results: Results,
@@ -105,7 +105,7 @@ pub(super) struct RoundEnded {
     pub(super) traces: Vec<(Side, StoredTrace)>,
 }
 
-/// Runs a round without a word; of a run's files it leaves the log and the traces.
+/// Runs a round silently; it writes only the log and the traces.
 pub(super) fn round(
     options: RunOptions,
     round: &Round<'_>,
@@ -132,7 +132,7 @@ struct Run {
 }
 
 impl Run {
-    /// Gives what `finish` makes of the run, and why its record could not be kept.
+    /// Returns what `finish` makes of the run, and why its record could not be kept.
     fn go<T>(
         self,
         listener: Option<TcpListener>,
@@ -151,7 +151,7 @@ impl Run {
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(stopped) => {
-                // Nothing ran: an empty directory would only be in the way. One with files stays.
+                // Nothing ran: an empty directory is useless. One with files stays.
                 let _ = std::fs::remove_dir(self.directory.path());
                 // A resolver that hangs must not hold up the end.
                 self.runtime.shutdown_background();
@@ -193,7 +193,7 @@ impl Run {
         Ok((finished, unsaved))
     }
 
-    /// What metrics say of this run.
+    /// The labels of this run's metrics.
     fn facts(&self) -> RunFacts {
         RunFacts {
             bench_version: env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! Before the load: targets and collector are asked whether they answer, and the login is made.
+//! Before the load: checks that targets and collector answer, and logs in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::plan::deployment::Auth;
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the load needs, once everything has answered.
+/// What the load needs, after everything has answered.
 pub(super) struct Prepared {
     pub(super) context: Context,
     pub(super) client: PlainClient,

@@ -1,4 +1,4 @@
-//! The end of the run log: everything that waits, how the run went, and whether all of it could be kept.
+//! The end of the run log: pending records, how the run ended, and whether all of it could be stored.
 
 use std::io;
 
@@ -7,18 +7,18 @@ use crate::results::directory::RunDirectory;
 
 /// The record of a run that has ended.
 pub(super) struct Ended {
-    /// The log, which can be read although its name may be gone.
+    /// The log, readable even if its name is gone.
     pub(super) log: LogFile,
-    /// How the run ended, whether or not the log says so.
+    /// How the run ended, even if the log lacks it.
     pub(super) end: End,
-    /// True when it ended because setup did not succeed.
+    /// True if setup failed.
     pub(super) setup_failed: bool,
-    /// Why the log could not be kept.
+    /// Why the log is not complete on disk.
     pub(super) unsaved: Option<String>,
 }
 
-/// Writes what waits and then how the run ended: only then it is known how many iterations are in the log. What cannot be
-/// written makes a run one that failed.
+/// Writes pending records and then how the run ended: only then the number of iterations in the log is known. If
+/// something cannot be written, the run failed.
 pub(super) fn close(mut log: LogWriter, mut end: End, directory: &RunDirectory) -> Ended {
     let sealed = log.seal();
     for (number, issued) in end.issued.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A stored run judged again, by its own criteria or by others.
+//! Judges a stored run again, by its own criteria or by others.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct CheckOptions {
 /// Judges a run again. Nothing in its directory is changed.
 ///
 /// # Errors
-/// What cannot be read.
+/// When something cannot be read.
 pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
     let (_, aggregate, results, traces) = judging::read_again(&options.run_dir, |log| match &options.sla {
         Some(file) => replace(log, file),
@@ -50,7 +50,7 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
         let all: Vec<&str> =
             workloads.iter().flat_map(|workload| &workload.actions).map(|(name, _)| name.as_str()).collect();
         match Sla::resolve(Some(sla), node_at(root, "sla"), Some(&all)) {
-            // What names an action is for the workloads that have it.
+            // A criterion of an action applies to the workloads that have it.
             Ok(sla) => {
                 for (own, workload) in criteria.iter_mut().zip(workloads) {
                     let names: Vec<&str> = workload.actions.iter().map(|(name, _)| name.as_str()).collect();
@@ -65,7 +65,7 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
         of_workload(log, written, node, &mut criteria, &mut faults);
     }
     if faults.is_empty() && criteria.iter().all(Sla::is_empty) {
-        faults.push(Fault::file("the file asks for nothing").help("write criteria under `sla:`"));
+        faults.push(Fault::file("the file has no criteria").help("write criteria under `sla:`"));
     }
     if !faults.is_empty() {
         return Err(HarnessError::faults(Rejected { source: document.source, faults }));
@@ -104,7 +104,7 @@ fn node_at<'n>(node: &'n Node, key: &str) -> &'n Node {
     node.get(key).unwrap_or(node)
 }
 
-/// The criteria of a file, with their places; of a scenario, nothing else is read.
+/// The criteria of a file, with their places; the rest of a scenario is ignored.
 fn read(file: &YamlFile) -> Result<Document<SlaFile>, HarnessError> {
     let source = files::source(file)?;
     let (root, mut faults) = yaml::parse_all(&source);

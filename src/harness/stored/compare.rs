@@ -19,35 +19,35 @@ use crate::verdict::history::{self, RUNS_MAX};
 use crate::verdict::paired::{Metric, check_action};
 use crate::verdict::separation::{ConfirmingRun, separation};
 
-/// How many past runs are looked at to find those that can be compared.
+/// The largest number of past runs examined for comparable ones.
 const EXAMINED_MAX: usize = 200;
 const DIFFERENCES_SHOWN: usize = 20;
 
 /// Which runs to compare, and how.
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
-    /// The run that is compared with: its directory, its results.json, or a directory of past runs.
+    /// The base: a run's directory, a results.json, or a directory of past runs.
     pub base: PathBuf,
     /// The new run.
     pub new: PathBuf,
-    /// A second new run that is to confirm what the first one shows against past runs.
+    /// A second new run, to confirm what the first one shows against past runs.
     pub rerun: Option<PathBuf>,
-    /// Compare runs of different scenarios, deployments, options or machines all the same.
+    /// Compare runs even if scenario, deployment, options or machine differ.
     pub allow_different: bool,
-    /// The percentiles that are held against past runs; p50 and p95 if there are none.
+    /// The percentiles to judge against past runs; p50 and p95 if empty.
     pub metrics: Vec<Metric>,
 }
 
-/// What a comparison of stored runs found.
+/// The result of comparing stored runs.
 pub enum Comparison {
     /// Two runs side by side, without a verdict.
     TwoRuns(TwoRuns),
-    /// A run against those before it.
+    /// A run against the runs before it.
     AgainstHistory(AgainstHistory),
 }
 
 impl Comparison {
-    /// How it ended: two runs that were compared ended well, whatever the comparison shows.
+    /// How it ended: comparing two runs always ends well, whatever the figures.
     #[must_use]
     pub fn conclusion(&self) -> Conclusion {
         match self {
@@ -64,7 +64,7 @@ impl Comparison {
 /// Compares stored runs.
 ///
 /// # Errors
-/// Which run cannot be compared, and why.
+/// When a run cannot be compared.
 pub fn compare(options: &CompareOptions) -> Result<Comparison, HarnessError> {
     let new = open(&options.new)?;
     if options.base.is_dir() && !is_run(&options.base) {
@@ -76,13 +76,13 @@ pub fn compare(options: &CompareOptions) -> Result<Comparison, HarnessError> {
     }
     if !options.metrics.is_empty() {
         let text =
-            "--metric is for a run against a directory of past runs; two runs are shown by all percentiles";
+            "--metric is for a run against a directory of past runs; for two runs, all percentiles are shown";
         return Err(HarnessError::usage(text));
     }
     two_runs(options, &open(&options.base)?, &new).map(Comparison::TwoRuns)
 }
 
-/// A run with its verdict and something to compare.
+/// Opens a run; it must be valid and have data to compare.
 fn open(path: &Path) -> Result<StoredRun, HarnessError> {
     let run = read(path).map_err(HarnessError::input)?;
     if let Some(fault) = run.record_fault() {
@@ -112,7 +112,7 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
         let lines: Vec<String> =
             shown.map(|text| format!("  {}\n", crate::base::visible::on_one_line(text))).collect();
         let text = format!(
-            "these runs are not of the same thing:\n{}compare runs that differ in the build only, or add --allow-different",
+            "these runs are not comparable:\n{}compare runs that differ in the build only, or add --allow-different",
             lines.concat()
         );
         return Err(HarnessError::input(text));
@@ -133,10 +133,10 @@ fn two_runs(options: &CompareOptions, base: &StoredRun, new: &StoredRun) -> Resu
     for run in [base, new].iter().filter(|run| run.aggregate.is_none()) {
         let path = run.path.display();
         notes.push(format!(
-            "{path} is without its log: its samples are taken as independent, and intervals may be too narrow"
+            "{path} has no log: its samples are taken as independent, and intervals may be too narrow"
         ));
         if !run.is_proven() {
-            notes.push(format!("{path} lists no iterations: what it states cannot be held against anything"));
+            notes.push(format!("{path} lists no iterations: its figures cannot be checked"));
         }
     }
     Ok(TwoRuns {
@@ -189,7 +189,7 @@ fn points(run: &StoredRun) -> [Points; 2] {
     both
 }
 
-/// What a run is held against past runs by.
+/// The metrics to judge a run by against past runs.
 fn metrics(options: &CompareOptions, new: &StoredRun) -> Result<Vec<Metric>, HarnessError> {
     let metrics: Vec<Metric> = match options.metrics.as_slice() {
         [] => ["p50", "p95"].iter().filter_map(|text| text.parse().ok()).collect(),
@@ -203,7 +203,7 @@ fn metrics(options: &CompareOptions, new: &StoredRun) -> Result<Vec<Metric>, Har
     Ok(metrics)
 }
 
-/// The past runs that can be compared, latest first, and how many others there are.
+/// The comparable past runs, latest first, and the number of others.
 fn past_runs(
     options: &CompareOptions,
     new: &StoredRun,
@@ -218,7 +218,7 @@ fn past_runs(
             break;
         }
         match read(&path) {
-            // A copy of a run tells nothing new, and would make past runs look alike.
+            // A copy of a run adds nothing, and would make past runs look more alike.
             Ok(run) if ids(&run.results).iter().any(|id| known.contains(id)) => {}
             Ok(run)
                 if run.record_fault().is_none()
@@ -240,7 +240,7 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
         rerun.as_ref().and_then(|rerun| differences(&new.results, &rerun.results).into_iter().next())
     {
         return Err(HarnessError::input(format!(
-            "the second new run is not of the same thing as the first: {different}"
+            "the second new run is not comparable with the first: {different}"
         )));
     }
     let (past, passed_over) = past_runs(options, new, rerun.as_ref())?;
@@ -255,18 +255,18 @@ fn against_history(options: &CompareOptions, new: &StoredRun) -> Result<AgainstH
     let outcomes = rows.iter().map(|row| row.outcome).chain(failures.iter().map(|row| row.outcome));
     let outcome = Outcome::worst(outcomes.chain([Outcome::Pass]));
     let mut notes = vec![
-        "the weaker gate: what is slower than the hours before may be the hour; bench ab tells them apart"
+        "this is the weaker gate: a slow hour looks like a slow build; use bench ab to tell them apart"
             .to_owned(),
     ];
     if passed_over > 0 {
         notes.push(format!(
-            "{passed_over} past runs were passed over: not of the same thing, not finished, or not readable"
+            "{passed_over} past runs were skipped: not comparable, not finished, or not readable"
         ));
     }
     let unproven = past.iter().filter(|run| !run.is_proven()).count();
     if unproven > 0 {
         notes.push(format!(
-            "{unproven} past runs have neither a log nor a list of iterations, and count for nothing"
+            "{unproven} past runs have neither a log nor a list of iterations, and do not count"
         ));
     }
     Ok(AgainstHistory {
@@ -296,7 +296,7 @@ fn runs_of(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_past).collect();
     if paths.is_empty() {
         let text = format!(
-            "{} is no run and holds none; give a run's directory, or one that holds runs or their results.json files",
+            "{} is not a run and contains none; give a run's directory, or one that holds runs or their results.json files",
             directory.display()
         );
         return Err(HarnessError::input(text));

@@ -10,7 +10,7 @@ use crate::measure::log::LogError;
 use crate::results::directory::RunDirectory;
 use crate::results::export::{Exported, Format, Table, export};
 
-/// Which table to make of which run.
+/// Which table to write of which run.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
     /// The run's directory.
@@ -28,10 +28,10 @@ impl ExportOptions {
     }
 }
 
-/// Writes the table. The inner result is that of the log, with what of it could not be read.
+/// Writes the table. The inner result lists what could not be read of the log.
 ///
 /// # Errors
-/// What the output says.
+/// When the output fails.
 pub fn export_to(
     options: &ExportOptions,
     output: &mut (dyn Write + Send),
@@ -47,10 +47,10 @@ pub fn export_to(
     }
 }
 
-/// Writes the table to a file, whole or not at all; says what of the log could not be read.
+/// Writes the table to a file, whole or not at all; returns what could not be read of the log.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// When something cannot be read or written.
 pub fn export_file(options: &ExportOptions, path: &Path) -> Result<Vec<String>, HarnessError> {
     options.log()?;
     let mut read = None;

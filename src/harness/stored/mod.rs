@@ -1,4 +1,4 @@
-//! Runs that are over: reported and judged again, compared, exported.
+//! Stored runs: reported and judged again, compared, exported.
 
 mod check;
 mod compare;
@@ -18,10 +18,10 @@ use super::options::ReportOptions;
 use super::outcome::{Conclusion, Finished};
 use super::{judging, writing};
 
-/// Makes the files of a run again from its log and its stored traces, also after a crash.
+/// Writes the files of a run again from its log and its stored traces, also after a crash.
 ///
 /// # Errors
-/// What cannot be read.
+/// When something cannot be read.
 pub fn report(run_dir: &Path, options: &ReportOptions, events: &Sink) -> Result<Finished, HarnessError> {
     let (directory, aggregate, results, traces) = judging::read_again(run_dir, |_| Ok(()))?;
     let conclusion = Conclusion::of(&results, aggregate.total());

@@ -5,7 +5,7 @@ use crate::harness::error::HarnessError;
 use crate::report::document::terminal::Look;
 use crate::report::{compare, html};
 
-/// A form in which a comparison can be had.
+/// An output format for comparisons.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// For people, at a terminal of this look.
@@ -19,10 +19,10 @@ pub enum Form {
 }
 
 impl Comparison {
-    /// The comparison in this form, which ends with a line feed.
+    /// The comparison in this format, with a final line feed.
     ///
     /// # Errors
-    /// What cannot be written as JSON or as a page.
+    /// When it cannot be written as JSON or as a page.
     pub fn render(&self, form: Form) -> Result<String, HarnessError> {
         Ok(match form {
             Form::Terminal(look) => {

@@ -1,4 +1,4 @@
-//! Signed trace headers by hand, and whether they would be accepted.
+//! Signs trace headers for manual requests, and verifies them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +22,8 @@ pub struct SignedHeaders {
     pub headers: Vec<(&'static str, String)>,
 }
 
-/// Signs headers with a deployment's key. The trace gets a new id where none is given, and the request is its root
-/// where no point above it is.
+/// Signs headers with a deployment's key. Without an id the trace gets a new one; without a parent point the request is
+/// its root.
 ///
 /// # Errors
 /// What is wrong with the deployment, or that it has no key.
@@ -47,11 +47,11 @@ pub fn sign(
     Ok(SignedHeaders { base_id, headers })
 }
 
-/// Says whether a deployment's services accept headers.
+/// Checks whether a deployment's services accept headers.
 pub struct Verifier(ServerKeys);
 
 impl Verifier {
-    /// By the keys of this deployment.
+    /// Uses the keys of this deployment.
     ///
     /// # Errors
     /// What is wrong with the deployment, or that it has no key.
@@ -61,14 +61,14 @@ impl Verifier {
         Ok(Self(ServerKeys::parse(&keys.join(","))))
     }
 
-    /// The trace and the point above it, or why the headers are rejected; they are a JSON object.
+    /// Reads headers from a JSON object; returns the trace and the parent point, or why the headers are rejected.
     ///
     /// # Errors
     /// What is wrong with the JSON.
     pub fn verify(&self, json: &str) -> Result<Result<[String; 2], String>, HarnessError> {
         let headers: BTreeMap<String, String> = serde_json::from_str(json).map_err(|error| {
             let example = r#"{"X-Trace-Info": "…", "X-Trace-HMAC": "…"}"#;
-            HarnessError::input(format!("standard input is no JSON object of headers: {error}"))
+            HarnessError::input(format!("standard input is not a JSON object of headers: {error}"))
                 .remedy(format!("give it {example}"))
         })?;
         let find = |wanted: &str| {

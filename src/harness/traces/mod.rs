@@ -1,4 +1,5 @@
-//! Traces of a collector, of run directories or of files: listed, ranked, counted, signed by hand.
+//! Traces from a collector, run directories or files: listing, ranking, counting; and signed headers for manual
+//! requests.
 
 pub mod headers;
 mod tables;
@@ -22,7 +23,7 @@ pub use tables::{Grouping, StatsProfiles};
 /// The variable that OSProfiler's own command reads.
 const VARIABLE: &str = "OSPROFILER_CONNECTION_STRING";
 
-/// The traces that are wanted.
+/// Which traces to read, and from where.
 #[derive(Clone)]
 pub struct TraceSource {
     /// Ids of traces in the collector; run directories; files. Ids beside directories or files, or the beginnings of
@@ -32,7 +33,7 @@ pub struct TraceSource {
     pub deployment: Option<YamlFile>,
     /// The collector; that of the variable OSPROFILER_CONNECTION_STRING if neither is given.
     pub connection: Option<Secret>,
-    /// Where that variable is looked up.
+    /// Where to look up that variable.
     pub environment: Environment,
     /// Where warnings go.
     pub events: Sink,
@@ -57,11 +58,11 @@ impl TraceSource {
         Ok(self.environment.get(VARIABLE).filter(|url| !url.is_empty()).map(Secret::new))
     }
 
-    /// Connects; to have no collector is an error.
+    /// Connects; it is an error if no collector is given.
     fn connect(&self) -> Result<(Runtime, Collector), HarnessError> {
         let Some(connection) = self.connection()? else {
             let help = format!("give -d DEPLOYMENT, --connection-string URL, or set {VARIABLE}");
-            return Err(HarnessError::usage("no collector is named").remedy(help));
+            return Err(HarnessError::usage("no collector is given").remedy(help));
         };
         must_exist(connection.expose())?;
         let runtime = housekeeping::runtime()?;
@@ -70,7 +71,7 @@ impl TraceSource {
     }
 }
 
-/// Who writes makes a file that is not there; who reads has mistaken its path.
+/// A writer creates a missing file; for a reader, a missing file means a wrong path.
 fn must_exist(connection: &str) -> Result<(), HarnessError> {
     let Some(("file" | "sqlite", path)) = connection.split_once("://") else { return Ok(()) };
     let path = path.split('?').next().unwrap_or_default();
@@ -80,7 +81,7 @@ fn must_exist(connection: &str) -> Result<(), HarnessError> {
     Err(HarnessError::input(format!("there is no file {path}")).remedy("check the connection string"))
 }
 
-/// What a driver's error means for the caller.
+/// A driver's error as an error of the harness.
 fn failed(error: &DriverError) -> HarnessError {
     let kind = match error {
         DriverError::Connect { .. } | DriverError::Timeout { .. } => error::Kind::Unreachable,
@@ -90,7 +91,7 @@ fn failed(error: &DriverError) -> HarnessError {
     HarnessError::new(kind, format!("failed to {}", error.chain()))
 }
 
-/// What the arguments name, sorted.
+/// The arguments, sorted by kind.
 #[derive(Debug, Default)]
 struct Named {
     /// Run directories.
@@ -109,7 +110,8 @@ impl TraceSource {
             let path = Path::new(given);
             if path.is_dir() {
                 if !path.join("traces").is_dir() && !RunDirectory::open(path).log().is_file() {
-                    let text = format!("{given} is no run's directory: it has neither traces nor a run.log");
+                    let text =
+                        format!("{given} is not a run's directory: it has neither traces nor a run.log");
                     return Err(HarnessError::input(text));
                 }
                 named.runs.push(path.to_path_buf());
@@ -124,10 +126,10 @@ impl TraceSource {
         Ok(named)
     }
 
-    /// All traces that are wanted, each with at least one record; at least one.
+    /// All requested traces, each with at least one record; at least one trace.
     ///
     /// # Errors
-    /// What cannot be found or read.
+    /// When something cannot be found or read.
     pub fn load(&self) -> Result<Vec<TraceRecords>, HarnessError> {
         let named = self.named()?;
         if named.runs.is_empty() && named.files.is_empty() {
@@ -154,7 +156,7 @@ impl TraceSource {
             traces.extend(self.fetch(&missing)?);
         }
         if traces.is_empty() {
-            return Err(HarnessError::input("there is no trace in what was given"));
+            return Err(HarnessError::input("the given directories and files contain no traces"));
         }
         Ok(traces)
     }
@@ -162,7 +164,7 @@ impl TraceSource {
     fn fetch(&self, ids: &[String]) -> Result<Vec<TraceRecords>, HarnessError> {
         if ids.is_empty() {
             let help = "give an id, a run's directory or a file";
-            return Err(HarnessError::usage("no trace is named").remedy(help));
+            return Err(HarnessError::usage("no trace is given").remedy(help));
         }
         let (runtime, collector) = self.connect()?;
         let mut traces = Vec::new();
@@ -195,7 +197,7 @@ fn open(path: &Path) -> Result<Opened, HarnessError> {
 }
 
 impl TraceSource {
-    /// The traces that a run stored, in the order of their names.
+    /// The stored traces of a run, sorted by file name.
     fn stored(&self, run: &Path, ids: &[String]) -> Result<Loaded, HarnessError> {
         let directory = run.join("traces");
         let mut paths: Vec<PathBuf> = match std::fs::read_dir(&directory) {
@@ -219,7 +221,7 @@ impl TraceSource {
         Ok(all)
     }
 
-    /// A file's traces, of `ids` if there are any; what could not be read in it is told.
+    /// A file's traces, only `ids` if any are given; warns about what could not be read.
     fn read(&self, path: &Path, opened: Opened, ids: &[String]) -> Result<Loaded, HarnessError> {
         let noun = if opened.kind == Kind::Log { "lines" } else { "records" };
         let loaded = trace_files::load(opened, ids).map_err(|error| unreadable(path, error))?;
@@ -263,17 +265,17 @@ fn ids_of(traces: &[TraceRecords]) -> String {
 }
 
 impl TraceSource {
-    /// The one trace that is wanted.
+    /// The single trace that is requested.
     ///
     /// # Errors
-    /// What cannot be found or read, or that there are several.
+    /// When it cannot be found or read, or when there are several.
     pub fn one(&self) -> Result<TraceRecords, HarnessError> {
         let mut traces = self.load()?;
         if traces.len() == 1 {
             return Ok(traces.remove(0));
         }
         let ids = ids_of(&traces);
-        let text = format!("one trace can be shown, there are {}", traces.len());
+        let text = format!("only one trace can be shown, and there are {}", traces.len());
         Err(HarnessError::usage(text).remedy(format!("name one:\n{ids}")))
     }
 }

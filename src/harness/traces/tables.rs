@@ -1,4 +1,4 @@
-//! Many traces at once: listed, ranked by time, their calls counted.
+//! Many traces at once: lists, rankings by time, and counts of calls.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -29,19 +29,19 @@ pub enum Grouping {
 /// Where profiles for Python's pstats go.
 #[derive(Clone, Debug, Default)]
 pub struct StatsProfiles {
-    /// A profile of all traces together.
+    /// The file for a profile of all traces together.
     pub all: Option<PathBuf>,
-    /// A directory with a profile of each, `ID.prof`.
+    /// The directory for a profile of each trace, `ID.prof`.
     pub each: Option<PathBuf>,
 }
 
 impl TraceSource {
-    /// The newest traces, and whether there are more: all of the collector where nothing else is named.
+    /// The newest traces, and whether there are more; by default those of the collector.
     ///
     /// # Errors
-    /// What cannot be found or read.
+    /// When something cannot be found or read.
     pub fn list(&self, errors_only: bool, limit: usize) -> Result<(Vec<TraceSummary>, bool), HarnessError> {
-        // One more tells whether there are more.
+        // One more shows whether there are more.
         let query = TraceQuery { errors_only, limit: limit.saturating_add(1) };
         let mut traces = if self.given.is_empty() {
             let (runtime, collector) = self.connect()?;
@@ -57,10 +57,10 @@ impl TraceSource {
         Ok((traces, more))
     }
 
-    /// Trace points by the time that they took, as Mistral's script ranks them; `all` counts also what that leaves out.
+    /// Trace points ranked by time, as Mistral's script does; `all` also counts what the script leaves out.
     ///
     /// # Errors
-    /// What cannot be found or read.
+    /// When something cannot be found or read.
     pub fn rank(&self, by: Grouping, all: bool) -> Result<Ranking, HarnessError> {
         let named = self.named()?;
         let mut ranking = Ranking::default();
@@ -82,10 +82,10 @@ impl TraceSource {
         Ok(ranking)
     }
 
-    /// Calls of trace points as Python's pstats counts them; writes profiles where that is wanted.
+    /// Calls of trace points as Python's pstats counts them; writes profiles if requested.
     ///
     /// # Errors
-    /// What cannot be found, read or written.
+    /// When something cannot be found, read or written.
     pub fn stats(&self, by: Grouping, profiles: &StatsProfiles) -> Result<CallStats, HarnessError> {
         let mut all = CallStats::default();
         for (number, trace) in self.load()?.iter().enumerate() {
@@ -112,8 +112,9 @@ fn left_out(ranking: &Ranking) -> Vec<String> {
             1 => "1 line is".to_owned(),
             lines => format!("{lines} lines are"),
         };
-        warnings
-            .push(format!("{lines} none of a profile log and left out; the first: line {number} {error}"));
+        warnings.push(format!(
+            "{lines} not part of a profile log and left out; the first: line {number} {error}"
+        ));
     }
     if ranking.too_long > 0 {
         let points = ranking.too_long;
@@ -183,7 +184,7 @@ fn write_profile(path: &Path, stats: &CallStats) -> Result<(), HarnessError> {
     written.map_err(|error| HarnessError::failed(format!("cannot write {}: {error}", path.display())))
 }
 
-/// An id comes from outside: only what is safe in a file's name stays of it.
+/// An id comes from outside: only characters that are safe in a file name remain.
 fn file_name(base_id: &str, number: usize) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let usable = !base_id.is_empty() && base_id.len() <= 100 && base_id.chars().all(safe);

@@ -82,7 +82,7 @@ pub struct TwoRuns {
     pub typical_points: TracePoints,
     /// The same of slow ones.
     pub slow_points: TracePoints,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -100,15 +100,15 @@ pub struct TracePoints {
 /// A kind of trace point in both runs.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PointDifference {
-    /// Who reported it.
+    /// The service that reported it.
     pub service: String,
     /// Its name and what it did.
     pub name: String,
-    /// Time of its own in a trace of the base, on the mean.
+    /// Mean own time in a trace of the base.
     pub base_self_ms: f64,
     /// See `base_self_ms`.
     pub new_self_ms: f64,
-    /// Its calls in a trace of the base, on the mean.
+    /// Mean number of calls in a trace of the base.
     pub base_calls: f64,
     /// See `base_calls`.
     pub new_calls: f64,
@@ -144,14 +144,14 @@ pub struct AgainstHistory {
     pub outcome: Outcome,
     /// The run that is judged.
     pub new: RunRef,
-    /// The run that is to confirm it.
+    /// The second new run, which confirms the first.
     pub confirming: Option<RunRef>,
-    /// The runs that it is held against, latest first.
+    /// The past runs, latest first.
     pub past: Vec<RunRef>,
     /// One row for each metric.
     pub rows: Vec<HistoryRow>,
     /// What failed, one row for each workload.
     pub failures: Vec<HistoryFailures>,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }

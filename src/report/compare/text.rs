@@ -52,22 +52,20 @@ pub fn document(compared: &TwoRuns) -> Document {
     document
 }
 
-/// One run cannot tell a build from an hour.
+/// With one run of each, a slow hour looks like a slow build.
 pub(in crate::report) fn caveat() -> Line {
     let mut line = Line::from(
-        "This describes these two runs. Whether the builds differ cannot be told from one run of each: what else the \
-         machine and the network did at the time is in it as well. ",
+        "This describes these two runs. One run of each does not show whether the builds differ: the figures also contain \
+         what else the machine and the network did at the time. ",
     );
-    line.code("bench ab").text(" can tell.").done()
+    line.text("Use ").code("bench ab").text(" for that.").done()
 }
 
-/// The trace points that differ most, of typical and of slow iterations, with what their figures are of.
+/// The trace points that differ most, in typical and in slow iterations, and what their figures mean.
 pub(in crate::report) fn point_tables(compared: &TwoRuns) -> Vec<(&'static str, Line, Table)> {
     let hint = |points: &TracePoints| {
         let TracePoints { base_traces, new_traces, .. } = points;
-        format!(
-            "Time of their own and calls in a trace, of {base_traces} and {new_traces} traces that were fetched"
-        )
+        format!("Own time and calls per trace, of {base_traces} and {new_traces} fetched traces")
     };
     let of = |title, points: &TracePoints| (title, hint(points).into(), point_table(points));
     vec![
@@ -122,7 +120,7 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
     table
 }
 
-/// What failed, one row for each workload.
+/// Failures, one row for each workload.
 pub(in crate::report) fn failures(compared: &TwoRuns) -> Table {
     let mut table = Table::new(vec![Column::name(""), Column::figure("base"), Column::figure("new")]);
     let shown = |counts: &Counts| format!("{} of {}", counts.failed + counts.dropped, counts.total);
@@ -178,7 +176,7 @@ pub(in crate::report) fn history_subject(judged: &AgainstHistory) -> Line {
     format!("{}: {new} against {} past runs", judged.new.scenario, judged.past.len()).into()
 }
 
-/// What failed, one row for each workload.
+/// Failures, one row for each workload.
 pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),

@@ -1,4 +1,4 @@
-//! Outcomes as people see them: the one place of their words, tones and symbols.
+//! Outcomes as people see them: the only place with their words, tones and symbols.
 
 use crate::results::model::{Criterion, Outcome, Severity};
 
@@ -11,20 +11,20 @@ pub struct Badge {
     pub tone: Tone,
     /// True where a reader must not overlook it.
     pub strong: bool,
-    /// What stands before it in a table of Markdown; empty for none.
+    /// The symbol before it in a Markdown table; empty if it has none.
     pub symbol: &'static str,
 }
 
-/// What a colour says.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// Good.
     Good,
-    /// The run fails by it.
+    /// The run fails because of it.
     Bad,
-    /// Not certain, or not judged by.
+    /// Uncertain, or not judged.
     Doubt,
-    /// Nothing.
+    /// Neutral.
     Plain,
 }
 
@@ -56,13 +56,13 @@ impl Badge {
         }
     }
 
-    /// The verdict of a run that was cut short: it has passed what it came to.
+    /// The verdict of a run that was cut short: it passed as far as it ran.
     #[must_use]
     pub fn so_far() -> Self {
         Self { word: "PASS so far", ..Self::verdict(Outcome::Pass) }
     }
 
-    /// A run without criteria that says nothing about the service either.
+    /// A run without criteria that is also INVALID.
     #[must_use]
     pub fn invalid_without_gate() -> Self {
         Self { word: "INVALID (no gate)", ..Self::verdict(Outcome::Invalid) }
@@ -70,7 +70,7 @@ impl Badge {
 }
 
 impl Tone {
-    /// The class by which a page colours it.
+    /// Its CSS class on a page.
     #[must_use]
     pub fn class(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl Tone {
         }
     }
 
-    /// The colour by the names of shields.io.
+    /// The colour, as shields.io names it.
     #[must_use]
     pub fn shield(self) -> &'static str {
         match self {

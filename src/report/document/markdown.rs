@@ -1,7 +1,7 @@
 //! A document in GitHub-flavoured Markdown, for files, step summaries and comments.
 //!
-//! [`escaped`] leaves nothing in a text that Markdown or HTML would obey. The whole is bounded ([`BYTES_MAX`]): what
-//! does not fit is left out, with a word that says so.
+//! [`escaped`] removes the meaning of Markdown and HTML from a text. The length is bounded ([`BYTES_MAX`]): what does
+//! not fit is left out, with a remark.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::base::visible::on_one_line;
 
 /// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary.
 pub const BYTES_MAX: usize = 60_000;
-/// Rows of a table.
+/// The largest number of rows in a table.
 const ROWS_MAX: usize = 20;
-/// What is shown of one text, in characters.
+/// The largest length of one text, in characters.
 const TEXT_CHARS_MAX: usize = 400;
-/// Traces that are named beside a criterion.
+/// The largest number of traces listed for a criterion.
 const TRACES_MAX: usize = 3;
 
-/// The document as Markdown; its last line is ended.
+/// The document as Markdown, with a final line feed.
 #[must_use]
 pub fn text(document: &Document) -> String {
     let whole = if document.whole.is_empty() { String::new() } else { format!(": see {}", document.whole) };
@@ -38,7 +38,7 @@ pub fn text(document: &Document) -> String {
     text
 }
 
-/// A part; it ends its last line.
+/// A part, with a final line feed.
 fn block(block: &Block, level: usize) -> Option<String> {
     let marks = |level: usize| "#".repeat(level.clamp(1, 6));
     let text = match block {

@@ -1,8 +1,8 @@
-//! What a text output says, apart from how it looks: headings, paragraphs, lists, tables, judged criteria, notes.
+//! The content of a text output, without its layout: headings, paragraphs, lists, tables, judged criteria, notes.
 //!
 //! A report builds a [`Document`] once from its results; a writer turns it into text for a terminal ([`terminal`]),
 //! Markdown ([`markdown`]) or a part of a page ([`super::html`]). Every text in a document is plain text from
-//! anywhere, a service's answer included: only writers escape, cut and colour. Nothing here may compute a statistic.
+//! any source, even a service's answer: only writers escape, cut and colour. Nothing here may compute a statistic.
 
 mod badge;
 pub mod markdown;
@@ -17,9 +17,9 @@ pub use table::{Cell, Column, Interval, Kind, Part, Row, Scale, Table};
 /// A whole output, its parts in reading order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// How deep its title stands in Markdown: 2 for `##`. Headings stand one deeper.
+    /// The level of its title in Markdown: 2 for `##`. Headings are one level deeper.
     pub level: usize,
-    /// Where the whole is, for readers of an output that had to be cut; empty when there is no such place.
+    /// The file with the full content, for readers of an output that was cut; empty if there is none.
     pub whole: &'static str,
     /// The parts.
     pub blocks: Vec<Block>,
@@ -28,21 +28,21 @@ pub struct Document {
 /// A part of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
-    /// The first line: the verdict and what it is of.
+    /// The first line: the verdict and its subject.
     Title(Line),
-    /// The title of what follows, and what a reader must know to read it.
+    /// The title of what follows, and an explanation.
     Heading(Line, Option<Line>),
     /// A paragraph.
     Paragraph(Line),
-    /// Sentences that stand under each other.
+    /// Sentences, each on its own line.
     List(Vec<Line>),
     /// A table.
     Table(Table),
     /// Criteria with their outcomes.
     Criteria(Vec<Judged>),
-    /// Why nothing here says anything about the service.
+    /// Why the results are INVALID.
     Invalid(Line),
-    /// What a reader must know besides, with the word that introduces it, such as `note`.
+    /// A remark, with the word that introduces it, such as `note`.
     Note(&'static str, Line),
     /// Names with their values.
     Facts(Vec<(&'static str, Line)>),
@@ -53,11 +53,11 @@ pub enum Block {
 pub struct Judged {
     /// How it was judged.
     pub badge: Badge,
-    /// What was asked for.
+    /// The condition.
     pub condition: Line,
-    /// What was seen.
+    /// The observed value.
     pub observed: Line,
-    /// Why it was judged so.
+    /// The reason for the outcome.
     pub reason: Option<Line>,
     /// Traces that show it.
     pub trace_ids: Vec<String>,
@@ -75,14 +75,14 @@ pub struct Line {
 pub enum Span {
     /// Words.
     Text(String),
-    /// What a trace, a file or a command says: a point, a statement, a path, an id.
+    /// Text from a trace, a file or a command: a point, a statement, a path, an id.
     Code(String),
     /// An outcome.
     Badge(Badge),
 }
 
 impl Document {
-    /// Without parts yet.
+    /// An empty document.
     #[must_use]
     pub fn new(level: usize, whole: &'static str) -> Self {
         Self { level, whole, blocks: Vec::new() }
@@ -93,7 +93,7 @@ impl Document {
         self.blocks.push(block);
     }
 
-    /// Adds a table under a heading, unless it has no row.
+    /// Adds a table under a heading, unless it has no rows.
     pub fn titled(&mut self, title: impl Into<Line>, hint: Option<Line>, table: Table) {
         if !table.rows.is_empty() {
             self.blocks.push(Block::Heading(title.into(), hint));
@@ -108,7 +108,7 @@ impl Document {
 }
 
 impl Line {
-    /// Adds words; those that follow words become one piece with them.
+    /// Adds words; adjacent words become one piece.
     pub fn text(&mut self, text: impl AsRef<str>) -> &mut Self {
         match self.spans.last_mut() {
             Some(Span::Text(last)) => last.push_str(text.as_ref()),
@@ -117,7 +117,7 @@ impl Line {
         self
     }
 
-    /// Adds what a trace, a file or a command says.
+    /// Adds text from a trace, a file or a command.
     pub fn code(&mut self, code: impl Into<String>) -> &mut Self {
         self.spans.push(Span::Code(code.into()));
         self
@@ -136,13 +136,13 @@ impl Line {
         self
     }
 
-    /// The line, of a chain of calls.
+    /// The line, at the end of a chain of calls.
     #[must_use]
     pub fn done(&mut self) -> Line {
         std::mem::take(self)
     }
 
-    /// True without pieces.
+    /// True if it has no pieces.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()

@@ -8,55 +8,55 @@ const ROWS_SHOWN: usize = 100;
 /// Rows of cells under titles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// One for each cell of a row.
+    /// The columns.
     pub columns: Vec<Column>,
     /// In their order.
     pub rows: Vec<Row>,
-    /// How many rows a terminal shows at most.
+    /// The largest number of rows that a terminal shows.
     pub rows_shown: usize,
-    /// What the others are called: `more` in `… and 3 more`.
+    /// The word for the other rows: `more` in `… and 3 more`.
     pub others: &'static str,
-    /// What the intervals of its cells are drawn on.
+    /// The scale on which the intervals of its cells are drawn.
     pub scale: Scale,
 }
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What stands above it.
+    /// Its title.
     pub title: &'static str,
-    /// What its cells are.
+    /// The kind of its cells.
     pub kind: Kind,
 }
 
-/// What the cells of a column are; a writer aligns and cuts them by it.
+/// The kind of cells in a column; a writer aligns and cuts them accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Words, never cut.
     Words,
-    /// A name whose end tells as much as its beginning, such as a statement: cut in its middle if it is long.
+    /// A name whose end matters as much as its beginning, such as a statement: cut in the middle if it is long.
     Name,
     /// A message: cut at its end if it is long.
     Message,
     /// A number with its unit.
     Figure,
-    /// An interval; only a page draws it, since its figures stand in other columns.
+    /// An interval; only a page draws it, because its figures are in other columns.
     Drawing,
 }
 
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is to the rows above.
+    /// How it relates to the rows above.
     pub part: Part,
     /// One for each column.
     pub cells: Vec<Cell>,
 }
 
-/// What a row is to those above it.
+/// How a row relates to those above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A row of its own.
+    /// An independent row.
     Whole,
     /// Further figures of the row above.
     Further,
@@ -88,12 +88,12 @@ pub struct Interval {
     pub tone: super::Tone,
 }
 
-/// What intervals are drawn on: where nothing differs, and the limit if there is one.
+/// The scale of intervals: the neutral value, and the limit if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scale {
     /// The value that means no difference.
     pub neutral: f64,
-    /// What a value is held against.
+    /// The limit that values are compared with.
     pub limit: Option<f64>,
     /// True for ratios, which are drawn by their logarithm.
     pub ratio: bool,
@@ -132,7 +132,7 @@ impl Column {
 }
 
 impl Table {
-    /// Without rows yet.
+    /// An empty table.
     #[must_use]
     pub fn new(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new(), rows_shown: ROWS_SHOWN, others: "more", scale: Scale::default() }
@@ -164,14 +164,14 @@ impl Cell {
 }
 
 impl Interval {
-    /// Of a difference: longer is bad and shorter is good where its bounds leave zero out.
+    /// For a difference: longer is bad and shorter is good if its bounds exclude zero.
     #[must_use]
     pub fn of_difference(value: f64, bounds: Option<(f64, f64)>) -> Self {
         let (low, high) = bounds.unwrap_or((f64::NAN, f64::NAN));
         Self { value, low, high, tone: tone(low, high, 0.0) }
     }
 
-    /// Of a ratio, in the same way.
+    /// For a ratio, in the same way.
     #[must_use]
     pub fn of_ratio(value: f64, low: Option<f64>, high: Option<f64>) -> Self {
         let [low, high] = [low, high].map(|bound| bound.unwrap_or(f64::NAN));

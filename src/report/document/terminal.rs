@@ -7,15 +7,15 @@ use unicode_width::UnicodeWidthStr;
 use super::{Badge, Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
 use crate::base::visible::on_one_line;
 
-/// What is shown of a name, in characters.
+/// The largest length of a name, in characters.
 const NAME_CHARS_MAX: usize = 72;
-/// What is shown of a message, in characters.
+/// The largest length of a message, in characters.
 const MESSAGE_CHARS_MAX: usize = 160;
 /// A column is not made narrower than this to fit the terminal.
 const COLUMN_WIDTH_MIN: usize = 24;
-/// Names of facts are as wide as this.
+/// The width of the names of facts.
 const FACT_WIDTH: usize = 8;
-/// Under which what belongs to a criterion stands.
+/// The indent of the lines that belong to a criterion.
 const CRITERION_INDENT: &str = "      ";
 
 /// How the text is shown.
@@ -98,7 +98,7 @@ fn criterion(judged: &Judged, look: Look) -> String {
     shown
 }
 
-/// A cell as it stands in its column, with its colour apart from its text: colours have no width.
+/// A cell in its column, with its colour separate from its text: colours have no width.
 struct Shown {
     text: String,
     sgr: Option<&'static str>,
@@ -193,7 +193,7 @@ fn row_text(row: &[Shown], kinds: &[Kind], widths: &[usize]) -> String {
     text
 }
 
-/// The beginning of a long text; of a name its beginning and its end, where a statement's table and condition stand.
+/// The beginning of a long text; of a name also its end, where a statement has its table and condition.
 fn cut(text: &str, chars_max: usize, kind: Kind) -> Cow<'_, str> {
     let length = text.chars().count();
     if length <= chars_max {

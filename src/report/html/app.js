@@ -1,4 +1,4 @@
-// What happens when the page opens, and what the whole page listens to.
+// Startup of the page, and handlers for the whole page.
 
 // ---- slowest iterations --------------------------------------------------------------------
 async function toggleRow(button) {
@@ -75,12 +75,12 @@ async function start() {
   matchMedia("print").addEventListener("change", draw);
   addEventListener("beforeprint", () => { for (const more of $$("details.more-rows")) more.open = true; });
   document.documentElement.dataset.drawn = "yes";
-  // How long it took, for whoever wants to know: unpacking, the scatter alone, everything.
+  // Times for measurements: unpacking, the scatter chart, everything.
   Object.assign(document.documentElement.dataset, { unpackedMs: (unpacked - began).toFixed(1), scatterMs: (scattered - unpacked).toFixed(1), drawnMs: (performance.now() - began).toFixed(1) });
   openFromHash();
   addEventListener("hashchange", openFromHash);
 }
 start().catch((fault) => {
-  for (const plot of $$(".plot")) nothing(plot, "This chart could not be drawn; browsers since mid-2023 can.");
+  for (const plot of $$(".plot")) nothing(plot, "This chart could not be drawn; it needs a browser from mid-2023 or later.");
   console.error(fault);
 });

@@ -1,6 +1,6 @@
 //! The table of calls, as Python's `pstats` has it, over all stored traces of a run.
 //!
-//! The counting is `analysis::call_stats`'; here are only words.
+//! `analysis::call_stats` counts; this file only formats.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ struct RowView {
     own_each: String,
     cumulative: String,
     cumulative_each: String,
-    /// Calls, own and cumulative microseconds: what the columns are sorted by.
+    /// Calls, own and cumulative microseconds: the sort keys of the columns.
     keys: [u64; 3],
 }
 
@@ -73,7 +73,7 @@ fn row((function, stats): (&Function, &FunctionStats)) -> RowView {
     RowView {
         name: function.name.clone(),
         place: function.place.clone(),
-        // As pstats: all calls, and those that no call of the same kind made.
+        // As pstats does: all calls, and those not made by a call of the same kind.
         calls: if calls.total == calls.primitive {
             text::count(calls.total)
         } else {

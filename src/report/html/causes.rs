@@ -1,4 +1,5 @@
-//! Slow against typical iterations as the template sees them: the sentence, the kinds, the mean tree, and what profiling cost.
+//! Slow against typical iterations as the template sees them: the sentence, the kinds, the mean tree, and the cost of
+//! profiling.
 //!
 //! Strings here are plain text; the template escapes them. No statistic may be computed here.
 
@@ -18,13 +19,13 @@ const SHARE_SMALL: f64 = 0.01;
 /// Rows of the mean tree's table.
 const TREE_ROWS_MAX: usize = 120;
 
-/// A sentence on the first screen, with the trace that shows best what it says.
+/// A sentence on the first screen, with the trace that shows it best.
 #[derive(Serialize)]
 pub(super) struct SentenceView {
     workload: Option<String>,
     pieces: Vec<PieceView>,
     trace: Option<TraceRef>,
-    /// What `trace` is.
+    /// A description of `trace`.
     which: &'static str,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct ComparisonView {
     left_out: String,
     clocks: String,
     kinds: Vec<KindView>,
-    /// Those that explain next to nothing.
+    /// Kinds that explain very little.
     small: Vec<KindView>,
     has_contrasts: bool,
     tree: Vec<NodeView>,
@@ -132,23 +133,22 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
     let is_small = |one: &&ComparedKind| !one.guilty && one.share < SHARE_SMALL;
     let clocks = match (seen.clocks_moved, seen.clocks_inconsistent) {
         (0, 0) => String::new(),
-        (moved, 0) => format!(
-            "The clocks of {moved} pair{} of hosts had to be moved.",
-            if moved == 1 { "" } else { "s" }
-        ),
+        (moved, 0) => {
+            format!("The clocks of {moved} pair{} of hosts were aligned.", if moved == 1 { "" } else { "s" })
+        }
         (moved, wrong) => {
-            format!("Clocks of {moved} pairs of hosts had to be moved; those of {wrong} fit in no way.")
+            format!("The clocks of {moved} pairs of hosts were aligned; those of {wrong} pairs could not be.")
         }
     };
     Some(ComparisonView {
         sides: if *typical == 0 {
             format!(
-                "{} slow iterations with traces; none between p10 and p50 without fault.",
+                "{} slow iterations with traces; no successful iteration between p10 and p50 has one.",
                 text::count(*slow)
             )
         } else {
             format!(
-                "The slowest {slow_percent} % ({} traces, {} on the mean) against {} typical iterations between p10 and p50 of the same time ({}).",
+                "The slowest {slow_percent} % ({} traces, {} on average) against {} typical iterations between p10 and p50 of the same time ({}).",
                 text::count(*slow),
                 text::duration(seen.slow_ms),
                 text::count(*typical),
@@ -241,7 +241,7 @@ pub(super) fn effect(effect: &ObserverEffect) -> EffectView {
     EffectView {
         sentence: observer::sentence(effect),
         sides: format!(
-            "{} profiled iterations against {} that were left unprofiled at random ({:.0} %), both without fault.",
+            "{} profiled iterations against {} that were left unprofiled at random ({:.0} %), all successful.",
             text::count(effect.profiled),
             text::count(effect.control),
             effect.control_percent

@@ -1,10 +1,10 @@
-// What both pages use: elements, numbers, packed data, copying. Text from outside is only ever set as text.
+// Shared by both pages: elements, numbers, packed data, copying. Outside text is only ever set as text.
 const NS = "http://www.w3.org/2000/svg";
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 document.documentElement.classList.add("js");
 
-// What a browser lays out at once: a name of a mebibyte takes it most of a minute. Data itself stays whole.
+// The longest text to lay out: a name of a mebibyte takes a browser most of a minute. The data stays whole.
 const TEXT_MAX = 4000;
 function shorten(text, most = TEXT_MAX) {
   return text.length > most ? text.slice(0, most).replace(/[\ud800-\udbff]$/, "") + "…" : text;
@@ -29,7 +29,7 @@ function time(ms) {
   return `${three(ms / 1e3)} s`;
 }
 const count = (number) => Math.round(number).toLocaleString("en-US");
-// Axis labels are round numbers: their zeros say nothing.
+// Axis labels are round numbers: no trailing zeros.
 const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
 
 async function unpack(id) {

@@ -1,4 +1,4 @@
-//! The criteria as the template sees them: outcome, limit against what was seen, why, and who broke it.
+//! The criteria as the template sees them: outcome, limit and observed value, reason, and the traces that broke it.
 //!
 //! Strings here are plain text; the template escapes them. Nothing here may judge.
 
@@ -20,7 +20,7 @@ pub(super) struct CriterionView {
     condition: String,
     observed: String,
     outcome: Badge,
-    /// It is shown only: the verdict does not look at it.
+    /// It only warns: it does not affect the verdict.
     warns: bool,
     /// It ended the load.
     aborted: bool,
@@ -30,7 +30,7 @@ pub(super) struct CriterionView {
     traces: Vec<TraceRef>,
 }
 
-/// A limit and what was seen, on one scale.
+/// A limit and the observed value, on one scale.
 #[derive(Serialize)]
 struct Gauge {
     limit: String,

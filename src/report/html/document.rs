@@ -1,7 +1,7 @@
-//! A document as a part of a page: the views that the macros of `document.html` write.
+//! A document as part of a page: the views for the macros of `document.html`.
 //!
-//! Strings here are plain text; the template escapes them. Nothing here may compute a statistic: it only finds where on a
-//! drawing a figure stands.
+//! Strings here are plain text; the template escapes them. Nothing here may compute a statistic; it only
+//! computes positions on drawings.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use crate::report::document::{
     Block, Cell, Column, Interval, Judged, Kind, Line, Part, Row, Scale, Span, Table,
 };
 
-/// What parts of a document look like: macros that a page's template has before it.
+/// The macros for parts of a document; a page's template includes them.
 pub(super) const MACROS: &str = include_str!("document.html");
 /// Rows of a table.
 const ROWS_MAX: usize = 200;
-/// What a drawing leaves free at each end, in percent of its width.
+/// The free space at each end of a drawing, in percent of its width.
 const MARGIN_PERCENT: f64 = 3.0;
 
 /// A part of a document.
@@ -81,7 +81,7 @@ struct CellView {
     drawn: Option<DrawnView>,
 }
 
-/// Where on its drawing an interval stands, in percent of the width.
+/// The position of an interval on its drawing, in percent of the width.
 #[derive(Serialize)]
 struct DrawnView {
     class: &'static str,
@@ -186,7 +186,7 @@ fn row(row: &Row, columns: &[Column], drawing: &Drawing) -> RowView {
     }
 }
 
-/// Where the values of a table's intervals stand.
+/// The scale of a table's intervals.
 struct Drawing {
     scale: Scale,
     from: f64,

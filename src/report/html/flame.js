@@ -1,5 +1,5 @@
 // Slow against typical: two flame graphs of the mean trace on one scale of time, typical ones above, slow ones below.
-// Colour says how much of the difference a point explains by itself.
+// The colour shows how much of the difference a point itself explains.
 const ROW = 20;
 
 // Nodes with their children; the widths of children that ran side by side are made to fit.

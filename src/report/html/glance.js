@@ -19,7 +19,7 @@ function glance(host) {
 }
 function small(series, from, to, title, words, lines, told) {
   const most = Math.max(...lines[0][1], 1e-9), figure = make("figure", { class: "small" });
-  const plot = make("div", { class: "small-plot", role: "img", "aria-label": `${title}: at most ${words(most)}. The tables below hold the numbers.` });
+  const plot = make("div", { class: "small-plot", role: "img", "aria-label": `${title}: at most ${words(most)}. The numbers are in the tables below.` });
   figure.append(make("figcaption", {}, title, make("span", { class: "most" }, `at most ${words(most)}`)), plot);
   const W = 1000, H = 60, svg = shape("svg", { viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: "none", "aria-hidden": "true" });
   const x = (n) => (series.start_s + (n + 0.5) * series.step_s - from) / (to - from) * W, y = (value) => H - value / most * (H - 3);

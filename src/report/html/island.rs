@@ -1,4 +1,4 @@
-//! What the report's script reads: JSON, and packed blocks of numbers and traces.
+//! The data for the report's script: JSON, and packed blocks of numbers and traces.
 //!
 //! Two encodings, both harmless inside a `<script>` element whatever the strings hold: JSON without
 //! `<`, `>`, `&`, U+2028 and U+2029, and gzip in base64. Nothing here may emit markup.
@@ -22,20 +22,19 @@ use crate::results::IterationColumns;
 use crate::results::model::{Bucket, ComparedNode, Distribution, Percentile, Results, Series, TraceState};
 use crate::results::trace::StoredPoint;
 
-/// How many points of one trace are embedded in a run's report; a page with more rows is slow and nobody
-/// reads it.
+/// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
 pub(super) const POINTS_MAX: usize = 2_000;
-/// How many points the page of one trace has.
+/// The largest number of points on the page of a single trace.
 pub(super) const PAGE_POINTS_MAX: usize = 10_000;
-/// Info of a point that is longer than this (as JSON) is cut.
+/// A point's info that is longer than this (as JSON) is cut.
 const INFO_BYTES_MAX: usize = 16 * 1024;
 
-/// What the charts need beside the iterations.
+/// The data for the charts, except the iterations.
 #[derive(Serialize)]
 struct Island<'a> {
     total: u64,
     profiled: bool,
-    /// Some iterations were left unprofiled: they have no trace anywhere.
+    /// True if some iterations were left unprofiled: they have no trace.
     some_unprofiled: bool,
     /// What `bench trace show` needs to ask the collector.
     source: String,
@@ -70,7 +69,7 @@ struct NodeData<'a> {
     short: String,
     #[serde(flatten)]
     node: &'a ComparedNode,
-    /// What no child of it explains, as a share of the whole difference.
+    /// The part that none of its children explains, as a share of the whole difference.
     own: f64,
 }
 
@@ -156,7 +155,7 @@ pub(super) fn charts(
     String::from_utf8(json).map_err(io::Error::other)
 }
 
-/// The collector as an argument: that of the embedded demo is another in each run, and no deployment names it.
+/// The collector as an argument: the embedded demo has a new one in each run, which no deployment names.
 fn source(results: &Results) -> String {
     let (option, value) = match (&results.deployment.demo, &results.profiling.collector) {
         (Some(_), Some(collector)) => ("--connection-string", collector),
@@ -253,7 +252,7 @@ fn bounded_info(info: &Value) -> Value {
     Value::Object(cut)
 }
 
-/// The indices of the points to show: all, or those with errors and the longest, with everything above.
+/// The indices of the points to show: all, or those with errors and the longest, with their ancestors.
 pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usize> {
     if points.len() <= points_max {
         return (0..points.len()).collect();

@@ -1,10 +1,10 @@
-//! The HTML report of a run, the page of a trace and that of a comparison: each one file that needs no network and runs
-//! nothing but its own script.
+//! The HTML report of a run, the page of a trace and that of a comparison: each is a single file that needs no network
+//! and runs only its own script.
 //!
-//! The verdict and every table are written by the template and can be read without JavaScript; the
+//! The template writes the verdict and every table, which can be read without JavaScript; the
 //! script draws charts and waterfalls. All text from scenarios, services and traces is data: the
 //! template escapes it, the islands carry it as JSON or packed, and the script inserts it as text only.
-//! The content security policy admits exactly the embedded style and script, by hash.
+//! The content security policy allows only the embedded style and script, by hash.
 //!
 //! Nothing here may compute a statistic: it draws what the results hold.
 
@@ -98,10 +98,10 @@ fn fill(template: &str, values: Value, out: &mut dyn Write) -> io::Result<()> {
     page.render_captured_to(values, out).map(drop).map_err(cause)
 }
 
-/// What the disk or the reader said, which the template engine hides.
+/// The error of the disk or the reader, which the template engine hides.
 fn cause(error: minijinja::Error) -> io::Error {
-    let said = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
-    match said.map(|said| (said.raw_os_error(), said.kind(), said.to_string())) {
+    let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+    match cause.map(|cause| (cause.raw_os_error(), cause.kind(), cause.to_string())) {
         Some((Some(number), ..)) => io::Error::from_raw_os_error(number),
         Some((None, kind, words)) => io::Error::new(kind, words),
         None => io::Error::other(error),

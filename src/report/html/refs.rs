@@ -1,4 +1,4 @@
-//! Trace ids on the page: whether their traces are in the file, on pages of their own, or must be fetched.
+//! Trace ids on the page: whether their traces are in the file, on separate pages, or must be fetched.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::results::trace::StoredTrace;
 /// The traces of a run, and how its report shows them.
 #[derive(Clone, Copy, Debug)]
 pub struct Traces<'a> {
-    /// All that are stored.
+    /// All stored traces.
     pub stored: &'a [StoredTrace],
     /// How they are shown.
     pub shown: &'a Shown,
@@ -27,7 +27,7 @@ pub enum Shown {
     /// Their waterfalls are in the file.
     #[default]
     Embed,
-    /// Each has a page of its own; this relative URL with the id and `.html` leads there.
+    /// Each has a separate page, at this relative URL plus the id and `.html`.
     Pages(String),
 }
 
@@ -37,11 +37,11 @@ pub(super) struct TraceRef {
     id: Uuid,
     /// Its waterfall is in this file.
     here: bool,
-    /// The page that has it.
+    /// The page with its waterfall.
     href: Option<String>,
 }
 
-/// Knows which traces can be seen.
+/// Knows which traces the report can show.
 pub(super) struct Refs<'a> {
     seen: HashSet<Uuid>,
     shown: &'a Shown,
@@ -75,7 +75,7 @@ impl<'a> Refs<'a> {
     }
 }
 
-/// The traces of which there is something to show.
+/// The traces that have points to show.
 pub fn shown(stored: &[StoredTrace]) -> impl Iterator<Item = &StoredTrace> {
     stored.iter().filter(|trace| trace.state != TraceState::Absent)
 }

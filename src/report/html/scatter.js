@@ -52,7 +52,7 @@ function scatter(host, c) {
   }
   if (!(low < high)) { low = (high || 1) / 2; high = (high || 1) * 2; }
   let log = true, view = null, found = [], current = -1, drag = null, order = null;
-  // Where a trace can be seen: worked out once, for the rings.
+  // Which iterations have a trace to show: computed once, for the rings.
   const seen = c.rowsOf([...traces.states.keys()].filter((id) => traces.seen(id)));
   const hidden = new Set();
   const groups = [];
@@ -145,7 +145,7 @@ function scatter(host, c) {
     if (group.outcome) g.stroke();
     g.globalAlpha = 1;
   }
-  // Points by themselves are the ones to look at: they must not be the faintest.
+  // Isolated points are the interesting ones: they must not be the faintest.
   function drawLonely(g) {
     for (const first of head) {
       const few = [];
@@ -197,7 +197,7 @@ function scatter(host, c) {
   }
   const lines = (n) => { const id = c.id(n); return [...c.facts(n), id, traces.seen(id) ? "click opens its trace" : "click: how to get its trace"]; };
   const tell = (n) => placeTip(tip, host, px(c.start[n]), py(c.duration[n]), lines(n));
-  // The keyboard's point; what it is goes to screen readers too.
+  // The point chosen with the keyboard; screen readers get its description.
   function go(n) {
     if (!(n >= 0)) return;
     current = n;
@@ -283,7 +283,7 @@ function scatter(host, c) {
     $("#linear").setAttribute("aria-pressed", !log);
     draw();
   };
-  // What the search found, with rings.
+  // Rings around the search results.
   const show = (rows) => {
     found = rows;
     if (found.some((n) => c.start[n] < view.x0 || c.start[n] > view.x1 || c.duration[n] < view.y0 || c.duration[n] > view.y1)) { view = full(); draw(); }

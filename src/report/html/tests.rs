@@ -57,14 +57,14 @@ fn the_page_holds_what_the_results_hold() {
         "under wsgi GET &#x2f;v3&#x2f;users › identity.list_users",
         "POST {{ keystone }}&#x2f;v3&#x2f;auth&#x2f;tokens",
         "no answer within 5.00 s",
-        "0 aborted, 40 of the warm-up aside (1 failed)) in",
-        "3 aborted, 7 dropped: never started, 40 of the warm-up aside (1 failed)) in",
+        "0 aborted, 40 warm-up iterations not counted (1 failed)) in",
+        "3 aborted, 7 dropped: never started, 40 warm-up iterations not counted (1 failed)) in",
         "<th scope=\"row\">Start lag</th>",
         "from when the request was due.",
         "Profiling on: every iteration was traced but ",
         " complete, 1 partial, 1 absent.",
         "<b>list-users:</b> p99 iterations take ",
-        ", on the mean); <code>db · SELECT … FROM user</code>",
+        ", on average); <code>db · SELECT … FROM user</code>",
         "because it is called 40 times instead of ",
         "host controller-1: 100 % instead of ",
         "Kinds that explain less than 1 % (",
@@ -99,7 +99,10 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let directory = std::path::Path::new("runs/x");
     crate::report::terminal::summary(&sample.results, Some(directory), Look::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains(", 7 dropped: never started, 40 of the warm-up aside (1 failed); "), "{text}");
+    assert!(
+        text.contains(", 7 dropped: never started, 40 warm-up iterations not counted (1 failed); "),
+        "{text}"
+    );
     let times = |name: &str| {
         let line =
             text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
@@ -250,7 +253,7 @@ fn a_run_without_iterations_renders() {
     sample.results.profiling.reason = Some("no hmac key".to_owned());
     let page = html(&Sample { iterations: IterationColumns::default(), traces: vec![], ..sample });
     for expected in
-        ["no gate", "0 iterations in ", "Profiling off: no hmac key", "No iteration is here to draw."]
+        ["no gate", "0 iterations in ", "Profiling off: no hmac key", "There are no iterations to draw."]
     {
         assert!(page.contains(expected), "{expected}");
     }

@@ -1,6 +1,6 @@
-//! How values read: durations, counts, shares, and text from elsewhere made harmless to look at.
+//! The formats of durations, counts and shares, and outside text made safe to display.
 //!
-//! Escaping for HTML is the template's business, for JSON the island's: no markup is made here.
+//! The template escapes HTML and `island` escapes JSON: no markup is made here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

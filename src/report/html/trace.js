@@ -84,6 +84,6 @@ async function start() {
   document.documentElement.dataset.drawn = "yes";
 }
 start().catch((fault) => {
-  $("#waterfall").append(make("p", { class: "empty" }, "The waterfall could not be drawn; browsers since mid-2023 can."));
+  $("#waterfall").append(make("p", { class: "empty" }, "The waterfall could not be drawn; it needs a browser from mid-2023 or later."));
   console.error(fault);
 });

@@ -1,6 +1,6 @@
 //! The page of one trace: waterfall, search, details of a point, and the table of calls.
 //!
-//! As safe against what a trace holds as the run's report, with which it shares style and waterfall: text is
+//! It shares style and waterfall with the run's report, and is as safe against the contents of a trace: text is
 //! escaped or packed, never markup. Nothing here may read a collector.
 
 use std::io::{self, Write};
@@ -18,11 +18,11 @@ use crate::results::trace::{StoredPoint, state};
 
 pub(super) const PAGE: &str = include_str!("trace.html");
 pub(super) const SCRIPT: &str = include_str!("trace.js");
-/// How much of the first point's statement or path is the page's title.
+/// The largest length of the first point's statement or path in the page's title.
 const TITLE_CHARS_MAX: usize = 200;
-/// How much of a point's name the table of calls shows.
+/// The largest length of a point's name in the table of calls.
 const NAME_CHARS_MAX: usize = 300;
-/// Rows of the table of calls.
+/// The largest number of rows in the table of calls.
 const CALLS_MAX: usize = 40;
 
 #[derive(Serialize)]
@@ -105,7 +105,7 @@ fn page(base_id: &str, tree: &TraceTree) -> Page {
     }
 }
 
-/// Who reported it, and where.
+/// The services that reported the trace, with their hosts.
 fn places(tree: &TraceTree) -> String {
     let place = |point: &Point| {
         let service = point.reporter();

@@ -18,7 +18,7 @@ use crate::results::model::{
     Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState,
 };
 
-/// Everything on the page but the islands.
+/// Everything on the page except the data for its script.
 #[derive(Serialize)]
 pub(super) struct Page {
     title: String,
@@ -113,7 +113,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         },
         verdict_reason: match results.verdict.invalid.as_slice() {
             [] => verdict_reason(&results.verdict.criteria),
-            _ => "The run says nothing about the service.".to_owned(),
+            _ => "The run is not valid: it says nothing about the service.".to_owned(),
         },
         summary: summary(results),
         started_at: results.run.started_at.clone(),
@@ -146,7 +146,7 @@ impl From<document::Badge> for Badge {
     }
 }
 
-/// How many criteria did not hold or could not be told. Those that only warn do not count.
+/// How many criteria did not hold or were inconclusive. Warnings do not count.
 fn verdict_reason(criteria: &[Criterion]) -> String {
     let judged: Vec<&Criterion> =
         criteria.iter().filter(|criterion| criterion.severity == Severity::Fail).collect();
@@ -169,7 +169,7 @@ fn verdict_reason(criteria: &[Criterion]) -> String {
         }
     }
     let reason = match (all, parts.as_slice()) {
-        (0, _) => "The scenario asks for no criterion.".to_owned(),
+        (0, _) => "The scenario has no criteria.".to_owned(),
         (1, []) => "The criterion holds.".to_owned(),
         (all, []) => format!("All {all} criteria hold."),
         (1, [(_, what), ..]) => format!("The criterion {what}."),
@@ -263,17 +263,21 @@ fn banners(results: &Results) -> Vec<Banner> {
     let ended = match results.run.status {
         RunStatus::Finished => error.as_ref().map(|_| ("bad", "The run reported a fault", "")),
         RunStatus::Interrupted => {
-            Some(("doubt", "Interrupted", "The run was stopped by a signal; what had run is here."))
+            Some(("doubt", "Interrupted", "A signal stopped the run. The report covers what ran until then."))
         }
-        RunStatus::Aborted => Some(("bad", "Stopped by a threshold", "What had run until then is here.")),
-        RunStatus::TimedOut => {
-            Some(("doubt", "Timed out", "The run reached the scenario's time limit; what had run is here."))
+        RunStatus::Aborted => {
+            Some(("bad", "Stopped by a threshold", "The report covers what ran until then."))
         }
-        RunStatus::Failed => Some(("bad", "The run failed", "What had run is here.")),
+        RunStatus::TimedOut => Some((
+            "doubt",
+            "Timed out",
+            "The run reached the scenario's time limit. The report covers what ran until then.",
+        )),
+        RunStatus::Failed => Some(("bad", "The run failed", "The report covers what ran until then.")),
         RunStatus::Recovered => Some((
             "doubt",
             "Recovered",
-            "The harness was killed; this is everything up to the last complete record of its log.",
+            "bench was killed. The report covers everything up to the last complete record of the log.",
         )),
     };
     if let Some((class, title, text)) = ended {
@@ -284,7 +288,7 @@ fn banners(results: &Results) -> Vec<Banner> {
         banners.push(Banner {
             class: "doubt",
             title: "TLS not verified".to_owned(),
-            text: "Certificates were not checked: the answers may have come from anybody.".to_owned(),
+            text: "Certificates were not checked: the answers may have come from anyone.".to_owned(),
         });
     }
     if let Some(error) = &results.profiling.collector_error {
@@ -307,7 +311,9 @@ fn profiling(results: &Results) -> String {
     let left = results.workloads.iter().map(|workload| workload.unprofiled).sum::<u64>();
     let traced = match left {
         0 => "every iteration was traced".to_owned(),
-        left => format!("every iteration was traced but {}, left unprofiled to compare", text::count(left)),
+        left => {
+            format!("every iteration was traced except {}, left unprofiled for comparison", text::count(left))
+        }
     };
     match fetched(results) {
         fetched if fetched.is_empty() => format!("Profiling on: {traced}; none was fetched."),
@@ -340,7 +346,7 @@ fn slow_view(results: &Results, slow: &SlowIteration, refs: &Refs) -> SlowView {
         number: text::count(iteration.number),
         response: text::duration(slow.response_ms),
         service: text::duration(iteration.duration_ms),
-        // Below a hundredth of the whole it is the scheduler's noise, and a reader's distraction.
+        // Below a hundredth of the whole it is noise of the scheduler.
         waited: (waited_ms > slow.response_ms / 100.0).then(|| text::duration(waited_ms)),
         start: text::duration(iteration.start_s * 1e3),
         outcome: match iteration.outcome {
@@ -381,7 +387,7 @@ fn culprit(culprit: &Culprit) -> CulpritView {
         detail: culprit.detail.clone(),
         place,
         times: [
-            format!("{} of its own", text::duration(culprit.self_ms)),
+            format!("{} own time", text::duration(culprit.self_ms)),
             format!("{} of the iteration", text::percent(culprit.share)),
             text::counted(culprit.calls, "call"),
         ],

@@ -4,7 +4,7 @@ const traces = {
   mode: charts.traces.mode,
   states: new Map(charts.traces.ids),
   loading: null,
-  // Whether its waterfall or page can be opened from here.
+  // True if its waterfall or page can be opened.
   seen(id) { return this.mode !== "text" && this.states.has(id) && this.states.get(id) !== "absent"; },
   page(id) { return this.mode === "pages" && this.seen(id) ? `${charts.traces.before}${id}.html` : null; },
   async get(id) {
@@ -13,15 +13,15 @@ const traces = {
   },
 };
 
-// What to say of a trace that is not in the file, with the command that shows it.
+// The text for a trace that is not in the file, with the command that shows it.
 function elsewhere(id) {
   const page = traces.page(id);
-  if (page) return [make("p", {}, "Its trace is on a page of its own."), make("p", {}, make("a", { href: page, class: "go" }, "Open its page"))];
-  if (!charts.profiled) return [make("p", {}, "Profiling was off: the iteration has an id and no trace.")];
+  if (page) return [make("p", {}, "Its trace is on a separate page."), make("p", {}, make("a", { href: page, class: "go" }, "Open its page"))];
+  if (!charts.profiled) return [make("p", {}, "Profiling was off: the iteration has an id but no trace.")];
   const command = traces.states.has(id) ? `bench trace show . ${id}` : `bench trace show ${id} ${charts.source}`;
   const why = traces.states.get(id) === "absent" ? "The collector had no point of it when the run ended. To ask again:"
     : traces.states.has(id) ? "Its trace is stored beside this report. In this report's directory:"
-    : `Its trace was not fetched: only slow, failed and some typical ones are${charts.some_unprofiled ? " (and some iterations were left unprofiled, to compare)" : ""}. To ask the collector for it:`;
+    : `Its trace was not fetched: only slow, failed and some typical ones are${charts.some_unprofiled ? " (and some iterations were left unprofiled for comparison)" : ""}. To ask the collector for it:`;
   const button = make("button", { type: "button", "data-copy": command }, "Copy the command");
   return [make("p", {}, why), make("pre", {}, command), make("p", {}, button)];
 }
@@ -93,7 +93,7 @@ function search(columns, show) {
   const look = () => {
     const wanted = field.value.toLowerCase().replace(/[^0-9a-f]/g, "");
     const { rows, matches } = columns.search(wanted);
-    // Traces that are kept though the sample of iterations is without them.
+    // Stored traces whose iterations are not in the sample.
     const others = wanted ? [...traces.states.keys()].filter((id) => id.replaceAll("-", "").startsWith(wanted) && columns.find(id) < 0) : [];
     const all = matches + others.length;
     told.textContent = !field.value.trim() ? "" : all ? `${count(all)} found` : !wanted ? "not an id" : charts.total > columns.rows ? "not in this sample" : "none";

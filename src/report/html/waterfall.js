@@ -1,8 +1,8 @@
 // ---- waterfall -----------------------------------------------------------------------------
 
-// keystone/public: a service's own name says little without its project's.
+// keystone/public: a service's name says little without its project.
 const reporter = ({ project, service }) => [...new Set([project, service])].filter(Boolean).join("/");
-// The way to a text of which only the beginning is shown.
+// A button for a text that is shown only in part.
 function rest(text) {
   if (text.length <= TEXT_MAX) return [];
   const button = make("button", { type: "button" }, `Copy all ${count(text.length)} characters`);
@@ -16,7 +16,7 @@ function pointMore(point) {
   add("Error", point.error);
   add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
   add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
-    : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} of its own`);
+    : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} own time`);
   add("Starts", `${point.start_us < 0 ? "-" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);
   add("Id", point.id);
   const more = make("div", { class: "more" }, list);
@@ -45,7 +45,7 @@ function bar(point, children, from, scale, length, cut) {
   const whole = point.duration_us ?? from + length - point.start_us;
   const thin = whole * scale < 1.5 && point.self_us * 2 > point.duration_us && point.duration_us !== null;
   svg.append(shape("rect", { class: thin ? "self" : "span", x: Math.min(x, 998.5), y: 3, width: Math.max(whole * scale, 1.5), height: 8 }));
-  // Where points were left out the gaps between those shown are not the parent's own time: only its length is known.
+  // If points were left out, gaps are not the parent's own time: only its length is known.
   if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: cut ? `M${x.toFixed(2)} 3h${(Math.min(point.self_us, whole) * scale).toFixed(2)}v8H${x.toFixed(2)}z` : selfPath(point, children, from, scale) }));
   return svg;
 }
@@ -60,7 +60,7 @@ function waterfall(trace) {
   about.append(make("span", {}, `Trace ${trace.state.replace("_", " ")}, ${count(trace.total)} points over ${time(length / 1e3)}`));
   if (trace.total > points.length) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
   const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
-  about.append(swatch("self", trace.total > points.length ? "its own time (as a length, not when)" : "its own time"), swatch("span", "in its children"));
+  about.append(swatch("self", trace.total > points.length ? "own time (length only)" : "own time"), swatch("span", "in its children"));
   const open = [], rows = [];
   for (const [index, point] of points.entries()) {
     while (open.length && rows[open.at(-1)].point.depth >= point.depth) open.pop();
@@ -82,7 +82,7 @@ function waterfall(trace) {
   box.append(about, list);
   return box;
 }
-// A row is one line, of which no screen shows more.
+// A row is one line: no screen shows more of it.
 const ROW_TEXT_MAX = 300;
 function pointRow({ point, children, level }, index, from, scale, length, cut) {
   const item = make("li", { "data-n": index });

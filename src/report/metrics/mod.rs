@@ -1,6 +1,6 @@
 //! A load under way, for programs that watch it: OpenMetrics to be scraped, OTLP to be pushed.
 //!
-//! Both say the same in their own words, made from one [`Meter`], and
+//! Both formats are made from the same [`Meter`], and
 //! every bucket has an exemplar: the trace id of an iteration that fell into it. Names follow
 //! Prometheus: base units, `_total` for counters. Nothing here sends anything.
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::measure::ids::RunIds;
 use crate::measure::meter::{Buckets, Meter, WorkloadMeter};
 
-/// What a run is called, and how its ids and times are made.
+/// The names of a run, and what its ids and times are made from.
 #[derive(Clone, Debug)]
 pub struct RunFacts {
     /// The version of `bench`.
@@ -51,7 +51,7 @@ enum Value<'a> {
     Buckets(&'a Buckets),
 }
 
-/// A metric in both formats' terms.
+/// A metric, for both formats.
 struct Metric<'a> {
     /// Without `_total`, with its unit.
     name: &'static str,
@@ -63,7 +63,7 @@ struct Metric<'a> {
 /// The words of `results.json`, in the order of the meter's counts.
 const OUTCOMES: [&str; 4] = ["ok", "failed", "aborted", "dropped"];
 
-/// Everything that is said of a load.
+/// All metrics of a load.
 fn metrics(meter: &Meter) -> Vec<Metric<'_>> {
     let mut metrics = counts(meter);
     for (name, help, buckets) in [
@@ -118,7 +118,7 @@ fn counts(meter: &Meter) -> Vec<Metric<'_>> {
     vec![
         Metric {
             name: "bench_iterations",
-            help: "Iterations by how they ended, those of the warm-up aside.",
+            help: "Iterations by outcome, without the warm-up.",
             kind: Kind::Counter,
             points: outcomes.collect(),
         },

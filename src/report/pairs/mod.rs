@@ -1,6 +1,6 @@
-//! What a comparison by paired rounds came to, as `ab.json` holds it, and how it is shown.
+//! The result of a comparison by paired rounds, as in `ab.json`, and its reports.
 //!
-//! Version 1. As in the results of a run, no key is ever given another meaning.
+//! Version 1. As in the results of a run, the meaning of a key never changes.
 
 pub(super) mod text;
 
@@ -24,7 +24,7 @@ pub fn schema() -> serde_json::Value {
     crate::config::schema::draft07::<Paired>()
 }
 
-/// The whole.
+/// The whole document.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Paired {
     /// Always [`FORMAT`].
@@ -40,17 +40,17 @@ pub struct Paired {
     pub finished: bool,
     /// What was run.
     pub scenario: ScenarioInfo,
-    /// The one that is compared with.
+    /// The side that B is compared with.
     pub a: Side,
-    /// The one that is judged.
+    /// The side that is judged.
     pub b: Side,
     /// How much longer B may take, in percent.
     pub margin_percent: f64,
-    /// After how many pairs there was a look, or would have been.
+    /// After how many pairs the results were judged, or would have been.
     pub looks: [usize; 2],
-    /// How likely each bound of a ratio is wrong at a look.
+    /// The probability that a bound of a ratio is wrong, each time the results are judged.
     pub alpha: f64,
-    /// From which the order of each pair follows.
+    /// The seed of the order within each pair.
     pub order_seed: u64,
     /// The pairs in their order.
     pub pairs: Vec<Pair>,
@@ -60,20 +60,20 @@ pub struct Paired {
     pub rows: Vec<Row>,
     /// One for each workload.
     pub failures: Vec<Failures>,
-    /// Kinds of trace points, of the traces that were fetched; no verdict looks at them.
+    /// Kinds of trace points in the fetched traces; they do not affect the verdict.
     pub points: Vec<PointRow>,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 /// One side.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Side {
-    /// What tells it from the other: its deployment's name, its target, or its command.
+    /// Its name: that of its deployment, its target, or its command.
     pub name: String,
     /// The deployment's file.
     pub deployment: String,
-    /// The target that stood for `default`.
+    /// The target used instead of `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The command that started it.
@@ -113,12 +113,12 @@ pub struct RoundInfo {
     pub directory: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// Measured iterations, those of the warm-up aside.
+    /// Measured iterations, without the warm-up.
     pub iterations: u64,
     /// Those that failed.
     pub failed: u64,
     /// In seconds.
     pub duration_s: f64,
-    /// How many times as long as at first it was to last.
+    /// Its planned length, as a multiple of the first rounds'.
     pub length: f64,
 }

@@ -5,16 +5,16 @@ use crate::analysis::points::PointRow;
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
-use crate::report::words::{duration, known_ratio, percent, ratio, share_of_failures};
+use crate::report::words::{duration, known_ratio, ratio, share_of_failures};
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{Failures, Names, Row, Series};
 
-/// How many kinds of trace points are shown for each choice of traces.
+/// The largest number of kinds of trace points shown in a table.
 const POINTS_SHOWN: usize = 6;
-/// What figures of trace points are.
+/// What the figures of trace points mean.
 pub(in crate::report) const POINTS_HINT: &str =
-    "Time of their own and calls in a trace, of traces that were fetched; no verdict looks at them";
-/// How many percentiles are shown that no verdict looks at.
+    "Own time and calls per trace, of the fetched traces; they do not affect the verdict";
+/// The largest number of percentiles shown that are not judged.
 const ROWS_SHOWN: usize = 60;
 
 /// For a terminal.
@@ -23,13 +23,13 @@ pub fn terminal(paired: &Paired, look: tty::Look) -> String {
     tty::text(&document(paired), look)
 }
 
-/// For a step summary or a comment.
+/// For a step summary or a comment, as Markdown.
 #[must_use]
 pub fn markdown(paired: &Paired) -> String {
     md::text(&document(paired))
 }
 
-/// The whole: the verdict, its reasons, the figures, the trace points.
+/// The whole report: verdict, reasons, figures and trace points.
 #[must_use]
 pub fn document(paired: &Paired) -> Document {
     let mut document = Document::new(3, "ab.json");
@@ -44,7 +44,7 @@ pub fn document(paired: &Paired) -> Document {
     document
 }
 
-/// Where it stands after a pair.
+/// The progress line after a pair.
 #[must_use]
 pub fn progress(pairs: usize, most: usize, rows: &[Row], names: &[Names]) -> String {
     let gated = rows.iter().filter(|row| row.series.gated);
@@ -66,7 +66,7 @@ fn seen(row: &Row) -> String {
     }
 }
 
-/// A percentile of a round; it has no time where it falls among what failed.
+/// A percentile of a round; without a time when it falls among the failed iterations.
 pub(in crate::report) fn time(ms: Option<f64>) -> String {
     ms.map_or_else(|| "failed".to_owned(), duration)
 }
@@ -78,7 +78,7 @@ pub fn headline(paired: &Paired) -> Line {
     line.text(" · ").line(subject_of(paired)).done()
 }
 
-/// What the verdict is of.
+/// What was compared.
 pub(in crate::report) fn subject_of(paired: &Paired) -> Line {
     let Side { name: a, .. } = &paired.a;
     let Side { name: b, .. } = &paired.b;
@@ -90,7 +90,7 @@ fn counted(pairs: usize) -> String {
     format!("{pairs} pair{}", if pairs == 1 { "" } else { "s" })
 }
 
-/// Why, a sentence each, and by what.
+/// The reasons for the verdict, one sentence each, and what it is based on.
 pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
     let counting = paired.pairs.iter().filter(|pair| pair.left_out.is_none()).count();
     let left_out = match paired.pairs.len() - counting {
@@ -107,8 +107,8 @@ pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
         sentences.push(failures_sentence(failures));
     }
     sentences.push(format!(
-        "By {}{left_out} of rounds that took turns in random order; looks after {} and {} pairs; each bound is wrong \
-         with a chance of {} %.",
+        "Judged by {}{left_out} of rounds, in random order within each pair; checked after {} and {} pairs; each bound \
+         is wrong with a probability of {} %.",
         counted(counting),
         paired.looks[0],
         paired.looks[1],
@@ -124,30 +124,30 @@ fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
         return match among {
             0 => format!("{subject}: too few rounds or samples for a ratio."),
             some => format!(
-                "{subject}: no ratio, since it falls among what failed in {}; mend that, or judge a lower percentile \
-                 (--metric).",
+                "{subject}: no ratio, because in {} it falls among the failed iterations; fix the failures, or judge a \
+                 lower percentile (--metric).",
                 counted(some)
             ),
         };
     };
-    let told = match row.outcome {
-        Outcome::Fail => format!("B takes longer by more than the margin of {margin} %"),
-        Outcome::Pass => format!("B does not take {margin} % longer"),
-        _ => format!("whether B takes {margin} % longer cannot be told"),
+    let judged = match row.outcome {
+        Outcome::Fail => format!("B is slower by more than the margin of {margin} %"),
+        Outcome::Pass => format!("B is less than {margin} % slower"),
+        _ => format!("inconclusive at a margin of {margin} %"),
     };
-    let told = match row.series.samples_min() {
+    let judged = match row.series.samples_min() {
         needed if row.samples < needed => {
-            format!("{told} (a round had {} samples, and a PASS needs {needed})", row.samples)
+            format!("{judged} (a round had {} samples, and a PASS needs {needed})", row.samples)
         }
-        _ => told,
+        _ => judged,
     };
-    let found = row.detectable.map_or_else(String::new, |least| {
-        format!("; {} would be found four times in five", percent(least - 1.0))
+    let power = row.detectable.map_or_else(String::new, |least| {
+        format!("; a slowdown of {:.1} % would be detected with 80 % power", (least - 1.0) * 100.0)
     });
-    format!("{subject}: {told}: B/A is {} ({} to {}){found}.", ratio(seen), ratio(low), ratio(high))
+    format!("{subject}: {judged}: B/A is {} ({} to {}){power}.", ratio(seen), ratio(low), ratio(high))
 }
 
-/// Each judged row, and what ended the comparison beside them, as criteria.
+/// Each judged row, and any other reason why the comparison ended, as criteria.
 #[must_use]
 pub fn criteria(paired: &Paired) -> Vec<Criterion> {
     let of =
@@ -179,15 +179,18 @@ pub fn criteria(paired: &Paired) -> Vec<Criterion> {
         of(row.workload, "B fails no more often".to_owned(), observed, row.outcome, row.b)
     });
     let reasons = paired.decision.reasons.iter().map(|reason| {
-        of(0, "the comparison came to its end".to_owned(), reason.clone(), paired.decision.outcome, 0)
+        of(0, "the comparison finished".to_owned(), reason.clone(), paired.decision.outcome, 0)
     });
     rows.chain(failures).chain(reasons).collect()
 }
 
 fn failures_sentence(failures: &Failures) -> String {
-    let beyond = if failures.outcome == Outcome::Fail { "beyond doubt" } else { "perhaps by chance" };
+    let claim = match failures.outcome {
+        Outcome::Fail => "B fails significantly more often than A",
+        _ => "B fails more often than A, perhaps by chance",
+    };
     format!(
-        "B fails more often than A, {beyond}: {} of iterations against {}.",
+        "{claim}: {} of iterations against {}.",
         share_of_failures(failures.b_share),
         share_of_failures(failures.a_share)
     )
@@ -198,7 +201,7 @@ fn significant(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `p95`, `log in p95`, with the workload where there are several.
+/// `p95` or `log in p95`; with the workload if there are several.
 pub(in crate::report) fn subject(series: &Series, names: &[Names]) -> String {
     let workload = names.get(series.workload);
     let action = series.action.and_then(|action| workload.and_then(|workload| workload.actions.get(action)));
@@ -258,7 +261,7 @@ pub(in crate::report) fn ratios(paired: &Paired) -> Table {
     table
 }
 
-/// What failed, one row for each workload.
+/// Failure rates, one row for each workload.
 pub(in crate::report) fn failures(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
@@ -319,7 +322,7 @@ mod tests {
 
     const HOSTILE: &str = "</td><script>alert(1)</script> | [x](javascript:1) `c` **b** @all https://e.example \u{1b}[2J\u{202e}\n# h";
 
-    /// Every name in it is hostile, those of trace points among them.
+    /// A comparison in which every name is hostile, those of trace points included.
     fn hostile() -> Paired {
         let side = || Side { name: HOSTILE.into(), deployment: HOSTILE.into(), target: None, command: None };
         let point = |slow| PointRow {

@@ -1,14 +1,14 @@
 //! A trace as a graph for Graphviz: `bench trace show ID --dot | dot -Tsvg > trace.svg`.
 //!
-//! Nodes are points, with their service, what they did and how long they took; the longer a point took by
-//! itself, the darker it is. Names from traces stand in quoted strings only.
+//! A node is a point, with its service, what it did and how long it took. The more own time a point has, the darker
+//! its node. Names from traces appear in quoted strings only.
 
 use std::io::{self, Write};
 
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::words::{duration_us, visible};
 
-/// Longer details make nodes that nobody can read.
+/// Longer details make unreadable nodes.
 const DETAIL_CHARS_MAX: usize = 60;
 
 /// Writes the graph.
@@ -37,7 +37,7 @@ fn label(point: &Point) -> String {
     }
     let time = match (point.duration_us, point.self_us) {
         (Some(whole), Some(own)) if own < whole => {
-            format!("{}, {} of its own", duration_us(whole), duration_us(own))
+            format!("{}, {} own time", duration_us(whole), duration_us(own))
         }
         (Some(whole), _) => duration_us(whole),
         _ => format!("incomplete: no {}", super::missing(point).unwrap_or("stop")),

@@ -8,8 +8,8 @@
 //! ```
 //! `unreadable` counts records that are stored and cannot be read: such a trace is not complete.
 //! A point without a stop (or start) has `"missing": "stop"` and a `duration_us` of null. Points nested
-//! deeper than [`NESTING_MAX`] stand beside the roots with their `parent_id`, for readers have limits.
-//! OSProfiler's own form, its milliseconds and all, is [`crate::osprofiler::compat`]'s.
+//! deeper than [`NESTING_MAX`] are listed beside the roots with their `parent_id`, because JSON readers have limits.
+//! [`crate::osprofiler::compat`] writes OSProfiler's own form, in milliseconds.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::results::trace::state;
 /// Levels of points within points; serde_json reads no more than twice as many arrays and objects.
 pub const NESTING_MAX: usize = 50;
 
-/// Writes the trace, a line a point.
+/// Writes the trace, one point per line.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -63,7 +63,7 @@ fn stats(tree: &TraceTree) -> Value {
     Value::Object(stats.into_iter().map(row).collect())
 }
 
-/// A point and what lies in it, without recursion: points stand depth first.
+/// A point and its children, without recursion: points come depth first.
 fn subtree(tree: &TraceTree, root: usize, out: &mut dyn Write) -> io::Result<()> {
     let top = tree.points[root].depth;
     let mut open: Vec<usize> = Vec::new();

@@ -29,7 +29,7 @@ pub fn write(stats: &CallStats, out: &mut dyn Write) -> io::Result<()> {
         for (caller, calls) in callers {
             key(&mut bytes, caller);
             tuple(&mut bytes, 4);
-            // Other than above, all calls come first here.
+            // Unlike above, all calls come first here.
             integer(&mut bytes, calls.total);
             integer(&mut bytes, calls.primitive);
             seconds(&mut bytes, calls.own_us);
@@ -62,7 +62,7 @@ fn tuple(bytes: &mut Vec<u8>, len: u32) {
 }
 
 fn text(bytes: &mut Vec<u8>, text: &str) {
-    // Two names that differ behind the cut are two functions all the same.
+    // Names that differ only after the cut stay different functions.
     let cut;
     let text = if text.len() > NAME_BYTES_MAX {
         let hash = crc32fast::hash(text.as_bytes());

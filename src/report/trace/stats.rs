@@ -12,7 +12,7 @@ pub fn document(stats: &CallStats, by: SortKey, limit: usize) -> Document {
     let own_s = seconds(stats.own_us());
     let traces = if stats.traces == 1 { "1 trace".to_owned() } else { format!("{} traces", stats.traces) };
     let mut head =
-        vec![format!("{total} trace points{nested} in {traces}, {own_s} s of their own in all").into()];
+        vec![format!("{total} trace points{nested} in {traces}, {own_s} s own time in total").into()];
     if stats.incomplete > 0 {
         let left_out = format!("{} more lack their start or their stop and are left out", stats.incomplete);
         head.push(left_out.into());
@@ -20,7 +20,7 @@ pub fn document(stats: &CallStats, by: SortKey, limit: usize) -> Document {
     document.push(Block::List(head));
     let order = match by {
         SortKey::Cumulative => "cumulative time",
-        SortKey::Own => "time of their own",
+        SortKey::Own => "own time",
         SortKey::Calls => "number of calls",
         SortKey::Name => "name",
     };

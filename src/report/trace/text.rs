@@ -1,4 +1,4 @@
-//! A trace as a tree in the terminal: a bar for when, the durations, and what happened below what.
+//! A trace as a tree in the terminal: a time bar, durations, and the nesting of points.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::results::trace::state;
 const BAR_CELLS: usize = 24;
 /// Deeper points are drawn at this depth, with their depth as a number.
 const INDENT_MAX: usize = 24;
-/// What stands left of the tree: the bar, two durations and the gaps.
+/// The width to the left of the tree: the bar, two durations and the gaps.
 const LEFT_COLUMNS: usize = BAR_CELLS + 2 + 8 + 2 + 8 + 2;
 /// The width of text that goes to a file or a pipe.
 const COLUMNS: usize = 140;

@@ -1,7 +1,7 @@
 //! The page of a comparison: `ab.html`, and what `bench compare --html` writes.
 //!
-//! It has no script: its charts are drawn by the template, and its policy admits the embedded style only. Its tables are
-//! those of the terminal and of Markdown. Nothing here may compute a statistic.
+//! It has no script: the template draws its charts, and its policy allows only the embedded style. Its tables are those
+//! of the terminal and of Markdown. Nothing here may compute a statistic.
 
 mod pair_chart;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use crate::results::model::Outcome;
 use crate::verdict::compare::RatioRow;
 
 pub(super) const PAGE: &str = include_str!("comparison.html");
-/// Ratios on the first screen.
+/// The largest number of ratios on the first screen.
 const TILES_MAX: usize = 5;
 
 /// Everything on the page.
@@ -101,8 +101,8 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
             ("Scenario", Line::default().code(paired.scenario.file.as_str()).done()),
             ("SHA-256", Line::default().code(paired.scenario.sha256.as_str()).done()),
             ("Margin", format!("{} %", paired.margin_percent).into()),
-            ("Looks", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
-            ("Seed of the order", paired.order_seed.to_string().into()),
+            ("Judged", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
+            ("Seed of the random order", paired.order_seed.to_string().into()),
             ("bench", paired.bench_version.into()),
         ]),
     };
@@ -199,14 +199,13 @@ pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
     write(&page, out)
 }
 
-/// What the drawings of ratios show.
+/// The explanation of drawings of ratios.
 const RATIOS_HINT: &str =
-    "Each ratio between its bounds. The line is 1: no difference; what lies right of it took longer.";
-/// The same where there is a margin.
-const MARGIN_HINT: &str = "Each ratio between its bounds. The line is 1: no difference; what lies right of it took longer. The dashed line is the margin.";
-/// What the drawings of a history show.
-const HISTORY_HINT: &str =
-    "The new run against the mean of the past ones, which is 1. The bar is what 99 of 100 runs stay below.";
+    "Each ratio between its bounds. The line is 1: no difference; values to its right took longer.";
+/// The same with a margin.
+const MARGIN_HINT: &str = "Each ratio between its bounds. The line is 1: no difference; values to its right took longer. The dashed line is the margin.";
+/// The explanation of drawings of a history.
+const HISTORY_HINT: &str = "The new run against the mean of the past runs, which is 1. 99 of 100 runs stay below the end of the bar.";
 
 fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
     let safe = Value::from_safe_string;
@@ -222,12 +221,12 @@ fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
 fn reason(paired: &Paired) -> &'static str {
     let slower = paired.rows.iter().any(|row| row.series.gated && row.outcome == Outcome::Fail);
     match paired.decision.outcome {
-        _ if !paired.finished => "It was interrupted.",
+        _ if !paired.finished => "The comparison was interrupted.",
         Outcome::Pass => "B is not slower than A.",
         Outcome::Fail if slower => "B is slower than A.",
         Outcome::Fail => "B fails more often than A.",
         Outcome::Inconclusive => "It is not clear whether B is slower.",
-        Outcome::Invalid | Outcome::None => "There is nothing to judge by.",
+        Outcome::Invalid | Outcome::None => "There is no data to judge.",
     }
 }
 
@@ -238,7 +237,7 @@ fn between(low: Option<f64>, high: Option<f64>) -> String {
     )
 }
 
-/// Tiles are coloured where something is wrong only.
+/// Tiles are coloured only if something is wrong.
 fn tile_class(tone: Tone) -> &'static str {
     if tone == Tone::Bad { "bad" } else { "" }
 }
@@ -275,7 +274,7 @@ fn run(name: &'static str, run: &crate::report::compare::RunRef) -> FactView {
     FactView::new(name, &line)
 }
 
-/// What ran, a row for each pair.
+/// The rounds, a row for each pair.
 fn rounds(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
         Column::figure("Pair"),

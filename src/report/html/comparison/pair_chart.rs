@@ -1,4 +1,4 @@
-//! The pairs of one percentile as points: where each stands on the drawing.
+//! The pairs of one percentile as points: their positions on the drawing.
 
 use serde::Serialize;
 
@@ -8,12 +8,12 @@ use crate::report::pairs::text;
 use crate::report::words::{known_ratio, ratio};
 use crate::verdict::paired::Row;
 
-/// The drawing's height, and what it leaves free at its top and its bottom.
+/// The drawing's height, and its margins at the top and the bottom.
 const HEIGHT: f64 = 220.0;
 const MARGIN: f64 = 14.0;
-/// Ticks stand at least this far apart.
+/// The smallest distance between ticks.
 const TICK_GAP: f64 = 18.0;
-/// Ratios that read well.
+/// Round ratios for ticks.
 const TICKS: [f64; 33] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0, 1.005, 1.01, 1.02,
     1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.7, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0,
@@ -37,7 +37,7 @@ pub(super) struct ChartView {
     neutral: String,
     limit: String,
     points: Vec<Point>,
-    /// What stands under the first and the last pair.
+    /// The labels under the first and the last pair.
     first: String,
     last: String,
 }
@@ -55,7 +55,7 @@ struct Point {
     x: String,
     y: String,
     b_first: bool,
-    /// It has no ratio, since it falls among what failed.
+    /// It has no ratio, because it falls among the failed iterations.
     failed: bool,
     described: String,
 }
@@ -115,7 +115,7 @@ fn point(
     let of_both = pair.0.zip(pair.1).map(|(a, b)| b / a);
     let y = match (of_both, pair) {
         (Some(ratio), _) => scale.y(ratio),
-        // B has no time: as slow as can be. A has none: as quick.
+        // If B has no time it counts as slowest, if A has none as fastest.
         (None, (Some(_), None)) => MARGIN / 2.0,
         (None, (None, Some(_))) => HEIGHT - MARGIN / 2.0,
         (None, _) => scale.y(1.0),
@@ -160,7 +160,7 @@ impl Scale {
         HEIGHT - MARGIN - share * (HEIGHT - 2.0 * MARGIN)
     }
 
-    /// The limit and 1 first: others stand where there is room.
+    /// The limit and 1 come first; others only where there is room.
     fn ticks(&self, limit: f64) -> Vec<Tick> {
         let mut placed: Vec<(f64, f64)> = Vec::new();
         let inside = |tick: &f64| (self.low..=self.high).contains(&tick.ln());
