@@ -1,6 +1,6 @@
 //! The build script: gives the program its version with the commit that it was built from.
 //!
-//! Without git, or outside a checkout, the version stands alone. Nothing else may happen here.
+//! Without git, or outside a checkout, the version is printed without a commit. Nothing else may happen here.
 
 use std::process::Command;
 

@@ -26,12 +26,12 @@
 //!
 //! # The modules, by rank
 //!
-//! A module may import only modules of a lower rank, not of its own. A test checks every `use`.
+//! A module may import only modules of a lower rank, and none of the same rank. A test checks every `use`.
 //!
 //! | rank | module | purpose | what it must not do |
 //! |---|---|---|---|
 //! | 0 | [`base`] | clocks, ids, secrets, units, YAML with positions, diagnostics, templates | know of load tests |
-//! | 1 | [`osprofiler`] | OSProfiler in Rust, a crate of its own: points, signing, middleware, notifiers, collectors, trees | know of bench |
+//! | 1 | [`osprofiler`] | OSProfiler in Rust, a separate crate: points, signing, middleware, notifiers, collectors, trees | know of bench |
 //! | 1 | [`client`] | HTTP: connections, phases, limits, TLS; the only module that uses hyper's client and reqwest | know of scenarios |
 //! | 2 | [`config`] | the YAML as written, its JSON Schema, errors in its structure | resolve or default anything |
 //! | 3 | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |

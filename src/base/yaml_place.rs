@@ -1,4 +1,4 @@
-//! Where in a document a fault stands: the nodes and keys that a path leads to, or the nearest ones above.
+//! Where in a document a fault is: the nodes and keys that a path leads to, or the nearest ones above.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Node {
     node
 }
 
-/// Where `key` stands in a map, or the map.
+/// The place of `key` in a map, or of the map.
 #[must_use]
 pub fn key_span(node: &Node, key: &str) -> Range<usize> {
     let found = node.entries().iter().find(|(k, _)| k.name == key);

@@ -70,7 +70,7 @@ fn is_block(value: &Value) -> bool {
     matches!(value, Value::Mapping(_) | Value::Sequence(_)) && !is_empty(value)
 }
 
-/// What stands behind a key.
+/// The value of a key.
 fn push_value(value: &Value, indent: usize, text: &mut String) {
     if is_block(value) {
         text.push('\n');
@@ -137,7 +137,7 @@ fn on_one_line(string: &str) -> String {
     quoted
 }
 
-/// What may stand in a file as it is, and is seen there.
+/// Characters that a file may hold as they are, and that are visible.
 fn is_printable(c: char) -> bool {
     !c.is_control() && !super::visible::is_deceptive(c) && c != '\u{feff}'
 }

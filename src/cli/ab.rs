@@ -150,7 +150,7 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
 
 fn print(compared: Compared, arguments: &AbArguments) -> Result<Exit, HarnessError> {
     let Compared { conclusion, paired, directory, fault } = compared;
-    let text = pairs::terminal(&paired, output::look());
+    let text = pairs::terminal(&paired, output::style());
     if arguments.quiet {
         output::print(text.lines().next().unwrap_or_default());
         output::print(&directory.display().to_string());

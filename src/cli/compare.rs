@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::base::files::write_output;
 use crate::harness::HarnessError;
 use crate::harness::stored::{CompareOptions, Form, compare};
-use crate::report::document::terminal::Look;
+use crate::report::document::terminal::Style;
 use crate::verdict::paired::Metric;
 
 use super::exit::Exit;
@@ -20,7 +20,7 @@ use super::output;
 /// A directory of 10 or more past runs as BASE: a new run is judged against the bound that a further past run would
 /// stay below. A run that is slower or fails more often gets FAIL only if a second new run (RERUN) confirms it, and a
 /// slower one only if past runs vary by 5 % or less; otherwise such a run is INCONCLUSIVE. The second run must begin 10
-/// minutes or more after the end of the first, or a past run must lie between the two: whatever slows one minute slows
+/// minutes or more after the end of the first, or a past run must be between the two: whatever slows one minute slows
 /// every run in it. Runs that are not comparable with the new one are skipped.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
@@ -66,8 +66,8 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<Exit, HarnessError> {
         (true, _, _) => (Form::Json, false),
         (_, true, _) => (Form::Markdown, false),
         (_, _, true) => (Form::Html, false),
-        _ if arguments.output.is_some() => (Form::Terminal(Look::default()), true),
-        _ => (Form::Terminal(output::look()), true),
+        _ if arguments.output.is_some() => (Form::Terminal(Style::default()), true),
+        _ => (Form::Terminal(output::style()), true),
     };
     let text = comparison.render(form)?;
     match &arguments.output {

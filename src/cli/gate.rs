@@ -55,23 +55,23 @@ impl GateArguments {
     /// Prints the result of a run, after its files were written.
     pub(super) fn print(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
         let (results, path) = (&finished.results, finished.directory.as_deref());
-        let look = output::look();
+        let style = output::style();
         if quiet {
             let path = path.map(|path| format!("\n{}", path.display())).unwrap_or_default();
-            output::print(&format!("{}{path}", terminal::verdict_line(results, look)));
+            output::print(&format!("{}{path}", terminal::verdict_line(results, style)));
         } else {
-            output::print(&words(|text| terminal::summary(results, path, look, text)));
+            output::print(&words(|text| terminal::summary(results, path, style, text)));
         }
         self.end(finished)
     }
 
     /// Prints the criteria of a run that was judged again.
     pub(super) fn tell_criteria(&self, finished: Finished, quiet: bool) -> Result<Exit, HarnessError> {
-        let (results, look) = (&finished.results, output::look());
+        let (results, style) = (&finished.results, output::style());
         if quiet {
-            output::print(&terminal::verdict_line(results, look));
+            output::print(&terminal::verdict_line(results, style));
         } else {
-            output::print(&words(|text| terminal::gate(results, look, text)));
+            output::print(&words(|text| terminal::gate(results, style, text)));
         }
         self.end(finished)
     }

@@ -116,26 +116,26 @@ impl Stream {
     }
 
     /// The state of the socket itself, which may be newer than the runtime's: closed, quiet, or with unexpected bytes.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self) -> PoolCheck {
         let socket = match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
         };
         let mut byte = [std::mem::MaybeUninit::uninit()];
         match socket2::SockRef::from(socket).peek(&mut byte) {
-            Ok(0) => Look::Closed,
-            Ok(_) => Look::Bytes,
+            Ok(0) => PoolCheck::Closed,
+            Ok(_) => PoolCheck::Bytes,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                Look::Quiet
+                PoolCheck::Quiet
             }
-            Err(_) => Look::Closed,
+            Err(_) => PoolCheck::Closed,
         }
     }
 }
 
 /// The state of an idle socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum PoolCheck {
     /// Nothing to read.
     Quiet,
     /// Something to read.

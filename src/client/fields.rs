@@ -9,7 +9,7 @@ use super::error::ClientError;
 pub(super) enum Framing {
     /// There is none.
     None,
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// After the last chunk and its trailers.
     Chunked,
@@ -56,7 +56,7 @@ impl Fields {
         http11: bool,
     ) -> Result<(Framing, bool), ClientError> {
         if !http11 && self.chunked.is_some() {
-            // RFC 9112, section 6.1: whoever sent that cannot have known what it means.
+            // RFC 9112, section 6.1: the sender cannot have known what it means.
             return Err(ClientError::Protocol("it is HTTP/1.0 and has a transfer encoding".to_owned()));
         }
         let framing = self.framing(status, to_head)?;

@@ -16,7 +16,7 @@ use tokio_util::io::poll_read_buf;
 use crate::base::clock::saturating_nanos;
 
 use super::buffers::{self, BUFFER_BYTES};
-use super::connect::{Look, Stream};
+use super::connect::{PoolCheck, Stream};
 use super::error::ClientError;
 use super::framing::{Chunks, Framing, Head, head};
 use super::options::Limits;
@@ -65,9 +65,9 @@ impl Http1 {
     pub(super) async fn is_usable(&mut self) -> bool {
         self.usable
             && match (self.stream.look(), &self.stream) {
-                (Look::Quiet, _) => true,
+                (PoolCheck::Quiet, _) => true,
                 // TLS has its own records, such as session tickets: only decrypted bytes count.
-                (Look::Bytes, Stream::Tls(_)) => self.is_quiet().await,
+                (PoolCheck::Bytes, Stream::Tls(_)) => self.is_quiet().await,
                 _ => false,
             }
     }

@@ -142,7 +142,7 @@ impl Http2 {
         let (outcome, written) = outcome;
         times.sent = times.sent.max(written);
         self.idle_since = times.note(phases);
-        outcome.map_err(|error| error.told(times.first.is_some(), reused, self.farewell))
+        outcome.map_err(|error| error.explained(times.first.is_some(), reused, self.farewell))
     }
 
     /// False once the connection has ended.
@@ -217,7 +217,7 @@ impl SharedHttp2 {
         let mut sender = self.sender.clone();
         let outcome = talk(&mut sender, request, &self.limits, &mut times).await;
         times.note(phases);
-        outcome.map_err(|error| error.told(times.first.is_some(), reused, self.farewell.get().copied()))
+        outcome.map_err(|error| error.explained(times.first.is_some(), reused, self.farewell.get().copied()))
     }
 }
 
@@ -270,7 +270,7 @@ enum Broken {
 }
 
 impl Broken {
-    fn told(self, answered: bool, reused: bool, farewell: Option<h2::Reason>) -> ClientError {
+    fn explained(self, answered: bool, reused: bool, farewell: Option<h2::Reason>) -> ClientError {
         match self {
             // The server had announced the end of the connection.
             Self::Connection(error) => match farewell.filter(|_| error.is_io()) {

@@ -21,7 +21,7 @@ use crate::measure::ids::RunIds;
 use crate::osprofiler::signing::Signer;
 use credentials::Credentials;
 
-/// Setup and teardown are no workload; there are fewer of those than this.
+/// Setup and teardown are not workloads; there are fewer of those than this.
 pub const ONCE: u16 = u16::MAX;
 
 /// What all iterations of a run share. Nothing in it changes while the load runs but the

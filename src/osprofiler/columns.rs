@@ -34,7 +34,7 @@ pub(super) fn shortened(statement: &str) -> String {
     shown
 }
 
-/// Where a word stands, outside quotes and not within another word.
+/// The place of a word, outside quotes and not within another word.
 fn word(text: &str, wanted: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut quote = None;

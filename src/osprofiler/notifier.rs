@@ -108,7 +108,7 @@ pub fn get() -> Option<Reporter> {
     PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Writes records to a [`Collector`] from a background task. When this is dropped the task ends by itself; only
+/// Writes records to a [`Collector`] from a background task. When this is dropped the task ends; only
 /// [`QueueNotifier::shutdown`] waits for it.
 pub struct QueueNotifier {
     queue: mpsc::Sender<Item>,
@@ -322,7 +322,7 @@ impl Writer {
         self.drain(items).await;
     }
 
-    /// Writes records and answers who waits for them; after the deadline it gives up both.
+    /// Writes records and answers the callers that wait for them, until the deadline.
     async fn take(&self, items: &mut Vec<Item>, deadline: Option<Instant>) {
         let mut batch = Vec::with_capacity(items.len());
         for item in items.drain(..) {

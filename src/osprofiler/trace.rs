@@ -61,7 +61,7 @@ struct Shared {
 }
 
 impl Trace {
-    /// The handle of a request that arrived with `context`; it stands for the client's point.
+    /// The handle of a request that arrived with `context`; it represents the client's point.
     #[must_use]
     pub fn new(context: TraceContext, identity: Arc<Identity>, notifier: Arc<dyn Notifier>) -> Self {
         Self::of(context, Some(Reporter::new(identity, notifier)))

@@ -108,7 +108,7 @@ mod tests {
     type Names = &'static [&'static str];
     type Element = (&'static str, Names, Names, Names);
 
-    /// For each element of Jenkins's schema (junit-10.xsd of its xunit plugin) that stands in ours: the attributes that
+    /// For each element of Jenkins's schema (junit-10.xsd of its xunit plugin) that ours uses: the attributes that
     /// it must have, those that it may have, and the elements within it.
     const SCHEMA: [Element; 7] = [
         ("testsuites", &[], &["name", "time", "tests", "failures", "errors"], &["testsuite"]),

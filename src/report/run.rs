@@ -284,7 +284,7 @@ fn facts(results: &Results) -> Vec<(&'static str, Line)> {
 mod tests {
     use super::*;
     use crate::report::document::markdown::{self, BYTES_MAX};
-    use crate::report::document::terminal::{self, Look};
+    use crate::report::document::terminal::{self, Style};
     use crate::report::html::sample;
     use crate::results::model::Severity;
 
@@ -314,7 +314,7 @@ mod tests {
             let row = row.unwrap_or_else(|| panic!("{outcome:?} {severity:?}: {report}"));
             assert_eq!(row.contains("– too \\| few"), has_reason, "{row}");
             assert!(report.contains("**INVALID** the \\*generator\\*"), "{report}");
-            let text = terminal::text(&gate(&results), Look { colour: true, columns: None });
+            let text = terminal::text(&gate(&results), Style { colour: true, columns: None });
             let word = word.replace('*', "");
             let expected = format!("\n\u{1b}[{code};1m{word}\u{1b}[0m  list-users: {}: ", base.condition);
             assert!(text.contains(&expected), "{expected:?}: {text:?}");

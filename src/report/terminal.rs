@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::document::terminal::{self, Look};
+use super::document::terminal::{self, Style};
 use super::run;
 use crate::results::model::Results;
 
@@ -14,22 +14,22 @@ use crate::results::model::Results;
 pub fn summary(
     results: &Results,
     directory: Option<&Path>,
-    look: Look,
+    style: Style,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(output, "\n{}", terminal::text(&run::summary(results, directory), look))
+    writeln!(output, "\n{}", terminal::text(&run::summary(results, directory), style))
 }
 
 /// Writes the verdict with its criteria, without the figures.
 ///
 /// # Errors
 /// When the writer fails.
-pub fn gate(results: &Results, look: Look, output: &mut dyn Write) -> io::Result<()> {
-    writeln!(output, "{}", terminal::text(&run::gate(results), look))
+pub fn gate(results: &Results, style: Style, output: &mut dyn Write) -> io::Result<()> {
+    writeln!(output, "{}", terminal::text(&run::gate(results), style))
 }
 
 /// The verdict in one line.
 #[must_use]
-pub fn verdict_line(results: &Results, look: Look) -> String {
-    terminal::line(&run::verdict(results), look)
+pub fn verdict_line(results: &Results, style: Style) -> String {
+    terminal::line(&run::verdict(results), style)
 }

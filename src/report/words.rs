@@ -399,7 +399,7 @@ mod tests {
     use crate::report::document::terminal;
 
     fn plain(line: &Line) -> String {
-        terminal::line(line, terminal::Look::default())
+        terminal::line(line, terminal::Style::default())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::base::clock::Nanos;
 
-/// How many trace ids stand beside an error or a criterion.
+/// The number of trace ids beside an error or a criterion.
 pub const EXEMPLARS_MAX: usize = 5;
 
 /// Puts an entry in its place among the `max` largest. Of entries of one size, those that came first stay.

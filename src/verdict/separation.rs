@@ -1,4 +1,4 @@
-//! Whether a second run can confirm the first. It must be another run, and must not lie in the same slow minute.
+//! Whether a second run can confirm the first. It must be another run, and must not be in the same slow minute.
 
 use crate::base::clock::from_rfc3339;
 use crate::results::model::Results;

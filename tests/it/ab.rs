@@ -129,8 +129,8 @@ fn a_build_that_fails_more_fails_the_comparison() {
     assert!(ended.stdout.contains("B fails significantly more often than A"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("B is slower"), "{}", ended.stdout);
     let ended = compare("bad", "good").expect_code(0);
-    assert!(ended.stdout.contains("PASS"), "to fail less is no fault: {}", ended.stdout);
-    // However quick a failure was, it is no good time.
+    assert!(ended.stdout.contains("PASS"), "failing less is not a fault: {}", ended.stdout);
+    // A quick failure is not a good time.
     let ended = compare_by("p66", "half", "half").expect_code(0);
     assert!(ended.stdout.contains("INCONCLUSIVE"), "{}", ended.stdout);
     assert!(

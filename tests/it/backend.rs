@@ -220,7 +220,7 @@ fn of(spans: &[Span], id: u128) -> Vec<Span> {
     spans.iter().filter(|span| span.trace_id == id).cloned().collect()
 }
 
-/// Every span with a process of its own: allowed, if wasteful.
+/// Every span with its own process: allowed, if wasteful.
 fn jaeger_trace(spans: &[Span]) -> Value {
     let mut processes = serde_json::Map::new();
     let mut shown = Vec::new();

@@ -887,7 +887,7 @@ fn bombs_are_defused_at_once() {
         (&format!("{good}{}: 1", "x".repeat(1000)), "unknown key"),
         (&format!("{good}{}: 1", "x".repeat(900_000)), "error: "),
     ] {
-        // A program of its own, so that a stack that overflows is seen.
+        // A separate process, so that a stack that overflows is seen.
         let bench = folder();
         bench.write("s.yaml", text);
         let said = bench.run(&["validate", "s.yaml"]).expect_code(65).stderr;

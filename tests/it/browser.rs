@@ -123,7 +123,7 @@ impl Browser {
             }
             std::thread::sleep(std::time::Duration::from_millis(25));
         }
-        panic!("waited in vain for {script}; the console says {}", self.console());
+        panic!("{script} never came true; the console says {}", self.console());
     }
 
     /// Presses keys, one after the other.

@@ -21,7 +21,7 @@ use crate::browser::Browser;
 use crate::server::Server;
 use crate::support::Bench;
 
-/// Strings that are no text from outside: enumerations, and ids that the model has as UUIDs.
+/// Strings that do not come from outside: enumerations, and ids that the model has as UUIDs.
 const KEPT: [&str; 13] = [
     "format",
     "outcome",
@@ -45,7 +45,7 @@ fn payloads() -> Vec<String> {
     payloads
 }
 
-/// The same for pages that take long: those with tags come four at a time, since they do not need to stand first.
+/// The same for pages that take long: those with tags come four at a time, since they do not need to come first.
 fn grouped() -> Vec<String> {
     let (tags, mut texts): (Vec<String>, Vec<String>) =
         payloads().into_iter().partition(|text| text.contains('<'));
@@ -258,7 +258,7 @@ fn nothing_of_a_hostile_trace_runs() {
     }
 }
 
-/// The pages of comparisons have no script of their own: all texts at once in every place.
+/// The pages of comparisons have no script: all texts at once in every place.
 #[test]
 fn nothing_of_a_hostile_comparison_runs() {
     let Some(browser) = Browser::start() else { return };

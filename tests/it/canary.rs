@@ -128,7 +128,7 @@ fn faults_show_no_secret() {
     }
 }
 
-/// A login that fails is told in one line, even where the server sends the password back.
+/// A login that fails is reported in one line, even where the server sends the password back.
 #[test]
 fn a_refused_login_shows_no_password() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

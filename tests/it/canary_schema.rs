@@ -18,14 +18,14 @@ use crate::backend::Backend;
 use crate::server::{After, Seen, Server, Wire};
 use crate::support::{Bench, Ended};
 
-/// What stands at a reference of a deployment that does not take any text; all others get a canary as they are.
+/// The value of a reference in a deployment that does not take any text; all others get a plain canary.
 fn form(place: &str) -> Form {
     match place {
         "Deployment.targets.*" | "Keystone.auth_url" => Form::Url,
         "Dns.servers[]" => Form::Address,
         "Deployment.targets_allowed[]" => Form::Host,
         "Profiler.connection_string" => Form::Connection,
-        // Names are no secrets: they are not hidden, only not shown without need.
+        // Names are not secrets: they are not hidden, only not shown without need.
         "Basic.username" | "Keystone.username" | "Keystone.project_name" => Form::Text,
         "Keystone.user_domain_name" | "Keystone.project_domain_name" => Form::Text,
         _ => Form::Secret,
@@ -277,7 +277,7 @@ fn every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none() {
     let known: Vec<&str> = known.chain(["Tls.ca", "Tls.cert", "Tls.key"]).collect();
     assert_eq!(
         written, known,
-        "a new text of the deployment: may a secret stand there? Then make it a Reference"
+        "a new text of the deployment: may it hold a secret? Then make it a Reference"
     );
 }
 
@@ -417,7 +417,7 @@ pub(crate) fn kinds_of_auth() -> Vec<String> {
     kinds.iter().filter(|(_, node)| holds(node)).map(|(kind, _)| kind.clone()).collect()
 }
 
-/// A scenario that fails at every place where a secret can stand, each in a workload of its own.
+/// A scenario that fails at every place that can hold a secret, each in its own workload.
 fn failing_scenario(auth: &str) -> Value {
     let (mut variables, mut workloads) = (Map::new(), Vec::new());
     variables.insert("given".to_owned(), json!({"env": "V_80", "default": "x"}));
@@ -519,7 +519,7 @@ fn a_run_whose_every_check_fails_shows_no_canary_in_anything_it_writes_pushes_or
         assert!(results.to_string().contains("***"), "{results:#}");
         assert!(assert_folder_hidden(&bench.run_directory()) >= 4);
 
-        // What was pushed and published, but for the header that proves who pushes.
+        // What was pushed and published, but for the header that authenticates the push.
         let pushed: Vec<u8> = receiver.seen().into_iter().flat_map(|seen| seen.body).collect();
         assert!(!pushed.is_empty() && !backend.spans().is_empty());
         assert_hidden("what was pushed", &pushed);

@@ -33,7 +33,7 @@ fn a_fault_on_its_line_shows_nothing_that_may_be_a_secret() {
         let text = made.document.to_string();
         assert!(text.matches("c4n4ry").count() > 6, "{text}");
         check("d.yaml", &text);
-        // Whatever breaks off, nothing is known of what stands there.
+        // If it breaks off, nothing is known of what is there.
         for length in (1..text.len()).filter(|length| text.is_char_boundary(*length)).step_by(7) {
             check("d.yaml", &text[..length]);
         }
@@ -57,7 +57,7 @@ fn a_fault_on_its_line_shows_nothing_that_may_be_a_secret() {
     assert!(shown > 100, "{shown}");
 }
 
-/// What is said of a file, as the program says it.
+/// The message about a file, as the program prints it.
 fn said_of(name: &str, text: &str) -> String {
     use bench::base::{diagnostics::render, yaml};
     let (path, env) = (Path::new(name), |_: &str| None);

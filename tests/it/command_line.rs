@@ -93,7 +93,7 @@ fn what_is_no_object_of_headers_is_bad_input() {
     }
 }
 
-/// As the help says: `eval curl $(…)`; a function stands for curl here.
+/// As the help says: `eval curl $(…)`; a function replaces curl here.
 #[cfg(unix)]
 #[test]
 fn the_shell_makes_arguments_for_curl_of_the_headers() {

@@ -270,7 +270,7 @@ fn a_run_is_held_against_past_runs() {
         "{ended}"
     );
     told(&["compare", text(&few), text(&base), "--strict"], 4);
-    // The same runs once more are no further runs.
+    // The same runs once more do not count as further runs.
     for number in 0..9 {
         let (from, to) =
             (few.join(format!("20260101T0000{number:02}Z-look")), few.join(format!("copy-{number}")));

@@ -5,7 +5,7 @@ use crate::support::Bench;
 
 const NOT_A_PORT: &str = "the port of a host is a number from 0 to 65535";
 
-/// Every scheme with what cannot stand in it: `?` is to be a fault, `!` what the help says.
+/// Every scheme with what it cannot hold: `?` is to be a fault, `!` what the help says.
 const WRONG: [(&str, &str); 36] = [
     ("foo://h", "known schemes: elasticsearch://, "),
     ("rediss//h", "known schemes: "),
@@ -102,7 +102,7 @@ fn what_cannot_be_read_is_refused_with_its_place_before_anything_is_done() {
     }
 }
 
-/// What stands in the environment or in another file is not shown, whatever is wrong with it.
+/// Text from the environment or from another file is not shown, whatever is wrong with it.
 #[test]
 fn what_is_referred_to_is_refused_without_its_value() {
     let mut rows: Vec<&str> =
@@ -118,7 +118,7 @@ fn what_is_referred_to_is_refused_without_its_value() {
             bench.write("d.yaml", text);
             let ended =
                 Bench::end(bench.command(&["validate", "d.yaml"]).env("C", connection)).expect_code(65);
-            // A scheme alone stands in the help as well.
+            // A scheme alone is in the help as well.
             assert!(connection.ends_with("://") || !ended.stderr.contains(connection), "{}", ended.stderr);
             assert!(ended.stderr.contains("d.yaml:2:"), "{}", ended.stderr);
         }

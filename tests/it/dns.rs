@@ -15,7 +15,7 @@ use crate::support::Bench;
 /// What is answered to a question for IPv4 addresses; there are no others.
 #[derive(Clone, Debug)]
 enum Answer {
-    /// These addresses hold for so many seconds.
+    /// These addresses hold for this many seconds.
     Addresses(Vec<Ipv4Addr>, u32),
     /// A name that is another name, and its address, each with its time.
     Alias(u32, Ipv4Addr, u32),
@@ -25,7 +25,7 @@ enum Answer {
     Truncated(Vec<Ipv4Addr>),
     /// An answer to another question, then the right one.
     StrangerFirst(Ipv4Addr),
-    /// Bytes that are no answer, then the right one.
+    /// Bytes that are not an answer, then the right one.
     GarbageFirst(Ipv4Addr),
     Silence,
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::server::Server;
 use crate::support::{Bench, Ended};
 
-/// What a child may take; nothing of what stands below comes near.
+/// What a child may take; no case below comes near.
 const ADDRESS_SPACE_KIB: u64 = 4 << 20;
 const RESIDENT_KIB_MAX: u64 = 1 << 20;
 

@@ -665,7 +665,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                 };
                 let answer = pool.send(request, &mut phases).await.unwrap();
                 assert_eq!(answer.body, b"ok");
-                assert!(phases.opened, "{path} needs a connection of its own");
+                assert!(phases.opened, "{path} needs its own connection");
                 // Keeps the runtime from hearing of the end.
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -674,7 +674,7 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
     }
 }
 
-/// A limit on the size of files stands in for a full disk.
+/// A limit on the size of files replaces a full disk.
 #[test]
 fn a_log_that_cannot_be_written_ends_the_run_and_leaves_no_half_a_file() {
     let server = answering("application/json", b"{}");

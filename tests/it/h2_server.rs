@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 /// What is done to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// Answers 200 with so many bytes.
+    /// Answers 200 with this many bytes.
     Answer(usize),
     /// Answers with this status, these headers and this body, and trailers behind it.
     Full(u16, Vec<(&'static str, String)>, Vec<u8>),

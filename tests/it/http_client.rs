@@ -329,7 +329,7 @@ fn compressed_answers_are_decompressed_for_whoever_looks_at_them() {
             Ok(()),
         ),
         (
-            "over a limit of its own",
+            "over its own limit",
             encoded("gzip", gzip(&vec![b' '; 2000])),
             "",
             format!("{looks}, max_body: 1000"),

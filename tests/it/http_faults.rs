@@ -214,7 +214,7 @@ fn tls_that_fails_in_the_middle_of_a_load() {
     }
 }
 
-/// The first two connections reach a good server, or so it seems to whoever looks before the load.
+/// The first two connections reach a good server, or so it seems to the check before the load.
 struct TlsFront {
     sockets: Sockets,
 }
@@ -271,7 +271,7 @@ fn watch_memory(mut child: Child) -> (Ended, u64) {
     }
 }
 
-/// The peak of memory of a run against a server that sends a body of so many bytes.
+/// The peak of memory of a run against a server that sends a body of this many bytes.
 fn memory_for(bytes: u64) -> u64 {
     let server = Server::start(move |_, wire| {
         wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n"));
@@ -318,7 +318,7 @@ fn a_target_that_restarts_is_an_error_while_it_is_gone_and_no_longer() {
         .unwrap();
     server.wait_for(50);
     drop(server);
-    // Long enough that the users notice that nobody is there.
+    // Long enough that the users notice that the peer is gone.
     std::thread::sleep(Duration::from_millis(500));
     let again = Server::start_at(address, |_, wire| wire.answer("200 OK", "text/plain", "ok"));
     again.wait_for(50);
@@ -341,7 +341,7 @@ fn signal(child: &Child, name: &str) {
     assert!(std::process::Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
 }
 
-/// In a network of its own, where there are few ports.
+/// In a separate network namespace with few ports.
 #[test]
 fn a_machine_out_of_ports_is_not_the_services_fault() {
     let works = std::process::Command::new("unshare")
@@ -383,7 +383,7 @@ fn a_server_that_no_longer_accepts_times_out() {
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     socket.listen(0).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
-    // Fills the queue of connections that nobody takes.
+    // Fills the queue of connections that are never accepted.
     let queued: Vec<_> =
         (0..2).map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(200))).collect();
     let bench = Bench::new();

@@ -45,7 +45,7 @@ impl Load {
     }
 }
 
-/// A request by hand: status line and headers, body. Empty while nobody listens.
+/// A request by hand: status line and headers, body. Empty while nothing listens.
 fn get(address: &str, path: &str) -> (String, String) {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address) {

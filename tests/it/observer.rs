@@ -25,7 +25,7 @@ fn rows(bench: &Bench) -> Vec<Value> {
     bench.results()["iterations"].as_array().unwrap().clone()
 }
 
-/// The scenario writes trace headers of its own, as text and as a template: neither is sent.
+/// The scenario writes its own trace headers, as text and as a template: neither is sent.
 #[test]
 fn iterations_of_the_control_carry_no_trace_and_are_marked_everywhere() {
     let server = costly();

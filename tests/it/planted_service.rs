@@ -30,7 +30,7 @@ use tokio::time::sleep;
 use tower_layer::Layer as _;
 
 pub(crate) const KEY: &str = "PLANTED";
-/// One request in so many is slow.
+/// One request in this many is slow.
 const SLOW_EVERY: u64 = 12;
 /// The header that asks for more of an image; no trace point tells of it.
 const LARGE: &str = "x-large";
@@ -54,7 +54,7 @@ pub(crate) enum Plant {
     SlowUpstream,
     /// The other service is asked again and again.
     Retry,
-    /// The way to the service takes long: nobody has a point open.
+    /// The network to the service is slow: no point is open.
     Network,
 }
 
@@ -102,7 +102,7 @@ async fn listen(nodes: Vec<ProfilerService<App>>, plant: Plant) -> String {
     address
 }
 
-/// What stands before the nodes.
+/// What comes before the nodes.
 #[derive(Clone)]
 struct Front {
     nodes: Vec<ProfilerService<App>>,

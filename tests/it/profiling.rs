@@ -30,7 +30,7 @@ fn run_ids(results: &Value) -> HashMap<String, &Value> {
     let rows = results["iterations"].as_array().unwrap();
     let ids: HashMap<_, _> =
         rows.iter().map(|row| (row["trace_id"].as_str().unwrap().to_owned(), row)).collect();
-    assert_eq!(ids.len(), rows.len(), "an id of its own for each iteration");
+    assert_eq!(ids.len(), rows.len(), "a new id for each iteration");
     ids
 }
 
@@ -108,7 +108,7 @@ fn interleaved_iterations_never_share_an_id_or_a_stack() {
         assert!("abc".starts_with(&order) && (order == "abc" || !ok), "{id}: {order}");
     }
     let failed = results["workloads"][0]["iterations"]["failed"].as_u64().unwrap();
-    assert!(failed > 0 && failed < TIMES as u64, "some fail, and that disturbs nobody: {failed}");
+    assert!(failed > 0 && failed < TIMES as u64, "some fail, and the others go on: {failed}");
 }
 
 #[test]

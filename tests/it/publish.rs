@@ -147,7 +147,7 @@ fn a_collector_that_refuses_what_is_published_costs_a_warning() {
     }
 }
 
-/// What cannot work is said before the load.
+/// What cannot work is reported before the load.
 #[test]
 fn publishing_that_cannot_work_is_refused_before_the_load() {
     let server = Server::answering_after(Duration::ZERO);

@@ -20,7 +20,7 @@ use crate::support::{Bench, redis_to_oneself, service};
 
 /// Enough for 20 slow iterations of 5 %.
 const TIMES: usize = 420;
-/// One request in so many is slowed; the slowest 5 % are all of these.
+/// One request in this many is slowed; the slowest 5 % are all of these.
 const SLOW_EVERY: usize = 14;
 const LONG: Duration = Duration::from_millis(400);
 /// Rows that a statement without an index has to read.
@@ -192,7 +192,7 @@ fn real_lock_in_keystones_database_is_found_in_its_statements() {
     assert_eq!(said.first["parent"], "wsgi GET /v3/auth/tokens");
 }
 
-/// Revocations of users who are not there, as a large cloud has them; gone again in the end, and the index back.
+/// Revocations for users that do not exist, as a large cloud has them; removed in the end, and the index restored.
 struct Revocations {
     runtime: Runtime,
     database: PathBuf,

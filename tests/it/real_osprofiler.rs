@@ -233,7 +233,7 @@ async fn check_traces_of_the_library(mut peer: Peer, url: String) {
     assert!(tree.points.iter().all(|point| origin(point) == expected));
     assert_same_report(&mut peer, &url, &base_id, &compat_report(&records));
 
-    // A wide one, and another request of the same trace: all roots are told.
+    // A wide one, and another request of the same trace: all roots are shown.
     write["base_id"] = base_id.clone().into();
     write["points"] = json!([{"name": "wsgi", "children": vec![json!({"name": "db"}); 150]}]);
     peer.ask(&write);

@@ -31,7 +31,7 @@ impl Drop for Process {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        println!("{} did not end by itself", self.name);
+        println!("{} did not end", self.name);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

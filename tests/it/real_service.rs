@@ -67,7 +67,7 @@ fn with_service<T: Send + 'static>(
     });
 }
 
-/// Points with who reported them, indented.
+/// Points with their reporters, indented.
 fn outline(records: &[Record]) -> Vec<String> {
     let points = TraceTree::build(records).points;
     let line = |point: &bench::osprofiler::report::Point| {
@@ -179,7 +179,7 @@ fn real_clients_points_are_above_the_services() {
             .unwrap();
         let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
         assert_eq!(ours.to_string(), shown.to_string());
-        // Their client's point and ours are told alike.
+        // Their client's point and ours are shown alike.
         let start = |service: &str| {
             let is_it =
                 |record: &&Record| record.name == "http-start" && record.service.as_deref() == Some(service);

@@ -168,7 +168,7 @@ print(MessageToJson(request))
     assert_eq!(read, spans);
 }
 
-/// The records in a vector, oldest first, whatever lies around them.
+/// The records in a vector, oldest first.
 fn collect_records(value: &Value, records: &mut Vec<Record>) {
     match value {
         Value::String(text) => records.extend(Record::decode(text.as_bytes())),

@@ -126,7 +126,7 @@ fn is_listed(traces: &[TraceSummary], base_id: &str) -> bool {
     traces.iter().any(|trace| trace.base_id == base_id)
 }
 
-/// Both ways, and both lists. `theirs` is how Python's driver is told of the same store.
+/// Both ways, and both lists. `theirs` is the same store's address for Python's driver.
 async fn check_store(peer: &mut Peer, url: &str, theirs: &str, exactly: bool) {
     // Python goes first: it creates the table where there is none.
     let from_python = written_by_python(peer, theirs, &json!({}));
@@ -272,7 +272,7 @@ async fn real_failed_traces_are_marked_as_python_marks_them() {
     assert_eq!(listed(&plain.list(&ALL).await.unwrap(), &marked).failed, Some(true));
 }
 
-/// A connection to a database of its own in the redis with TLS, for what no driver writes any more.
+/// A connection to a separate database in the redis with TLS, for formats that no driver writes any more.
 async fn raw_redis(url: &str) -> redis::aio::MultiplexedConnection {
     let path = url.split("ssl_ca_certs=").nth(1).unwrap();
     let ca = std::fs::read(path).unwrap();

@@ -117,7 +117,7 @@ async fn real_databases_that_cut_their_connections_are_used_again() {
     let base_id = write_again(&collector, &one).await;
     assert_eq!(collector.records(&base_id).await.unwrap().len(), 1);
 
-    // A database of its own, so that no other test loses its connection.
+    // A separate database, so that no other test loses its connection.
     let admin = sqlx::MySqlPool::connect(&mysql.replace("mysql+pymysql", "mysql")).await.unwrap();
     sqlx::query("CREATE DATABASE IF NOT EXISTS cut").execute(&admin).await.unwrap();
     let collector = connect(&mysql.replace("/osprofiler", "/cut")).await;

@@ -84,7 +84,7 @@ fn a_run_that_is_killed_at_any_instant_loses_a_second_at_most() {
         assert_eq!(ended.code, None);
         let directory = bench.run_directory();
         let report = bench.run(&["report", directory.to_str().unwrap()]);
-        // Killed in its first instant, it has recorded nothing: that is no verdict.
+        // Killed in its first instant, it has recorded nothing: that is not a verdict.
         assert!(matches!(report.code, Some(0 | 3)), "{report:?}");
         let results = bench.results();
         assert_eq!(results["run"]["status"], "recovered");

@@ -37,7 +37,7 @@ fn keys(object: &Value) -> Vec<(&String, &Value)> {
     own.filter_map(|form| form["properties"].as_object()).flatten().collect()
 }
 
-/// The example of a key and what stands beside it, unless that is the section's.
+/// The example of a key and its neighbours, unless that is the section's.
 fn example(entry: &Value) -> (&str, Option<&Value>) {
     match entry {
         Value::String(text) => (text, None),
@@ -95,7 +95,7 @@ fn scalar(definition: &str) -> Option<&'static str> {
     })
 }
 
-/// What may stand at a key, in words.
+/// The values that a key allows, in words.
 fn kind(schema: &Value, sections: &Map<String, Value>, value: &Value) -> String {
     if let Some(reference) = value["$ref"].as_str() {
         let name = reference.trim_start_matches("#/definitions/");

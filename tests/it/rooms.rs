@@ -29,7 +29,7 @@ const NEVER: [(&str, &[&str]); 16] = [
     ("verdict/", &["std::fs", "std::io", "std::process", "tokio", "print!", "println!", "Exit"]),
     // Computes statistics.
     ("report/", &["base::statistics::", "measure::latency::Latency", "percentile_ns", "value_at_quantile"]),
-    // Writes anywhere but where it is told to.
+    // Writes anywhere but where its caller says.
     ("report/", &["std::fs", "std::env", "stdout", "stderr", "print!", "println!"]),
     // Prints, exits, or knows of arguments.
     ("harness/", &["print!", "println!", "io::stdout", "io::stderr", "process::exit", "clap", "Exit::"]),

@@ -192,7 +192,7 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many requests have arrived; panics when they do not.
+    /// Waits until this many requests have arrived; panics if they do not.
     #[track_caller]
     pub(crate) fn wait_for(&self, requests: usize) {
         let until = std::time::Instant::now() + Duration::from_secs(60);

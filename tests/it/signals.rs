@@ -254,7 +254,7 @@ fn a_log_cut_or_damaged_anywhere_is_reported_or_refused_but_never_a_panic() {
     let log = std::fs::read(run.join("run.log")).unwrap();
     let whole = trace_ids(&bench.results());
     assert_eq!(whole.len(), 300);
-    // Evenly spread, with a step that is no multiple of anything.
+    // Evenly spread, with a step that is not a multiple of anything.
     let damaged = bench.path().join("damaged");
     std::fs::create_dir(&damaged).unwrap();
     for at in (0..log.len()).step_by(log.len() / 23) {

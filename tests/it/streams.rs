@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What a command's standard output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
-    /// A verdict, or a word about what was done: nobody has to read it.
+    /// A verdict, or a note about what was done: it may stay unread.
     Verdict,
     /// What the command was called for.
     Product,
-    /// Nothing: all is said on standard error.
+    /// Nothing: everything goes to standard error.
     None,
 }
 use Words::{Product, Verdict};
@@ -230,7 +230,7 @@ fn faults_for(row: &Row) -> Vec<Fault> {
     if is_long() { all.to_vec() } else { vec![all[number % all.len()]] }
 }
 
-/// Runs every row in a folder of its own, several at a time.
+/// Runs every row in a separate folder, several at a time.
 fn each_row(check: impl Fn(&Bench, &Row) + Sync) {
     prepared();
     let next = AtomicUsize::new(0);
@@ -316,7 +316,7 @@ fn closed_streams_are_not_taken_for_the_files_that_are_opened_next() {
             let script = format!("exec \"$0\" {} <input {closed}", row.arguments);
             let ended = Bench::end(command.args(["-c", &script, env!("CARGO_BIN_EXE_bench")]));
             let shown = format!("{} {closed}: {ended:?}", row.arguments);
-            // Headers that cannot be read are no headers.
+            // Headers that cannot be read are not headers.
             let unread = closed.contains('<') && row.arguments.contains("verify");
             assert_eq!(ended.code, Some(if unread { 65 } else { row.code }), "{shown}");
             assert_files(bench, row, &shown);
@@ -352,7 +352,7 @@ fn ended(mut child: Child) -> Ended {
     })
 }
 
-/// A load that would never end by itself.
+/// A load that would never end.
 fn endless(bench: &Bench, server: &Server) {
     let get = "iteration: [ { action: a, get: '/x?{{ trace_id }}' } ]";
     bench.load(

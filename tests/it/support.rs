@@ -96,7 +96,7 @@ pub(crate) fn adds_up(results: &Value) {
             }
             continue;
         };
-        // Of a log that is damaged some are missing; one that was forged is told.
+        // Of a log that is damaged some are missing; a forged log is reported.
         let told = results["verdict"]["invalid"].to_string().contains("lost count");
         if record["state"] == "complete" && !told {
             assert_eq!(tally["dropped"], count("dropped"), "{tally}");

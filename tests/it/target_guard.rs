@@ -18,7 +18,7 @@ use Expected::{Fails, Reaches, Stays};
 
 const SECRET: [&str; 4] = ["authorization", "x-api-key", "x-trace-hmac", "traceparent"];
 
-/// Runs the action twice below a deployment with secrets. In all texts `GOOD` and `OTHER` stand for
+/// Runs the action twice below a deployment with secrets. In all texts `GOOD` and `OTHER` are
 /// the addresses of the target and of the other host, `PORT` for the latter's port.
 fn check(name: &str, allowed: &str, action: &str, location: &str, expected: &Expected) {
     let other = Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"));

@@ -146,7 +146,7 @@ fn the_ranking_equals_mistrals_to_the_byte() {
         assert_eq!(std::fs::read_to_string(bench.path().join("report.txt")).unwrap(), ranked);
     }
     let vectors: Value = serde_json::from_str(&read("mistral/degenerate.json")).unwrap();
-    // Other than there, these are no lines of a log and are told.
+    // Other than there, these are not lines of a log, and are reported.
     let garbage = ["syslog prefix", "duration nan", "duration inf", "name shorter than the 5 cut characters"];
     for run in vectors["runs"].as_array().unwrap() {
         let case = run["case"].as_str().unwrap();

@@ -1,7 +1,7 @@
 //! Whether `bench ab` can be trusted: `cargo bench --bench gates [-- --short]`.
 //!
 //! On the embedded demo, 200 comparisons of it with itself, of which at most 2 may FAIL, and 50 of it with one whose
-//! work takes 25 % longer, of which at least 45 must. Every comparison is a whole `bench ab` with rounds of its own:
+//! work takes 25 % longer, of which at least 45 must. Every comparison is a whole `bench ab` with its own rounds:
 //! none shares a round with another. Rounds are short (230 iterations, 20 of them to warm
 //! up), since p95 needs no more, and what is proved is the verdict and not the demo's speed.
 //!
@@ -9,7 +9,7 @@
 //! have to say so, and at the limit itself neither PASS nor FAIL may come more often than one time in twenty.
 //!
 //! `--short` runs two comparisons of each kind and fails on a wrong or no verdict only, with 100 instead of 2,000 runs of each
-//! threshold. `--minutes N` ends it early and says how many ran; `--jobs N` runs so many
+//! threshold. `--minutes N` ends it early and reports the number that ran; `--jobs N` runs this many
 //! at a time, which costs little where rounds mostly wait; `--thresholds` and `--comparisons` leave out the other. `$BENCH_PROGRAM` may name another build of `bench` to prove.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and may stop")]

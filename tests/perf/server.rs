@@ -42,7 +42,7 @@ fn main() {
         _ => panic!("usage: perf-server clock RATE | stall EVERY_MS FOR_MS"),
     };
     std::thread::spawn(|| {
-        // The one who started this holds the other end.
+        // The parent process holds the other end.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
@@ -87,7 +87,7 @@ async fn connection(mut socket: TcpStream, state: Rc<State>) {
             }
             Mode::Stall { every, lasts } => {
                 let into = state.started.elapsed().as_secs_f64() % every.as_secs_f64();
-                // The stall stands at the end of each period, so that a load may begin with calm.
+                // The stall is at the end of each period, so that a load may begin with calm.
                 let calm = (every - lasts).as_secs_f64();
                 if into >= calm {
                     tokio::time::sleep(Duration::from_secs_f64(every.as_secs_f64() - into)).await;

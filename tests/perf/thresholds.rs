@@ -24,7 +24,7 @@ const CASES: [(&str, u64, f64, Option<f64>); 6] = [
     ("avg < 100ms", 2000, 100.0, Some(1.0)),
 ];
 
-/// Prints how often each verdict came, of so many runs each; false when one came more often than stated.
+/// Prints how often each verdict came, of this many runs each; false when one came more often than stated.
 pub(crate) fn prove(folder: &Path, runs: u64) -> bool {
     let mut random = fastrand::Rng::with_seed(20_260_101);
     // 5 %, and three standard deviations of chance.

@@ -88,7 +88,7 @@ impl Service {
     /// Ends every task of the service.
     pub async fn stop(self) {
         self.stop.cancel();
-        // The worker ends when nobody can send it anything.
+        // The worker ends when nothing can send to it any more.
         let _ = (self.server.await, self.worker.await);
         notifier::set(None);
     }

@@ -21,7 +21,7 @@ use super::signals::Signals;
 use crate::base::masking::masked;
 use crate::base::visible::{for_terminal, visible};
 use crate::harness::HarnessError;
-use crate::report::document::terminal::Look;
+use crate::report::document::terminal::Style;
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
@@ -99,9 +99,9 @@ pub(super) fn colours(stream: Stream) -> bool {
 }
 
 /// The format of text for people on standard output: as wide as the terminal, if it is one.
-pub(super) fn look() -> Look {
+pub(super) fn style() -> Style {
     let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    Look { columns: columns.filter(|_| is_terminal(Stream::Output)), colour: colours(Stream::Output) }
+    Style { columns: columns.filter(|_| is_terminal(Stream::Output)), colour: colours(Stream::Output) }
 }
 
 /// Standard output for the product of a command.

@@ -29,12 +29,12 @@ pub(in crate::cli) struct ListArguments {
 
 pub(super) fn list(arguments: &ListArguments) -> Result<Exit, HarnessError> {
     let (traces, more) = arguments.source.source().list(arguments.error_traces, arguments.limit)?;
-    let look = crate::cli::output::look();
+    let style = crate::cli::output::style();
     words(None, |out| {
         if arguments.json {
             return traces.iter().try_for_each(|trace| writeln!(out, "{}", object(trace)));
         }
-        writeln!(out, "{}", terminal::text(&trace::list::document(&traces), look))
+        writeln!(out, "{}", terminal::text(&trace::list::document(&traces), style))
     })?;
     if traces.is_empty() {
         crate::cli::say("no traces");

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::cli::exit::Exit;
-use crate::cli::output::look;
+use crate::cli::output::style;
 use crate::harness::HarnessError;
 use crate::osprofiler::compat::{compat_report_as, write_as_python};
 use crate::osprofiler::report::TraceTree;
-use crate::report::document::terminal::Look;
+use crate::report::document::terminal::Style;
 use crate::report::html;
 use crate::report::trace::{dot, json, text};
 
@@ -54,8 +54,8 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     }
     let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
     if !(arguments.json || arguments.html || arguments.dot) {
-        let look = if path.is_some() { Look::default() } else { look() };
-        words(path, |out| text::write(base_id, &tree, look, out))?;
+        let style = if path.is_some() { Style::default() } else { style() };
+        words(path, |out| text::write(base_id, &tree, style, out))?;
         return Ok(Exit::Ok);
     }
     output(path, |out| {

@@ -67,7 +67,7 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
             Sort::Name => SortKey::Name,
         };
         let document = stats::document(&all, by, arguments.limit);
-        words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::look())))?;
+        words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::style())))?;
     }
     Ok(Exit::Ok)
 }

@@ -2,14 +2,14 @@
 
 use super::compare::Comparison;
 use crate::harness::error::HarnessError;
-use crate::report::document::terminal::Look;
+use crate::report::document::terminal::Style;
 use crate::report::{compare, html};
 
 /// An output format for comparisons.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// For people, at a terminal of this look.
-    Terminal(Look),
+    /// For people, at a terminal, in this style.
+    Terminal(Style),
     /// For programs, as `bench schema compare` and `bench schema history` describe it.
     Json,
     /// Markdown.
@@ -25,10 +25,10 @@ impl Comparison {
     /// When it cannot be written as JSON or as a page.
     pub fn render(&self, form: Form) -> Result<String, HarnessError> {
         Ok(match form {
-            Form::Terminal(look) => {
+            Form::Terminal(style) => {
                 let text = match self {
-                    Self::TwoRuns(two) => compare::terminal(two, look),
-                    Self::AgainstHistory(judged) => compare::history_terminal(judged, look),
+                    Self::TwoRuns(two) => compare::terminal(two, style),
+                    Self::AgainstHistory(judged) => compare::history_terminal(judged, style),
                 };
                 text + "\n"
             }

@@ -1,4 +1,4 @@
-//! Criteria as they stand in the header of the run log; the condition of a threshold is its text.
+//! Criteria as written in the header of the run log; the condition of a threshold is its text.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! The first and the last frame of the run log as they stand there: what ran, and how it ended.
+//! The first and the last frame of the run log as written: what ran, and how it ended.
 //!
-//! These types are the format. No other room's type may stand in them: a field that is renamed elsewhere must not rename
+//! These types are the format. No other room's type may be part of them: a field that is renamed elsewhere must not rename
 //! a key here. A key keeps its meaning for as long as the version stays; keys may be added, with a default for the logs
 //! that lack them; a reader passes over keys that it does not know.
 

@@ -51,8 +51,8 @@ pub(super) struct LogReader<R> {
     scratch: Scratch,
 }
 
-/// What stands at a place of the log.
-enum Look {
+/// What is at a place of the log.
+enum Found {
     /// A frame whose checksum holds.
     Sound { kind: u8, end: usize },
     /// No frame.
@@ -110,8 +110,8 @@ impl<R: Read> LogReader<R> {
         loop {
             self.forget();
             match self.look(self.at)? {
-                Look::End => return Ok(None),
-                Look::Sound { kind, end } => {
+                Found::End => return Ok(None),
+                Found::Sound { kind, end } => {
                     let (from, payload) = (self.at, &self.buffer[self.at + FRAME_HEAD_BYTES..end]);
                     let frame = interpret(kind, payload, &mut self.scratch);
                     self.at = end;
@@ -121,7 +121,7 @@ impl<R: Read> LogReader<R> {
                         None => self.damage(self.from + from as u64, (end - from) as u64),
                     }
                 }
-                found @ (Look::Wrong | Look::Cut) => {
+                found @ (Found::Wrong | Found::Cut) => {
                     if !self.find_next(&found)? {
                         return Ok(None);
                     }
@@ -130,30 +130,30 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    fn look(&mut self, at: usize) -> io::Result<Look> {
+    fn look(&mut self, at: usize) -> io::Result<Found> {
         if !self.fill(at + FRAME_HEAD_BYTES)? {
-            return Ok(if at >= self.buffer.len() { Look::End } else { Look::Cut });
+            return Ok(if at >= self.buffer.len() { Found::End } else { Found::Cut });
         }
         let head = &self.buffer[at..at + FRAME_HEAD_BYTES];
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let (kind, crc) = (head[4], u32::from_le_bytes([head[5], head[6], head[7], head[8]]));
         if !(KIND_HEADER..=KIND_END).contains(&kind) || length > PAYLOAD_BYTES_MAX {
-            return Ok(Look::Wrong);
+            return Ok(Found::Wrong);
         }
         let end = at + FRAME_HEAD_BYTES + length;
         if !self.fill(end)? {
-            return Ok(Look::Cut);
+            return Ok(Found::Cut);
         }
         if checksum(kind, &self.buffer[at + FRAME_HEAD_BYTES..end]) == crc {
-            Ok(Look::Sound { kind, end })
+            Ok(Found::Sound { kind, end })
         } else {
-            Ok(Look::Wrong)
+            Ok(Found::Wrong)
         }
     }
 
     /// Goes on at the next frame behind one that is none; false when there is none up to the log's end. Its length is
     /// not believed: it may be what is wrong.
-    fn find_next(&mut self, found: &Look) -> io::Result<bool> {
+    fn find_next(&mut self, found: &Found) -> io::Result<bool> {
         let begins = self.from + self.at as u64;
         self.at += 1;
         while self.fill(self.at + FRAME_HEAD_BYTES)? {
@@ -165,7 +165,7 @@ impl<R: Read> LogReader<R> {
             self.forget();
         }
         let left = self.place() - begins;
-        if matches!(found, Look::Cut) {
+        if matches!(found, Found::Cut) {
             self.flaws.cut_bytes = left;
         } else {
             self.damage(begins, left);
@@ -185,7 +185,7 @@ impl<R: Read> LogReader<R> {
             return Ok(false);
         }
         self.summed += length;
-        let Look::Sound { kind, end } = self.look(at)? else { return Ok(false) };
+        let Found::Sound { kind, end } = self.look(at)? else { return Ok(false) };
         Ok(interpret(kind, &self.buffer[at + FRAME_HEAD_BYTES..end], &mut self.scratch).is_some())
     }
 

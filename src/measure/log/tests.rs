@@ -107,7 +107,7 @@ struct Read {
 }
 
 impl Read {
-    /// True when every iteration that was taken stands here, and the log itself says so.
+    /// True when every iteration that was taken is here, and the log itself says so.
     fn says_that_all_is_here(&self) -> bool {
         let expected = self.end.as_ref().map(|end| end["rows"].as_u64().unwrap());
         expected == Some(self.numbers.len() as u64) && self.flaws == Flaws::default() && self.error.is_none()

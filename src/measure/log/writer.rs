@@ -220,7 +220,7 @@ impl LogWriter {
         self.rows
     }
 
-    /// Counts samples that nobody tries to write any more. Dropped arrivals are counted where they are dropped.
+    /// Counts samples that will not be written any more. Dropped arrivals are counted where they are dropped.
     pub fn lose(&mut self, rows: &Rows) {
         for row in rows.iter().filter(|row| row.head.ended != Ended::Dropped) {
             let workload = usize::from(row.head.workload);

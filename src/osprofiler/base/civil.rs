@@ -35,7 +35,7 @@ pub fn parse_us(text: &str) -> Option<i64> {
     Some(seconds * 1_000_000 + fraction.map_or(Some(0), micros)?)
 }
 
-/// The text of a time in microseconds since 1970, which must not lie after the year 9999.
+/// The text of a time in microseconds since 1970, which must not be after the year 9999.
 #[must_use]
 pub fn format_us(unix_us: u64) -> String {
     let (seconds, micros) = (unix_us / 1_000_000, unix_us % 1_000_000);

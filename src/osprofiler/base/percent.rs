@@ -8,7 +8,7 @@ pub fn push_byte(byte: u8, output: &mut String) {
     output.extend(hex::digits::<1, 2>(&[byte]).map(|digit| char::from(digit.to_ascii_uppercase())));
 }
 
-/// Every `%XX` undone; any other `%` stands for itself.
+/// Decodes every `%XX`; any other `%` is kept.
 #[must_use]
 pub fn decode(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());

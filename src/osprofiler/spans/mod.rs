@@ -56,7 +56,7 @@ pub struct Span {
     pub trace_id: u128,
     /// The span.
     pub span_id: u64,
-    /// The enclosing span, which may lie outside of the trace.
+    /// The enclosing span, which may be outside the trace.
     pub parent_id: Option<u64>,
     /// Its name.
     pub name: String,

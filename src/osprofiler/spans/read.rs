@@ -23,7 +23,7 @@ pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
     let mut records = Vec::with_capacity(spans.len() * 2);
     for (index, span) in spans.iter().enumerate() {
         let Some(point) = &points.of_span[index] else { continue };
-        let parent = match (point.below, told(span, PARENT_ID), span.parent_id) {
+        let parent = match (point.below, text_of(span, PARENT_ID), span.parent_id) {
             (Some(first), ..) => points.id_of(first),
             (None, Some(parent), _) => parent.to_owned(),
             (None, None, None) => base_id.to_owned(),
@@ -67,7 +67,7 @@ pub fn summary(trace_id: u128, spans: &[Span]) -> Option<TraceSummary> {
 
 struct PointOf {
     id: String,
-    /// The span with the same id that this one lies below.
+    /// The span with the same id that this one is below.
     below: Option<usize>,
 }
 
@@ -84,7 +84,7 @@ impl Points {
 
 /// Gives every span an id. A span that was delivered twice counts once. The two halves of a point
 /// that was sent before it ended are one point. Two different spans with one id are what Zipkin's
-/// clients and servers make: the later one lies below the earlier.
+/// clients and servers make: the later one is below the earlier.
 fn points(spans: &[&Span]) -> Points {
     let mut points = Points { of_span: Vec::with_capacity(spans.len()), first_of: HashMap::new() };
     // The client's half first, whichever order they come in.
@@ -94,13 +94,13 @@ fn points(spans: &[&Span]) -> Points {
     let mut copies: HashMap<u64, Vec<usize>> = HashMap::new();
     for index in order {
         let span = spans[index];
-        let id = told(span, TRACE_ID).map_or_else(|| span_id_text(span.span_id), str::to_owned);
+        let id = text_of(span, TRACE_ID).map_or_else(|| span_id_text(span.span_id), str::to_owned);
         let known = copies.entry(span.span_id).or_default();
-        let point = if told(span, MISSING).is_some() || known.is_empty() {
+        let point = if text_of(span, MISSING).is_some() || known.is_empty() {
             Some(PointOf { id, below: None })
         } else if known.len() >= COPIES_MAX || known.iter().any(|&other| same(spans[other], span)) {
             None
-        } else if known.iter().any(|&other| told(spans[other], MISSING).is_some()) {
+        } else if known.iter().any(|&other| text_of(spans[other], MISSING).is_some()) {
             Some(PointOf { id, below: None })
         } else {
             Some(PointOf { id: format!("{id}#{}", known.len() + 1), below: known.first().copied() })
@@ -123,7 +123,7 @@ fn same(one: &Span, other: &Span) -> bool {
 
 fn add(records: &mut Vec<(u64, Record)>, span: &Span, [base_id, id, parent_id]: [&str; 3]) {
     let point = meaning(span);
-    let missing = told(span, MISSING);
+    let missing = text_of(span, MISSING);
     let halves = [
         ("start", START_SUFFIX, span.start_ns, point.start),
         ("stop", STOP_SUFFIX, span.end_ns.max(span.start_ns), point.stop),
@@ -146,6 +146,6 @@ fn add(records: &mut Vec<(u64, Record)>, span: &Span, [base_id, id, parent_id]: 
     }
 }
 
-fn told<'a>(span: &'a Span, key: &str) -> Option<&'a str> {
+fn text_of<'a>(span: &'a Span, key: &str) -> Option<&'a str> {
     span.attributes.get(key).and_then(Value::as_str)
 }

@@ -1,4 +1,4 @@
-//! Collectors: what is written is read back, and failures are told without passwords.
+//! Collectors: what is written is read back, and failures are reported without passwords.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

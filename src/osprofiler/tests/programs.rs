@@ -1,5 +1,5 @@
 //! Random programs of points, scopes, spans, tasks, cancellations and panics, run on several
-//! threads: whatever they do, their traces are well formed and nobody is in another's stack.
+//! threads: their traces are well formed, and their stacks stay apart.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,14 +25,14 @@ enum Step {
     Scope(Vec<Step>),
     Sync(u8),
     Span(Vec<Step>),
-    /// A span that is no point.
+    /// A span that is not a point.
     Filtered(Vec<Step>),
     /// Tasks that are waited for.
     Tasks(Vec<Vec<Step>>),
     /// Futures side by side in one task.
     Join(Vec<Step>, Vec<Step>),
     Blocking(u8),
-    /// A scope that is dropped after so many polls.
+    /// A scope that is dropped after this many polls.
     Cancelled(Vec<Step>, u8),
     /// A scope that panics in the end, in a task of its own.
     Panic(Vec<Step>),

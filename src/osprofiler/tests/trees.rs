@@ -1,4 +1,4 @@
-//! Reports: OSProfiler's own from its own records, and trees of records that nobody should write.
+//! Reports: OSProfiler's own from its own records, and trees of malformed records.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

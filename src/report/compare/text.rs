@@ -12,8 +12,8 @@ const ROWS_SHOWN: usize = 100;
 
 /// Two runs, for a terminal.
 #[must_use]
-pub fn terminal(compared: &TwoRuns, look: tty::Look) -> String {
-    tty::text(&document(compared), look)
+pub fn terminal(compared: &TwoRuns, style: tty::Style) -> String {
+    tty::text(&document(compared), style)
 }
 
 /// Two runs, for a step summary or a comment.
@@ -24,8 +24,8 @@ pub fn markdown(compared: &TwoRuns) -> String {
 
 /// A run against its history, for a terminal.
 #[must_use]
-pub fn history_terminal(judged: &AgainstHistory, look: tty::Look) -> String {
-    tty::text(&history_document(judged), look)
+pub fn history_terminal(judged: &AgainstHistory, style: tty::Style) -> String {
+    tty::text(&history_document(judged), style)
 }
 
 /// The same in Markdown.

@@ -167,7 +167,7 @@ pub fn escaped(text: &str) -> String {
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#' | '@' | '!' => safe.extend(['\\', c]),
-            // A link, an emoji's name, or a command; what follows may stand in the next piece.
+            // A link, an emoji's name, or a command; what follows may be in the next piece.
             ':' if at_start
                 || chars
                     .peek()

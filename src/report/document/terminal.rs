@@ -20,7 +20,7 @@ const CRITERION_INDENT: &str = "      ";
 
 /// How the text is shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct Style {
     /// Columns of the terminal, to which long cells are cut; unknown for a file or a pipe.
     pub columns: Option<usize>,
     /// Whether colours may be used.
@@ -29,11 +29,11 @@ pub struct Look {
 
 /// The document as text, without a line break at its end.
 #[must_use]
-pub fn text(document: &Document, look: Look) -> String {
+pub fn text(document: &Document, style: Style) -> String {
     let mut text = String::new();
     let mut blocks = document.blocks.iter().peekable();
     while let Some(one) = blocks.next() {
-        text.push_str(&block(one, look));
+        text.push_str(&block(one, style));
         let close = matches!(
             (one, blocks.peek()),
             (Block::Heading(..), _) | (Block::Facts(_), Some(Block::Facts(_)))
@@ -47,48 +47,49 @@ pub fn text(document: &Document, look: Look) -> String {
 
 /// A line as text.
 #[must_use]
-pub fn line(line: &Line, look: Look) -> String {
+pub fn line(line: &Line, style: Style) -> String {
     let shown = line.spans.iter().map(|span| match span {
         Span::Text(text) => Cow::from(on_one_line(text)),
         Span::Code(code) if code.is_empty() => Cow::from(""),
         Span::Code(code) => Cow::from(format!("`{}`", on_one_line(code).replace('`', "\""))),
-        Span::Badge(badge) => Cow::from(painted(*badge, look)),
+        Span::Badge(badge) => Cow::from(painted(*badge, style)),
     });
     shown.collect()
 }
 
-fn painted(badge: Badge, look: Look) -> String {
-    match badge.tone.sgr().filter(|_| look.colour) {
+fn painted(badge: Badge, style: Style) -> String {
+    match badge.tone.sgr().filter(|_| style.colour) {
         Some(code) => format!("\u{1b}[{code}m{}\u{1b}[0m", badge.word),
         None => badge.word.to_owned(),
     }
 }
 
-fn block(block: &Block, look: Look) -> String {
+fn block(block: &Block, style: Style) -> String {
     match block {
-        Block::Title(text) | Block::Paragraph(text) | Block::Heading(text, None) => line(text, look),
-        Block::Heading(text, Some(hint)) => format!("{}: {}", line(text, look), line(hint, look)),
-        Block::List(lines) => lines.iter().map(|one| line(one, look)).collect::<Vec<_>>().join("\n"),
-        Block::Table(rows) => table(rows, look),
+        Block::Title(text) | Block::Paragraph(text) | Block::Heading(text, None) => line(text, style),
+        Block::Heading(text, Some(hint)) => format!("{}: {}", line(text, style), line(hint, style)),
+        Block::List(lines) => lines.iter().map(|one| line(one, style)).collect::<Vec<_>>().join("\n"),
+        Block::Table(rows) => table(rows, style),
         Block::Criteria(criteria) => {
-            criteria.iter().map(|one| criterion(one, look)).collect::<Vec<_>>().join("\n")
+            criteria.iter().map(|one| criterion(one, style)).collect::<Vec<_>>().join("\n")
         }
         Block::Invalid(reason) => {
             let badge = Badge { word: "INVALID", ..Badge::invalid_without_gate() };
-            format!("{}  {}", painted(badge, look), line(reason, look))
+            format!("{}  {}", painted(badge, style), line(reason, style))
         }
-        Block::Note(word, text) => format!("{word}: {}", line(text, look)),
+        Block::Note(word, text) => format!("{word}: {}", line(text, style)),
         Block::Facts(facts) => {
-            let one = |(name, value): &(&str, Line)| format!("{name:<FACT_WIDTH$} {}", line(value, look));
+            let one = |(name, value): &(&str, Line)| format!("{name:<FACT_WIDTH$} {}", line(value, style));
             facts.iter().map(one).collect::<Vec<_>>().join("\n")
         }
     }
 }
 
-fn criterion(judged: &Judged, look: Look) -> String {
+fn criterion(judged: &Judged, style: Style) -> String {
     let Judged { badge, condition, observed, reason, trace_ids } = judged;
-    let mut shown = format!("{}  {}: {}", painted(*badge, look), line(condition, look), line(observed, look));
-    let reason = reason.iter().map(|reason| line(reason, look));
+    let mut shown =
+        format!("{}  {}: {}", painted(*badge, style), line(condition, style), line(observed, style));
+    let reason = reason.iter().map(|reason| line(reason, style));
     let ids = trace_ids.iter().map(|id| format!("trace {}", on_one_line(id)));
     for further in reason.chain(ids) {
         shown.push('\n');
@@ -104,16 +105,16 @@ struct Shown {
     sgr: Option<&'static str>,
 }
 
-fn table(table: &Table, look: Look) -> String {
+fn table(table: &Table, style: Style) -> String {
     let shown: Vec<usize> =
         (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
     let head = shown.iter().map(|at| Shown { text: table.columns[*at].title.to_owned(), sgr: None });
     let mut rows: Vec<Vec<Shown>> = vec![head.collect()];
     for row in table.rows.iter().take(table.rows_shown) {
-        rows.push(shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, look)).collect());
+        rows.push(shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, style)).collect());
     }
     let kinds: Vec<Kind> = shown.iter().map(|at| table.columns[*at].kind).collect();
-    let widths = widths(&rows, &kinds, look);
+    let widths = widths(&rows, &kinds, style);
     let mut lines: Vec<String> = rows.iter().map(|row| row_text(row, &kinds, &widths)).collect();
     let left = table.rows.len().saturating_sub(table.rows_shown);
     if left > 0 {
@@ -122,7 +123,7 @@ fn table(table: &Table, look: Look) -> String {
     lines.join("\n")
 }
 
-fn cell(row: &Row, at: usize, kind: Kind, look: Look) -> Shown {
+fn cell(row: &Row, at: usize, kind: Kind, style: Style) -> Shown {
     let indent = match row.part {
         _ if at > 0 => "",
         Part::Whole => "",
@@ -134,10 +135,10 @@ fn cell(row: &Row, at: usize, kind: Kind, look: Look) -> Shown {
         return Shown { text: String::new(), sgr: None };
     };
     let sgr = match content.spans.as_slice() {
-        [Span::Badge(badge)] if look.colour => badge.tone.sgr(),
+        [Span::Badge(badge)] if style.colour => badge.tone.sgr(),
         _ => None,
     };
-    // In a cell, what a trace says stands as it is.
+    // In a cell, text from a trace is unchanged.
     let text: String = content
         .spans
         .iter()
@@ -158,10 +159,10 @@ fn chars_max(kind: Kind) -> usize {
 }
 
 /// The width of each column: what its cells need, less where the terminal has no room for it.
-fn widths(rows: &[Vec<Shown>], kinds: &[Kind], look: Look) -> Vec<usize> {
+fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style) -> Vec<usize> {
     let needed = |at: usize| rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..kinds.len()).map(needed).collect();
-    let Some(columns) = look.columns else { return widths };
+    let Some(columns) = style.columns else { return widths };
     let mut excess = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(columns + 1);
     while excess > 0 {
         let flexible = (0..kinds.len()).filter(|at| matches!(kinds[*at], Kind::Name | Kind::Message));

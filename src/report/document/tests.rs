@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::markdown::{self, BYTES_MAX, escaped};
-use super::terminal::{self, Look};
+use super::terminal::{self, Style};
 use super::*;
 use crate::base::visible::{for_terminal, is_deceptive, on_one_line};
 use crate::report::html;
 use crate::results::model::Outcome;
 
-/// Of how many places a text stands in one alone.
+/// The number of places, of which a text fills one.
 const PLACES_APART: usize = 11;
 
 /// What a text must never be taken for, as `tests/vectors/hostile.json` has it for pages, and as Markdown, terminals and
@@ -144,7 +144,7 @@ fn read_markdown(text: &str) -> (Vec<String>, String) {
             }
             Event::Code(code) => {
                 shown.push_str(&code);
-                // In a table, what holds a border stands without its backquotes.
+                // In a table, text with a border has no backquotes.
                 "text".to_owned()
             }
             Event::Start(tag) => {
@@ -183,8 +183,8 @@ fn hold(hostile: &Document, text: &str) {
     assert!(shown.lines().all(|line| !line.trim_start().starts_with("::")), "{text:?}: {shown}");
     assert!(!shown.contains(is_deceptive) && shown.len() <= BYTES_MAX, "{text:?}: {shown}");
 
-    for look in [Look { columns: None, colour: false }, Look { columns: Some(60), colour: true }] {
-        let (shown, plain) = (terminal::text(hostile, look), terminal::text(&harmless, look));
+    for style in [Style { columns: None, colour: false }, Style { columns: Some(60), colour: true }] {
+        let (shown, plain) = (terminal::text(hostile, style), terminal::text(&harmless, style));
         assert_eq!(shown.lines().count(), plain.lines().count(), "{text:?}: {shown}");
         let uncoloured = ["\u{1b}[31;1m", "\u{1b}[32;1m", "\u{1b}[33;1m", "\u{1b}[0m"]
             .iter()
@@ -264,11 +264,11 @@ fn long_tables_and_long_cells_are_cut() {
     }
     let mut document = Document::new(2, "there.html");
     document.push(Block::Table(table));
-    let text = terminal::text(&document, Look::default());
+    let text = terminal::text(&document, Style::default());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[3]), (4, "… and 28 others"), "{text}");
     assert!(lines[1].contains("… ") && lines[1].contains("a,  FROM t0"), "{text}");
-    let narrow = terminal::text(&document, Look { columns: Some(80), colour: false });
+    let narrow = terminal::text(&document, Style { columns: Some(80), colour: false });
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(narrow.contains(" FROM t1 "), "{narrow}");
     let markdown = markdown::text(&document);
@@ -291,5 +291,5 @@ fn wide_characters_keep_columns_apart() {
     table.row(["abcd".into(), "22".into()]);
     let mut document = Document::default();
     document.push(Block::Table(table));
-    assert_eq!(terminal::text(&document, Look::default()), "        n\n 性能   1\n abcd  22");
+    assert_eq!(terminal::text(&document, Style::default()), "        n\n 性能   1\n abcd  22");
 }

@@ -297,7 +297,7 @@ fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Harmless)).map_err(io::Error::from)
 }
 
-/// JSON that can stand inside `<script>`, with deceptive characters written out.
+/// JSON that is safe inside `<script>`, with deceptive characters written out.
 struct Harmless;
 
 impl Formatter for Harmless {

@@ -76,7 +76,7 @@ pub(in crate::report) fn sample(iterations: usize) -> Sample {
         let middle_ms = [38.0, 140.0][usize::from(chosen.sample.workload)];
         let ms = chosen.sample.duration_ns as f64 / NS_PER_MS;
         let reads = if ms > 4.0 * middle_ms { READS.0 } else { READS.1 };
-        // Services stand under the request of the second action, whose id its headers carried.
+        // Services are under the request of the second action, whose id its headers carried.
         let above = aggregate.log.ids().point_id(&chosen.sample, 3);
         let mut records = records(id, above, chosen.sample.start_ns, ms, reads);
         match place {

@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::*;
-use crate::report::document::terminal::Look;
+use crate::report::document::terminal::Style;
 use crate::results::model::{Distribution, Outcome, RunStatus, TraceState};
 use crate::results::trace::StoredPoint;
 use sample::{Sample, poison, sample};
@@ -97,7 +97,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let sample = sample(2_000);
     let mut text = Vec::new();
     let directory = std::path::Path::new("runs/x");
-    crate::report::terminal::summary(&sample.results, Some(directory), Look::default(), &mut text).unwrap();
+    crate::report::terminal::summary(&sample.results, Some(directory), Style::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.contains(", 7 dropped: never started, 40 warm-up iterations not counted (1 failed); "),
@@ -123,7 +123,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let mut on_time = sample.results;
     on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
     let mut text = Vec::new();
-    crate::report::terminal::summary(&on_time, Some(directory), Look::default(), &mut text).unwrap();
+    crate::report::terminal::summary(&on_time, Some(directory), Style::default(), &mut text).unwrap();
     assert!(
         !String::from_utf8(text).unwrap().contains("\n  late by"),
         "one row where both times are the same"

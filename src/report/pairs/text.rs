@@ -19,8 +19,8 @@ const ROWS_SHOWN: usize = 60;
 
 /// For a terminal.
 #[must_use]
-pub fn terminal(paired: &Paired, look: tty::Look) -> String {
-    tty::text(&document(paired), look)
+pub fn terminal(paired: &Paired, style: tty::Style) -> String {
+    tty::text(&document(paired), style)
 }
 
 /// For a step summary or a comment, as Markdown.

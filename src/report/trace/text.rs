@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::document::terminal::Look;
+use crate::report::document::terminal::Style;
 use crate::report::words::duration_us;
 use crate::results::model::TraceState;
 use crate::results::trace::state;
@@ -24,13 +24,13 @@ const NAME_COLUMNS_MIN: usize = 30;
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write(base_id: &str, tree: &TraceTree, look: Look, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(base_id: &str, tree: &TraceTree, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", summary(base_id, tree))?;
     writeln!(out)?;
     let length_us = tree.length_us();
     let whole = duration_us(length_us);
     let scale = format!("0{whole:>width$}", width = BAR_CELLS - 1);
-    writeln!(out, "{}", paint(&format!("{scale}  {:>8}  {:>8}  point", "took", "itself"), DIM, look))?;
+    writeln!(out, "{}", paint(&format!("{scale}  {:>8}  {:>8}  point", "took", "itself"), DIM, style))?;
     let children = tree.children();
     let last = last_children(tree, &children);
     // For each level, whether the branch goes on below.
@@ -42,14 +42,14 @@ pub fn write(base_id: &str, tree: &TraceTree, look: Look, out: &mut dyn Write) -
         let bar = bar(point, own.iter().map(|&child| &tree.points[child]), length_us);
         let time = |us: Option<u64>| us.map_or_else(|| "?".to_owned(), duration_us);
         let left = format!("{bar}  {:>8}  {:>8}  ", time(point.duration_us), time(point.self_us));
-        let room = look.columns.unwrap_or(COLUMNS).saturating_sub(LEFT_COLUMNS).max(NAME_COLUMNS_MIN);
+        let room = style.columns.unwrap_or(COLUMNS).saturating_sub(LEFT_COLUMNS).max(NAME_COLUMNS_MIN);
         let parent = point.parent.map(|parent| &tree.points[parent]);
-        writeln!(out, "{left}{}", name(point, parent, &goes_on, room, look))?;
+        writeln!(out, "{left}{}", name(point, parent, &goes_on, room, style))?;
         if let Some(error) = &point.error {
             let text = on_one_line(&format!("{}: {}", error.etype, error.message));
             let indent = " ".repeat(2 * point.depth.min(INDENT_MAX) + 2);
             let text = cut(&format!("{indent}✗ {text}"), room);
-            writeln!(out, "{:LEFT_COLUMNS$}{}", "", paint(&text, RED, look))?;
+            writeln!(out, "{:LEFT_COLUMNS$}{}", "", paint(&text, RED, style))?;
         }
     }
     Ok(())
@@ -59,8 +59,8 @@ const DIM: &str = "2";
 const BOLD: &str = "1";
 const RED: &str = "31";
 
-fn paint(text: &str, code: &str, look: Look) -> String {
-    if look.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+fn paint(text: &str, code: &str, style: Style) -> String {
+    if style.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 fn summary(base_id: &str, tree: &TraceTree) -> String {
@@ -111,7 +111,7 @@ fn last_children(tree: &TraceTree, children: &[Vec<usize>]) -> Vec<bool> {
     last
 }
 
-/// Full blocks where the point worked by itself, light ones where a child ran.
+/// Full blocks for own time, light ones where a child ran.
 fn bar<'a>(point: &Point, children: impl Iterator<Item = &'a Point>, length_us: u64) -> String {
     #[derive(Clone, Copy, PartialEq)]
     enum Cell {
@@ -144,7 +144,7 @@ fn bar<'a>(point: &Point, children: impl Iterator<Item = &'a Point>, length_us: 
     cells.iter().map(shown).collect()
 }
 
-fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, look: Look) -> String {
+fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, style: Style) -> String {
     let mut branch = String::new();
     if point.depth > INDENT_MAX {
         branch = format!("{:indent$}[{}] ", "", point.depth, indent = 2 * INDENT_MAX);
@@ -165,8 +165,8 @@ fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, lo
     let detail = on_one_line(&point.detail());
     let detail =
         if detail.is_empty() { detail } else { format!(" {}", cut(&detail, room.saturating_sub(used))) };
-    let title = if point.error.is_some() { paint(&title, RED, look) } else { paint(&title, BOLD, look) };
-    format!("{}{title}{detail}{}", paint(&branch, DIM, look), paint(&tail, DIM, look))
+    let title = if point.error.is_some() { paint(&title, RED, style) } else { paint(&title, BOLD, style) };
+    format!("{}{title}{detail}{}", paint(&branch, DIM, style), paint(&tail, DIM, style))
 }
 
 fn cut(text: &str, chars_max: usize) -> String {

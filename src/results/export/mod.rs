@@ -34,7 +34,7 @@ pub enum Format {
     Parquet,
 }
 
-/// What a row stands for.
+/// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// An iteration.

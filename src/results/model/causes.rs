@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::base::statistics::order::same_percentile;
 
-/// The trace point that took the most time by itself in an iteration.
+/// The trace point with the most own time in an iteration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Culprit {
     /// The point's name, such as `db`.
@@ -167,7 +167,7 @@ pub struct Finding {
     pub iterations: u64,
     /// How many of the slowest iterations have a trace.
     pub of: u64,
-    /// The median of the time that it took by itself.
+    /// The median of its own time.
     pub median_self_ms: f64,
     /// The median of its share of the iteration, 0 to 1.
     pub median_share: f64,

@@ -1,4 +1,4 @@
-//! The result model: what `results.json` holds, in the order in which it stands there.
+//! The result model: what `results.json` holds, in the order of the file.
 //!
 //! Version 1. A key is never given another meaning: new keys may be added within a version; anything
 //! else raises [`VERSION`]. Times are milliseconds in `_ms`, seconds in `_s` (both with all the
@@ -425,7 +425,7 @@ pub struct SlowIteration {
     pub actions: Vec<ActionTiming>,
     /// The state of its trace in the collector.
     pub trace: TraceState,
-    /// The trace point that took the most time by itself.
+    /// The trace point with the most own time.
     pub culprit: Option<Culprit>,
 }
 

@@ -6,7 +6,7 @@
 //! of a failed trace in `osprofiler-notifications-error`, off unless set, as there.
 //!
 //! Documents are the records as redis holds them. Before release 8, Elasticsearch keeps documents of
-//! a type, and the Python driver reads those of its own type only; so documents are written with that
+//! a type, and the Python driver reads only its own type; so documents are written with that
 //! type where the server still has types, and without elsewhere ([`wire`] has the requests).
 //!
 //! The Python driver asks for documents that hold *any* word of a base_id, and so mixes traces whose
@@ -98,7 +98,7 @@ impl ElasticsearchCollector {
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
         let mut bulk = Bulk::default();
-        let mut left = Left::default();
+        let mut refused = Refused::default();
         for (index, record) in records.iter().enumerate() {
             let document =
                 serde_json::to_value(record).map_err(|error| self.failed("write to", error.into()))?;
@@ -113,28 +113,28 @@ impl ElasticsearchCollector {
                 bulk.documents.push(None);
             }
             if bulk.body.len() > WRITE_BYTES_MAX {
-                self.bulk(std::mem::take(&mut bulk), &mut left).await?;
+                self.bulk(std::mem::take(&mut bulk), &mut refused).await?;
             }
         }
         if !bulk.body.is_empty() {
-            self.bulk(bulk, &mut left).await?;
+            self.bulk(bulk, &mut refused).await?;
         }
-        match left.reason {
+        match refused.reason {
             None => Ok(()),
             Some(reason) => Err(DriverError::Partial {
                 target: self.http.target().to_owned(),
-                left: left.records,
-                transient: left.transient,
+                left: refused.records,
+                transient: refused.transient,
                 source: reason.into(),
             }),
         }
     }
 
-    async fn bulk(&self, bulk: Bulk, left: &mut Left) -> Result<(), DriverError> {
+    async fn bulk(&self, bulk: Bulk, refused: &mut Refused) -> Result<(), DriverError> {
         let answer = self.http.post("/_bulk", "application/x-ndjson", bulk.body).await?;
         let answer = self.success("write to", answer)?;
         let Some(refusal) = wire::refused_documents(&answer) else { return Ok(()) };
-        let refused = match refusal.positions {
+        let records = match refusal.positions {
             Some(positions) => {
                 let document = |position: usize| bulk.documents.get(position).copied().flatten();
                 positions.into_iter().filter_map(document).collect()
@@ -142,10 +142,10 @@ impl ElasticsearchCollector {
             None => bulk.documents.into_iter().flatten().collect::<Vec<usize>>(),
         };
         // A mark that is refused costs no record.
-        if !refused.is_empty() {
-            left.records.extend(refused);
-            left.transient |= refusal.transient;
-            left.reason.get_or_insert(refusal.text);
+        if !records.is_empty() {
+            refused.records.extend(records);
+            refused.transient |= refusal.transient;
+            refused.reason.get_or_insert(refusal.text);
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl ElasticsearchCollector {
             );
             documents.extend(page);
             if last || over {
-                // It would end by itself; a server allows for few at a time.
+                // It would expire; a server allows few at a time.
                 let end = json!({"scroll_id": [scroll_id]});
                 let _ = self.ask("read from", "DELETE", "/_search/scroll", Some(&end)).await;
             }
@@ -278,13 +278,13 @@ struct Bulk {
 
 /// What was not stored.
 #[derive(Default)]
-struct Left {
+struct Refused {
     records: Vec<usize>,
     transient: bool,
     reason: Option<String>,
 }
 
-/// What can stand in a path as it is.
+/// Characters that a path may hold without coding.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty() && text.len() < 256 && text.chars().all(plain) && !text.starts_with(['.', '_', '-'])

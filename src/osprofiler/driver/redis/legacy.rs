@@ -3,7 +3,7 @@
 //! Only a walk of the keyspace finds such keys, and no current version writes them. So a trace is read
 //! from its list, and old keys are looked for only if there is no list: one bounded walk for each
 //! connection finds out whether there are any at all, and only if so, a walk for each such trace
-//! follows. With `?legacy=true` old keys are looked for in any case: a trace may lie in both places if
+//! follows. With `?legacy=true` old keys are looked for in any case: a trace may be in both places if
 //! its services are of different releases.
 
 use std::collections::BTreeSet;

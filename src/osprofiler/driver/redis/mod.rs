@@ -1,7 +1,7 @@
 //! The redis collector: a list `osprofiler_opt:<base_id>` of JSON records, newest first.
 //!
 //! The format of OSProfiler 2.8.0 and later (observed on 4.4.0); releases before kept every record
-//! under a key of its own, which [`legacy`] reads. With `?filter_error_trace=true` the key
+//! under a separate key, which [`legacy`] reads. With `?filter_error_trace=true` the key
 //! `osprofiler_error:<base_id>` marks a failed trace, as the Python driver's option of that name does
 //! (off there too unless set). Reached directly, by TLS, or through sentinels ([`url`]).
 //!
@@ -102,25 +102,25 @@ impl RedisCollector {
     }
 
     async fn write(&self, records: &[Record]) -> Result<(), DriverError> {
-        let mut left = Left::default();
+        let mut refused = Refused::default();
         let mut first = 0;
         while first < records.len() {
             let (pipeline, len) = self.pipeline(&records[first..])?;
             match self.send::<Vec<Result<redis::Value, RedisError>>>("write to", &pipeline).await {
-                Ok(answers) => left.note(first, answers),
+                Ok(answers) => refused.note(first, answers),
                 Err(error) if first == 0 => return Err(error),
                 // What is stored must not come again.
                 Err(error) => {
-                    left.records.extend(first..records.len());
-                    left.transient |= error.is_transient();
-                    left.reason.get_or_insert(error.into());
+                    refused.records.extend(first..records.len());
+                    refused.transient |= error.is_transient();
+                    refused.reason.get_or_insert(error.into());
                     break;
                 }
             }
             first += len;
         }
         let (target, left, transient, reason) =
-            (self.target().to_owned(), left.records, left.transient, left.reason);
+            (self.target().to_owned(), refused.records, refused.transient, refused.reason);
         reason.map_or(Ok(()), |source| Err(DriverError::Partial { target, left, transient, source }))
     }
 
@@ -278,13 +278,13 @@ impl RedisCollector {
 
 /// What was not stored.
 #[derive(Default)]
-struct Left {
+struct Refused {
     records: Vec<usize>,
     transient: bool,
     reason: Option<Cause>,
 }
 
-impl Left {
+impl Refused {
     /// Notes the refusals among the answers for the records from `first` on.
     fn note(&mut self, first: usize, answers: Vec<Result<redis::Value, RedisError>>) {
         for (index, answer) in answers.into_iter().enumerate() {

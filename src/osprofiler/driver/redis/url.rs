@@ -37,7 +37,7 @@ const TLS_ONLY: &str = "TLS options need rediss://";
 /// How to reach a redis, and what to store there.
 pub(super) struct Target {
     pub(super) source: Source,
-    /// Failed traces get a key of their own, as with the Python driver's `filter_error_trace`.
+    /// Failed traces get a separate key, as with the Python driver's `filter_error_trace`.
     pub(super) filter_error_trace: bool,
     /// Look for every trace under the keys of old releases too.
     pub(super) legacy: bool,

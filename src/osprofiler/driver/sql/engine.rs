@@ -61,7 +61,7 @@ where
     }
 }
 
-/// Connects, makes sure of the table, and gives a pool that connects again by itself.
+/// Connects, creates the table if it is missing, and returns a pool that reconnects.
 pub(super) fn open<DB>(
     options: <DB::Connection as sqlx::Connection>::Options,
     dialect: &'static Dialect,
@@ -99,7 +99,7 @@ where
         }
         return Err(format!(
             "the table `data` of OSProfiler cannot be read ({missing}) and cannot be created ({refused}); \
-             let the account create it, or name a database of its own"
+             let the account create it, or name another database"
         )
         .into());
     }

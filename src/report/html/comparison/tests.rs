@@ -57,7 +57,7 @@ fn failed() -> Failures {
     Failures { workload: 0, a, a_share: 0.0008, b, b_share: 0.001, p_greater, outcome: Outcome::Pass }
 }
 
-/// A comparison of two builds; with a text, it stands in every place.
+/// A comparison of two builds; with a text, the text is in every place.
 fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
     let words = |own: &str| text.unwrap_or(own).to_owned();
     let side = |name: &str| Side {
@@ -260,7 +260,7 @@ fn the_pages_say_what_the_comparisons_hold() {
         for part in parts {
             assert!(page.contains(part), "{wanted} lacks {part}: {page}");
         }
-        // The verdict and why it is so stand before every figure.
+        // The verdict and its reason come before every figure.
         let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{wanted}: {part}"));
         assert!(
             at("<strong>") < at("class=\"finding\"") && at("class=\"finding\"") < at("<main"),
