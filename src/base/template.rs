@@ -344,60 +344,57 @@ impl Text {
     }
 }
 
-/// The variables of an iteration: the scenario's shared variables, and those that the iteration set.
+/// The variables of a rendering: shared ones, computed ones, and those that were set.
 #[derive(Clone, Debug)]
 pub struct Variables {
     scope: Arc<Scope>,
 }
 
-/// The iteration that variables belong to. Most templates do not use these values, so they are computed on demand.
+/// A value that becomes a template's value only if a template uses it. Most templates do not.
 #[derive(Clone, Debug)]
-pub struct Pass {
-    /// `workload`.
-    pub workload: Arc<str>,
-    /// `iteration`.
-    pub iteration: u64,
-    /// `trace_id`.
-    pub trace_id: Uuid,
+pub enum Computed {
+    /// A text.
+    Text(Arc<str>),
+    /// A whole number.
+    Number(u64),
+    /// An id, as hyphenated text.
+    Id(Uuid),
 }
 
 #[derive(Clone, Debug)]
 struct Scope {
     shared: Arc<Vec<(Arc<str>, Value)>>,
-    pass: Option<Pass>,
+    computed: Vec<(&'static str, Computed)>,
     own: Vec<(Arc<str>, Value)>,
     /// Values that must not appear in messages.
     secrets: Vec<Value>,
 }
 
 impl Variables {
-    /// Variables that all iterations share.
+    /// Shared variables only.
     #[must_use]
     pub fn new(shared: Arc<Vec<(Arc<str>, Value)>>) -> Self {
-        Self { scope: Arc::new(Scope { shared, pass: None, own: Vec::new(), secrets: Vec::new() }) }
+        Self::with_computed(shared, Vec::new())
     }
 
-    /// Variables of an iteration: the shared ones, and `workload`, `iteration` and `trace_id`.
+    /// Shared variables and computed ones, which hide shared ones of the same name.
     #[must_use]
-    pub fn of_pass(shared: Arc<Vec<(Arc<str>, Value)>>, pass: Pass) -> Self {
-        let (own, secrets) = (Vec::new(), Vec::new());
-        Self { scope: Arc::new(Scope { shared, pass: Some(pass), own, secrets }) }
+    pub fn with_computed(
+        shared: Arc<Vec<(Arc<str>, Value)>>,
+        computed: Vec<(&'static str, Computed)>,
+    ) -> Self {
+        Self { scope: Arc::new(Scope { shared, computed, own: Vec::new(), secrets: Vec::new() }) }
     }
 
-    /// Reuses them for another iteration, and removes what was set.
-    pub fn renew(&mut self, workload: &Arc<str>, iteration: u64, trace_id: Uuid) {
+    /// Removes what was set, for the next use. Returns the computed variables, to be changed in place.
+    pub fn renew(&mut self) -> &mut [(&'static str, Computed)] {
         let scope = Arc::make_mut(&mut self.scope);
         scope.own.clear();
         scope.secrets.clear();
-        if let Some(pass) = &mut scope.pass {
-            (pass.iteration, pass.trace_id) = (iteration, trace_id);
-            if !Arc::ptr_eq(&pass.workload, workload) {
-                pass.workload = Arc::clone(workload);
-            }
-        }
+        &mut scope.computed
     }
 
-    /// Sets a variable for this iteration only.
+    /// Sets a variable until the next [`Self::renew`].
     pub fn set(&mut self, name: &Arc<str>, value: Value) {
         let own = &mut Arc::make_mut(&mut self.scope).own;
         match own.iter_mut().find(|(other, _)| other == name) {
@@ -416,7 +413,7 @@ impl Variables {
         self.set(name, value);
     }
 
-    /// The texts in this iteration's secret values, for [`super::masking`].
+    /// The texts in the secret values that were set, for [`super::masking`].
     #[must_use]
     pub fn secrets(&self) -> Vec<String> {
         let mut texts = Vec::new();
@@ -426,7 +423,7 @@ impl Variables {
         texts
     }
 
-    /// The variables that this iteration set.
+    /// The variables that were set.
     #[must_use]
     pub fn own(&self) -> &[(Arc<str>, Value)] {
         &self.scope.own
@@ -437,7 +434,7 @@ impl Variables {
     }
 }
 
-/// How many secret values of an iteration are masked, and how many texts within each.
+/// How many secret values are masked, and how many texts within each.
 const SECRETS_MAX: usize = 1000;
 
 /// A value's own text, the credentials in it, and the texts in a list or a map.
@@ -462,13 +459,12 @@ fn secret_texts(value: &Value, texts: &mut Vec<String>) {
     }
 }
 
-impl Pass {
-    fn value(&self, name: &str) -> Option<Value> {
-        match name {
-            "workload" => Some(Value::from(Arc::clone(&self.workload))),
-            "iteration" => Some(Value::from(self.iteration)),
-            "trace_id" => Some(Value::from(self.trace_id.to_string())),
-            _ => None,
+impl Computed {
+    fn value(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::from(Arc::clone(text)),
+            Self::Number(number) => Value::from(*number),
+            Self::Id(id) => Value::from(id.to_string()),
         }
     }
 }
@@ -482,7 +478,8 @@ impl Object for Scope {
         let name = key.as_str()?;
         let find =
             |list: &[(Arc<str>, Value)]| list.iter().find(|(k, _)| &**k == name).map(|(_, v)| v.clone());
-        find(&self.own).or_else(|| self.pass.as_ref()?.value(name)).or_else(|| find(&self.shared))
+        let computed = || self.computed.iter().find(|(k, _)| *k == name).map(|(_, v)| v.value());
+        find(&self.own).or_else(computed).or_else(|| find(&self.shared))
     }
 }
 
@@ -556,14 +553,24 @@ mod tests {
     }
 
     #[test]
-    fn an_iteration_has_its_own_variables_and_can_set_more() {
-        let pass = Pass { workload: Arc::from("w"), iteration: 7, trace_id: Uuid::nil() };
-        let mut variables = Variables::of_pass(Arc::new(vec![(Arc::from("x"), Value::from(1))]), pass);
+    fn computed_and_set_variables_hide_shared_ones_until_the_next_use() {
+        let shared = ["x", "who", "n"].map(|name| (Arc::from(name), Value::from(1)));
+        let computed = vec![
+            ("who", Computed::Text(Arc::from("w"))),
+            ("n", Computed::Number(7)),
+            ("id", Computed::Id(Uuid::nil())),
+        ];
+        let mut variables = Variables::with_computed(Arc::new(shared.to_vec()), computed);
         variables.set(&Arc::from("x"), Value::from(2));
-        let text = Engine::new().compile("{{ workload }} {{ iteration }} {{ trace_id }} {{ x }}").unwrap();
-        let mut output = String::new();
-        text.render(&variables, &mut output).unwrap();
-        assert_eq!(output, format!("w 7 {} 2", Uuid::nil()));
+        let text = Engine::new().compile("{{ who }} {{ n }} {{ id }} {{ x }}").unwrap();
+        let rendered = |variables: &Variables| {
+            let mut output = String::new();
+            text.render(variables, &mut output).unwrap();
+            output
+        };
+        assert_eq!(rendered(&variables), format!("w 7 {} 2", Uuid::nil()));
+        variables.renew()[1].1 = Computed::Number(8);
+        assert_eq!(rendered(&variables), format!("w 8 {} 1", Uuid::nil()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::base::clock::RunClock;
-use crate::base::template::{Pass, Value, Variables};
+use crate::base::template::{Computed, Value, Variables};
 use crate::client::options::Settings;
 use crate::measure::ids::RunIds;
 use crate::osprofiler::signing::Signer;
@@ -51,7 +51,24 @@ impl Context {
     /// The initial variables of iteration `number` of `workload`.
     #[must_use]
     pub fn variables(&self, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) -> Variables {
-        let pass = Pass { workload: Arc::clone(workload), iteration: number, trace_id };
-        Variables::of_pass(Arc::clone(&self.variables), pass)
+        let computed = vec![
+            ("workload", Computed::Text(Arc::clone(workload))),
+            ("iteration", Computed::Number(number)),
+            ("trace_id", Computed::Id(trace_id)),
+        ];
+        Variables::with_computed(Arc::clone(&self.variables), computed)
+    }
+
+    /// The same for the next iteration of a virtual user, without allocating.
+    fn renew(variables: &mut Variables, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) {
+        for (_, computed) in variables.renew() {
+            match computed {
+                // The name's counter of references is shared by all threads.
+                Computed::Text(name) if Arc::ptr_eq(name, workload) => {}
+                Computed::Text(name) => *name = Arc::clone(workload),
+                Computed::Number(iteration) => *iteration = number,
+                Computed::Id(id) => *id = trace_id,
+            }
+        }
     }
 }

@@ -192,7 +192,7 @@ impl VirtualUser {
     fn variables_of(&mut self, context: &Context, assignment: &Assignment<'_>, base_id: Uuid) -> Variables {
         match self.variables.take() {
             Some(mut variables) => {
-                variables.renew(assignment.name, assignment.number, base_id);
+                Context::renew(&mut variables, assignment.name, assignment.number, base_id);
                 variables
             }
             None => context.variables(assignment.name, assignment.number, base_id),

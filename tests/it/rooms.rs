@@ -39,9 +39,6 @@ const NEVER: [(&str, &[&str]); 16] = [
     ("results/counting.rs", &["Outcome", "Verdict"]),
 ];
 
-/// What is still to be moved; this list only gets shorter.
-const KNOWN: [(&str, &str); 2] = [("base/template.rs", "workload"), ("base/template.rs", "iteration")];
-
 /// Words that only these files may have: one place knows how.
 const ONLY_IN: [(&str, &[&str]); 5] = [
     // The format of the run log.
@@ -69,19 +66,11 @@ fn no_room_does_what_the_map_says_it_must_not() {
             files += 1;
             let code = code(&text);
             let named = words.iter().filter(|word| code.contains(*word));
-            let named = named.filter(|word| !KNOWN.contains(&(name.as_str(), **word)));
             faults.extend(named.map(|word| format!("src/{name} has `{word}`")));
         }
         assert!(files > 0, "there is no {room}");
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    for (name, word) in KNOWN {
-        let text = source_files().into_iter().find(|(other, _)| other == name).map(|(_, text)| code(&text));
-        assert!(
-            text.is_some_and(|text| text.contains(word)),
-            "{name} no longer has `{word}`: take it off the list"
-        );
-    }
 }
 
 #[test]
