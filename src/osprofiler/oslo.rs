@@ -19,6 +19,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::verifying::ServerKeys;
+use crate::base::percent;
 use crate::base::secret::Secret;
 
 /// Longer files (in bytes) are rejected.
@@ -31,7 +32,7 @@ pub struct ProfilerOptions {
     pub enabled: bool,
     /// `hmac_keys`: one or several, separated by commas.
     pub hmac_keys: Secret,
-    /// Where records are stored.
+    /// Where records are stored; [`Self::collector`] adds the options that concern it.
     pub connection_string: Secret,
     /// Whether statements are points.
     pub trace_sqlalchemy: bool,
@@ -127,6 +128,38 @@ impl ProfilerOptions {
             socket_timeout: values.seconds("socket_timeout", default.socket_timeout)?,
             sentinel_service_name: values.named("sentinel_service_name", default.sentinel_service_name)?,
         })
+    }
+
+    /// The connection string for [`super::driver::Collector::connect`]. Options of the section that concern the
+    /// collector are added to it, unless it already has them.
+    #[must_use]
+    pub fn collector(&self) -> Secret {
+        let text = self.connection_string.expose();
+        let (text, fragment) = text.find('#').map_or((text, ""), |at| text.split_at(at));
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+        let mut address = address.to_owned();
+        if scheme == "redissentinel" && rest.split_once('/').is_none_or(|(_, service)| service.is_empty()) {
+            let slash = if rest.ends_with('/') { "" } else { "/" };
+            address.push_str(&format!("{slash}{}", percent::encode(&self.sentinel_service_name)));
+        }
+        let is_redis = ["redis", "rediss", "redissentinel"].contains(&scheme);
+        let is_elasticsearch = scheme.starts_with("elasticsearch");
+        let mut options: Vec<String> =
+            query.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
+        let has = |names: &[&str]| {
+            options.iter().any(|pair| names.contains(&pair.split('=').next().unwrap_or_default()))
+        };
+        let mut added = Vec::new();
+        if self.filter_error_trace && (is_redis || is_elasticsearch) && !has(&["filter_error_trace"]) {
+            added.push("filter_error_trace=true".to_owned());
+        }
+        if is_elasticsearch && !has(&["doc_type", "es_doc_type"]) {
+            added.push(format!("es_doc_type={}", percent::encode(&self.es_doc_type)));
+        }
+        options.extend(added);
+        let mark = if options.is_empty() { "" } else { "?" };
+        Secret::new(&format!("{address}{mark}{}{fragment}", options.join("&")))
     }
 
     /// The keys that requests may be signed with: none while it is not enabled.
@@ -302,6 +335,35 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "(\\[profiler\\]\n)?([a-z_]{0,8}[ \t]?[=:]?[ '\"]?\\PC{0,6}['\"]?\n?){0,6}") {
             let _ = ProfilerOptions::parse(&text);
+        }
+    }
+
+    #[test]
+    fn options_of_the_collector_become_part_of_its_connection_string() {
+        let all = "filter_error_trace = on\nes_doc_type = n/o\nsentinel_service_name = the master";
+        for (written, options, expected) in [
+            ("redis://h:1/2", "", "redis://h:1/2"),
+            ("redis://h:1/2", all, "redis://h:1/2?filter_error_trace=true"),
+            ("rediss://h?db=1#insecure", all, "rediss://h?db=1&filter_error_trace=true#insecure"),
+            ("redis://h?filter_error_trace=false", all, "redis://h?filter_error_trace=false"),
+            ("redissentinel://a:1,b:2", all, "redissentinel://a:1,b:2/the%20master?filter_error_trace=true"),
+            ("redissentinel://a:1/", "", "redissentinel://a:1/mymaster"),
+            ("redissentinel://a:1/own", all, "redissentinel://a:1/own?filter_error_trace=true"),
+            ("elasticsearch://h", "", "elasticsearch://h?es_doc_type=notification"),
+            ("elasticsearch://h", all, "elasticsearch://h?filter_error_trace=true&es_doc_type=n%2Fo"),
+            ("elasticsearch://h?doc_type=x", "", "elasticsearch://h?doc_type=x"),
+            ("mysql://u:p@h/d", all, "mysql://u:p@h/d"),
+            ("file:///a?b", all, "file:///a?b"),
+            ("", all, ""),
+        ] {
+            let text = format!("[profiler]\nconnection_string = {written}\n{options}\n");
+            let read = ProfilerOptions::parse(&text).unwrap_or_default();
+            let read = if written.is_empty() {
+                ProfilerOptions { connection_string: Secret::new(""), ..read }
+            } else {
+                read
+            };
+            assert_eq!(read.collector().expose(), expected, "{written} {options}");
         }
     }
 }

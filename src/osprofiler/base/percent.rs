@@ -8,6 +8,20 @@ pub fn push_byte(byte: u8, output: &mut String) {
     output.extend(hex::digits::<1, 2>(&[byte]).map(|digit| char::from(digit.to_ascii_uppercase())));
 }
 
+/// A text for a path or a query: all but letters, digits and `-._~` is encoded.
+#[must_use]
+pub fn encode(text: &str) -> String {
+    let mut output = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            output.push(char::from(byte));
+        } else {
+            push_byte(byte, &mut output);
+        }
+    }
+    output
+}
+
 /// Decodes every `%XX`; any other `%` is kept.
 #[must_use]
 pub fn decode(text: &str) -> Vec<u8> {
