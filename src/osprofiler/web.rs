@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Response};
 use serde_json::json;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -136,9 +136,9 @@ pub struct ProfilerService<S> {
     settings: Option<Arc<Settings>>,
 }
 
-impl<S, B> Service<Request<B>> for ProfilerService<S>
+impl<S, B, R> Service<Request<B>> for ProfilerService<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>, Response = Response<R>>,
     S::Error: Display,
 {
     type Response = S::Response;
@@ -153,10 +153,11 @@ where
         let Some(scope) = self.settings.as_ref().and_then(|settings| open(settings, &request)) else {
             return Traced::running(self.inner.call(request), None, None);
         };
+        let outcome = if grpc::is_call(request.headers()) { call_outcome } else { failed };
         request.extensions_mut().insert(scope.trace().clone());
         // A handler may start before its future is polled.
         let (answer, flow) = current::within(Flow::of_point(scope), || self.inner.call(request));
-        Traced::running(answer, flow, Some(failed))
+        Traced::running(answer, flow, Some(outcome))
     }
 }
 
@@ -179,6 +180,11 @@ pub fn trace_context(keys: &ServerKeys, headers: &HeaderMap) -> Result<TraceCont
 #[must_use]
 pub fn onward_headers(trace: &Trace) -> Option<(String, String)> {
     trace.signed_headers()
+}
+
+/// What the stop of a gRPC call says.
+fn call_outcome<R, E: Display>(result: &Result<Response<R>, E>) -> Option<Info> {
+    result.as_ref().map_or_else(|_| failed(result), grpc::failed)
 }
 
 fn open<B>(settings: &Settings, request: &Request<B>) -> Option<Scope> {

@@ -85,7 +85,7 @@ mod tests {
             (
                 vec![at(50.0, 0.05, -0.2, 0.3), at(90.0, 1.0, 0.5, 1.5)],
                 format!(
-                    "No cost can be shown at p50: between -200 µs and +300 µs; too few iterations to say so of p99 \
+                    "No cost can be shown at p50: between -200 µs and +300 µs; too few iterations to say the same of p99 \
                      {counts}."
                 ),
             ),

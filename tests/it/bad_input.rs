@@ -197,7 +197,12 @@ fn warm_ups() {
         (RUNNER, "warm_up: { times: 0 }", "6:19|`times` must be at least 1", "write 1 or more"),
         (RUNNER, "warm_up: { time: 5 }", "6:12|unknown key `time`", "did you mean `times`?"),
         (RUNNER, "warm_up: 5 minutes", "6:10|`minutes` is not a unit of time", "use ns, us, ms, s, m or h"),
-        (ramp, "warm_up: 5s", "6:10|this one begins with none", "give the ramp a `start`"),
+        (
+            ramp,
+            "warm_up: 5s",
+            "6:10|a warm-up has the load of the start, which is zero here",
+            "give the ramp a `start`",
+        ),
         (users, "warm_up: { times: 5 }", "6:12|before a ramp of users", "write how long it lasts"),
     ];
     check_all(rows.map(|(runner, rest, message, help)| (scenario(runner, STEPS, rest), message, help)));

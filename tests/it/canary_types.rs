@@ -106,7 +106,7 @@ fn written_out(root: &Value, schema: &Value, node: &mut Value) {
 /// A value of `--set` that is referred to, or whose variable is declared as a reference, is in nothing that is written.
 #[test]
 fn a_value_of_set_that_is_a_secret_is_in_no_output() {
-    const WARNING: &str = "other users of this machine can read";
+    const WARNING: &str = "other users of this machine can see";
     let service = Server::start(|seen, wire| {
         wire.answer("200 OK", "text/plain", format!("no {}", String::from_utf8_lossy(&seen.body)))
     });

@@ -362,7 +362,7 @@ async fn refusals_of_documents_and_of_users_are_told() {
         ),
         ("elasticsearch+https://u:hunter2@127.0.0.1:1".to_owned(), "elasticsearch+https://127.0.0.1:1"),
         ("elasticsearch://u:hunter2@h:x".to_owned(), "write it as"),
-        (url(&server, "?index=a%2Fb"), "index and doc_type are made of"),
+        (url(&server, "?index=a%2Fb"), "index and doc_type may only contain"),
     ] {
         let error = connect(&url).await.unwrap_err();
         assert!(error.chain().contains(part), "no {part} in {}", error.chain());

@@ -128,7 +128,7 @@ fn a_damaged_run_is_judged_by_what_is_left() {
         assert_eq!(strict.code, Some(if code == 0 { 4 } else { code }), "{length}: {strict:?}");
     }
     let junit = std::fs::read_to_string(bench.path().join("cut.xml")).unwrap();
-    assert!(junit.contains("errors=\"1\"") && junit.contains("the run has no end"), "{junit}");
+    assert!(junit.contains("errors=\"1\"") && junit.contains("the log has no end"), "{junit}");
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn a_log_of_any_bytes_is_ranked_as_far_as_it_can_be_read() {
     bench.write("a.log", log);
     let ranked = bench.run(&["trace", "rank", "a.log"]).expect_code(0);
     assert_eq!(ranked.stdout, good);
-    assert!(ranked.stderr.contains("4 lines are none"), "{}", ranked.stderr);
+    assert!(ranked.stderr.contains("4 lines are not part of a profile log"), "{}", ranked.stderr);
     assert!(ranked.stderr.contains("the first: line 14 is not UTF-8"), "{}", ranked.stderr);
     // The same log as traces.
     let listed = bench.run(&["trace", "list", "a.log"]).expect_code(0);

@@ -93,9 +93,9 @@ struct Broken {
 }
 
 impl Service<Request<()>> for Broken {
-    type Response = ();
+    type Response = Response<()>;
     type Error = std::fmt::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<(), std::fmt::Error>>>>;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Response<()>, std::fmt::Error>>>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::fmt::Error>> {
         Poll::Ready(Ok(()))
@@ -205,7 +205,10 @@ async fn grpc_calls_are_rpc_points_of_client_and_server() {
         call.await.unwrap();
     }
     let records = notifier.records();
-    assert_eq!(super::outline(&records), ["rpc", "  rpc", "rpc grpc-status 5: no such server", "  rpc"]);
+    assert_eq!(
+        super::outline(&records),
+        ["rpc", "  rpc", "rpc grpc-status 5: no such server", "  rpc grpc-status 5: no such server"]
+    );
     let names: Vec<_> = records
         .iter()
         .filter(|record| record.name == "rpc-start")

@@ -61,7 +61,7 @@ fn the_page_holds_what_the_results_hold() {
         "3 aborted, 7 dropped: never started, 40 warm-up iterations not counted (1 failed)) in",
         "<th scope=\"row\">Start lag</th>",
         "from when the request was due.",
-        "Profiling on: every iteration was traced but ",
+        "Profiling on: every iteration was traced except ",
         " complete, 1 partial, 1 absent.",
         "<b>list-users:</b> p99 iterations take ",
         ", on average); <code>db · SELECT … FROM user</code>",

@@ -288,7 +288,7 @@ fn the_pages_say_what_the_comparisons_hold() {
         "two-runs",
         &[
             "<strong>No verdict</strong>",
-            "<code>bench ab</code> can tell.",
+            "Use <code>bench ab</code> for that.",
             "<strong>differs:</strong> processors: 8 and 4",
             "of 40 and 38 traces",
             "1.400, without bounds",
