@@ -153,7 +153,10 @@ fn every_reader_tells_cut_damaged_and_incomplete_logs_apart() {
         if code == 0 && strict == 0 {
             continue;
         }
-        assert!(report.stderr.contains("contains more than the log") == (kept == results), "{what}: {report:?}");
+        assert!(
+            report.stderr.contains("contains more than the log") == (kept == results),
+            "{what}: {report:?}"
+        );
         // What knew more is gone: the new one says what is known, in every place.
         for name in ["results.json", "report.html", "report.md", "badge.txt", "badge.json"] {
             let _ = std::fs::remove_file(directory.join(name));
