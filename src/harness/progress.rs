@@ -36,8 +36,7 @@ impl Workload {
     fn rate(&self, elapsed: Duration, ended: u64) -> f64 {
         let (since, had) = self.before.front().copied().unwrap_or_default();
         let seconds = elapsed.saturating_sub(since).as_secs_f64().max(1e-3);
-        let rate = ended.saturating_sub(had) as f64 / seconds;
-        rate
+        ended.saturating_sub(had) as f64 / seconds
     }
 
     fn remember(&mut self, progress: &Progress<'_>) {

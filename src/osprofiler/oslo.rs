@@ -137,29 +137,36 @@ impl ProfilerOptions {
         let text = self.connection_string.expose();
         let (text, fragment) = text.find('#').map_or((text, ""), |at| text.split_at(at));
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
-        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-        let mut address = address.to_owned();
-        if scheme == "redissentinel" && rest.split_once('/').is_none_or(|(_, service)| service.is_empty()) {
-            let slash = if rest.ends_with('/') { "" } else { "/" };
-            address.push_str(&format!("{slash}{}", percent::encode(&self.sentinel_service_name)));
-        }
-        let is_redis = ["redis", "rediss", "redissentinel"].contains(&scheme);
-        let is_elasticsearch = scheme.starts_with("elasticsearch");
         let mut options: Vec<String> =
             query.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
-        let has = |names: &[&str]| {
-            options.iter().any(|pair| names.contains(&pair.split('=').next().unwrap_or_default()))
+        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+        for (name, value) in self.collector_options(scheme) {
+            let named = |pair: &String| {
+                pair.split('=')
+                    .next()
+                    .is_some_and(|given| given == name || Some(given) == name.strip_prefix("es_"))
+            };
+            if !options.iter().any(named) {
+                options.push(format!("{name}={}", percent::encode(value)));
+            }
+        }
+        let names_service = rest.split_once('/').is_some_and(|(_, service)| !service.is_empty());
+        let service = match scheme {
+            "redissentinel" if !names_service => percent::encode(&self.sentinel_service_name),
+            _ => String::new(),
         };
-        let mut added = Vec::new();
-        if self.filter_error_trace && (is_redis || is_elasticsearch) && !has(&["filter_error_trace"]) {
-            added.push("filter_error_trace=true".to_owned());
-        }
-        if is_elasticsearch && !has(&["doc_type", "es_doc_type"]) {
-            added.push(format!("es_doc_type={}", percent::encode(&self.es_doc_type)));
-        }
-        options.extend(added);
+        let slash = if service.is_empty() || rest.ends_with('/') { "" } else { "/" };
         let mark = if options.is_empty() { "" } else { "?" };
-        Secret::new(&format!("{address}{mark}{}{fragment}", options.join("&")))
+        Secret::new(format!("{address}{slash}{service}{mark}{}{fragment}", options.join("&")))
+    }
+
+    /// Options of the section for collectors with this scheme. Elasticsearch's may also be written without `es_`.
+    fn collector_options(&self, scheme: &str) -> Vec<(&'static str, &str)> {
+        let filter = self.filter_error_trace.then_some(("filter_error_trace", "true"));
+        let is_elasticsearch = scheme.starts_with("elasticsearch");
+        let doc_type = is_elasticsearch.then_some(("es_doc_type", self.es_doc_type.as_str()));
+        let filters = is_elasticsearch || ["redis", "rediss", "redissentinel"].contains(&scheme);
+        filter.filter(|_| filters).into_iter().chain(doc_type).collect()
     }
 
     /// The keys that requests may be signed with: none while it is not enabled.
