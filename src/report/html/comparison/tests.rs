@@ -290,7 +290,7 @@ fn the_pages_say_what_the_comparisons_hold() {
             "<strong>No verdict</strong>",
             "Use <code>bench ab</code> for that.",
             "<strong>differs:</strong> processors: 8 and 4",
-            "of 40 and 38 traces",
+            "of 40 and 38 fetched traces",
             "1.400, without bounds",
         ],
     );
