@@ -40,6 +40,7 @@
 //! | 6 | [`runner`] | when iterations start and stop | know what an iteration does |
 //! | 7 | [`results`] | the versioned result model and the run directory, made from the log | print |
 //! | 8 | [`collect`] | fetches traces by id and builds trace trees, after the load | run during the load |
+//! | 8 | [`receive`] | takes the spans that services send, and keeps those of the iterations that may be chosen | ask or wait for anybody, hold up the load; know what an iteration does |
 //! | 8 | [`analysis`] | why the slow iterations were slow | do I/O |
 //! | 8 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit |
 //! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics |
@@ -77,6 +78,7 @@ pub mod harness;
 pub mod iteration;
 pub mod measure;
 pub mod plan;
+pub mod receive;
 pub mod report;
 pub mod results;
 pub mod runner;

@@ -102,6 +102,17 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Creates a file to append to, which only its owner can read; it must not exist.
+///
+/// # Errors
+/// Any error of the system.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.append(true).create_new(true);
+    private(&mut options);
+    options.open(path)
+}
+
 /// Creates a file with an unused name in the directory of `path`.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = File::options();

@@ -93,6 +93,19 @@ impl PlainClient {
         Self::finish(url, request).await
     }
 
+    /// Posts a body with these headers.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn post_with(
+        &self,
+        url: &str,
+        headers: http::HeaderMap,
+        body: bytes::Bytes,
+    ) -> Result<PlainAnswer, PlainError> {
+        Self::finish(url, self.client.post(url).headers(headers).body(body)).await
+    }
+
     async fn finish(url: &str, request: reqwest::RequestBuilder) -> Result<PlainAnswer, PlainError> {
         let failed = |error: reqwest::Error| {
             PlainError(format!("{url}: {}", super::error::chain(&error.without_url())))

@@ -45,6 +45,18 @@ impl RunIds {
         self.point_id(iteration, 0)
     }
 
+    /// The iteration that has this trace id, if it is an id of this run; the inverse of [`RunIds::trace_id`]. It takes
+    /// computation only. The id of another run or program passes with a probability of 2⁻⁴⁵, and then leads to a random
+    /// number of up to 61 bits: the caller must know how large numbers can be.
+    #[inline]
+    #[must_use]
+    pub fn sample_of(&self, trace_id: u128) -> Option<SampleId> {
+        match self.space.position_of(Uuid::from_u128(trace_id)) {
+            Some((workload, number, 0)) => Some(SampleId { workload, number }),
+            _ => None,
+        }
+    }
+
     /// The id of one of `bench`'s own points of an iteration, counted from 1.
     #[must_use]
     pub fn point_id(&self, iteration: impl Into<SampleId>, point: u32) -> Uuid {
@@ -93,6 +105,19 @@ mod tests {
         ] {
             assert_eq!(ids.point_id((workload, number), point).to_string(), expected);
         }
+    }
+
+    #[test]
+    fn a_trace_id_leads_back_to_its_iteration_and_no_other_id_does() {
+        let run = |seed| RunIds::new(Uuid::from_u128(seed), ControlShare::NONE);
+        let (ids, other) = (run(7), run(8));
+        for iteration in [(0, 0), (3, 1_000_000), (u16::MAX, u64::MAX >> 3)] {
+            let back = ids.sample_of(ids.trace_id(iteration).as_u128());
+            assert_eq!(back, Some(iteration.into()));
+            assert_eq!(ids.sample_of(ids.point_id(iteration, 1).as_u128()), None);
+            assert_eq!(other.sample_of(ids.trace_id(iteration).as_u128()), None);
+        }
+        assert_eq!((ids.sample_of(0), ids.sample_of(u128::MAX)), (None, None));
     }
 
     /// The share is kept in every stretch of a run, one membership tells nothing of the next nor of the ids' bits,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::ranked::{Ranked, RankedInTime};
 use crate::measure::ids::RunIds;
 use crate::measure::log::{RunLog, Visitor};
-use crate::measure::rows::{Row, Rows};
+use crate::measure::rows::{IterationHead, Row, Rows};
 use crate::measure::sample::{Ended, IterationSample};
 
 /// Failed iterations that are fetched at most.
@@ -26,7 +26,7 @@ pub(super) struct Candidates {
     stored: HashSet<Uuid>,
     pub(super) of_stored: Vec<IterationSample>,
     /// One for each workload.
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<Group<IterationSample>>,
 }
 
 impl Candidates {
@@ -34,9 +34,7 @@ impl Candidates {
     #[must_use]
     pub(super) fn new(log: &RunLog, stored: HashSet<Uuid>) -> Self {
         let wanted = log.header.traces_wanted;
-        let workloads = log.header.workloads.len();
-        let share = |of: u32| (of as usize).div_ceil(workloads.max(1));
-        let groups = (0..workloads).map(|_| Group::new(share(wanted.0), share(wanted.1))).collect();
+        let groups = groups(wanted, log.header.workloads.len());
         Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), groups }
     }
 
@@ -45,7 +43,7 @@ impl Candidates {
             return;
         }
         if let Some(group) = self.groups.get_mut(usize::from(row.head.workload)) {
-            group.offer(row, self.ids.draw(row.head));
+            group.offer(row.head, self.ids.draw(row.head), || row.to_sample(), &mut drop);
             if !self.stored.is_empty() && self.stored.contains(&self.ids.trace_id(row.head)) {
                 self.of_stored.push(row.to_sample());
             }
@@ -62,21 +60,28 @@ impl Visitor for Candidates {
     }
 }
 
+/// A group for each workload, each with its share of what is wanted: how many slow iterations, and how many others.
+pub(crate) fn groups<T>(wanted: (u32, u32), workloads: usize) -> Vec<Group<T>> {
+    let share = |of: u32| (of as usize).div_ceil(workloads.max(1));
+    (0..workloads).map(|_| Group::new(share(wanted.0), share(wanted.1))).collect()
+}
+
+/// The iterations of a workload that may be chosen, each as a `T`.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group<T> {
     /// How many slow ones are wanted.
     pub(super) wanted: usize,
     /// How many iterations without fault there were.
     pub(super) total: u64,
     /// By response time, longest first; one more than is wanted, to see whether these are all.
-    pub(super) slow: Ranked,
+    pub(super) slow: Ranked<T>,
     /// By response time.
-    pub(super) typical: RankedInTime,
-    pub(super) failed: Ranked,
-    pub(super) others: Ranked,
+    pub(super) typical: RankedInTime<T>,
+    pub(super) failed: Ranked<T>,
+    pub(super) others: Ranked<T>,
 }
 
-impl Group {
+impl<T> Group<T> {
     fn new(wanted: usize, others: usize) -> Self {
         Self {
             wanted,
@@ -88,17 +93,45 @@ impl Group {
         }
     }
 
-    fn offer(&mut self, row: Row<'_>, draw: u64) {
-        let response_ns = row.head.response_ns();
-        match row.head.ended {
-            Ended::Failed => self.failed.offer(0, draw, row),
+    /// Adds an iteration of the measured part, with the number that it drew. `item` is called once for each sample that
+    /// it may be in; `gone` gets what no longer can be in one of the samples.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        head: &IterationHead,
+        draw: u64,
+        mut item: impl FnMut() -> T,
+        gone: &mut impl FnMut(T),
+    ) {
+        let response_ns = head.response_ns();
+        match head.ended {
+            Ended::Failed => self.failed.offer(0, draw, &mut item, gone),
             Ended::Ok => {
                 self.total += 1;
-                self.slow.offer(!response_ns, draw, row);
-                self.typical.offer(response_ns, draw, row);
+                self.slow.offer(!response_ns, draw, &mut item, gone);
+                self.typical.offer(response_ns, draw, head.start_ns, &mut item, gone);
             }
             Ended::Aborted | Ended::Dropped => return,
         }
-        self.others.offer(0, draw, row);
+        self.others.offer(0, draw, item, gone);
+    }
+
+    /// How many iterations the largest of the samples has to keep.
+    pub(crate) fn largest(&self) -> usize {
+        let Self { slow, typical, failed, others, .. } = self;
+        slow.len().max(typical.len()).max(failed.len()).max(others.len())
+    }
+
+    /// Halves the size of the sample that has to keep the most iterations. Every sample stays what it is by definition,
+    /// but smaller.
+    pub(crate) fn halve_largest(&mut self, gone: &mut impl FnMut(T)) {
+        let largest = self.largest();
+        let Self { slow, typical, failed, others, .. } = self;
+        if typical.len() == largest {
+            typical.limit_to(typical.limit() / 2, gone);
+        } else if let Some(sample) = [slow, others, failed].into_iter().find(|sample| sample.len() == largest)
+        {
+            sample.limit_to(sample.limit() / 2, gone);
+        }
     }
 }

@@ -54,7 +54,7 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
         return Vec::new();
     }
     let limits: Vec<Limits> = aggregate.workloads.iter().map(Limits::of).collect();
-    let of_group = |(group, limits): (&Group, _)| group.chosen(limits);
+    let of_group = |(group, limits): (&Group<IterationSample>, _)| group.chosen(limits);
     let mut chosen: Vec<Chosen> = groups.iter().zip(&limits).flat_map(of_group).collect();
     let others: Vec<&IterationSample> = groups.iter().flat_map(|group| samples(&group.others, 0)).collect();
     let place = |sample: &IterationSample| (sample.workload, sample.number);
@@ -128,11 +128,11 @@ impl Limits {
     }
 }
 
-fn samples(ranked: &Ranked, rank: u64) -> impl Iterator<Item = &IterationSample> {
-    ranked.up_to(rank).into_iter().map(|candidate| &candidate.sample)
+fn samples(ranked: &Ranked<IterationSample>, rank: u64) -> impl Iterator<Item = &IterationSample> {
+    ranked.up_to(rank).into_iter().map(|candidate| &candidate.item)
 }
 
-impl Group {
+impl Group<IterationSample> {
     fn chosen(&self, limits: &Limits) -> Vec<Chosen> {
         let mut slow: Vec<&IterationSample> =
             samples(&self.slow, !limits.slow_ns.saturating_add(1)).collect();
@@ -168,8 +168,7 @@ impl Group {
         let mut wanted = [0_usize; SLICES];
         slow.iter().for_each(|sample| wanted[limits.slice(sample)] += 1);
         let (mut typical, mut rest) = (Vec::new(), Vec::new());
-        let candidates =
-            self.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.sample);
+        let candidates = self.typical.up_to(limits.typical_ns.1).into_iter().map(|candidate| &candidate.item);
         for sample in candidates.filter(|sample| limits.side(sample) == Side::Typical) {
             let wanted = &mut wanted[limits.slice(sample)];
             if *wanted > 0 {

@@ -5,7 +5,7 @@
 pub mod aggregate;
 pub mod batched;
 pub mod build;
-mod candidates;
+pub(crate) mod candidates;
 pub mod choice;
 pub mod client_points;
 pub mod columns;

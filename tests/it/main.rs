@@ -51,6 +51,7 @@ mod real_service;
 mod real_spans;
 mod real_stores;
 mod real_stores_down;
+mod receiver;
 mod recording;
 mod reference_pages;
 mod rooms;

@@ -4,7 +4,7 @@
 use crate::tidy::{code, is_test, source_files};
 
 /// A room (or a file), and what it must not name.
-const NEVER: [(&str, &[&str]); 16] = [
+const NEVER: [(&str, &[&str]); 17] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     // Knows of scenarios.
@@ -23,6 +23,20 @@ const NEVER: [(&str, &[&str]); 16] = [
     ("results/", &["print!", "println!", "stdout", "stderr"]),
     // Runs during the load.
     ("collect/", &["crate::runner", "crate::iteration", "Observer"]),
+    // Asks for traces, knows what an iteration does, or prints.
+    (
+        "receive/",
+        &[
+            "crate::runner",
+            "crate::iteration",
+            "crate::plan",
+            "Collector",
+            "print!",
+            "println!",
+            "stdout",
+            "stderr",
+        ],
+    ),
     // Does I/O.
     ("analysis/", &["std::fs", "std::net", "std::io", "tokio", "File::"]),
     // Prints or exits, or reads anything.

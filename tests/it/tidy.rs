@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules with their ranks, as in `src/lib.rs`.
-const RANKS: [(&str, u8); 16] = [
+const RANKS: [(&str, u8); 17] = [
     ("base", 0),
     ("osprofiler", 1),
     ("client", 1),
@@ -14,6 +14,7 @@ const RANKS: [(&str, u8); 16] = [
     ("runner", 6),
     ("results", 7),
     ("collect", 8),
+    ("receive", 8),
     ("analysis", 8),
     ("verdict", 8),
     ("report", 9),
@@ -31,7 +32,7 @@ const OWNERS: [(&str, &[&str]); 18] = [
     ("simple_dns::", &["client/dns.rs"]),
     ("reqwest::", &["client/plain.rs", "osprofiler/driver/http.rs", "osprofiler/reqwest.rs"]),
     ("httparse::", &["client/framing.rs"]),
-    ("hyper::server", &["demo/server.rs", "harness/live.rs"]),
+    ("hyper::server", &["demo/server.rs", "harness/live.rs", "receive/server.rs"]),
     ("lapin::", &["osprofiler/driver/messaging.rs"]),
     ("bson::", &["osprofiler/driver/mongodb.rs"]),
     (
@@ -90,7 +91,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
 ];
 
 /// The largest number of lines of code in `cli`, which contains no logic.
-const CLI_LINES_MAX: usize = 1800;
+const CLI_LINES_MAX: usize = 2000;
 
 pub(crate) fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -67,6 +67,21 @@ impl IdSpace {
         self.permute(number & HALF_MASK, (u64::from(stream) << 32) | u64::from(point))
     }
 
+    /// The stream, the number and the point that an id was derived from; `None` if it is no id of this space.
+    ///
+    /// A random UUID v4 passes with a probability of 2⁻¹³, and then with a random number and point: whoever knows how
+    /// many streams, numbers and points there are can tell the space's ids from all others.
+    #[must_use]
+    pub fn position_of(&self, id: Uuid) -> Option<(u16, u64, u32)> {
+        let (mut left, mut right) = halves_of_uuid_v4(id)?;
+        for key in self.round_keys.iter().rev() {
+            let mixed = mix(left ^ key) & HALF_MASK;
+            (left, right) = (right ^ mixed, left);
+        }
+        let stream = u16::try_from(right >> 32).ok()?;
+        Some((stream, left, right as u32))
+    }
+
     fn permute(&self, mut left: u64, mut right: u64) -> Uuid {
         for key in self.round_keys {
             let mixed = mix(right ^ key) & HALF_MASK;
@@ -89,6 +104,17 @@ fn uuid_v4_from_halves(left: u64, right: u64) -> Uuid {
     let middle = (bits >> 62) as u64 & 0xfff; // 12 bits
     let low = bits as u64 & ((1 << 62) - 1);
     Uuid::from_u64_pair((high << 16) | (4 << 12) | middle, (0b10 << 62) | low)
+}
+
+/// The inverse of [`uuid_v4_from_halves`]; `None` for anything but a v4 UUID.
+fn halves_of_uuid_v4(id: Uuid) -> Option<(u64, u64)> {
+    let (high, low) = id.as_u64_pair();
+    if (high >> 12) & 0xf != 4 || low >> 62 != 0b10 {
+        return None;
+    }
+    let bits =
+        (u128::from(high >> 16) << 74) | (u128::from(high & 0xfff) << 62) | u128::from(low & ((1 << 62) - 1));
+    Some(((bits >> 61) as u64, bits as u64 & HALF_MASK))
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that spreads every bit.
@@ -142,6 +168,42 @@ mod tests {
         let shared_bits =
             seen.iter().fold((u128::MAX, 0), |(all, any), id| (all & id.as_u128(), any | id.as_u128()));
         assert_eq!((shared_bits.0 ^ shared_bits.1).count_ones(), 122, "every free bit varies");
+    }
+
+    #[test]
+    fn every_id_leads_back_to_its_position() {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = mix(random);
+            random
+        };
+        for seed in [Uuid::nil(), Uuid::max(), Uuid::from_u128(7), Uuid::new_v4()] {
+            let (ids, other) = (IdSpace::from_seed(seed), IdSpace::from_seed(Uuid::from_u128(99)));
+            let edges = [(0, 0, 0), (u16::MAX, HALF_MASK, u32::MAX), (0, HALF_MASK, 0), (1, 1, 1)];
+            let drawn = (0..2_000).map(|_| (next() as u16, next() & HALF_MASK, next() as u32));
+            for (stream, number, point) in edges.into_iter().chain(drawn) {
+                let id = ids.point_id(stream, number, point);
+                assert_eq!(ids.position_of(id), Some((stream, number, point)));
+                // Another run, or bits that are not those of a v4 UUID.
+                assert_ne!(other.position_of(id), Some((stream, number, point)));
+                for bit in [62, 63, 76, 77, 78, 79] {
+                    assert_eq!(ids.position_of(Uuid::from_u128(id.as_u128() ^ (1 << bit))), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_foreign_id_is_almost_never_taken_for_one_of_the_space() {
+        let ids = IdSpace::from_seed(Uuid::from_u128(7));
+        let others = (0..200_000_u64).map(|number| IdSpace::from_seed(Uuid::from_u128(8)).base_id(0, number));
+        let mut of_any_stream = 0;
+        for (stream, number, point) in others.filter_map(|id| ids.position_of(id)) {
+            of_any_stream += 1;
+            assert!(point != 0 || stream > 100 || number > 1 << 40, "{stream} {number} {point}");
+        }
+        // 2⁻¹³ of them, give or take five standard deviations.
+        assert!((1..=49).contains(&of_any_stream), "{of_any_stream}");
     }
 
     #[test]

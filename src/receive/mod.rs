@@ -1,0 +1,36 @@
+//! Rank 8: a receiver of OpenTelemetry's spans, so that a service needs no other backend.
+//!
+//! A service that has `OTEL_EXPORTER_OTLP_ENDPOINT` set to the receiver's address sends its spans here: by OTLP/HTTP
+//! in protobuf or JSON, or by OTLP/gRPC, all on the same ports ([`listen`]). [`server`] has the connections, `http`
+//! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] and [`json`] the formats, `answer` what
+//! senders are told, and [`forward`] passes everything on to the backend that the service had before. Spans go to a
+//! [`Taker`]: [`spool`] keeps those of the iterations that may be chosen after the load, in the run's directory.
+//!
+//! All of it runs on a single thread of its own. Nothing here may hold up the load, print, or fail a run: whatever is
+//! wrong with a request is answered as the OTLP specification says, and counted ([`counts`]). All memory is bounded:
+//! connections, bodies, what bodies decompress to, and what waits to be forwarded.
+
+mod answer;
+pub mod counts;
+pub mod forward;
+mod grpc;
+mod http;
+mod intake;
+pub mod json;
+pub mod listen;
+mod schema;
+pub mod server;
+pub mod spool;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+/// Whatever takes spans from the network. Called on the receiver's thread; must be quick and must not block.
+pub trait Taker: Send + Sync + 'static {
+    /// Whether spans of this trace may be of use. Foreign spans are counted by the receiver and not decoded.
+    fn wants(&self, trace_id: u128) -> bool;
+
+    /// Takes spans of one trace: an encoded OTLP `ResourceSpans` message that holds only these spans (resource and
+    /// scopes with them). A trace may come in any number of such messages, also within one request.
+    fn take(&self, trace_id: u128, spans: u32, resource_spans: &[u8]);
+}

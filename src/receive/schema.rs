@@ -1,0 +1,158 @@
+//! The messages of OTLP traces, version 1, as tables: what [`super::wire`] checks and [`super::json`] translates by.
+//!
+//! Source: `opentelemetry/proto/trace/v1/trace.proto`, `common/v1/common.proto` and `resource/v1/resource.proto` of
+//! OpenTelemetry's protocol, release 1.9. A field that is not here is skipped, as the OTLP specification says.
+
+/// A message: its fields, in the order of their numbers.
+pub(super) struct Schema(&'static [Field]);
+
+/// A field of a message.
+pub(super) struct Field {
+    pub(super) number: u32,
+    /// The name in JSON.
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) is_repeated: bool,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Text in UTF-8.
+    Text,
+    /// Bytes, in base64 in JSON.
+    Bytes,
+    /// An id, in hexadecimal digits in JSON.
+    Id,
+    Bool,
+    Int64,
+    Uint32,
+    /// A number with names; in JSON, each name has this prefix.
+    Enum(&'static [&'static str]),
+    Double,
+    Fixed64,
+    Fixed32,
+    Message(&'static Schema),
+}
+
+impl Schema {
+    pub(super) fn field(&self, number: u32) -> Option<&'static Field> {
+        // Few fields have a number beyond their place.
+        let place = usize::try_from(number).ok()?.checked_sub(1)?;
+        let at_its_place = self.0.get(place).filter(|field| field.number == number);
+        at_its_place.or_else(|| self.0.iter().find(|field| field.number == number))
+    }
+
+    pub(super) fn named(&self, name: &str) -> Option<&'static Field> {
+        self.0.iter().find(|field| field.name == name)
+    }
+}
+
+const fn one(number: u32, name: &'static str, kind: Kind) -> Field {
+    Field { number, name, kind, is_repeated: false }
+}
+
+const fn many(number: u32, name: &'static str, kind: Kind) -> Field {
+    Field { number, name, kind, is_repeated: true }
+}
+
+/// `ExportTraceServiceRequest`.
+pub(super) static REQUEST: Schema = Schema(&[many(1, "resourceSpans", Kind::Message(&RESOURCE_SPANS))]);
+
+/// `ResourceSpans`.
+pub(super) static RESOURCE_SPANS: Schema = Schema(&[
+    one(1, "resource", Kind::Message(&RESOURCE)),
+    many(2, "scopeSpans", Kind::Message(&SCOPE_SPANS)),
+    one(3, "schemaUrl", Kind::Text),
+]);
+
+/// `ScopeSpans`.
+pub(super) static SCOPE_SPANS: Schema = Schema(&[
+    one(1, "scope", Kind::Message(&SCOPE)),
+    many(2, "spans", Kind::Message(&SPAN)),
+    one(3, "schemaUrl", Kind::Text),
+]);
+
+/// `Span`.
+pub(super) static SPAN: Schema = Schema(&[
+    one(1, "traceId", Kind::Id),
+    one(2, "spanId", Kind::Id),
+    one(3, "traceState", Kind::Text),
+    one(4, "parentSpanId", Kind::Id),
+    one(5, "name", Kind::Text),
+    one(6, "kind", Kind::Enum(SPAN_KINDS)),
+    one(7, "startTimeUnixNano", Kind::Fixed64),
+    one(8, "endTimeUnixNano", Kind::Fixed64),
+    many(9, "attributes", Kind::Message(&KEY_VALUE)),
+    one(10, "droppedAttributesCount", Kind::Uint32),
+    many(11, "events", Kind::Message(&EVENT)),
+    one(12, "droppedEventsCount", Kind::Uint32),
+    many(13, "links", Kind::Message(&LINK)),
+    one(14, "droppedLinksCount", Kind::Uint32),
+    one(15, "status", Kind::Message(&STATUS)),
+    one(16, "flags", Kind::Fixed32),
+]);
+
+const SPAN_KINDS: &[&str] = &[
+    "SPAN_KIND_UNSPECIFIED",
+    "SPAN_KIND_INTERNAL",
+    "SPAN_KIND_SERVER",
+    "SPAN_KIND_CLIENT",
+    "SPAN_KIND_PRODUCER",
+    "SPAN_KIND_CONSUMER",
+];
+const STATUS_CODES: &[&str] = &["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
+
+static RESOURCE: Schema = Schema(&[
+    many(1, "attributes", Kind::Message(&KEY_VALUE)),
+    one(2, "droppedAttributesCount", Kind::Uint32),
+    many(3, "entityRefs", Kind::Message(&ENTITY_REF)),
+]);
+
+static ENTITY_REF: Schema = Schema(&[
+    one(1, "schemaUrl", Kind::Text),
+    one(2, "type", Kind::Text),
+    many(3, "idKeys", Kind::Text),
+    many(4, "descriptionKeys", Kind::Text),
+]);
+
+static SCOPE: Schema = Schema(&[
+    one(1, "name", Kind::Text),
+    one(2, "version", Kind::Text),
+    many(3, "attributes", Kind::Message(&KEY_VALUE)),
+    one(4, "droppedAttributesCount", Kind::Uint32),
+]);
+
+static EVENT: Schema = Schema(&[
+    one(1, "timeUnixNano", Kind::Fixed64),
+    one(2, "name", Kind::Text),
+    many(3, "attributes", Kind::Message(&KEY_VALUE)),
+    one(4, "droppedAttributesCount", Kind::Uint32),
+]);
+
+static LINK: Schema = Schema(&[
+    one(1, "traceId", Kind::Id),
+    one(2, "spanId", Kind::Id),
+    one(3, "traceState", Kind::Text),
+    many(4, "attributes", Kind::Message(&KEY_VALUE)),
+    one(5, "droppedAttributesCount", Kind::Uint32),
+    one(6, "flags", Kind::Fixed32),
+]);
+
+static STATUS: Schema = Schema(&[one(2, "message", Kind::Text), one(3, "code", Kind::Enum(STATUS_CODES))]);
+
+static KEY_VALUE: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY_VALUE))]);
+
+static ANY_VALUE: Schema = Schema(&[
+    one(1, "stringValue", Kind::Text),
+    one(2, "boolValue", Kind::Bool),
+    one(3, "intValue", Kind::Int64),
+    one(4, "doubleValue", Kind::Double),
+    one(5, "arrayValue", Kind::Message(&ARRAY_VALUE)),
+    one(6, "kvlistValue", Kind::Message(&KEY_VALUE_LIST)),
+    one(7, "bytesValue", Kind::Bytes),
+]);
+
+static ARRAY_VALUE: Schema = Schema(&[many(1, "values", Kind::Message(&ANY_VALUE))]);
+
+static KEY_VALUE_LIST: Schema = Schema(&[many(1, "values", Kind::Message(&KEY_VALUE))]);

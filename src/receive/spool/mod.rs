@@ -1,0 +1,141 @@
+//! Keeps the spans of the iterations that [`sampling`] says, in bounded memory and on a bounded part of the disk.
+//!
+//! Spans come from the receiver's thread, batches of ended iterations from the coordinator's. Neither waits for a disk:
+//! a thread of the spool's own writes. What becomes of the spans of an iteration:
+//!
+//! - It is not decided: they wait in memory. If that is full, those of the oldest iterations, which may well become the
+//!   slowest, go to the disk as if they were kept. If that is not possible either, they are let go.
+//! - It is kept: they go to the disk, until other iterations take its place in every sample.
+//! - It is dropped: they are let go.
+
+pub mod sampling;
+pub mod segments;
+pub mod stored;
+
+mod counts;
+mod decisions;
+mod kept;
+mod limits;
+mod state;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod writer;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::Taker;
+use crate::measure::ids::RunIds;
+use crate::measure::latency::SampleId;
+use crate::measure::rows::{IterationHead, Rows};
+use crate::measure::sample::Ended;
+pub use counts::{Counts, KeptTrace, LetGo};
+use decisions::Place;
+pub use limits::Limits;
+use sampling::Wanted;
+use segments::Disk;
+use state::{Shared, State};
+use stored::Stored;
+
+/// So many iterations are decided at a time, while the receiver waits.
+const AT_A_TIME: usize = 128;
+
+/// Keeps spans.
+pub struct Spool {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<Box<dyn Disk>>>>,
+}
+
+impl Spool {
+    /// Starts a spool for the iterations of a run with so many workloads.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(
+        ids: RunIds,
+        workloads: u16,
+        wanted: Wanted,
+        limits: Limits,
+        disk: Box<dyn Disk>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(ids, workloads, wanted, limits));
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("spool".to_owned());
+        let writer = thread.spawn(move || writer::run(&of_thread, disk))?;
+        Ok(Self { shared, writer: Mutex::new(Some(writer)) })
+    }
+
+    /// Decides about iterations that have ended: those of a batch.
+    pub fn batch(&self, rows: &Rows) {
+        let mut heads = rows.iter().map(|row| row.head).filter(|head| self.is_profiled(head)).peekable();
+        while heads.peek().is_some() {
+            let mut state = self.shared.lock();
+            heads.by_ref().take(AT_A_TIME).for_each(|head| state.ended(head));
+            state.note_memory();
+        }
+        // The writer looks for too much being kept.
+        self.shared.work.notify_one();
+    }
+
+    /// Decides about an iteration that has ended.
+    pub fn ended(&self, head: &IterationHead) {
+        if self.is_profiled(head) {
+            self.shared.lock().ended(head);
+        }
+    }
+
+    fn is_profiled(&self, head: &IterationHead) -> bool {
+        head.ended != Ended::Dropped && !self.shared.is_control(head)
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts()
+    }
+
+    /// What is kept of an iteration's trace; `None` if it is not kept, or not decided.
+    #[must_use]
+    pub fn kept(&self, iteration: impl Into<SampleId>) -> Option<KeptTrace> {
+        let place = Place::of(iteration.into())?;
+        let state = self.shared.lock();
+        let entry = state.kept.traces.get(&place).filter(|entry| !entry.is_early)?;
+        Some(KeptTrace { spans: entry.spans, lost: entry.lost })
+    }
+
+    /// Ends it: writes what waits to be written, lets go of what is not decided, and gives what is kept. Spans that come
+    /// later are counted as undecided. Only the first call gives something.
+    pub fn finish(&self) -> Option<(Stored, Counts)> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        self.shared.lock().close();
+        self.shared.work.notify_one();
+        let disk = writer.join().ok()?;
+        let mut state = self.shared.lock();
+        let unwritten = state.kept.take_unwritten();
+        let counts = state.counts();
+        let State { kept, .. } = &*state;
+        let place_of = |trace_id| self.shared.place_of(trace_id);
+        let is_kept = |trace_id| place_of(trace_id).is_some_and(|place| kept.traces.contains_key(&place));
+        Some((Stored::of(disk, unwritten, is_kept), counts))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        drop(self.finish());
+    }
+}
+
+impl Taker for Spool {
+    fn wants(&self, trace_id: u128) -> bool {
+        self.shared.place_of(trace_id).is_some()
+    }
+
+    fn take(&self, trace_id: u128, spans: u32, resource_spans: &[u8]) {
+        if let Some(place) = self.shared.place_of(trace_id) {
+            self.shared.lock().take(place, trace_id, spans, resource_spans);
+        }
+    }
+}

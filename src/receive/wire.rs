@@ -1,0 +1,370 @@
+//! The protobuf of `ExportTraceServiceRequest`, taken apart without decoding it.
+//!
+//! Of each span, only the ids are read, and the spans of each wanted trace are copied into a message of their own.
+//! Spans of other traces cost no more than that. What is copied is checked to its last byte (field types, lengths,
+//! UTF-8, depth), so that whoever keeps it can decode it later. Nothing is copied before the whole request is known
+//! to be well-formed. Memory is bounded: nothing is kept of empty messages, and [`SPANS_MAX`] and
+//! [`COPIED_BYTES_MAX`] bound the rest.
+//!
+//! Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding) and the tables of `schema`.
+
+use std::ops::Range;
+
+use super::schema::{self, Kind, Schema};
+
+/// The largest number of spans of a request.
+pub const SPANS_MAX: usize = 500_000;
+/// The largest number of bytes that are copied out of a request: a resource is copied for each trace.
+pub const COPIED_BYTES_MAX: u64 = 256 << 20;
+/// The deepest nesting of messages below a span or a resource.
+const DEPTH_MAX: u32 = 64;
+/// A resource or a scope may be in several pieces, which together are one message; in practice it is not.
+const HEAD_PIECES_MAX: usize = 16;
+
+/// Why a request is refused as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// It is not the expected protobuf.
+    #[error("the body is not a valid ExportTraceServiceRequest: {0}")]
+    Malformed(&'static str),
+    /// It has too many spans.
+    #[error("the request has over {SPANS_MAX} spans; send smaller batches")]
+    TooManySpans,
+    /// Its resources, copied for each trace, are too large.
+    #[error("the resources of the request are too large for the number of its traces; send smaller batches")]
+    TooLarge,
+}
+
+/// A request's spans, sorted by whether they are wanted.
+#[derive(Debug, Default)]
+pub struct Request<'a> {
+    /// How many spans are of traces that are not wanted.
+    pub foreign: u64,
+    /// How many spans have no valid ids.
+    pub invalid: u64,
+    /// The wanted ones, in the order of their resources and then traces.
+    wanted: Vec<Wanted<'a>>,
+    /// Of resources and scopes with wanted spans: the fields that are not spans, with their keys.
+    heads: Vec<Vec<&'a [u8]>>,
+}
+
+#[derive(Debug)]
+struct Wanted<'a> {
+    trace_id: u128,
+    /// The places of its resource and scope in `heads`.
+    resource: u32,
+    scope: u32,
+    /// The span's field, with its key.
+    field: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// Reads a request. `wants` is asked for the trace of each span, but not twice in a row for the same.
+    ///
+    /// # Errors
+    /// If the request must be refused as a whole.
+    pub fn read(body: &'a [u8], wants: impl FnMut(u128) -> bool) -> Result<Self, WireError> {
+        let mut reading = Reading { request: Self::default(), wants, last: None, spans: 0 };
+        for field in Fields(body) {
+            let field = field?;
+            if field.number == 1 {
+                reading.resource(field.message()?)?;
+            }
+        }
+        let mut request = reading.request;
+        request.wanted.sort_by_key(|wanted| (wanted.resource, wanted.trace_id));
+        request.check_size()?;
+        Ok(request)
+    }
+
+    /// How many spans are wanted.
+    #[must_use]
+    pub fn wanted(&self) -> u64 {
+        self.wanted.len() as u64
+    }
+
+    /// Hands the wanted spans over: for each resource and each of its traces, an encoded `ResourceSpans`.
+    pub fn deliver(&self, mut take: impl FnMut(u128, u32, &[u8])) {
+        let mut message = Vec::new();
+        for group in self.groups() {
+            let Some(first) = group.first() else { continue };
+            message.clear();
+            append(&mut message, self.head(first.resource));
+            for scoped in group.chunk_by(|one, next| one.scope == next.scope) {
+                let (head, fields) = (self.head(scoped[0].scope), scoped.iter().map(|wanted| wanted.field));
+                let length = fields.clone().chain(head.iter().copied()).map(<[u8]>::len).sum::<usize>();
+                // Field 2 of `ResourceSpans`, a message.
+                message.push(0x12);
+                push_varint(&mut message, length as u64);
+                append(&mut message, head);
+                fields.for_each(|field| message.extend_from_slice(field));
+            }
+            take(first.trace_id, u32::try_from(group.len()).unwrap_or(u32::MAX), &message);
+        }
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &[Wanted<'a>]> {
+        self.wanted.chunk_by(|one, next| (one.resource, one.trace_id) == (next.resource, next.trace_id))
+    }
+
+    fn head(&self, at: u32) -> &[&'a [u8]] {
+        usize::try_from(at).ok().and_then(|at| self.heads.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    fn check_size(&self) -> Result<(), WireError> {
+        let length = |at| self.head(at).iter().map(|piece| piece.len() as u64).sum::<u64>();
+        let mut copied = self.wanted.iter().map(|wanted| wanted.field.len() as u64).sum::<u64>();
+        for group in self.groups() {
+            let scopes = group.chunk_by(|one, next| one.scope == next.scope);
+            copied += group.first().map_or(0, |first| length(first.resource));
+            copied += scopes.map(|scoped| length(scoped[0].scope)).sum::<u64>();
+            if copied > COPIED_BYTES_MAX {
+                return Err(WireError::TooLarge);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The reading of a request.
+struct Reading<'a, W> {
+    request: Request<'a>,
+    wants: W,
+    /// The last trace, and whether it is wanted.
+    last: Option<(u128, bool)>,
+    spans: usize,
+}
+
+impl<'a, W: FnMut(u128) -> bool> Reading<'a, W> {
+    fn resource(&mut self, message: &'a [u8]) -> Result<(), WireError> {
+        let from = self.request.wanted.len();
+        let mut head = Vec::new();
+        for field in Fields(message) {
+            let field = field?;
+            if field.number == 2 {
+                self.scope(field.message()?)?;
+            } else {
+                keep(&mut head, &field, &schema::RESOURCE_SPANS)?;
+            }
+        }
+        let added = from..self.request.wanted.len();
+        self.add_head(added, head, |wanted, at| wanted.resource = at)
+    }
+
+    fn scope(&mut self, message: &'a [u8]) -> Result<(), WireError> {
+        let from = self.request.wanted.len();
+        let mut head = Vec::new();
+        for field in Fields(message) {
+            let field = field?;
+            if field.number == 2 {
+                self.span(&field)?;
+            } else {
+                keep(&mut head, &field, &schema::SCOPE_SPANS)?;
+            }
+        }
+        let added = from..self.request.wanted.len();
+        self.add_head(added, head, |wanted, at| wanted.scope = at)
+    }
+
+    /// Keeps the head of these spans, if there are any.
+    fn add_head(
+        &mut self,
+        spans: Range<usize>,
+        head: Vec<&'a [u8]>,
+        set: impl Fn(&mut Wanted<'a>, u32),
+    ) -> Result<(), WireError> {
+        if spans.is_empty() {
+            return Ok(());
+        }
+        let at = u32::try_from(self.request.heads.len()).map_err(|_| WireError::TooManySpans)?;
+        self.request.heads.push(head);
+        self.request.wanted[spans].iter_mut().for_each(|wanted| set(wanted, at));
+        Ok(())
+    }
+
+    fn span(&mut self, field: &WireField<'a>) -> Result<(), WireError> {
+        self.spans += 1;
+        if self.spans > SPANS_MAX {
+            return Err(WireError::TooManySpans);
+        }
+        let message = field.message()?;
+        let (mut trace_id, mut span_id, mut parent_id) = (&[][..], &[][..], &[][..]);
+        for part in Fields(message) {
+            let part = part?;
+            match part.number {
+                1 => trace_id = part.message()?,
+                2 => span_id = part.message()?,
+                4 => parent_id = part.message()?,
+                _ => {}
+            }
+        }
+        let are_valid = is_valid_span_id(span_id) && matches!(parent_id.len(), 0 | 8);
+        let Some(trace_id) = valid_trace_id(trace_id).filter(|_| are_valid) else {
+            self.request.invalid += 1;
+            return Ok(());
+        };
+        let wanted = match self.last {
+            Some((last, wanted)) if last == trace_id => wanted,
+            _ => (self.wants)(trace_id),
+        };
+        self.last = Some((trace_id, wanted));
+        if !wanted {
+            self.request.foreign += 1;
+            return Ok(());
+        }
+        check(message, &schema::SPAN, 0)?;
+        self.request.wanted.push(Wanted { trace_id, resource: 0, scope: 0, field: field.whole });
+        Ok(())
+    }
+}
+
+/// An id of zeros is not valid (W3C Trace Context; OTLP).
+fn valid_trace_id(bytes: &[u8]) -> Option<u128> {
+    <[u8; 16]>::try_from(bytes).ok().map(u128::from_be_bytes).filter(|id| *id != 0)
+}
+
+fn is_valid_span_id(bytes: &[u8]) -> bool {
+    bytes.len() == 8 && bytes.iter().any(|byte| *byte != 0)
+}
+
+/// Keeps a field of a resource or a scope that is not its spans, if it is known.
+fn keep<'a>(
+    head: &mut Vec<&'a [u8]>,
+    field: &WireField<'a>,
+    schema: &'static Schema,
+) -> Result<(), WireError> {
+    if schema.field(field.number).is_none() {
+        return Ok(());
+    }
+    check_field(field, schema, 0)?;
+    if head.len() == HEAD_PIECES_MAX {
+        return Err(WireError::Malformed("a resource or scope is given too often"));
+    }
+    head.push(field.whole);
+    Ok(())
+}
+
+fn append(message: &mut Vec<u8>, pieces: &[&[u8]]) {
+    pieces.iter().for_each(|piece| message.extend_from_slice(piece));
+}
+
+/// Checks a message and all messages in it.
+fn check(message: &[u8], schema: &'static Schema, depth: u32) -> Result<(), WireError> {
+    for field in Fields(message) {
+        check_field(&field?, schema, depth)?;
+    }
+    Ok(())
+}
+
+fn check_field(field: &WireField<'_>, schema: &'static Schema, depth: u32) -> Result<(), WireError> {
+    let Some(known) = schema.field(field.number) else { return Ok(()) };
+    match (known.kind, field.content) {
+        (Kind::Text, Content::Bytes(bytes)) => std::str::from_utf8(bytes)
+            .map(|_| ())
+            .map_err(|_| WireError::Malformed("a text is not valid UTF-8")),
+        (Kind::Message(inner), Content::Bytes(bytes)) if depth < DEPTH_MAX => check(bytes, inner, depth + 1),
+        (Kind::Message(_), Content::Bytes(_)) => Err(WireError::Malformed("messages are nested too deeply")),
+        (Kind::Bytes | Kind::Id, Content::Bytes(_))
+        | (Kind::Bool | Kind::Int64 | Kind::Uint32 | Kind::Enum(_), Content::Varint)
+        | (Kind::Double | Kind::Fixed64, Content::Fixed64)
+        | (Kind::Fixed32, Content::Fixed32) => Ok(()),
+        _ => Err(WireError::Malformed("a field has an unexpected type")),
+    }
+}
+
+/// A field as it is written.
+struct WireField<'a> {
+    number: u32,
+    content: Content<'a>,
+    /// With its key.
+    whole: &'a [u8],
+}
+
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Varint,
+    Fixed64,
+    Fixed32,
+    Bytes(&'a [u8]),
+}
+
+impl<'a> WireField<'a> {
+    /// The bytes of a message, text or id.
+    fn message(&self) -> Result<&'a [u8], WireError> {
+        match self.content {
+            Content::Bytes(bytes) => Ok(bytes),
+            _ => Err(WireError::Malformed("a field has an unexpected type")),
+        }
+    }
+}
+
+/// The fields of a message. After an error, there are none.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<WireField<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.read().ok_or(WireError::Malformed("a field is damaged or ends after its message"));
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self) -> Option<WireField<'a>> {
+        let all = self.0;
+        let key = u32::try_from(varint(&mut self.0)?).ok()?;
+        let content = match key & 7 {
+            0 => varint(&mut self.0).map(|_| Content::Varint)?,
+            1 => self.skip(8).map(|_| Content::Fixed64)?,
+            2 => {
+                let length = usize::try_from(varint(&mut self.0)?).ok()?;
+                Content::Bytes(self.skip(length)?)
+            }
+            5 => self.skip(4).map(|_| Content::Fixed32)?,
+            // Groups were removed from protobuf before OTLP existed.
+            _ => return None,
+        };
+        let number = Some(key >> 3).filter(|number| *number > 0)?;
+        Some(WireField { number, content, whole: &all[..all.len() - self.0.len()] })
+    }
+
+    fn skip(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (skipped, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(skipped)
+    }
+}
+
+/// Takes a number of up to 64 bits.
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for at in 0..10_u32 {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        // The tenth byte has a single bit of the 64.
+        if at == 9 && *byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Appends a number.
+pub(super) fn push_varint(output: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        output.push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    output.push(value as u8);
+}
