@@ -63,7 +63,18 @@ impl Events for Shown {
             Event::Started { directory, .. } => lines.directory = Some(directory.to_path_buf()),
             Event::Warning(text) => say(&format!("warning: {text}")),
             Event::MetricsServed(url) => say(&format!("metrics at {url}")),
+            Event::Receiving(addresses) => {
+                let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                lines.say(&format!(
+                    "receiving spans at {}; on the services, set OTEL_EXPORTER_OTLP_ENDPOINT=http://{}",
+                    listed.join(", "),
+                    listed.first().map_or("", String::as_str)
+                ));
+            }
             Event::NotProfiling(reason) => lines.say(&format!("not profiling: {reason}")),
+            Event::ProfilingWithout(reason) => lines.say(&format!(
+                "profiling with W3C's traceparent only; OSProfiler's headers are not sent: {reason}"
+            )),
             Event::WorkloadBegan(progress) => lines.begin(progress),
             Event::WorkloadProgress(progress) => lines.progress(progress),
             Event::WorkloadEnded(progress) => lines.end(progress),

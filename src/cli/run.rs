@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::harness::live::otlp_url;
 use crate::harness::options::{Environment, WatchOptions};
+use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 
 use crate::base::complaint::Complaint;
@@ -15,6 +16,7 @@ use super::gate::{GateArguments, TracesArgument};
 use super::output;
 use super::progress::Shown;
 use super::signals::interrupt_by_signals;
+use super::url::{ShapeArguments, UrlArguments, rate};
 
 /// Run a scenario and report what it found.
 ///
@@ -24,8 +26,9 @@ use super::signals::interrupt_by_signals;
 /// recovers what was recorded.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArguments {
-    /// The scenario file.
-    scenario: PathBuf,
+    /// The scenario file, or the URL to load.
+    #[arg(value_name = "SCENARIO|URL", required_unless_present = "q")]
+    scenario: Option<PathBuf>,
     /// The deployment file, instead of the one that the scenario names.
     #[arg(short, long, value_name = "FILE")]
     deployment: Option<PathBuf>,
@@ -33,14 +36,27 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     #[command(flatten)]
+    shape: ShapeArguments,
+    #[command(flatten)]
+    url: UrlArguments,
+    #[command(flatten)]
     load: LoadArguments,
     /// After the load, also write the client's own points of the fetched traces to the collector: its other readers
     /// then show iteration, actions and phases above the services' points.
     #[arg(long)]
     publish: bool,
+    /// Receive OpenTelemetry's spans at this address while the load runs (default 127.0.0.1:4318).
+    ///
+    /// By OTLP over HTTP and gRPC, at one port. The services need no other backend: set
+    /// OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 for them.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:4318")]
+    receive: Option<SocketAddr>,
     /// Print only the verdict and the run's directory: no progress and no tables.
-    #[arg(short, long)]
+    #[arg(long)]
     quiet: bool,
+    /// With a URL: the rate, as --rate. With a scenario: --quiet.
+    #[arg(short, value_name = "N", num_args = 0..=1)]
+    q: Option<Option<String>>,
     #[command(flatten)]
     gate: GateArguments,
     #[command(flatten)]
@@ -98,21 +114,74 @@ fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
-    let RunArguments { scenario, deployment, out, load, publish, quiet, gate, traces, watch } = arguments;
-    let options = RunOptions {
-        scenario: scenario.into(),
-        deployment: deployment.as_ref().map(Into::into),
-        load: load.options(),
-        out: out.clone(),
-        publish: *publish,
-        report: gate.report(traces),
-        watch: WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() },
+    let RunArguments { deployment, out, shape, url, load, publish, receive, gate, traces, watch, .. } =
+        arguments;
+    let Subject { name, rate_per_s, quiet } = arguments.subject()?;
+    let shape = shape.shape(rate_per_s);
+    let mut options = match name.to_str().filter(|name| UrlRun::is_url(name)) {
+        Some(text) => {
+            let plan = url.request(text)?.plan(&shape, deployment.as_deref(), url.save.as_deref())?;
+            RunOptions {
+                deployment: Some(plan.deployment),
+                target: plan.target,
+                ..RunOptions::new(plan.scenario)
+            }
+        }
+        None => {
+            RunOptions { deployment: deployment.as_ref().map(Into::into), shape, ..RunOptions::new(name) }
+        }
     };
-    let shown = Shown::new(*quiet);
+    options.load = load.options();
+    options.out = out.clone();
+    options.publish = *publish;
+    options.receive = *receive;
+    options.report = gate.report(traces);
+    options.watch = WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() };
+    let shown = Shown::new(quiet);
     let run = PreparedRun::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
     let listening = interrupt_by_signals(&interrupt, move || output::last_words(&shown.last_words()))?;
     let finished = run.run(&interrupt)?;
     drop(listening);
-    gate.print(finished, *quiet)
+    gate.print(finished, quiet)
+}
+
+/// What to run, once it is known what `-q` means.
+struct Subject {
+    name: PathBuf,
+    rate_per_s: Option<f64>,
+    quiet: bool,
+}
+
+impl RunArguments {
+    /// `-q` is followed by a rate if there is a URL, and by nothing or by the scenario if there is none.
+    fn subject(&self) -> Result<Subject, HarnessError> {
+        let usage = |what: String, remedy: &str| Err(HarnessError::usage(what).remedy(remedy));
+        let (name, number) = match (&self.scenario, &self.q) {
+            (Some(name), q) => (name.clone(), q.as_ref().map(Option::as_deref)),
+            (None, Some(Some(name))) => (name.into(), Some(None)),
+            (None, _) => return usage("nothing to run".to_owned(), "name a scenario file or a URL"),
+        };
+        let is_url = name.to_str().is_some_and(UrlRun::is_url);
+        let rate_per_s = match (is_url, number) {
+            (true, Some(None)) => {
+                return usage("with a URL, -q is the rate".to_owned(), "write -q 100, or --quiet");
+            }
+            (true, Some(Some(text))) => match rate(text) {
+                Ok(rate) => Some(rate),
+                Err(remedy) => return usage(format!("`{text}` is not a rate"), &remedy),
+            },
+            (false, Some(Some(text))) => {
+                return usage(
+                    format!("-q {text}: with a scenario, -q takes no value"),
+                    "write --rate N, or -q last",
+                );
+            }
+            (true, None) | (false, _) => None,
+        };
+        if let Some(option) = self.url.first_given().filter(|_| !is_url) {
+            return usage(format!("{option} is for a URL"), "write it into the scenario");
+        }
+        Ok(Subject { name, rate_per_s, quiet: self.quiet || !is_url && self.q.is_some() })
+    }
 }

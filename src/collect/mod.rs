@@ -154,7 +154,8 @@ impl Fetcher<'_> {
     }
 }
 
-fn mask_record(record: &mut Record) {
+/// Hides known secrets in a record, wherever it came from.
+pub(crate) fn mask_record(record: &mut Record) {
     if let Cow::Owned(name) = masked(&record.name) {
         record.name = name;
     }

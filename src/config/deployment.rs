@@ -213,6 +213,41 @@ pub struct Profiler {
     /// OSProfiler's connection string for the collector, such as redis://127.0.0.1:6379.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_string: Option<SecretReference>,
+    /// The headers that carry the trace (default: `osprofiler` and `w3c` with an HMAC key; without one, `w3c` if the
+    /// collector stores OpenTelemetry's spans). `osprofiler`: the signed headers `X-Trace-Info` and `X-Trace-HMAC`.
+    /// `w3c`: `traceparent`. `tracestate` and `baggage` add those headers with the iteration's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Vec<TraceHeader>>,
+    /// Receive OpenTelemetry's spans at this address while the load runs, by OTLP over HTTP and gRPC: the services need
+    /// no other backend. `--receive` overrides it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<Reference>,
+    /// With `receive`: pass everything on to this OTLP backend, such as http://collector:4318.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Reference>,
+}
+
+/// A header that carries the trace.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceHeader {
+    /// OSProfiler's `X-Trace-Info` and `X-Trace-HMAC`. They need an HMAC key.
+    Osprofiler,
+    /// W3C's `traceparent`.
+    W3c,
+    /// W3C's `tracestate`, with the iteration's number.
+    Tracestate,
+    /// W3C's `baggage`, with the iteration's number.
+    Baggage,
+}
+
+impl JsonSchema for TraceHeader {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TraceHeader".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "enum": ["osprofiler", "w3c", "tracestate", "baggage"] })
+    }
 }
 
 /// The embedded demo service.

@@ -2,6 +2,7 @@
 //!
 //! The harness prints nothing: its caller passes a receiver of events.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +26,12 @@ pub enum Event<'a> {
     Warning(&'a str),
     /// Live metrics are served at this URL.
     MetricsServed(&'a str),
+    /// Spans are received at these addresses.
+    Receiving(&'a [SocketAddr]),
     /// Profiling is off, for this reason.
     NotProfiling(&'a str),
+    /// Iterations are profiled with W3C's headers and not with OSProfiler's, for this reason.
+    ProfilingWithout(&'a str),
     /// A workload begins; several may be under way.
     WorkloadBegan(&'a WorkloadProgress),
     /// The progress of a workload, about ten times a second.

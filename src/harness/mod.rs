@@ -24,7 +24,9 @@ mod housekeeping;
 mod interrupt;
 pub(crate) mod judging;
 mod pages;
+mod receiving;
 mod run;
+pub mod url_run;
 mod writing;
 
 pub use error::{HarnessError, Kind};

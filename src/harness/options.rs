@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::plan::given::Given;
+use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;
 
 /// A scenario or deployment: a file, or a text instead of one.
@@ -128,6 +129,12 @@ pub struct RunOptions {
     pub scenario: YamlFile,
     /// The deployment, instead of the one that the scenario names.
     pub deployment: Option<YamlFile>,
+    /// A base URL that replaces the deployment's default target.
+    pub target: Option<String>,
+    /// Receive spans at this address, instead of where the deployment says.
+    pub receive: Option<SocketAddr>,
+    /// Another load than the scenario's.
+    pub shape: LoadShape,
     /// Changes to the load.
     pub load: LoadOptions,
     /// The directory in which the run's directory is made.
@@ -146,6 +153,9 @@ impl RunOptions {
         Self {
             scenario: scenario.into(),
             deployment: None,
+            target: None,
+            receive: None,
+            shape: LoadShape::default(),
             load: LoadOptions::default(),
             out: "runs".into(),
             publish: false,

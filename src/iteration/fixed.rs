@@ -12,6 +12,7 @@ use crate::base::template::TemplateError;
 use crate::client::headers::HeaderBlock;
 use crate::client::url::push_escaped_path;
 use crate::plan::action::{Action, Body};
+use crate::plan::propagation::Propagation;
 
 use super::request::{content_type, invalid_header, is_trace_header, start_with_slash};
 use super::{Context, ONCE};
@@ -68,9 +69,9 @@ fn headers(
             map.insert(name.clone(), value.parse().map_err(|_| invalid_header(name))?);
         }
     }
-    let traced = signed && context.signer.is_some();
+    let carrying = if signed { context.propagation } else { Propagation::NONE };
     let mut block = HeaderBlock::default();
-    for (name, value) in map.iter().filter(|(name, _)| !(traced && is_trace_header(name))) {
+    for (name, value) in map.iter().filter(|(name, _)| !is_trace_header(name, carrying)) {
         block.push(name, value.as_bytes()).map_err(|_| invalid_header(name))?;
     }
     Ok(block)

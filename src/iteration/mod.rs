@@ -19,6 +19,7 @@ use crate::base::template::{Computed, Value, Variables};
 use crate::client::options::Settings;
 use crate::measure::ids::RunIds;
 use crate::osprofiler::signing::Signer;
+use crate::plan::propagation::Propagation;
 use credentials::Credentials;
 
 /// Setup and teardown are not workloads; there are fewer of those than this.
@@ -31,7 +32,9 @@ pub struct Context {
     pub clock: RunClock,
     /// Where ids come from.
     pub ids: RunIds,
-    /// Signs trace headers; `None` when nothing is profiled.
+    /// The headers that carry the trace; none if nothing is profiled.
+    pub propagation: Propagation,
+    /// Signs OSProfiler's headers; `None` if they are not sent.
     pub signer: Option<Signer>,
     /// Headers of every request to a target of the deployment.
     pub headers: HeaderMap,

@@ -2,17 +2,20 @@
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use uuid::Uuid;
 
 use crate::base::template::{TemplateError, Text, Variables};
 use crate::client::headers::HeaderBlock;
 use crate::client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
-use crate::osprofiler::signing::{TraceHeaders, traceparent};
+use crate::osprofiler::derived::DerivedProfiler;
+use crate::osprofiler::signing::TraceHeaders;
 use crate::plan::action::{Action, Body};
+use crate::plan::propagation::Propagation;
 
 static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
 static X_TRACE_HMAC: HeaderName = HeaderName::from_static("x-trace-hmac");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+static BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
 /// Appends path and query of `action`. If the rendered path is a whole URL, returns its origin.
 pub(super) fn render_path(
@@ -101,16 +104,15 @@ pub(super) fn content_type(body: &Body) -> Option<HeaderValue> {
     }
 }
 
-/// Appends the action's headers that have templates. With `traced`, leaves out the headers that carry a
-/// trace.
+/// Appends the action's headers that have templates, without those that `carrying` replaces.
 pub(super) fn render_headers(
     action: &Action,
     variables: &Variables,
-    traced: bool,
+    carrying: Propagation,
     output: &mut HeaderBlock,
 ) -> Result<(), TemplateError> {
     for (name, value) in action.headers.iter().filter(|(_, value)| value.literal().is_none()) {
-        if traced && is_trace_header(name) {
+        if is_trace_header(name, carrying) {
             continue;
         }
         let mut text = String::new();
@@ -120,22 +122,38 @@ pub(super) fn render_headers(
     Ok(())
 }
 
-/// Appends OSProfiler's signed headers and W3C's traceparent, which name the same trace.
-pub(super) fn add_trace_headers(
-    output: &mut HeaderBlock,
-    signed: &TraceHeaders,
-    base_id: Uuid,
-    point_id: Uuid,
-) {
+/// Appends OSProfiler's signed headers.
+pub(super) fn add_signed_headers(output: &mut HeaderBlock, signed: &TraceHeaders) {
     let (info, hmac) = signed.as_bytes();
     output.push_valid(&X_TRACE_INFO, info);
     output.push_valid(&X_TRACE_HMAC, hmac);
-    output.push_valid(&TRACEPARENT, traceparent(base_id, point_id).as_bytes());
 }
 
-/// True for the headers that carry a trace.
-pub(super) fn is_trace_header(name: &HeaderName) -> bool {
-    [&X_TRACE_INFO, &X_TRACE_HMAC, &TRACEPARENT].contains(&name)
+/// Appends W3C's headers, which name the same trace and point as OSProfiler's.
+pub(super) fn add_w3c_headers(
+    output: &mut HeaderBlock,
+    carrying: Propagation,
+    profiler: &DerivedProfiler,
+    number: u64,
+    sampled: bool,
+) {
+    if carrying.w3c {
+        let value = profiler.traceparent();
+        let value = if sampled { value } else { value.unsampled() };
+        output.push_valid(&TRACEPARENT, value.as_bytes());
+    }
+    if carrying.tracestate {
+        output.push_valid(&TRACESTATE, format!("bench={number}").as_bytes());
+    }
+    if carrying.baggage {
+        output.push_valid(&BAGGAGE, format!("bench.iteration={number}").as_bytes());
+    }
+}
+
+/// True for the headers that carry a trace, if any are sent: those of a scenario would name another trace.
+pub(super) fn is_trace_header(name: &HeaderName, carrying: Propagation) -> bool {
+    carrying.traces() && [&X_TRACE_INFO, &X_TRACE_HMAC, &TRACEPARENT, &TRACESTATE].contains(&name)
+        || carrying.baggage && name == BAGGAGE
 }
 
 pub(super) fn invalid_header(name: &HeaderName) -> TemplateError {

@@ -19,6 +19,7 @@ use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::derived::DerivedProfiler;
 use crate::osprofiler::signing::BaseSigner;
 use crate::plan::action::{Action, Step};
+use crate::plan::propagation::Propagation;
 use crate::plan::runner::Runner;
 
 use super::Context;
@@ -26,7 +27,7 @@ use super::ONCE;
 use super::deadline::Deadline;
 use super::fixed::FixedParts;
 use super::judge::Judged;
-use super::request::{add_trace_headers, render_body, render_headers, render_path};
+use super::request::{add_signed_headers, add_w3c_headers, render_body, render_headers, render_path};
 
 /// Which iteration to run.
 #[derive(Clone, Copy)]
@@ -67,8 +68,11 @@ pub struct VirtualUser {
 struct Pass<'a> {
     context: &'a Context,
     workload: u16,
+    number: u64,
     profiler: DerivedProfiler,
     signer: Option<BaseSigner>,
+    /// False if services should not record it: of the control group, setup and teardown.
+    sampled: bool,
     started: Instant,
     /// When it must be over, and the limit for messages.
     deadline: Option<(Instant, Duration)>,
@@ -108,16 +112,15 @@ impl VirtualUser {
         self.began = Some(started);
         let (workload, number) = (assignment.workload, assignment.number);
         let base_id = context.ids.trace_id((workload, number));
+        let sampled = !context.ids.is_control((workload, number));
         let mut variables = self.variables_of(context, assignment, base_id);
         let mut pass = Pass {
             context,
             workload,
+            number,
             profiler: DerivedProfiler::new(context.ids, workload, number),
-            signer: context
-                .signer
-                .as_ref()
-                .filter(|_| !context.ids.is_control((workload, number)))
-                .map(|signer| signer.for_base(base_id)),
+            signer: context.signer.as_ref().filter(|_| sampled).map(|signer| signer.for_base(base_id)),
+            sampled,
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),
         };
@@ -165,8 +168,10 @@ impl VirtualUser {
         let mut pass = Pass {
             context,
             workload: ONCE,
+            number: 0,
             profiler: DerivedProfiler::new(context.ids, ONCE, 0),
             signer: None,
+            sampled: false,
             started: start,
             deadline: None,
         };
@@ -313,14 +318,15 @@ impl Pass<'_> {
         headers: &mut HeaderBlock,
     ) -> Result<(), TemplateError> {
         headers.clear();
-        // In a profiled run, an iteration of the control group has no signer. Its requests carry no trace headers at
-        // all, not even those that the scenario writes.
-        let traced = signed && self.context.signer.is_some();
-        render_headers(action, variables, traced, headers)?;
+        // In a profiled run, no request carries trace headers that the scenario writes.
+        let carrying = if signed { self.context.propagation } else { Propagation::NONE };
+        render_headers(action, variables, carrying, headers)?;
+        let profiler = &self.profiler;
         if let Some(signer) = self.signer.as_ref().filter(|_| signed) {
-            let profiler = &self.profiler;
-            add_trace_headers(headers, &profiler.headers(signer), profiler.base_id(), profiler.id());
+            add_signed_headers(headers, &profiler.headers(signer));
         }
+        // Without a traceparent, a service's own sampler would decide, and might record an iteration of the control group.
+        add_w3c_headers(headers, carrying, profiler, self.number, self.sampled);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::signing::{BaseSigner, TraceHeaders};
+use super::signing::{BaseSigner, TraceHeaders, Traceparent, traceparent};
 use crate::base::ids::IdSpace;
 
 /// The usual depth of such traces; deeper stacks use the heap.
@@ -63,6 +63,12 @@ impl DerivedProfiler {
     #[must_use]
     pub fn id(&self) -> Uuid {
         self.open.last().copied().unwrap_or(self.base_id)
+    }
+
+    /// W3C's traceparent for a request from the current point.
+    #[must_use]
+    pub fn traceparent(&self) -> Traceparent {
+        traceparent(self.base_id, self.id())
     }
 
     /// How many points are open.

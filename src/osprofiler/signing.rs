@@ -184,6 +184,13 @@ impl TraceHeaders {
 pub struct Traceparent([u8; 55]);
 
 impl Traceparent {
+    /// The same without the sampled flag: services keep the ids and record nothing.
+    #[must_use]
+    pub fn unsampled(mut self) -> Self {
+        self.0[54] = b'0';
+        self
+    }
+
     /// The header's value.
     #[must_use]
     pub fn as_str(&self) -> &str {

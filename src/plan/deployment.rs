@@ -1,5 +1,7 @@
 //! The resolved deployment: targets, credentials and keys.
 
+mod spans;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use crate::client::keystone::Credentials;
 use crate::client::options::{DnsOptions, Version};
 use crate::client::tls::TlsOptions;
 use crate::client::url::BaseUrl;
+
+pub use spans::Spans;
 
 /// The name of the target for actions that name none.
 pub const DEFAULT_TARGET: &str = "default";
@@ -54,6 +58,8 @@ pub struct Deployment {
     pub hmac_key: Option<Secret>,
     /// All keys that the deployment's services accept, including the signing key.
     pub hmac_keys: Vec<Secret>,
+    /// Trace headers, and where spans are received.
+    pub spans: Spans,
     /// OSProfiler's connection string for the collector.
     pub connection_string: Option<Secret>,
     /// The embedded demo's options, if the deployment is the demo.
@@ -223,6 +229,7 @@ impl<'a> Resolver<'a> {
         }
         let connection = profiler.and_then(|profiler| profiler.connection_string.as_ref());
         let connection_string = connection.and_then(|c| self.connection(c, at(node, &["connection_string"])));
+        let spans = self.spans(profiler, node, !keys.is_empty() || value.demo.is_some());
         let demo = value.demo.as_ref().map(|demo| Demo {
             slow_share: demo.slow_percent.map_or(Demo::default().slow_share, |percent| percent / 100.0),
             slow_query: demo.slow_query.map_or(Demo::default().slow_query, |query| query.0),
@@ -248,6 +255,7 @@ impl<'a> Resolver<'a> {
             warnings: self.warnings(&keys),
             hmac_key: keys.first().cloned(),
             hmac_keys: keys,
+            spans,
             connection_string,
             demo,
         })
@@ -299,18 +307,17 @@ impl<'a> Resolver<'a> {
             (cert.as_deref(), at(node, &["https_cert"])),
             (key.as_deref(), at(node, &["https_key"])),
         );
-        let auth_url = auth_url?;
         Some(Deployment {
             name: self.stem(),
             file: self.path.to_path_buf(),
-            targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.root())],
+            targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.as_ref()?.root())],
             targets_allowed: Vec::new(),
             tls,
             http_version: Version::default(),
             dns: DnsOptions::default(),
             headers: Vec::new(),
             auth: Auth::Keystone(Credentials {
-                auth_url: v3_url(auth_url),
+                auth_url: v3_url(auth_url?),
                 username: username?,
                 password: password?,
                 project_name: project_name?,
@@ -322,6 +329,7 @@ impl<'a> Resolver<'a> {
             warnings: self.warnings(&keys),
             hmac_key: keys.first().cloned(),
             hmac_keys: keys,
+            spans: Spans::default(),
             demo: None,
         })
     }

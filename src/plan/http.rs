@@ -28,6 +28,22 @@ pub(super) fn server(text: &str) -> Result<SocketAddr, Complaint> {
         })
 }
 
+/// An address to receive spans at.
+///
+/// # Errors
+/// It is not an IP address with a port.
+pub(super) fn receive_address(text: &str) -> Result<SocketAddr, Complaint> {
+    let text = text.trim();
+    let text =
+        text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| {
+        Complaint::new(
+            format!("`{text}` is not an IP address with a port"),
+            "write 127.0.0.1:4318, or 0.0.0.0:4318 for other machines",
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@ mod headers;
 mod http;
 mod http_options;
 pub mod json;
+pub mod overrides;
+pub mod propagation;
 pub mod references;
 pub mod rounds;
 pub mod runner;
@@ -49,6 +51,8 @@ pub struct Plan {
     pub deployment: Deployment,
     /// Why iterations are not profiled; `None` when they are.
     pub profiling_off: Option<String>,
+    /// The headers that carry the trace; none if nothing is profiled.
+    pub propagation: propagation::Propagation,
     /// The share of iterations left unprofiled for comparison; zero if nothing is profiled.
     pub control: control::ControlShare,
     /// The variables that all iterations share, except those of `setup`.

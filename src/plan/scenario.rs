@@ -21,6 +21,7 @@ use super::compiler::Compiler;
 use super::control::ControlShare;
 use super::deployment::{Auth, Deployment};
 use super::given::Given;
+use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
@@ -83,7 +84,13 @@ pub fn build(
     let literals = super::action::actions_of(steps).map(|action| action.base.origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
-    let profiling_off = profiling_off(&deployment, value, options);
+    let (has_key, collector) = (deployment.hmac_key.is_some(), deployment.connection_string.as_ref());
+    let receives = !deployment.spans.receive.is_empty();
+    let propagation = Propagation::of(deployment.spans.headers.as_deref(), has_key, collector, receives);
+    let profiling_off = profiling_off(&deployment, propagation, value, options);
+    if profiling_off.is_none() {
+        warnings.extend(propagation.warning(has_key, collector));
+    }
     let sampled = workloads.iter().any(|workload| workload.sla.needs_traces());
     Ok(Plan {
         title: value.title.clone(),
@@ -94,6 +101,7 @@ pub fn build(
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
             _ => ControlShare::NONE,
         },
+        propagation: if profiling_off.is_none() { propagation } else { Propagation::NONE },
         profiling_off,
         http: super::http_options::options(value.http.as_ref(), &deployment, literals),
         deployment,
@@ -190,15 +198,21 @@ fn compile(
 }
 
 /// Why nothing is profiled, if so. The order of the reasons is the order in which a user would look.
-fn profiling_off(deployment: &Deployment, scenario: &Scenario, options: &Options) -> Option<String> {
+fn profiling_off(
+    deployment: &Deployment,
+    propagation: Propagation,
+    scenario: &Scenario,
+    options: &Options,
+) -> Option<String> {
     let reason = if options.no_profile {
         "switched off with --no-profile"
     } else if scenario.profile == Some(config::Profile::Switch(false)) {
         "switched off by the scenario (profile: false)"
     } else if !deployment.profiler_enabled {
         "switched off by the deployment (profiler.enabled: false)"
-    } else if deployment.hmac_key.is_none() {
-        "the deployment has no HMAC key (profiler.hmac_key)"
+    } else if !propagation.traces() {
+        "the deployment has no HMAC key (profiler.hmac_key); services that speak OpenTelemetry need none: \
+         profiler: {headers: [w3c]}"
     } else {
         return None;
     };

@@ -141,8 +141,10 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
         return "no iteration ran".to_owned();
     }
     let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
-        (true, _) if workload.unprofiled > 0 => words::share_profiled(workload),
-        (true, _) => "all profiled".to_owned(),
+        (true, _) if workload.unprofiled > 0 => {
+            format!("{}{}", words::share_profiled(workload), words::without_osprofiler(&results.profiling))
+        }
+        (true, _) => format!("all profiled{}", words::without_osprofiler(&results.profiling)),
         (false, reason) => format!("not profiled: {}", reason.as_deref().unwrap_or("no reason given")),
     };
     let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };

@@ -40,6 +40,17 @@ pub fn share_profiled(workload: &Workload) -> String {
     format!("{:.0} % profiled", share * 100.0)
 }
 
+/// ` (traceparent only)`: for a run that did not send OSProfiler's headers.
+#[must_use]
+pub fn without_osprofiler(profiling: &Profiling) -> &'static str {
+    let headers = &profiling.headers;
+    if headers.is_empty() || headers.iter().any(|name| name == "osprofiler") {
+        ""
+    } else {
+        " (traceparent only)"
+    }
+}
+
 /// The rest of a workload's counts: warm-up iterations and dropped arrivals.
 #[must_use]
 pub fn aside(workload: &Workload) -> String {

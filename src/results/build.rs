@@ -59,8 +59,10 @@ pub fn build(aggregate: &Aggregate) -> Results {
         deployment: header.deployment.clone().into(),
         profiling: Profiling {
             enabled: header.profiling_off.is_none(),
+            headers: header.trace_headers.clone(),
             reason: header.profiling_off.clone(),
             collector: header.collector.clone(),
+            received: None,
             fetched: BTreeMap::new(),
             collector_error: None,
             fetch_s: None,

@@ -22,6 +22,9 @@ use crate::support::{Bench, Ended};
 fn form(place: &str) -> Form {
     match place {
         "Deployment.targets.*" | "Keystone.auth_url" => Form::Url,
+        // Nothing is received there; what is to be passed on is nothing.
+        "Profiler.receive" => Form::Here,
+        "Profiler.forward" => Form::Url,
         "Dns.servers[]" => Form::Address,
         "Deployment.targets_allowed[]" => Form::Host,
         "Profiler.connection_string" => Form::Connection,
@@ -38,6 +41,7 @@ enum Form {
     Text,
     Url,
     Address,
+    Here,
     Host,
     Connection,
 }
@@ -349,6 +353,7 @@ impl Made {
             Form::Secret | Form::Text => canary(number),
             Form::Url => peers.service.clone(),
             Form::Address => "127.0.0.1:9".to_owned(),
+            Form::Here => "127.0.0.1:0".to_owned(),
             Form::Host => "allowed.example".to_owned(),
             Form::Connection => (peers.connection)(&canary(number)),
         };

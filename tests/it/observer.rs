@@ -53,7 +53,9 @@ fn iterations_of_the_control_carry_no_trace_and_are_marked_everywhere() {
     for seen in server.seen() {
         let Some((_, id)) = seen.path.split_once('?') else { continue };
         let sent = TRACE_HEADERS.iter().filter(|name| seen.headers.contains_key(**name)).count();
-        assert_eq!(sent, if profiled[id] { 3 } else { 0 }, "{}: {:?}", seen.path, seen.headers);
+        assert_eq!(sent, if profiled[id] { 3 } else { 1 }, "{}: {:?}", seen.path, seen.headers);
+        let sampled = seen.headers["traceparent"].ends_with("-01");
+        assert_eq!(sampled, profiled[id], "{}: {:?}", seen.path, seen.headers);
         assert_ne!(seen.headers.get("x-trace-info").map(String::as_str), Some("mine"));
     }
     let measured = results["iterations"].as_array().unwrap().iter().filter(|row| row["warm_up"] != true);

@@ -213,6 +213,9 @@ profiler:
   hmac_key: { file: secret.txt }
   hmac_keys: [{ file: secret.txt }, { env: NO_SUCH_KEY, default: "" }]
   connection_string: { env: NO_SUCH_COLLECTOR, default: "redis://127.0.0.1:6379" }
+  headers: [osprofiler, w3c, tracestate, baggage]
+  receive: 127.0.0.1:4318
+  forward: http://127.0.0.1:4319
 "#;
 
 pub(crate) const SCENARIO: &str = r#"

@@ -14,12 +14,14 @@ use crate::demo::Demo;
 use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::Event;
 use crate::harness::outcome::{Conclusion, Finished};
+use crate::harness::receiving::Receiving;
 use crate::harness::{judging, writing};
+use crate::measure::latency::SampleId;
 use crate::osprofiler::driver::Collector;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen, Side};
 use crate::results::client_points;
-use crate::results::model::{Results, TraceState};
+use crate::results::model::{Received, Results, TraceState};
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::Stop;
 
@@ -57,6 +59,49 @@ impl Run {
             self.runtime.block_on(collect::fetch(connection, &wanted, settle, &mut { here }, enough));
         self.events.event(&Event::FetchingEnded);
         fetched
+    }
+
+    /// Adds the received spans of the chosen iterations.
+    fn receive(
+        &self,
+        receiving: Receiving,
+        aggregate: &Aggregate,
+        results: &mut Results,
+        chosen: &[Chosen],
+        fetched: &mut Fetched,
+        stop: &Stop,
+    ) {
+        let addresses = receiving.addresses().to_vec();
+        let iterations: Vec<SampleId> = chosen.iter().map(|chosen| SampleId::from(&chosen.sample)).collect();
+        let ids: Vec<Uuid> = chosen.iter().map(|chosen| aggregate.trace_id(&chosen.sample)).collect();
+        if !iterations.is_empty() {
+            self.events.event(&Event::FetchingBegan { wanted: iterations.len() });
+            let mut here =
+                |fetched| self.events.event(&Event::Fetching { fetched, wanted: iterations.len() });
+            self.runtime.block_on(async {
+                tokio::select! {
+                    () = receiving.settle(&iterations, &mut here) => {}
+                    () = self.enough(stop) => {}
+                }
+            });
+            self.events.event(&Event::FetchingEnded);
+        }
+        let (spans, received) = receiving.finish(&ids);
+        if received.spans == 0 {
+            let address = addresses.first().map(ToString::to_string).unwrap_or_default();
+            results.notes.push(format!(
+                "no span of this run was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the \
+                 services, and let them take the trace from the traceparent header"
+            ));
+        }
+        for (id, records) in spans.records {
+            let all = fetched.records.entry(id).or_default();
+            all.extend(records);
+            all.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+        }
+        fetched.error = spans.error.or(fetched.error.take());
+        let addresses = addresses.iter().map(ToString::to_string).collect();
+        results.profiling.received = Some(Received { addresses, ..received });
     }
 
     /// Writes the client's points of the chosen iterations to the collector: only of iterations that have a trace
@@ -137,6 +182,12 @@ impl Run {
             }
             let began = Instant::now();
             fetched = self.fetch(&aggregate, connection, &chosen, stop);
+            results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
+            traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
+        }
+        if let Some(receiving) = self.receiving.take() {
+            let began = Instant::now();
+            self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }

@@ -1,18 +1,20 @@
 //! Before anything is sent: reads files, raises limits, makes the run's directory, starts the demo.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{PreparedRun, Round, Run};
+use super::{Listeners, PreparedRun, Round, Run};
 use crate::base::clock::RunClock;
+use crate::client::url::BaseUrl;
 use crate::config::Document;
 use crate::config::scenario::Scenario;
 use crate::harness::error::HarnessError;
 use crate::harness::event::{Event, Sink, warn};
 use crate::harness::housekeeping::runtime;
 use crate::harness::options::RunOptions;
-use crate::harness::{demo, files};
+use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
 use crate::plan::Plan;
@@ -31,6 +33,16 @@ pub(super) fn assemble(
     if let Some(round) = round {
         vary(&mut document, &mut deployment, round)?;
     }
+    options
+        .shape
+        .apply(&mut document.value)
+        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+    if let Some(address) = options.receive {
+        deployment.spans.receive = vec![address];
+    }
+    if let Some(url) = &options.target {
+        replace_target(&mut deployment, url)?;
+    }
     // All faults of the files are found before anything is created or started.
     let mut checked = deployment.clone();
     demo::stand_in(&mut checked);
@@ -45,7 +57,8 @@ pub(super) fn assemble(
     let limits = runner::limits::prepare(&plan, ends, workers).map_err(HarnessError::failed)?;
     let users_max = limits.users_max;
     plan.warnings.extend(limits.warnings.iter().cloned());
-    let listener = watch.listen()?;
+    let listeners =
+        Listeners { metrics: watch.listen()?, spans: receiving::listen(&plan.deployment.spans.receive)? };
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
     let directory = match round {
         None => make_directory(&options, &plan.title, run_id, &clock)?,
@@ -78,11 +91,12 @@ pub(super) fn assemble(
         users_max,
         directory,
         demo,
+        receiving: RefCell::new(None),
         runtime: runtime()?,
         events: Arc::clone(events),
         options,
     };
-    Ok(PreparedRun { run, listener })
+    Ok(PreparedRun { run, listeners })
 }
 
 /// Adapts a scenario to a round, and makes a target the default.
@@ -94,6 +108,15 @@ pub(in crate::harness) fn vary(
     as_round(&mut document.value, round.length, round.factor)
         .map_err(|complaint| HarnessError::usage(complaint.to_string()))?;
     choose_target(deployment, round.target)
+}
+
+/// Makes a URL the default target.
+fn replace_target(deployment: &mut Deployment, url: &str) -> Result<(), HarnessError> {
+    let url = BaseUrl::parse(url)
+        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+    deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
+    deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
+    Ok(())
 }
 
 /// Makes a target the default for actions that name none.

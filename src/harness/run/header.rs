@@ -41,6 +41,7 @@ impl Run {
                 demo: deployment.demo.map(|demo| demo.to_string()),
             },
             profiling_off: plan.profiling_off.clone(),
+            trace_headers: plan.propagation.names().into_iter().map(str::to_owned).collect(),
             collector: deployment
                 .connection_string
                 .as_ref()

@@ -7,6 +7,7 @@ mod load;
 mod prepare;
 mod record;
 
+use std::cell::RefCell;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use super::interrupt::Interrupt;
 use super::options::RunOptions;
 use super::outcome::Finished;
 use super::progress::AsEvents;
+use super::receiving::Receiving;
 
 pub(super) use self::assemble::vary;
 
@@ -54,7 +56,13 @@ pub fn run(options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<
 /// A run that has read its files and made its directory, but has not sent anything yet.
 pub struct PreparedRun {
     run: Run,
-    listener: Option<TcpListener>,
+    listeners: Listeners,
+}
+
+/// The ports of a run, bound before anything else is created.
+struct Listeners {
+    metrics: Option<TcpListener>,
+    spans: Vec<TcpListener>,
 }
 
 impl PreparedRun {
@@ -71,7 +79,7 @@ impl PreparedRun {
     /// # Errors
     /// When nothing ran.
     pub fn run(self, interrupt: &Interrupt) -> Result<Finished, HarnessError> {
-        let (finished, unsaved) = self.run.go(self.listener, interrupt, Run::finish)?;
+        let (finished, unsaved) = self.run.go(self.listeners, interrupt, Run::finish)?;
         match (finished, unsaved) {
             (finished, None) => finished,
             // The recorded part is still reported, but the run counts as failed.
@@ -112,8 +120,8 @@ pub(super) fn round(
     interrupt: &Interrupt,
     events: &Sink,
 ) -> Result<RoundEnded, HarnessError> {
-    let PreparedRun { run, listener } = assemble(options, Some(round), &of_round(events))?;
-    let (ended, unsaved) = run.go(listener, interrupt, Run::finish_round)?;
+    let PreparedRun { run, listeners } = assemble(options, Some(round), &of_round(events))?;
+    let (ended, unsaved) = run.go(listeners, interrupt, Run::finish_round)?;
     unsaved.map_or(ended, |why| Err(HarnessError::failed(why)))
 }
 
@@ -128,6 +136,8 @@ struct Run {
     users_max: u32,
     directory: RunDirectory,
     demo: Option<Demo>,
+    /// The receiver of spans, until it has given its traces.
+    receiving: RefCell<Option<Receiving>>,
     runtime: Runtime,
 }
 
@@ -135,7 +145,7 @@ impl Run {
     /// Returns what `finish` makes of the run, and why its record could not be kept.
     fn go<T>(
         self,
-        listener: Option<TcpListener>,
+        listeners: Listeners,
         interrupt: &Interrupt,
         finish: impl FnOnce(&Self, Ended, &Stop) -> Result<T, HarnessError>,
     ) -> Result<(Result<T, HarnessError>, Option<String>), HarnessError> {
@@ -160,7 +170,14 @@ impl Run {
         };
         let watch = &self.options.watch;
         let (client, facts) = (&prepared.client, self.facts());
-        let mut watched = watch.start(listener, &self.plan, facts, client, &self.runtime, &self.events)?;
+        let mut watched =
+            watch.start(listeners.metrics, &self.plan, facts, client, &self.runtime, &self.events)?;
+        if !listeners.spans.is_empty() {
+            let (spans, directory) = (listeners.spans, self.directory.path());
+            let receiving = Receiving::start(spans, self.ids, &self.plan, directory, client)?;
+            self.events.event(&Event::Receiving(receiving.addresses()));
+            self.receiving.replace(Some(receiving));
+        }
         let stop = Stop::default();
         let housekeeping = Housekeeping {
             plan: Arc::clone(&self.plan),
@@ -176,10 +193,18 @@ impl Run {
         if let Some(reason) = &self.plan.profiling_off {
             self.events.event(&Event::NotProfiling(reason));
         }
+        if let Some(reason) =
+            self.plan.propagation.without_osprofiler(self.plan.deployment.hmac_key.is_some())
+        {
+            self.events.event(&Event::ProfilingWithout(reason));
+        }
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = AsEvents::new(&self.events, self.ids, profiled);
         let mut observer = watched.observer(&mut shown);
-        let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut observer);
+        let receiving = self.receiving.borrow();
+        let mut telling = Receiving::observer(receiving.as_ref(), &mut observer);
+        drop(receiving);
+        let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
         let Loaded { mut end, setup_failed } = self.load(prepared.context, &stop, &mut log, &mut gate);
         end.aborted_by = gate.broken();
         end.notes.extend(gate.note(&self.plan));

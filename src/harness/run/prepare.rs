@@ -68,11 +68,15 @@ impl Run {
         for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
             *value = auth_variable(value.clone(), Arc::clone(&credentials));
         }
-        let profiled = self.plan.profiling_off.is_none();
         Context {
             clock: self.clock,
             ids: self.ids,
-            signer: deployment.hmac_key.as_ref().filter(|_| profiled).and_then(Signer::new),
+            propagation: self.plan.propagation,
+            signer: deployment
+                .hmac_key
+                .as_ref()
+                .filter(|_| self.plan.propagation.osprofiler)
+                .and_then(Signer::new),
             headers: files::default_headers(Some(deployment)),
             foreign_headers: files::default_headers(None),
             credentials,

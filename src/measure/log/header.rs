@@ -29,6 +29,9 @@ pub struct Header {
     pub deployment: Deployment,
     /// Why nothing was profiled; absent when it was.
     pub profiling_off: Option<String>,
+    /// The headers that carried the trace, as the deployment names them; logs of earlier builds have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace_headers: Vec<String>,
     /// The collector without user, password and query.
     pub collector: Option<String>,
     /// The machine that made the load.

@@ -26,6 +26,8 @@ struct Kind {
     not_read: Option<&'static str>,
     /// Why traces cannot be written to it, and what to name instead.
     not_written: Option<&'static str>,
+    /// It stores OpenTelemetry's spans, so services need not speak OSProfiler.
+    stores_spans: bool,
     /// What follows the scheme may be a path instead of hosts with ports.
     is_path: bool,
     /// `None` if this build leaves it out.
@@ -46,6 +48,7 @@ const PLAIN: Kind = Kind {
     feature: "",
     not_read: None,
     not_written: None,
+    stores_spans: false,
     is_path: false,
     access: None,
 };
@@ -84,6 +87,7 @@ const KINDS: [Kind; 11] = [
         schemes: &["jaeger", "jaeger+https"],
         feature: "jaeger",
         not_written: Some(JAEGER_NOT_WRITTEN),
+        stores_spans: true,
         access: access!("jaeger", super::jaeger::JaegerCollector),
         ..PLAIN
     },
@@ -113,6 +117,7 @@ const KINDS: [Kind; 11] = [
         not_read: Some(
             "OTLP only takes spans in; name the query API of what stores them: jaeger://HOST or tempo://HOST",
         ),
+        stores_spans: true,
         access: access!("otlp", super::otlp::OtlpCollector),
         ..PLAIN
     },
@@ -141,6 +146,7 @@ const KINDS: [Kind; 11] = [
         schemes: &["tempo", "tempo+https"],
         feature: "tempo",
         not_written: Some(TEMPO_NOT_WRITTEN),
+        stores_spans: true,
         access: access!("tempo", super::tempo::TempoCollector),
         ..PLAIN
     },
@@ -198,6 +204,10 @@ pub(super) fn reads(connection: &str) -> Result<(), DriverError> {
 
 pub(super) fn writes(connection: &str) -> Result<(), DriverError> {
     offers("write to", connection, |kind| kind.not_written)
+}
+
+pub(super) fn stores_spans(connection: &str) -> bool {
+    kind(connection).is_ok_and(|(kind, ..)| kind.stores_spans)
 }
 
 fn offers(

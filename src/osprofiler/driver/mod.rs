@@ -11,6 +11,10 @@ mod error;
 mod file;
 mod forward;
 #[cfg(feature = "http-collectors")]
+#[cfg_attr(
+    not(all(feature = "elasticsearch", feature = "jaeger", feature = "otlp", feature = "tempo")),
+    allow(dead_code, reason = "each kind of collector uses a part of it")
+)]
 mod http;
 #[cfg(feature = "jaeger")]
 mod jaeger;
@@ -133,6 +137,13 @@ impl Collector {
     /// Says why not, and what to name instead.
     pub fn writes(connection: &str) -> Result<(), DriverError> {
         kinds::writes(connection)
+    }
+
+    /// True if the kind of collector that a connection string names stores OpenTelemetry's spans: it can have traces of
+    /// services that do not speak OSProfiler.
+    #[must_use]
+    pub fn stores_spans(connection: &str) -> bool {
+        kinds::stores_spans(connection)
     }
 
     /// Stores records. After an error, some of them may be stored.

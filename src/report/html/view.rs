@@ -309,10 +309,14 @@ fn profiling(results: &Results) -> String {
         return "Profiling on; no iteration ran.".to_owned();
     }
     let left = results.workloads.iter().map(|workload| workload.unprofiled).sum::<u64>();
+    let only = words::without_osprofiler(profiling);
     let traced = match left {
-        0 => "every iteration was traced".to_owned(),
+        0 => format!("every iteration was traced{only}"),
         left => {
-            format!("every iteration was traced except {}, left unprofiled for comparison", text::count(left))
+            format!(
+                "every iteration was traced{only} except {}, left unprofiled for comparison",
+                text::count(left)
+            )
         }
     };
     match fetched(results) {
@@ -421,6 +425,9 @@ fn facts(results: &Results) -> Vec<FactGroup> {
             .map(|workload| (format!("Workload {}", workload.name), workloads::settings(&workload.runner))),
     );
     let mut traced = vec![fact("Profiling", if results.profiling.enabled { "on" } else { "off" })];
+    if !results.profiling.headers.is_empty() {
+        traced.push(fact("Trace headers", &results.profiling.headers.join(", ")));
+    }
     traced.extend(results.profiling.collector.iter().map(|url| fact("Collector", url)));
     traced.push((
         "Traces fetched".to_owned(),

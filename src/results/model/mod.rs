@@ -136,12 +136,18 @@ pub struct DeploymentInfo {
 /// Whether iterations were traced.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Profiling {
-    /// True when a profiler was initialised for each iteration and its signed headers were sent.
+    /// True when a profiler was initialised for each iteration and its headers were sent.
     pub enabled: bool,
+    /// The headers that carried the trace, as in the deployment's `profiler.headers`; empty in runs of earlier builds.
+    #[serde(default)]
+    pub headers: Vec<String>,
     /// Why not, if it was not.
     pub reason: Option<String>,
     /// The collector without user, password and query.
     pub collector: Option<String>,
+    /// What the receiver of spans received; absent without one, and if the results were rebuilt.
+    #[serde(default)]
+    pub received: Option<Received>,
     /// What happened when traces were fetched: a count for each state of a trace.
     pub fetched: BTreeMap<TraceState, u64>,
     /// The collector's last error.
@@ -152,6 +158,33 @@ pub struct Profiling {
     /// Records of the client's own points that the collector accepted (`--publish`).
     #[serde(default)]
     pub published: u64,
+}
+
+/// What the receiver of spans received (`profiler.receive`).
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub struct Received {
+    /// The addresses at which it listened.
+    pub addresses: Vec<String>,
+    /// Spans of this run's traces.
+    pub spans: u64,
+    /// Spans of other traces, which are not kept.
+    pub other_traces: u64,
+    /// Spans without valid ids.
+    pub invalid_spans: u64,
+    /// Requests that were refused.
+    pub refused_requests: u64,
+    /// Traces that were kept: of all iterations that might be chosen.
+    pub kept_traces: u64,
+    /// Their spans.
+    pub kept_spans: u64,
+    /// Spans that were lost for want of memory or disk space.
+    pub lost_spans: u64,
+    /// How often the sample of traces to keep was made half as large for want of space.
+    pub sample_halved: u32,
+    /// Spans that the backend of `profiler.forward` accepted.
+    pub forwarded: u64,
+    /// Spans that it did not accept.
+    pub forward_dropped: u64,
 }
 
 /// The machine that generated the load.

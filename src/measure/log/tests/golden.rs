@@ -114,6 +114,7 @@ fn header() -> Header {
             demo: Some(text("slow")),
         },
         profiling_off: Some(text("--no-profile")),
+        trace_headers: Vec::new(),
         collector: Some(text("redis://collector:6379")),
         environment: Environment {
             bench_version: text("0.1.0"),

@@ -1,0 +1,129 @@
+//! The options of `bench run` that replace a scenario's load, or the scenario itself.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::base::units::parse_duration;
+use crate::harness::HarnessError;
+use crate::harness::url_run::UrlRun;
+use crate::plan::overrides::LoadShape;
+
+/// A body from a file or a pipe is not larger than this, in bytes.
+const BODY_BYTES_MAX: u64 = 1 << 20;
+
+/// Another load than the scenario's.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ShapeArguments {
+    /// How many iterations run at the same time; with a rate, the most that may.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    concurrency: Option<u32>,
+    /// How many iterations to run.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    times: Option<u64>,
+    /// For how long iterations start, such as 30s.
+    #[arg(short = 'z', long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+    /// How many iterations start per second, however long each takes.
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+}
+
+/// The request of a load on a URL.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct UrlArguments {
+    /// With a URL: the method (default: GET, or POST with --data).
+    #[arg(short, long, value_name = "METHOD", help_heading = URL)]
+    method: Option<String>,
+    /// With a URL: a header (may be repeated).
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = URL)]
+    header: Vec<(String, String)>,
+    /// With a URL: the body's content type.
+    #[arg(short = 'T', long, value_name = "TYPE", help_heading = URL)]
+    content_type: Option<String>,
+    /// With a URL: the body, as text, or @FILE, or @- for standard input.
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = URL)]
+    data: Option<String>,
+    /// With a URL: accept certificates unverified.
+    #[arg(short = 'k', long, help_heading = URL)]
+    insecure: bool,
+    /// With a URL: write what is run as a scenario to this file, and its deployment beside it.
+    #[arg(long, value_name = "FILE", help_heading = URL)]
+    pub(super) save: Option<PathBuf>,
+}
+
+const URL: &str = "Options with a URL";
+
+impl ShapeArguments {
+    pub(super) fn shape(&self, rate_per_s: Option<f64>) -> LoadShape {
+        let Self { concurrency, times, duration, rate } = *self;
+        LoadShape { concurrency, times, duration, rate_per_s: rate.or(rate_per_s) }
+    }
+}
+
+impl UrlArguments {
+    /// The request.
+    pub(super) fn request(&self, url: &str) -> Result<UrlRun, HarnessError> {
+        let mut headers = self.header.clone();
+        headers.extend(self.content_type.iter().map(|value| ("Content-Type".to_owned(), value.clone())));
+        Ok(UrlRun {
+            url: url.to_owned(),
+            method: self.method.clone(),
+            headers,
+            body: self.data.as_deref().map(body).transpose()?,
+            insecure: self.insecure,
+        })
+    }
+
+    /// The first option that means nothing with a scenario file.
+    pub(super) fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--method", self.method.is_some()),
+            ("--header", !self.header.is_empty()),
+            ("--content-type", self.content_type.is_some()),
+            ("--data", self.data.is_some()),
+            ("--insecure", self.insecure),
+            ("--save", self.save.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let lasts = parse_duration(text).map_err(|complaint| complaint.to_string())?;
+    if lasts.is_zero() { Err("write a time above zero, such as 30s".to_owned()) } else { Ok(lasts) }
+}
+
+/// A rate as a number of iterations per second.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= 1_000_000.0);
+    rate.ok_or_else(|| "write a number of iterations per second, up to 1000000".to_owned())
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
+    let (name, value) = pair.ok_or_else(|| "write it as 'Name: value'".to_owned())?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn body(text: &str) -> Result<String, HarnessError> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let mut bytes = Vec::new();
+    let limit = BODY_BYTES_MAX + 1;
+    let read = match path {
+        "-" => std::io::stdin().take(limit).read_to_end(&mut bytes),
+        path => {
+            std::fs::File::open(Path::new(path)).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        }
+    };
+    read.map_err(|error| {
+        HarnessError::usage(format!("cannot read {path} for --data: {error}")).remedy("check the path")
+    })?;
+    if bytes.len() as u64 > BODY_BYTES_MAX {
+        return Err(
+            HarnessError::usage(format!("{path} has more than 1 MiB")).remedy("give --data a smaller file")
+        );
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| HarnessError::usage(format!("{path} is not UTF-8")).remedy("give --data a text"))
+}

@@ -1,0 +1,152 @@
+//! The receiver of a run: it listens before the load, learns of every iteration that ends, and gives traces afterwards.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::client::plain::PlainClient;
+use crate::collect::{Fetched, mask_record};
+use crate::measure::ids::RunIds;
+use crate::measure::latency::SampleId;
+use crate::measure::recorder::Batch;
+use crate::plan::Plan;
+use crate::receive::forward::Target;
+use crate::receive::listen;
+use crate::receive::server::{Options, Receiver};
+use crate::receive::spool::sampling::Wanted;
+use crate::receive::spool::segments::Folder;
+use crate::receive::spool::{Limits, Spool};
+use crate::results::model::Received;
+use crate::runner::{Observer, Progress};
+
+use super::error::HarnessError;
+
+/// How many of the slowest iterations of a workload are kept without exception.
+const SLOWEST_KEPT: usize = 500;
+/// OpenTelemetry's batch processors send what they have every five seconds.
+const EXPORTS_WITHIN: Duration = Duration::from_millis(6_000);
+/// A trace whose number of spans stayed the same for this long is taken as complete.
+const QUIET: Duration = Duration::from_millis(300);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Binds the ports, before anything else is created.
+pub(super) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, HarnessError> {
+    listen::bind(addresses).map_err(|error| HarnessError::failed(error.to_string()).remedy(error.remedy()))
+}
+
+/// A receiver at work.
+pub(super) struct Receiving {
+    receiver: Receiver,
+    spool: Arc<Spool>,
+}
+
+impl Receiving {
+    /// Starts to receive, into a folder of the run's directory.
+    pub(super) fn start(
+        listeners: Vec<TcpListener>,
+        ids: RunIds,
+        plan: &Plan,
+        directory: &Path,
+        client: &PlainClient,
+    ) -> Result<Self, HarnessError> {
+        let cannot = || HarnessError::cannot("start the receiver of spans".to_owned());
+        let wanted = Wanted { traces: (plan.traces.slow, plan.traces.others), slowest: SLOWEST_KEPT };
+        let workloads = u16::try_from(plan.workloads.len()).unwrap_or(u16::MAX);
+        let folder = Folder::make(directory).map_err(cannot())?;
+        let spool =
+            Spool::start(ids, workloads, wanted, Limits::default(), Box::new(folder)).map_err(cannot())?;
+        let spool = Arc::new(spool);
+        let forward =
+            plan.deployment.spans.forward.as_deref().map(|url| Target::new(url, client.clone())).transpose();
+        let forward = forward.map_err(|why| HarnessError::input(format!("profiler.forward: {why}")))?;
+        let options = Options { forward, ..Options::default() };
+        let taker = Arc::clone(&spool);
+        let receiver = Receiver::start(listeners, taker, options).map_err(cannot())?;
+        Ok(Self { receiver, spool })
+    }
+
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        self.receiver.addresses()
+    }
+
+    /// An observer that tells the receiver of ended iterations, and then `inner`.
+    pub(super) fn observer<'a>(receiving: Option<&Self>, inner: &'a mut dyn Observer) -> Telling<'a> {
+        Telling { spool: receiving.map(|receiving| Arc::clone(&receiving.spool)), inner }
+    }
+
+    /// Waits until the traces of these iterations look complete, for as long as exporters may hold spans back.
+    pub(super) async fn settle(&self, wanted: &[SampleId], progress: &mut dyn FnMut(usize)) {
+        let (began, mut changed, mut before) = (Instant::now(), Instant::now(), (0, 0));
+        while began.elapsed() < EXPORTS_WITHIN {
+            let kept = wanted.iter().filter_map(|id| self.spool.kept(*id)).filter(|kept| kept.spans > 0);
+            let now = kept.fold((0, 0), |(traces, spans), kept| (traces + 1, spans + u64::from(kept.spans)));
+            if now != before {
+                (changed, before) = (Instant::now(), now);
+                progress(now.0);
+            }
+            if now.0 == wanted.len() && changed.elapsed() >= QUIET {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Ends the receiver. Returns the traces that are wanted, and what was received.
+    pub(super) fn finish(self, wanted: &[Uuid]) -> (Fetched, Received) {
+        let counts = self.receiver.stop();
+        let mut fetched = Fetched::default();
+        let mut received = Received {
+            spans: counts.spans,
+            other_traces: counts.foreign_spans,
+            invalid_spans: counts.invalid_spans,
+            refused_requests: counts.refused.total(),
+            forwarded: counts.forward.spans,
+            forward_dropped: counts.forward.dropped_spans,
+            ..Received::default()
+        };
+        let Some((stored, kept)) = self.spool.finish() else { return (fetched, received) };
+        (received.kept_traces, received.kept_spans) = (kept.kept_traces, kept.kept_spans);
+        received.lost_spans = kept.let_go.losses();
+        received.sample_halved = kept.halved;
+        for id in wanted {
+            match stored.records(*id) {
+                Ok(mut records) => {
+                    records.iter_mut().for_each(mask_record);
+                    fetched.records.insert(*id, records);
+                }
+                Err(error) => fetched.error = Some(error.to_string()),
+            }
+        }
+        (fetched, received)
+    }
+}
+
+/// Passes everything on, batches to the receiver first.
+pub(super) struct Telling<'a> {
+    spool: Option<Arc<Spool>>,
+    inner: &'a mut dyn Observer,
+}
+
+impl Observer for Telling<'_> {
+    fn begin(&mut self, plan: &Plan, workload: usize) {
+        self.inner.begin(plan, workload);
+    }
+
+    fn batch(&mut self, batch: &Batch) {
+        if let Some(spool) = &self.spool {
+            spool.batch(&batch.samples);
+        }
+        self.inner.batch(batch);
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.inner.progress(progress);
+    }
+
+    fn end(&mut self, progress: &Progress<'_>) {
+        self.inner.end(progress);
+    }
+}

@@ -1,0 +1,52 @@
+//! The part of a deployment about trace headers and OpenTelemetry's spans.
+
+use std::net::SocketAddr;
+
+use crate::base::diagnostics::Fault;
+use crate::base::masking;
+use crate::base::yaml::Node;
+use crate::base::yaml_place::at;
+use crate::config::deployment::{self as config, TraceHeader};
+use crate::plan::{http, propagation};
+
+use super::Resolver;
+
+/// What a deployment says of trace headers and of OpenTelemetry's spans.
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    /// The headers that carry the trace, if the deployment names them.
+    pub headers: Option<Vec<TraceHeader>>,
+    /// Where spans are received.
+    pub receive: Vec<SocketAddr>,
+    /// Where received spans are passed on to.
+    pub forward: Option<String>,
+}
+
+impl Resolver<'_> {
+    pub(super) fn spans(&mut self, profiler: Option<&config::Profiler>, node: &Node, has_key: bool) -> Spans {
+        let Some(profiler) = profiler else { return Spans::default() };
+        if let Some(headers) = &profiler.headers {
+            self.faults.extend(propagation::faults(headers, has_key, at(node, &["headers"])));
+        }
+        let address = profiler.receive.as_ref().and_then(|address| {
+            let place = at(node, &["receive"]);
+            let text = self.text(address, place)?;
+            let read = http::receive_address(&text);
+            read.map_err(|complaint| self.quoting_fault(address, &text, place, complaint)).ok()
+        });
+        let receive: Vec<SocketAddr> = address.into_iter().collect();
+        let place = at(node, &["forward"]);
+        let forward = profiler.forward.as_ref().and_then(|url| self.text(url, place));
+        if let Some(url) = &forward {
+            masking::hide_url(url);
+            if profiler.receive.is_none() {
+                let fault =
+                    Fault::error(place.span.clone(), "`forward` passes on what is received, and nothing is");
+                self.faults.push(fault.help("add `receive: 127.0.0.1:4318`"));
+            } else if self.url(url, place).is_none() {
+                return Spans::default();
+            }
+        }
+        Spans { headers: profiler.headers.clone(), receive, forward }
+    }
+}

@@ -1,0 +1,216 @@
+//! Another load for a scenario: `--concurrency`, `--times`, `--duration` and `--rate` replace its runners.
+
+use std::time::Duration;
+
+use crate::base::complaint::Complaint;
+use crate::config::runner::{
+    Constant, ConstantForDuration, DurationOrSeconds, Rate, Rps, Runner, Serial, WarmUp,
+};
+use crate::config::scenario::Scenario;
+
+/// The load that the caller wants instead of the scenario's. What is absent stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LoadShape {
+    /// The number of iterations that run at the same time; with a rate, the most that may.
+    pub concurrency: Option<u32>,
+    /// The number of iterations.
+    pub times: Option<u64>,
+    /// For how long iterations start.
+    pub duration: Option<Duration>,
+    /// Iterations per second.
+    pub rate_per_s: Option<f64>,
+}
+
+impl LoadShape {
+    /// True if it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Gives every workload this load.
+    ///
+    /// # Errors
+    /// The load does not fit a workload's runner, or contradicts itself.
+    pub fn apply(&self, scenario: &mut Scenario) -> Result<(), Complaint> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let single = scenario.runner.as_mut().map(|runner| (runner, &mut scenario.warm_up));
+        let several = scenario.workloads.iter_mut().flatten();
+        let several = several.filter_map(|workload| Some((workload.runner.as_mut()?, &mut workload.warm_up)));
+        for (runner, warm_up) in single.into_iter().chain(several) {
+            *runner = self.replace(runner)?;
+            // A warm-up for a longer load would leave nothing to measure in this one.
+            let too_long = match *warm_up {
+                Some(WarmUp::For(lasts)) => self.duration.is_some_and(|duration| lasts >= duration),
+                Some(WarmUp::Times(times)) => self.times.is_some_and(|all| times >= all),
+                None => false,
+            };
+            if too_long {
+                *warm_up = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// The runner with this load.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn replace(&self, runner: &Runner) -> Result<Runner, Complaint> {
+        let had = Had::of(runner);
+        let (times, duration) = self.length(&had);
+        let concurrency = self.concurrency.or(had.concurrency);
+        let duration = duration.map(DurationOrSeconds);
+        if let Some(rate) = self.rate_per_s.map(Rate::Constant).or(had.rate) {
+            if times.is_none() && duration.is_none() {
+                return Err(no_length("a rate"));
+            }
+            let max_concurrency = concurrency;
+            return Ok(Runner::Rps(Rps { rps: rate, times, duration, max_concurrency, ..had.open }));
+        }
+        let timeout = had.open.timeout;
+        match (times, duration) {
+            (Some(_), Some(_)) => Err(Complaint::new(
+                "a fixed concurrency ends after a number of iterations or after a time, not after either",
+                "give --times or --duration, or add --rate",
+            )),
+            (None, Some(duration)) => Ok(Runner::ConstantForDuration(ConstantForDuration {
+                duration,
+                concurrency: concurrency.unwrap_or(1),
+                timeout,
+            })),
+            (Some(times), None) if concurrency.is_none() => Ok(Runner::Serial(Serial { times, timeout })),
+            (Some(_), None) => Ok(Runner::Constant(Constant { times, concurrency, timeout })),
+            (None, None) => Err(no_length("a ramp's concurrency is in its stages: another one")),
+        }
+    }
+
+    /// Times and duration: the caller's, or if neither is given, the runner's.
+    fn length(&self, had: &Had) -> (Option<u64>, Option<Duration>) {
+        match (self.times, self.duration) {
+            (None, None) => (had.times, had.duration),
+            given => given,
+        }
+    }
+}
+
+/// What a runner says, as far as another one can say it too.
+struct Had {
+    concurrency: Option<u32>,
+    times: Option<u64>,
+    duration: Option<Duration>,
+    rate: Option<Rate>,
+    /// Everything else of an open model, and the time limit of any runner.
+    open: Rps,
+}
+
+impl Had {
+    fn of(runner: &Runner) -> Self {
+        let open = Rps {
+            rps: Rate::Constant(0.0),
+            times: None,
+            duration: None,
+            max_concurrency: None,
+            max_queue: None,
+            timeout: None,
+            pacing: None,
+        };
+        let none = Self { concurrency: None, times: None, duration: None, rate: None, open };
+        match runner {
+            Runner::Serial(serial) => {
+                Self { times: Some(serial.times), open: Rps { timeout: serial.timeout, ..open }, ..none }
+            }
+            Runner::Constant(constant) => Self {
+                concurrency: Some(constant.concurrency.unwrap_or(1)),
+                times: Some(constant.times.unwrap_or(1)),
+                open: Rps { timeout: constant.timeout, ..open },
+                ..none
+            },
+            Runner::ConstantForDuration(timed) => Self {
+                concurrency: Some(timed.concurrency),
+                duration: Some(timed.duration.0),
+                open: Rps { timeout: timed.timeout, ..open },
+                ..none
+            },
+            Runner::Rps(rps) => Self {
+                concurrency: rps.max_concurrency,
+                times: rps.times,
+                duration: rps.duration.map(|duration| duration.0),
+                rate: Some(rps.rps),
+                open: *rps,
+            },
+            Runner::Ramping(ramping) => Self {
+                concurrency: ramping.max_concurrency,
+                open: Rps {
+                    max_queue: ramping.max_queue,
+                    timeout: ramping.timeout,
+                    pacing: ramping.pacing,
+                    ..open
+                },
+                ..none
+            },
+        }
+    }
+}
+
+fn no_length(what: &str) -> Complaint {
+    Complaint::new(format!("{what} needs a length"), "add --times or --duration")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_replaces_what_the_runner_says() {
+        let serial = "{ serial: { times: 5, timeout: 2s } }";
+        let constant = "{ constant: { times: 100, concurrency: 4 } }";
+        let timed = "{ constant_for_duration: { duration: 10s, concurrency: 3 } }";
+        let rps = "{ rps: { rps: 50, duration: 10s, max_concurrency: 9, max_queue: 7 } }";
+        let ramp = "{ ramping: { stages: [ { duration: 1s, rps: 5 } ], max_concurrency: 8, timeout: 3s } }";
+        let none = LoadShape::default();
+        let ten = LoadShape { concurrency: Some(10), ..none };
+        let times = LoadShape { times: Some(7), ..none };
+        let lasts = LoadShape { duration: Some(Duration::from_secs(2)), ..none };
+        let rate = LoadShape { rate_per_s: Some(20.0), ..none };
+        for (runner, shape, expected) in [
+            (serial, ten, Ok("constant: { times: 5, concurrency: 10, timeout: 2s }")),
+            (serial, times, Ok("serial: { times: 7, timeout: 2s }")),
+            (serial, lasts, Ok("constant_for_duration: { duration: 2s, concurrency: 1, timeout: 2s }")),
+            (serial, rate, Ok("rps: { rps: 20.0, times: 5, timeout: 2s }")),
+            (constant, ten, Ok("constant: { times: 100, concurrency: 10 }")),
+            (constant, lasts, Ok("constant_for_duration: { duration: 2s, concurrency: 4 }")),
+            (constant, rate, Ok("rps: { rps: 20.0, times: 100, max_concurrency: 4 }")),
+            (timed, times, Ok("constant: { times: 7, concurrency: 3 }")),
+            (timed, rate, Ok("rps: { rps: 20.0, duration: 10s, max_concurrency: 3 }")),
+            (rps, ten, Ok("rps: { rps: 50.0, duration: 10s, max_concurrency: 10, max_queue: 7 }")),
+            (rps, times, Ok("rps: { rps: 50.0, times: 7, max_concurrency: 9, max_queue: 7 }")),
+            (rps, rate, Ok("rps: { rps: 20.0, duration: 10s, max_concurrency: 9, max_queue: 7 }")),
+            (ramp, times, Ok("constant: { times: 7, concurrency: 8, timeout: 3s }")),
+            (
+                ramp,
+                LoadShape { rate_per_s: Some(2.0), ..lasts },
+                Ok("rps: { rps: 2.0, duration: 2s, max_concurrency: 8, timeout: 3s }"),
+            ),
+            (ramp, ten, Err("needs a length")),
+            (ramp, rate, Err("a rate needs a length")),
+            (constant, LoadShape { times: Some(1), ..lasts }, Err("or after a time, not after either")),
+        ] {
+            let read: Runner = serde_yaml::from_str(runner).unwrap();
+            match (shape.replace(&read), expected) {
+                (Ok(made), Ok(text)) => {
+                    let wanted: Runner = serde_yaml::from_str(&format!("{{ {text} }}")).unwrap();
+                    assert_eq!(
+                        serde_json::to_value(&made).unwrap(),
+                        serde_json::to_value(&wanted).unwrap(),
+                        "{runner} {shape:?}"
+                    );
+                }
+                (Err(complaint), Err(part)) => assert!(complaint.to_string().contains(part), "{complaint}"),
+                (made, _) => panic!("{runner} {shape:?}: {made:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `bench run URL`: a load without any file, and the options that replace a scenario's load.
+
+use crate::server::Server;
+use crate::support::Bench;
+
+fn server() -> Server {
+    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+}
+
+/// The command with `URL` replaced.
+fn arguments(words: &str, url: &str) -> Vec<String> {
+    words.split(' ').map(|word| word.replace("URL", url).replace('_', " ")).collect()
+}
+
+fn run(bench: &Bench, words: &str, url: &str) -> crate::support::Ended {
+    let words = arguments(words, url);
+    bench.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_url_is_loaded_with_the_options_of_other_load_tools() {
+    for (words, times, runner, request) in [
+        ("run URL/orders", 200, "constant", "GET /orders"),
+        ("run URL", 200, "constant", "GET /"),
+        ("run URL?a=b#part -n 3", 3, "constant", "GET /?a=b"),
+        ("run -n 7 -c 2 URL/x", 7, "constant", "GET /x"),
+        ("run URL/x -n 20 -q 2000", 20, "rps", "GET /x"),
+        ("run URL/x -n 20 --rate 2000 -c 3", 20, "rps", "GET /x"),
+        ("run URL/x -n 2 -m delete", 2, "constant", "DELETE /x"),
+        ("run URL/x -n 2 --data hello", 2, "constant", "POST /x hello"),
+        ("run URL/x -n 2 -m PUT -T text/plain --data hello", 2, "constant", "PUT /x hello text/plain"),
+        ("run URL/x -n 2 -H X-Tenant:_blue --quiet", 2, "constant", "GET /x blue"),
+        ("run URL/{{iteration}} -n 1", 1, "constant", "GET /0"),
+    ] {
+        let (server, bench) = (server(), Bench::new());
+        run(&bench, words, &server.url()).expect_code(0);
+        let results = bench.results();
+        let workload = &results["workloads"][0];
+        assert_eq!(workload["iterations"]["total"], times, "{words}");
+        assert!(workload["runner"].get(runner).is_some(), "{words}: {}", workload["runner"]);
+        let seen = server.seen();
+        // One connection is made before the load to see whether the service is there; it asks nothing.
+        assert_eq!(seen.len(), times, "{words}");
+        let header = |name: &str| seen[0].headers.get(name).cloned();
+        let mut parts = vec![seen[0].method.clone(), seen[0].path.clone()];
+        parts.extend(Some(String::from_utf8(seen[0].body.clone()).unwrap()).filter(|body| !body.is_empty()));
+        parts.extend(header("content-type").into_iter().chain(header("x-tenant")));
+        assert_eq!(parts.join(" "), request, "{words}");
+    }
+}
+
+#[test]
+fn a_time_bounds_a_load_on_a_url() {
+    let (server, bench) = (server(), Bench::new());
+    run(&bench, "run URL/x -z 300ms -c 2", &server.url()).expect_code(0);
+    let runner = bench.results()["workloads"][0]["runner"]["constant_for_duration"].clone();
+    assert_eq!(runner["concurrency"], 2, "{runner}");
+    assert!(!server.seen().is_empty());
+}
+
+#[test]
+fn what_was_run_is_saved_as_files_that_run() {
+    let (server, bench) = (server(), Bench::new());
+    let words =
+        "run URL/x?y=1 -n 4 -c 2 -H X-Tenant:_blue --data {\"a\":1} -T application/json --save mine.yaml";
+    run(&bench, words, &server.url()).expect_code(0);
+    bench.run(&["validate", "mine.yaml"]).expect_code(0);
+    let first = server.seen();
+    bench.run(&["run", "mine.yaml"]).expect_code(0);
+    let second = server.seen().split_off(first.len());
+    assert_eq!((first.len(), second.len()), (4, 4));
+    for (one, other) in first.iter().zip(&second) {
+        let parts = |seen: &crate::server::Seen| {
+            (seen.method.clone(), seen.path.clone(), seen.body.clone(), seen.headers["x-tenant"].clone())
+        };
+        assert_eq!(parts(one), parts(other));
+    }
+    // Nothing is overwritten.
+    let again = run(&bench, words, &server.url()).expect_code(64);
+    assert!(again.stderr.contains("mine.yaml exists already"), "{}", again.stderr);
+}
+
+/// `-d` gives credentials, key and everything else; the URL is its default target.
+#[test]
+fn a_deployment_goes_with_a_url() {
+    let (server, bench) = (server(), Bench::new());
+    bench.write(
+        "d.yaml",
+        "targets: { default: 'http://127.0.0.1:1' }\nauth: { bearer: { token: t0ken-t0ken } }\n\
+         profiler: { hmac_key: s3cret-key }\n",
+    );
+    run(&bench, "run URL/x -n 2 -d d.yaml", &server.url()).expect_code(0);
+    for seen in server.seen() {
+        assert_eq!(seen.headers["authorization"], "Bearer t0ken-t0ken");
+        assert!(seen.headers.contains_key("x-trace-hmac"));
+    }
+}
+
+#[test]
+fn the_load_of_a_scenario_can_be_replaced() {
+    for (runner, words, expected, times) in [
+        ("{ serial: { times: 9 } }", "-n 4", "serial", Some(4)),
+        ("{ constant: { times: 9, concurrency: 2 } }", "-c 3", "constant", Some(9)),
+        ("{ constant: { times: 9 } }", "--duration 200ms", "constant_for_duration", None),
+        ("{ constant: { times: 9 } }", "--rate 1000", "rps", Some(9)),
+        ("{ ramping: { stages: [ { duration: 60s, rps: 5 } ] } }", "-n 5 --rate 500", "rps", Some(5)),
+    ] {
+        let (server, bench) = (server(), Bench::new());
+        bench.load(&server.url(), "", &format!("runner: {runner}\niteration: [ {{ get: / }} ]"));
+        run(&bench, &format!("run scenario.yaml {words}"), "").expect_code(0);
+        let workload = &bench.results()["workloads"][0];
+        assert!(workload["runner"].get(expected).is_some(), "{runner} {words}: {}", workload["runner"]);
+        if let Some(times) = times {
+            assert_eq!(workload["iterations"]["total"], times, "{runner} {words}");
+        }
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_with_what_to_write() {
+    let bench = Bench::new();
+    bench.load("http://127.0.0.1:1", "", "runner: { serial: { times: 1 } }\niteration: [ { get: / } ]");
+    for (words, part) in [
+        ("run", "required"),
+        ("run http://", "it has no host"),
+        ("run http://u:hunter2@h/", "give a deployment with `auth`"),
+        ("run http://h/ -m BREW", "`BREW` is not a method"),
+        ("run http://h/ -q", "write -q 100, or --quiet"),
+        ("run http://h/ -q fast", "`fast` is not a rate"),
+        ("run http://h/ -n 5 -z 3s", "give --times or --duration, or add --rate"),
+        ("run http://h/ -H novalue", "write it as 'Name: value'"),
+        ("run http://h/ --data @nothing.json", "cannot read nothing.json"),
+        ("run http://h/ -z 0s", "a time above zero"),
+        ("run http://h/ --rate 0", "a number of iterations per second"),
+        ("run scenario.yaml -H a:b", "--header is for a URL"),
+        ("run scenario.yaml -q 5", "with a scenario, -q takes no value"),
+        ("run scenario.yaml -n 0", "is not in 1.."),
+    ] {
+        let ended = run(&bench, words, "").expect_code(64);
+        assert!(ended.stderr.contains(part), "{words}: no {part} in {}", ended.stderr);
+        assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+        assert!(!bench.path().join("runs").exists(), "{words}: nothing ran");
+    }
+    // What `-q` means in front of a scenario stays.
+    let ended = run(&bench, "run -q scenario.yaml", "");
+    assert!(ended.stderr.contains("127.0.0.1:1"), "{}", ended.stderr);
+}
