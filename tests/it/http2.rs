@@ -211,7 +211,10 @@ fn users_share_connections_within_the_servers_limit() {
         }
         let opened = action(&results, 0)["connections_opened"].as_u64().unwrap();
         assert_eq!(opened as usize, server.connections());
-        assert!(server.seen().iter().any(|seen| seen.connection == 0 && seen.nth_of_connection > 0));
+        // Any of them: a busy machine may let one user run once only.
+        let seen = server.seen();
+        let reused = seen.iter().filter(|seen| seen.nth_of_connection > 0).map(|seen| seen.connection);
+        assert!(reused.max().is_some_and(|connection| connection < server.connections()));
     }
 }
 
