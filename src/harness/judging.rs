@@ -26,6 +26,10 @@ use super::error::{HarnessError, Kind};
 const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
     accept this HMAC key and report to this collector";
 
+/// The same of services that speak OpenTelemetry.
+const NO_SPANS: &str = "no trace reached the collector: check that the services take the trace from the traceparent \
+    header and send their spans to this collector";
+
 /// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
 /// criteria; `stored` are the traces that are already stored.
 pub(super) fn read(
@@ -109,8 +113,12 @@ pub(super) fn explain(
     }
     results.findings = findings::of_slowest(&results.slowest);
     results.profiling.collector_error.clone_from(&fetched.error);
-    if !traces.is_empty() && traces.iter().all(|trace| trace.state == TraceState::Absent) {
-        results.notes.push(NO_POINTS.to_owned());
+    let absent = !traces.is_empty() && traces.iter().all(|trace| trace.state == TraceState::Absent);
+    // Without a collector there is a receiver, which has its own note.
+    if absent && results.profiling.collector.is_some() {
+        let headers = &results.profiling.headers;
+        let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
+        results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
     }
     traces
 }

@@ -1,4 +1,4 @@
-//! What a sender is told: answers of OTLP/HTTP and OTLP/gRPC, and why a request is refused.
+//! The answers of OTLP/HTTP and OTLP/gRPC, and why a request is refused.
 //!
 //! Source: the OTLP specification 1.9, "OTLP/gRPC Response" and "OTLP/HTTP Response"; `google/rpc/status.proto`,
 //! `error_details.proto`.

@@ -36,7 +36,7 @@ pub struct Refused {
     pub too_large: u64,
     /// An unknown path, method, content type or encoding.
     pub unsupported: u64,
-    /// There was no memory left; the sender was told to try again.
+    /// There was no memory left; the answer asks the sender to try again.
     pub busy: u64,
     /// The body did not arrive in time, or not at all.
     pub incomplete: u64,

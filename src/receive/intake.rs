@@ -193,7 +193,7 @@ impl Intake {
         }
     }
 
-    /// Reads what is left of a refused request's body, within limits. Whoever still sends would not see the answer.
+    /// Reads what is left of a refused request's body, within limits. A client that is still sending would not see the answer.
     pub(super) async fn discard(&self, mut body: Incoming) {
         let end = Instant::now() + self.limits.body_time_max;
         let mut left = self.limits.body_bytes_max.saturating_mul(4);

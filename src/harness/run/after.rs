@@ -176,18 +176,19 @@ impl Run {
         if traced && self.plan.traces.slow > 0 {
             chosen = choice::choose(&aggregate);
         }
-        if let Some(connection) = self.collector().filter(|_| !chosen.is_empty()) {
+        let (began, collector) = (Instant::now(), self.collector().filter(|_| !chosen.is_empty()));
+        let receiving = self.receiving.take();
+        let asked = collector.is_some() || receiving.is_some() && !chosen.is_empty();
+        if let Some(connection) = collector {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
             }
-            let began = Instant::now();
             fetched = self.fetch(&aggregate, connection, &chosen, stop);
-            results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
-            traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }
-        if let Some(receiving) = self.receiving.take() {
-            let began = Instant::now();
+        if let Some(receiving) = receiving {
             self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
+        }
+        if asked {
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }

@@ -67,10 +67,10 @@ impl IdSpace {
         self.permute(number & HALF_MASK, (u64::from(stream) << 32) | u64::from(point))
     }
 
-    /// The stream, the number and the point that an id was derived from; `None` if it is no id of this space.
+    /// The stream, the number and the point that an id was derived from; `None` if the id is not of this space.
     ///
-    /// A random UUID v4 passes with a probability of 2⁻¹³, and then with a random number and point: whoever knows how
-    /// many streams, numbers and points there are can tell the space's ids from all others.
+    /// A random UUID v4 passes with a probability of 2⁻¹³, and then with a random number and point. A caller that knows
+    /// how many streams, numbers and points there are can tell the space's ids from all others.
     #[must_use]
     pub fn position_of(&self, id: Uuid) -> Option<(u16, u64, u32)> {
         let (mut left, mut right) = halves_of_uuid_v4(id)?;
