@@ -4,6 +4,7 @@
 
 mod ab;
 mod check;
+mod collect;
 mod compare;
 mod demo;
 pub mod exit;
@@ -13,6 +14,7 @@ mod generate;
 mod output;
 mod process;
 mod progress;
+mod receive;
 mod run;
 mod signals;
 mod trace;
@@ -99,6 +101,8 @@ enum Command {
         traces: gate::TracesArgument,
     },
     Check(check::CheckArguments),
+    Collect(collect::CollectArguments),
+    Receive(receive::ReceiveArguments),
     Export(export::ExportArguments),
     /// Serve the embedded demo on its own, as a target for other tools.
     ///
@@ -203,6 +207,8 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
             gate.print(finished, quiet)
         }
         Command::Check(arguments) => check::run(&arguments),
+        Command::Collect(arguments) => collect::run(&arguments),
+        Command::Receive(arguments) => receive::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),

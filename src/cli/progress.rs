@@ -71,6 +71,7 @@ impl Events for Shown {
                     listed.first().map_or("", String::as_str)
                 ));
             }
+            Event::FirstSpans => lines.say("the first spans have arrived"),
             Event::NotProfiling(reason) => lines.say(&format!("not profiling: {reason}")),
             Event::ProfilingWithout(reason) => lines.say(&format!(
                 "profiling with W3C's traceparent only; OSProfiler's headers are not sent: {reason}"

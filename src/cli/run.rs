@@ -16,7 +16,7 @@ use super::gate::{GateArguments, TracesArgument};
 use super::output;
 use super::progress::Shown;
 use super::signals::interrupt_by_signals;
-use super::url::{ShapeArguments, UrlArguments, rate};
+use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate};
 
 /// Run a scenario and report what it found.
 ///
@@ -39,6 +39,8 @@ pub(super) struct RunArguments {
     shape: ShapeArguments,
     #[command(flatten)]
     url: UrlArguments,
+    #[command(flatten)]
+    save: SaveArgument,
     #[command(flatten)]
     load: LoadArguments,
     /// After the load, also write the client's own points of the fetched traces to the collector: its other readers
@@ -114,13 +116,14 @@ fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
-    let RunArguments { deployment, out, shape, url, load, publish, receive, gate, traces, watch, .. } =
-        arguments;
+    let RunArguments {
+        deployment, out, shape, url, save, load, publish, receive, gate, traces, watch, ..
+    } = arguments;
     let Subject { name, rate_per_s, quiet } = arguments.subject()?;
     let shape = shape.shape(rate_per_s);
     let mut options = match name.to_str().filter(|name| UrlRun::is_url(name)) {
         Some(text) => {
-            let plan = url.request(text)?.plan(&shape, deployment.as_deref(), url.save.as_deref())?;
+            let plan = url.request(text)?.plan(&shape, deployment.as_deref(), save.save.as_deref())?;
             RunOptions {
                 deployment: Some(plan.deployment),
                 target: plan.target,
@@ -179,7 +182,8 @@ impl RunArguments {
             }
             (true, None) | (false, _) => None,
         };
-        if let Some(option) = self.url.first_given().filter(|_| !is_url) {
+        let save = self.save.save.as_ref().map(|_| "--save");
+        if let Some(option) = self.url.first_given().or(save).filter(|_| !is_url) {
             return usage(format!("{option} is for a URL"), "write it into the scenario");
         }
         Ok(Subject { name, rate_per_s, quiet: self.quiet || !is_url && self.q.is_some() })

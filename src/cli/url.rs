@@ -32,27 +32,32 @@ pub(super) struct ShapeArguments {
 /// The request of a load on a URL.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct UrlArguments {
-    /// With a URL: the method (default: GET, or POST with --data).
+    /// The method (default: GET, or POST with --data).
     #[arg(short, long, value_name = "METHOD", help_heading = URL)]
     method: Option<String>,
-    /// With a URL: a header (may be repeated).
+    /// A header (may be repeated).
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = URL)]
     header: Vec<(String, String)>,
-    /// With a URL: the body's content type.
+    /// The body's content type.
     #[arg(short = 'T', long, value_name = "TYPE", help_heading = URL)]
     content_type: Option<String>,
-    /// With a URL: the body, as text, or @FILE, or @- for standard input.
+    /// The body, as text, or @FILE, or @- for standard input.
     #[arg(long, value_name = "TEXT|@FILE", help_heading = URL)]
     data: Option<String>,
-    /// With a URL: accept certificates unverified.
+    /// Accept certificates unverified.
     #[arg(short = 'k', long, help_heading = URL)]
     insecure: bool,
-    /// With a URL: write what is run as a scenario to this file, and its deployment beside it.
+}
+
+/// What becomes of the request of a load on a URL.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SaveArgument {
+    /// Write what is run as a scenario to this file, and its deployment beside it.
     #[arg(long, value_name = "FILE", help_heading = URL)]
     pub(super) save: Option<PathBuf>,
 }
 
-const URL: &str = "Options with a URL";
+const URL: &str = "The request, with a URL";
 
 impl ShapeArguments {
     pub(super) fn shape(&self, rate_per_s: Option<f64>) -> LoadShape {
@@ -72,6 +77,7 @@ impl UrlArguments {
             headers,
             body: self.data.as_deref().map(body).transpose()?,
             insecure: self.insecure,
+            ..UrlRun::default()
         })
     }
 
@@ -83,13 +89,12 @@ impl UrlArguments {
             ("--content-type", self.content_type.is_some()),
             ("--data", self.data.is_some()),
             ("--insecure", self.insecure),
-            ("--save", self.save.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let lasts = parse_duration(text).map_err(|complaint| complaint.to_string())?;
     if lasts.is_zero() { Err("write a time above zero, such as 30s".to_owned()) } else { Ok(lasts) }
 }

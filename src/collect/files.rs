@@ -1,10 +1,13 @@
 //! Reads traces from files instead of a collector.
 //!
 //! Known formats: Mistral's profile log, the trace files of a run directory, the JSON of `bench trace show` and
-//! of `osprofiler trace show`, and records as JSON (an array, or one record per line). Files are not trusted:
-//! sizes are bounded, and unreadable parts are counted and reported with their line.
+//! of `osprofiler trace show`, records as JSON (an array, or one record per line, as `bench receive` writes them), and
+//! OTLP as JSON (one request, or one per line, as the file exporter of OpenTelemetry's collector writes them). Files are
+//! not trusted: sizes are bounded, and unreadable parts are counted and reported with their line.
 
-use std::collections::HashMap;
+mod lines;
+
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
@@ -16,13 +19,18 @@ use thiserror::Error;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::TRACE_RECORDS_MAX;
 use crate::osprofiler::profile_log::{self, LineError};
-use crate::osprofiler::record::{Info, RECORD_LEN_MAX, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::osprofiler::spans::{json as json_spans, read};
 
-/// Larger JSON files are refused. A log may have any size.
+use self::lines::First;
+
+/// Larger JSON documents are refused. A log, and a file with an object per line, may have any size.
 pub const JSON_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Deeper JSON is refused; a point takes two levels.
 const DEPTH_MAX: usize = 2_000;
 const STACK_BYTES: usize = 64 * 1024 * 1024;
+/// No more records are kept in memory.
+pub const RECORDS_MAX: usize = 4_000_000;
 /// At most this many ids of other traces are kept for messages.
 const OTHERS_MAX: usize = 20;
 
@@ -48,7 +56,7 @@ pub struct Loaded {
     pub malformed: u64,
     /// The place of the first of them, and its error.
     pub first_malformed: Option<String>,
-    /// Records beyond [`TRACE_RECORDS_MAX`] in a trace, which are left out.
+    /// Records beyond [`TRACE_RECORDS_MAX`] in a trace or [`RECORDS_MAX`] in all, which are left out.
     pub left_out: u64,
     /// Some ids of traces that were not requested.
     pub others: Vec<String>,
@@ -78,7 +86,7 @@ pub enum FileError {
     /// The JSON has another format.
     #[error(
         "find a trace in its JSON; supported formats are `trace show --json` of bench and of OSProfiler, the \
-         traces of a run directory, and records (an array, or one per line)"
+         traces of a run directory, records (an array, or one per line), and OTLP (a request, or one per line)"
     )]
     Unknown,
 }
@@ -120,12 +128,17 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
             Err(error) => gathered.reject(|| format!("line {number} {error}")),
         })?,
         Kind::Json => {
-            let mut text = Vec::new();
-            reader.take(JSON_BYTES_MAX + 1).read_to_end(&mut text)?;
-            if text.len() as u64 > JSON_BYTES_MAX {
-                return Err(FileError::TooLarge);
+            match lines::first(reader)? {
+                First::Line { line, rest } => lines::read(Some(line), rest, &mut gathered)?,
+                First::Other { mut begins, rest } => {
+                    rest.take((JSON_BYTES_MAX + 1).saturating_sub(begins.len() as u64))
+                        .read_to_end(&mut begins)?;
+                    if begins.len() as u64 > JSON_BYTES_MAX {
+                        return Err(FileError::TooLarge);
+                    }
+                    json(without_mark(&begins), &mut gathered)?;
+                }
             }
-            json(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text), &mut gathered)?;
             // In a log, an unreadable line may come from another program. In JSON it counts as a record.
             let unreadable = gathered.stated_unreadable.saturating_add(gathered.loaded.malformed);
             gathered.loaded.traces.iter_mut().for_each(|trace| trace.unreadable = unreadable);
@@ -134,9 +147,16 @@ pub fn load(opened: Opened, ids: &[String]) -> Result<Loaded, FileError> {
     Ok(gathered.loaded)
 }
 
+/// Text without the mark of UTF-8.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}
+
 #[derive(Default)]
 struct Gathered<'a> {
     loaded: Loaded,
+    /// All records that are kept.
+    records: usize,
     places: HashMap<String, usize>,
     /// The number of unreadable records that the file states.
     stated_unreadable: u64,
@@ -162,8 +182,9 @@ impl Gathered<'_> {
             traces.len() - 1
         });
         let records = &mut traces[place].records;
-        if records.len() < TRACE_RECORDS_MAX {
+        if records.len() < TRACE_RECORDS_MAX && self.records < RECORDS_MAX {
             records.push(record);
+            self.records += 1;
         } else {
             self.loaded.left_out += 1;
         }
@@ -182,6 +203,33 @@ impl Gathered<'_> {
         }
     }
 
+    /// Adds the spans of an OTLP request.
+    fn add_otlp(&mut self, request: &[u8], place: impl Fn() -> String) {
+        match json_spans::decode(request) {
+            Ok(spans) => {
+                let ids: BTreeSet<u128> = spans.iter().map(|span| span.trace_id).collect();
+                for id in ids {
+                    read::records(&read::base_id(id, &spans), &spans)
+                        .into_iter()
+                        .for_each(|record| self.add(record));
+                }
+            }
+            Err(error) => self.reject(|| format!("{}: {error}", place())),
+        }
+    }
+
+    /// Reports have the order of their tree, redis lists have the newest record first, and services send their spans
+    /// at different times.
+    fn sort(&mut self) {
+        for trace in &mut self.loaded.traces {
+            let time = |record: Option<&Record>| record.and_then(Record::timestamp_us);
+            if time(trace.records.first()) > time(trace.records.last()) {
+                trace.records.reverse();
+            }
+            trace.records.sort_by_key(Record::timestamp_us);
+        }
+    }
+
     fn reject(&mut self, why: impl Fn() -> String) {
         self.loaded.malformed += 1;
         self.loaded.first_malformed.get_or_insert_with(why);
@@ -189,10 +237,13 @@ impl Gathered<'_> {
 }
 
 fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
-    let document: Value = match deep(text) {
+    let document = match deep(text) {
         Ok(document) => document,
-        // Several objects on separate lines are not a single document.
-        Err(error) if error.line() > 1 && text.starts_with(b"{\"") => return lines(text, gathered, error),
+        // Several objects on separate lines, of which the first is unreadable.
+        Err(error) if error.line() > 1 && text.starts_with(b"{\"") => {
+            lines::read(None, Box::new(io::Cursor::new(text.to_vec())), gathered)?;
+            return if gathered.loaded.traces.is_empty() { Err(error.into()) } else { Ok(()) };
+        }
         Err(error) => return Err(error.into()),
     };
     match document {
@@ -213,20 +264,15 @@ fn json(text: &[u8], gathered: &mut Gathered<'_>) -> Result<(), FileError> {
                 report(children, base_id, first_unix_us, gathered);
             } else if object.contains_key("trace_id") && object.contains_key("timestamp") {
                 gathered.add_json(Value::Object(object), || "the record".to_owned());
+            } else if object.contains_key(lines::OTLP) {
+                gathered.add_otlp(text, || "the request".to_owned());
             } else {
                 return Err(FileError::Unknown);
             }
         }
         _ => return Err(FileError::Unknown),
     }
-    // Reports have the order of their tree; redis lists have the newest record first.
-    for trace in &mut gathered.loaded.traces {
-        let time = |record: Option<&Record>| record.and_then(Record::timestamp_us);
-        if time(trace.records.first()) > time(trace.records.last()) {
-            trace.records.reverse();
-        }
-        trace.records.sort_by_key(Record::timestamp_us);
-    }
+    gathered.sort();
     Ok(())
 }
 
@@ -265,22 +311,6 @@ fn depth(text: &[u8]) -> usize {
         }
     }
     deepest
-}
-
-fn lines(text: &[u8], gathered: &mut Gathered<'_>, first: serde_json::Error) -> Result<(), FileError> {
-    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match serde_json::from_slice(line) {
-            Ok(value) if line.len() <= RECORD_LEN_MAX => {
-                gathered.add_json(value, || format!("line {number}"));
-            }
-            Ok(_) => gathered.reject(|| format!("line {number} is too long")),
-            Err(error) => gathered.reject(|| format!("line {number}: {error}")),
-        }
-    }
-    if gathered.loaded.traces.is_empty() { Err(first.into()) } else { Ok(()) }
 }
 
 /// The records behind a report. OSProfiler's report contains whole records; for ours they are rebuilt from the points.
@@ -352,6 +382,7 @@ mod tests {
     use super::*;
     use crate::osprofiler::report::TraceTree;
     use proptest::prelude::*;
+    use std::io::Write as _;
 
     fn load_bytes(bytes: &[u8]) -> Result<Loaded, FileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -362,6 +393,51 @@ mod tests {
     const RAW: &str = include_str!("../../tests/vectors/traces/get-v3.redis-raw.json");
     const REPORT: &str = include_str!("../../tests/vectors/traces/get-v3.report.json");
     const LOG: &str = include_str!("../../tests/vectors/mistral/1-seed-doc.log");
+
+    #[test]
+    fn a_file_of_lines_may_be_larger_than_a_document() {
+        let raw = load_bytes(RAW.as_bytes()).unwrap();
+        let line = serde_json::to_string(&raw.traces[0].records[0]).unwrap() + "\n";
+        let other = line.replace(&raw.traces[0].base_id, "00000000-0000-4000-8000-000000000000");
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let times = JSON_BYTES_MAX as usize / other.len() + 1;
+        for part in [line.as_bytes(), other.repeat(times).as_bytes(), b"{\"cut\": ", b"\n", line.as_bytes()] {
+            file.write_all(part).unwrap();
+        }
+        let ids = [raw.traces[0].base_id[..8].to_owned()];
+        let loaded = load(open(file.path()).unwrap(), &ids).unwrap();
+        assert_eq!((loaded.traces.len(), loaded.traces[0].records.len()), (1, 2));
+        assert_eq!((loaded.malformed, loaded.others.len()), (0, 1), "lines of other traces are not parsed");
+    }
+
+    #[test]
+    fn requests_of_otlp_are_read_whole_or_in_lines() {
+        let span = |id: &str, parent: &str, start: u64| {
+            format!(
+                r#"{{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"{id}","parentSpanId":"{parent}","name":"GET /","kind":2,"startTimeUnixNano":"{start}","endTimeUnixNano":"{}"}}"#,
+                start + 1_000_000
+            )
+        };
+        let request =
+            |spans: &str| format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{spans}]}}]}}]}}"#);
+        let (one, two) = (
+            span("b7ad6b7169203331", "", 5_000_000),
+            span("00f067aa0ba902b7", "b7ad6b7169203331", 5_500_000),
+        );
+        let whole = request(&format!("{one},{two}"));
+        // The child is sent first.
+        let lines = format!("{}\n{}\n", request(&two), request(&one));
+        let pretty: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        for text in [whole, lines, format!("{pretty:#}")] {
+            let loaded = load_bytes(text.as_bytes()).unwrap();
+            assert_eq!((loaded.traces.len(), loaded.malformed), (1, 0), "{text}");
+            assert_eq!(loaded.traces[0].base_id, "0af76519-16cd-43dd-8448-eb211c80319c");
+            let tree = TraceTree::build(&loaded.traces[0].records);
+            let points: Vec<_> = tree.points.iter().map(|point| (point.depth, point.duration_us)).collect();
+            assert_eq!(points, [(0, Some(1000)), (1, Some(1000))], "{text}");
+        }
+        assert_eq!(load_bytes(br#"{"resourceSpans":[{"scopeSpans":3}]}"#).unwrap().malformed, 1);
+    }
 
     #[test]
     fn every_format_gives_the_same_trace() {

@@ -28,6 +28,8 @@ pub enum Event<'a> {
     MetricsServed(&'a str),
     /// Spans are received at these addresses.
     Receiving(&'a [SocketAddr]),
+    /// A receiver that stands alone has received its first spans.
+    FirstSpans,
     /// Profiling is off, for this reason.
     NotProfiling(&'a str),
     /// Iterations are profiled with W3C's headers and not with OSProfiler's, for this reason.

@@ -15,6 +15,7 @@ use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::model::{Results, TraceState};
+use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
 use crate::results::{build, client_points};
 use crate::verdict::traces::Sampled;
@@ -145,6 +146,11 @@ pub(crate) fn read_again(
         fetched.records.insert(id, services);
         fetched.unreadable.insert(id, unreadable);
     }
+    // The log does not have it.
+    results.profiling.received = StoredRun::results_of(&directory.results())
+        .ok()
+        .filter(|old| old.run.id == results.run.id)
+        .and_then(|old| old.profiling.received);
     let all = chosen.clone();
     let chosen: Vec<Chosen> = chosen
         .into_iter()

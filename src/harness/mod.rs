@@ -17,6 +17,7 @@ pub mod live;
 pub mod options;
 pub mod outcome;
 pub mod progress;
+pub mod receive;
 pub mod stored;
 pub mod traces;
 

@@ -36,6 +36,8 @@ pub struct UrlRun {
     pub body: Option<String>,
     /// Whether certificates are accepted unverified.
     pub insecure: bool,
+    /// The `profiler` of the deployment that is made, with its keys; secrets are references.
+    pub profiler: Map<String, Value>,
 }
 
 /// What a [`UrlRun`] amounts to, for [`super::RunOptions`].
@@ -126,6 +128,9 @@ impl UrlRun {
         let mut deployment = json!({ "name": host, "targets": { "default": origin } });
         if self.insecure {
             deployment["tls"] = json!({ "verify": false });
+        }
+        if !self.profiler.is_empty() {
+            deployment["profiler"] = Value::Object(self.profiler.clone());
         }
         deployment
     }

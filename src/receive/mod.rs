@@ -4,7 +4,8 @@
 //! in protobuf or JSON, or by OTLP/gRPC, all on the same ports ([`listen`]). [`server`] has the connections, `http`
 //! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] and [`json`] the formats, `answer` what
 //! senders are told, and [`forward`] passes everything on to the backend that the service had before. Spans go to a
-//! [`Taker`]: [`spool`] keeps those of the iterations that may be chosen after the load, in the run's directory.
+//! [`Taker`]: [`spool`] keeps those of the iterations that may be chosen after the load, in the run's directory, and
+//! [`file`] keeps all of them, for a receiver without a run.
 //!
 //! All of it runs on a single thread of its own. Nothing here may hold up the load, print, or fail a run: whatever is
 //! wrong with a request is answered as the OTLP specification says, and counted ([`counts`]). All memory is bounded:
@@ -12,6 +13,7 @@
 
 mod answer;
 pub mod counts;
+pub mod file;
 pub mod forward;
 mod grpc;
 mod http;

@@ -21,6 +21,20 @@ const DEPTH_MAX: u32 = 64;
 /// A resource or a scope may be in several pieces, which together are one message; in practice it is not.
 const HEAD_PIECES_MAX: usize = 16;
 
+/// The field of a request for its `ResourceSpans`, with a length.
+const RESOURCE_SPANS: u8 = 0x0a;
+
+/// A request with these encoded `ResourceSpans`.
+pub(super) fn request_of(parts: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut request = Vec::new();
+    for part in parts.iter().map(AsRef::as_ref) {
+        request.push(RESOURCE_SPANS);
+        prost::encoding::encode_varint(part.len() as u64, &mut request);
+        request.extend_from_slice(part);
+    }
+    request
+}
+
 /// Why a request is refused as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {

@@ -279,7 +279,8 @@ fn facts(results: &Results) -> Vec<(&'static str, Line)> {
     let record = record::lines(results).into_iter().map(|line| ("record", line.into()));
     let load = results.generator.as_ref().map(|seen| ("load", words::generator(seen).into()));
     let traces = words::fetched(&results.profiling).map(|fetched| ("traces", fetched.into()));
-    record.chain(load).chain(traces).collect()
+    let spans = results.profiling.received.as_ref().map(|seen| ("spans", words::received(seen).into()));
+    record.chain(load).chain(traces).chain(spans).collect()
 }
 
 #[cfg(test)]

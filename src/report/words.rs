@@ -6,7 +6,7 @@ use crate::base::units::format_ns;
 pub use crate::base::visible::{code_point, is_deceptive, visible};
 use crate::results::client_points::{ITERATION, REPORTER};
 use crate::results::model::{
-    ComparedKind, Comparison, Finding, NoFinding, Profiling, Results, TraceState, Workload,
+    ComparedKind, Comparison, Finding, NoFinding, Profiling, Received, Results, TraceState, Workload,
 };
 use crate::runner::generator::Generator;
 
@@ -117,6 +117,33 @@ pub fn fetched(profiling: &Profiling) -> Option<String> {
         records => format!("; {records} records of the client's own points published"),
     };
     Some(format!("{total} asked for{took}: {}{published}", states.collect::<Vec<_>>().join(", ")))
+}
+
+/// What the receiver of spans received, in one line: `2408 received for this run, all kept: 400 traces; 17 of other
+/// traces`.
+#[must_use]
+pub fn received(seen: &Received) -> String {
+    let kept = match seen.kept_spans == seen.spans {
+        true => "all".to_owned(),
+        false => seen.kept_spans.to_string(),
+    };
+    let mut parts =
+        vec![format!("{} received for this run, {kept} kept: {} traces", seen.spans, seen.kept_traces)];
+    let others = [
+        (seen.lost_spans, "lost for want of memory or disk space"),
+        (seen.other_traces, "of other traces"),
+        (seen.invalid_spans, "without valid ids"),
+        (seen.refused_requests, "requests refused"),
+        (seen.forwarded, "passed on"),
+        (seen.forward_dropped, "not passed on"),
+    ];
+    let others = others.into_iter().filter(|(number, _)| *number > 0);
+    parts.extend(others.map(|(number, what)| format!("{number} {what}")));
+    if seen.sample_halved > 0 {
+        let share = 0.5_f64.powi(i32::try_from(seen.sample_halved).unwrap_or(i32::MAX));
+        parts.push(format!("typical traces are a sample of {:.3} % for want of space", share * 100.0));
+    }
+    parts.join("; ")
 }
 
 /// `1.234`, or `–` for NaN. A very wide bound gets no digits.

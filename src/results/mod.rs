@@ -12,6 +12,7 @@ pub mod columns;
 pub mod counting;
 pub mod directory;
 pub mod export;
+pub mod find;
 pub mod histogram;
 pub mod json;
 pub mod largest;

@@ -16,7 +16,7 @@ fn now_ns() -> u64 {
 }
 
 /// A request of a service that speaks OpenTelemetry: trace and parent from its `traceparent`, if it is sampled.
-struct Traced {
+pub(crate) struct Traced {
     trace_id: String,
     parent_id: String,
     nth: usize,
@@ -43,11 +43,15 @@ impl Traced {
     }
 }
 
-/// Sends spans as an exporter does; the answer's status.
-fn export(address: SocketAddr, spans: &[Value]) -> String {
+/// A request of OTLP in JSON.
+pub(crate) fn request_of(spans: &[Value]) -> Value {
     let resource = json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": "shop" } }] });
-    let body = json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": spans }] }] });
-    let body = body.to_string();
+    json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": spans }] }] })
+}
+
+/// Sends spans as an exporter does; the answer's status.
+pub(crate) fn export(address: SocketAddr, spans: &[Value]) -> String {
+    let body = request_of(spans).to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
         "POST /v1/traces HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -59,14 +63,23 @@ fn export(address: SocketAddr, spans: &[Value]) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Every tenth request waits for a slow statement.
+/// Every tenth request waits for a slow statement; its spans go to the receiver.
 fn shop(receiver: Arc<OnceLock<SocketAddr>>) -> Server {
+    shop_that_tells(move |spans| {
+        if let Some(address) = receiver.get() {
+            assert_eq!(export(*address, spans), "HTTP/1.1 200 OK");
+        }
+    })
+}
+
+/// Every tenth request waits for a slow statement.
+pub(crate) fn shop_that_tells(tell: impl Fn(&[Value]) + Send + Sync + 'static) -> Server {
     Server::start(move |seen, wire| {
         let began = now_ns();
         let slow = seen.nth % 10 == 9;
         std::thread::sleep(Duration::from_millis(if slow { 120 } else { 1 }));
         // Before the answer, so that all spans are there when the load ends.
-        if let (Some(traced), Some(address)) = (Traced::of(seen), receiver.get()) {
+        if let Some(traced) = Traced::of(seen) {
             let ended = now_ns();
             let foreign = Traced {
                 trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
@@ -77,7 +90,7 @@ fn shop(receiver: Arc<OnceLock<SocketAddr>>) -> Server {
                 traced.span(2, &traced.id(1), "SELECT item", 3, (began, ended)),
                 foreign.span(3, "", "somebody else's", 2, (began, ended)),
             ];
-            assert_eq!(export(*address, &spans), "HTTP/1.1 200 OK");
+            tell(&spans);
         }
         wire.answer("200 OK", "application/json", "{}")
     })
@@ -92,16 +105,26 @@ fn options(folder: &std::path::Path, url: &str, profiler: &str, scenario: &str) 
     options
 }
 
-fn run_shop(profiler: &str, scenario: &str) -> Finished {
+/// The shop, and a receiver of events that tells it where spans are received.
+pub(crate) fn shop_and_events() -> (Server, Sink) {
     let address = Arc::new(OnceLock::new());
     let server = shop(Arc::clone(&address));
-    let events: Sink = Arc::new(move |event: &Event<'_>| {
+    let events = Arc::new(move |event: &Event<'_>| {
         if let Event::Receiving(addresses) = event {
             address.set(addresses[0]).unwrap();
         }
     });
-    let folder = tempfile::tempdir().unwrap();
-    run(options(folder.path(), &server.url(), profiler, scenario), &Interrupt::new(), &events).unwrap()
+    (server, events)
+}
+
+/// Runs a load on the shop, into a directory below `folder`.
+pub(crate) fn run_shop_in(folder: &std::path::Path, profiler: &str, scenario: &str) -> Finished {
+    let (server, events) = shop_and_events();
+    run(options(folder, &server.url(), profiler, scenario), &Interrupt::new(), &events).unwrap()
+}
+
+fn run_shop(profiler: &str, scenario: &str) -> Finished {
+    run_shop_in(tempfile::tempdir().unwrap().path(), profiler, scenario)
 }
 
 #[test]

@@ -61,7 +61,13 @@ const ONLY_IN: [(&str, &[&str]); 5] = [
     // Each pass over a log: two for a report.
     (
         ".visit(&mut [",
-        &["results/aggregate.rs", "results/json.rs", "results/stored.rs", "results/export/mod.rs"],
+        &[
+            "results/aggregate.rs",
+            "results/json.rs",
+            "results/stored.rs",
+            "results/export/mod.rs",
+            "results/find.rs",
+        ],
     ),
     // An iteration's ids.
     ("IdSpace", &["measure/ids.rs", "base/ids.rs", "osprofiler/"]),

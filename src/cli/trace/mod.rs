@@ -1,8 +1,9 @@
-//! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile, and signed trace headers.
+//! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile; a traced request; signed trace headers.
 
 mod headers;
 mod list;
 mod rank;
+mod request;
 mod show;
 mod sources;
 mod stats;
@@ -22,6 +23,7 @@ pub(super) enum TraceCommand {
     List(list::ListArguments),
     Show(show::ShowArguments),
     Rank(rank::RankArguments),
+    Request(Box<request::RequestArguments>),
     Stats(stats::StatsArguments),
     /// Print signed trace headers for a manual request.
     ///
@@ -84,6 +86,7 @@ pub(super) fn trace(command: &TraceCommand) -> Result<Exit, HarnessError> {
         TraceCommand::List(arguments) => list::list(arguments),
         TraceCommand::Show(arguments) => show::show(arguments),
         TraceCommand::Rank(arguments) => rank::rank(arguments),
+        TraceCommand::Request(arguments) => request::request(arguments),
         TraceCommand::Stats(arguments) => stats::stats(arguments),
         TraceCommand::Headers { deployment, base_id, parent_id, format } => {
             headers::print_signed(deployment, *base_id, *parent_id, *format)

@@ -1,6 +1,7 @@
-//! Stored runs: reported and judged again, compared, exported.
+//! Stored runs: their traces collected later, reported and judged again, compared, exported.
 
 mod check;
+mod collect;
 mod compare;
 mod export;
 mod render;
@@ -8,6 +9,7 @@ mod render;
 use std::path::Path;
 
 pub use check::{CheckOptions, check};
+pub use collect::{CollectOptions, Collected, collect};
 pub use compare::{CompareOptions, Comparison, compare};
 pub use export::{ExportOptions, export_file, export_to};
 pub use render::Form;

@@ -1,16 +1,21 @@
-//! Traces from a collector, run directories or files: listing, ranking, counting; and signed headers for manual
-//! requests.
+//! Traces from a collector, run directories or files: listing, ranking, counting; signed headers for manual requests;
+//! and a single request with its trace.
 
 pub mod headers;
+pub mod request;
 mod tables;
 
 use std::path::{Path, PathBuf};
 
 use tokio::runtime::Runtime;
+use uuid::Uuid;
 
 use crate::base::secret::Secret;
 use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
+use crate::collect::mask_record;
+use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::{Collector, DriverError};
+use crate::receive::spool::stored::Stored;
 use crate::results::directory::RunDirectory;
 
 use super::error::{self, HarnessError};
@@ -41,7 +46,7 @@ pub struct TraceSource {
 
 impl TraceSource {
     /// The collector's connection string, if one is given.
-    fn connection(&self) -> Result<Option<Secret>, HarnessError> {
+    pub(in crate::harness) fn connection(&self) -> Result<Option<Secret>, HarnessError> {
         if let Some(given) = &self.connection {
             return Ok(Some(given.clone()));
         }
@@ -218,6 +223,11 @@ impl TraceSource {
             all.traces.extend(loaded.traces);
             all.others.extend(loaded.others);
         }
+        let is_here = |id: &&String| all.traces.iter().any(|trace| trace.base_id.starts_with(id.as_str()));
+        let missing: Vec<&String> = ids.iter().filter(|id| !is_here(id)).collect();
+        if !missing.is_empty() {
+            all.traces.extend(received(run, &missing)?);
+        }
         Ok(all)
     }
 
@@ -232,11 +242,35 @@ impl TraceSource {
         }
         if loaded.left_out > 0 {
             let left_out = loaded.left_out;
-            warnings.push(format!("{shown}: {left_out} records are over the limit of a trace and left out"));
+            warnings.push(format!("{shown}: {left_out} records are over the limit and left out"));
         }
         warn(&self.events, &warnings);
         Ok(loaded)
     }
+}
+
+/// The traces that a run's receiver kept and that were not chosen.
+fn received(run: &Path, ids: &[&String]) -> Result<Vec<TraceRecords>, HarnessError> {
+    let spans = || run.join("spans");
+    let Some(stored) = Stored::open(run).map_err(|error| unreadable(&spans(), error))? else {
+        return Ok(Vec::new());
+    };
+    let wanted = stored.trace_ids().map(Uuid::from_u128).filter(|id| {
+        let text = id.to_string();
+        ids.iter().any(|wanted| text.starts_with(wanted.as_str()))
+    });
+    let mut traces = Vec::new();
+    for id in wanted {
+        let mut records = stored.records(id).map_err(|error| unreadable(&spans(), error))?;
+        records.iter_mut().for_each(mask_record);
+        traces.push(TraceRecords {
+            base_id: id.to_string(),
+            records,
+            unreadable: 0,
+            style: ReportStyle::Records,
+        });
+    }
+    Ok(traces)
 }
 
 fn unreadable(path: &Path, error: impl std::fmt::Display) -> HarnessError {

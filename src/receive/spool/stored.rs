@@ -11,11 +11,10 @@ use super::kept::Block;
 use super::segments::{Disk, FRAME_HEAD_BYTES, Folder, Frame, Frames, read_whole};
 use crate::osprofiler::record::Record;
 use crate::osprofiler::spans::{SpanError, protobuf, read};
+use crate::receive::wire::request_of;
 
 /// No more bytes of a trace are read: a file may come from somebody else.
 const TRACE_BYTES_MAX: usize = 64 << 20;
-/// The field of `TracesData` for its `ResourceSpans`, with a length.
-const RESOURCE_SPANS: u8 = 0x0a;
 
 /// Why a trace cannot be read.
 #[derive(Debug, Error)]
@@ -127,12 +126,7 @@ impl Stored {
     /// # Errors
     /// What the system says, or spans that are no spans.
     pub fn records(&self, base_id: Uuid) -> Result<Vec<Record>, StoredError> {
-        let mut request = Vec::new();
-        for resource_spans in self.trace(base_id.as_u128())? {
-            request.push(RESOURCE_SPANS);
-            prost::encoding::encode_varint(resource_spans.len() as u64, &mut request);
-            request.extend_from_slice(&resource_spans);
-        }
+        let request = request_of(&self.trace(base_id.as_u128())?);
         Ok(read::records(&base_id.to_string(), &protobuf::decode(&request)?))
     }
 

@@ -433,6 +433,7 @@ fn facts(results: &Results) -> Vec<FactGroup> {
         "Traces fetched".to_owned(),
         Some(fetched(results)).filter(|f| !f.is_empty()).unwrap_or("none".to_owned()),
     ));
+    traced.extend(results.profiling.received.iter().map(|seen| fact("Spans", &words::received(seen))));
     let run_facts = vec![
         fact("Run id", &run.id.to_string()),
         fact("Id seed", &run.id_seed.to_string()),

@@ -145,7 +145,7 @@ pub struct Profiling {
     pub reason: Option<String>,
     /// The collector without user, password and query.
     pub collector: Option<String>,
-    /// What the receiver of spans received; absent without one, and if the results were rebuilt.
+    /// What the receiver of spans received; absent without one.
     #[serde(default)]
     pub received: Option<Received>,
     /// What happened when traces were fetched: a count for each state of a trace.

@@ -1,0 +1,114 @@
+//! `bench trace request`: one traced request.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use crate::base::secret::Secret;
+use crate::cli::exit::Exit;
+use crate::cli::output::{print, style};
+use crate::cli::progress::Shown;
+use crate::cli::say;
+use crate::cli::signals::interrupt_by_signals;
+use crate::cli::url::UrlArguments;
+use crate::harness::options::Environment;
+use crate::harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
+use crate::harness::{HarnessError, Interrupt};
+use crate::report::document::terminal::Style;
+use crate::report::html;
+use crate::report::trace::{json, text};
+
+use super::{output, words};
+
+const LITERAL: &str = "warning: --key: other users of this machine can read the key in the list of processes; \
+    write env:NAME, @FILE or -";
+
+/// Send one traced request and show its trace as soon as it is complete.
+///
+/// With --key or a deployment that has a key, the request is signed for OSProfiler, and the trace comes from the
+/// collector. Without a key it has W3C's traceparent. Without any of them, spans are received at 127.0.0.1:4318, where
+/// services send them that have OTEL_EXPORTER_OTLP_ENDPOINT unset or set to it.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct RequestArguments {
+    /// The URL.
+    url: String,
+    /// The HMAC key to sign with: env:NAME, @FILE, - for standard input, or the key itself, which other users of the
+    /// machine can then read.
+    #[arg(long, value_name = "env:NAME|@FILE|-", conflicts_with = "deployment", allow_hyphen_values = true)]
+    key: Option<String>,
+    /// The deployment with key, collector and credentials.
+    #[arg(short, long, value_name = "FILE")]
+    deployment: Option<PathBuf>,
+    /// The collector (default: $OSPROFILER_CONNECTION_STRING).
+    #[arg(long, value_name = "URL", conflicts_with = "deployment")]
+    connection_string: Option<String>,
+    /// Receive OpenTelemetry's spans at this address (default 127.0.0.1:4318).
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:4318")]
+    receive: Option<SocketAddr>,
+    #[command(flatten)]
+    request: UrlArguments,
+    /// JSON instead of a tree in text.
+    #[arg(long, conflicts_with = "html")]
+    json: bool,
+    /// One HTML page with a waterfall instead of a tree in text.
+    #[arg(long)]
+    html: bool,
+    /// The file to write (default: standard output).
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl RequestArguments {
+    fn options(&self) -> Result<TraceRequest, HarnessError> {
+        let environment = Environment::default();
+        if self.key.as_deref().is_some_and(is_literal) {
+            say(LITERAL);
+        }
+        let read = |key: &String| read_key(key, &environment, std::io::stdin());
+        let key = self.key.as_ref().map(read).transpose()?;
+        let connection = self.connection_string.clone().or_else(|| {
+            let variable = environment.get("OSPROFILER_CONNECTION_STRING").filter(|url| !url.is_empty());
+            variable.filter(|_| self.deployment.is_none() && self.receive.is_none())
+        });
+        let standard = || SocketAddr::from((Ipv4Addr::LOCALHOST, 4318));
+        let receives =
+            request::receives_by_default(self.deployment.as_deref(), key.is_some(), connection.is_some());
+        Ok(TraceRequest {
+            request: self.request.request(&self.url)?,
+            deployment: self.deployment.clone(),
+            key,
+            connection: connection.map(Secret::new),
+            receive: self.receive.or_else(|| receives.then(standard)),
+            environment,
+        })
+    }
+
+    fn show(&self, traced: &Traced) -> Result<(), HarnessError> {
+        let (path, id) = (self.output.as_deref(), traced.trace_id.to_string());
+        let Some(trace) = &traced.trace else {
+            print(&format!("trace {id}"));
+            return Ok(());
+        };
+        let tree = trace.tree();
+        if self.json {
+            return output(path, |out| json::write(&id, &tree, out));
+        }
+        if self.html {
+            return output(path, |out| html::trace::write(&id, &tree, out));
+        }
+        let style = if path.is_some() { Style::default() } else { style() };
+        words(path, |out| text::write(&id, &tree, style, out))
+    }
+}
+
+pub(super) fn request(arguments: &RequestArguments) -> Result<Exit, HarnessError> {
+    let options = arguments.options()?;
+    let interrupt = Interrupt::new();
+    let listening = interrupt_by_signals(&interrupt, || crate::cli::output::last_words("ended at once"))?;
+    let traced = request::request(&options, &interrupt, &Shown::new(false).sink())?;
+    drop(listening);
+    let answer = &traced.answer;
+    let status = answer.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+    say(&format!("{}: {status} in {:.1} ms", answer.what, answer.duration_ms));
+    arguments.show(&traced)?;
+    traced.fault().map_or(Ok(Exit::Ok), Err)
+}

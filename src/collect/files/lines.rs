@@ -1,0 +1,97 @@
+//! JSON with an object on each line: records of OSProfiler, or requests of OTLP. Such a file may have any size, so it is
+//! read line by line.
+
+use std::io::{self, BufRead, Read as _};
+
+use memchr::memmem;
+use serde_json::Value;
+
+use super::{FileError, Gathered, without_mark};
+use crate::osprofiler::record::RECORD_LEN_MAX;
+
+/// The key of an OTLP request.
+pub(super) const OTLP: &str = "resourceSpans";
+/// A longer line is skipped. A request of OTLP has many spans.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Beyond this line, those that do not contain a wanted id are not parsed.
+const ALL_PARSED: u64 = 1_000;
+
+/// How a file begins.
+pub(super) enum First {
+    /// With an object on its first line.
+    Line { line: Vec<u8>, rest: Box<dyn BufRead> },
+    /// With another document, perhaps over many lines.
+    Other { begins: Vec<u8>, rest: Box<dyn BufRead> },
+}
+
+/// Looks at the first line with text.
+pub(super) fn first(mut reader: Box<dyn BufRead>) -> io::Result<First> {
+    let mut begins = Vec::new();
+    while begins.iter().all(u8::is_ascii_whitespace) || without_mark(&begins).is_empty() {
+        let limit = LINE_BYTES_MAX.saturating_sub(begins.len()) as u64;
+        if reader.by_ref().take(limit).read_until(b'\n', &mut begins)? == 0 {
+            break;
+        }
+    }
+    let object = serde_json::from_slice(without_mark(&begins).trim_ascii());
+    Ok(match object {
+        Ok(Value::Object(object)) if is_record(&object) || object.contains_key(OTLP) => {
+            First::Line { line: begins, rest: reader }
+        }
+        _ => First::Other { begins, rest: reader },
+    })
+}
+
+fn is_record(object: &serde_json::Map<String, Value>) -> bool {
+    object.contains_key("base_id") && object.contains_key("trace_id") && object.contains_key("timestamp")
+}
+
+/// Reads the first line, if it has been read already, and all others.
+pub(super) fn read(
+    first: Option<Vec<u8>>,
+    mut rest: Box<dyn BufRead>,
+    gathered: &mut Gathered<'_>,
+) -> Result<(), FileError> {
+    let mut number = u64::from(first.is_some());
+    if let Some(line) = first {
+        one(without_mark(&line).trim_ascii(), number, gathered);
+    }
+    let mut line = Vec::new();
+    while rest.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)? > 0 {
+        number += 1;
+        if line.len() > LINE_BYTES_MAX {
+            gathered.reject(|| format!("line {number} is too long"));
+            rest.skip_until(b'\n')?;
+        } else {
+            one(line.trim_ascii(), number, gathered);
+        }
+        line.clear();
+    }
+    gathered.sort();
+    Ok(())
+}
+
+fn one(line: &[u8], number: u64, gathered: &mut Gathered<'_>) {
+    let is_wanted = || {
+        number <= ALL_PARSED
+            || gathered.ids.is_empty()
+            || gathered.ids.iter().any(|id| memmem::find(line, id.as_bytes()).is_some())
+    };
+    let is_otlp = || memmem::find(&line[..line.len().min(64)], OTLP.as_bytes()).is_some();
+    if line.is_empty() {
+        return;
+    }
+    // The ids of OTLP have no dashes, so these lines are not looked through.
+    if is_otlp() {
+        return gathered.add_otlp(line, || format!("line {number}"));
+    }
+    if !is_wanted() {
+        return;
+    }
+    match serde_json::from_slice(line) {
+        Ok(value) if line.len() <= RECORD_LEN_MAX => gathered.add_json(value, || format!("line {number}")),
+        Ok(_) => gathered.reject(|| format!("line {number} is too long")),
+        Err(error) => gathered.reject(|| format!("line {number}: {error}")),
+    }
+}

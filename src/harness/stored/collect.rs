@@ -1,0 +1,288 @@
+//! Fetches traces of a stored run later: the collector was down, spans came late, or other iterations are of interest.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::base::secret::Secret;
+use crate::collect::{self, Fetched, Wanted, files as trace_files, mask_record};
+use crate::demo::COLLECTOR_FILE;
+use crate::harness::error::{HarnessError, Kind};
+use crate::harness::event::{Event, Sink, warn};
+use crate::harness::interrupt::Interrupt;
+use crate::harness::options::{Environment, ReportOptions, YamlFile};
+use crate::harness::outcome::Finished;
+use crate::harness::traces::TraceSource;
+use crate::harness::{housekeeping, judging};
+use crate::measure::log::{LogFile, RunLog};
+use crate::osprofiler::record::Record;
+use crate::receive::spool::stored::Stored;
+use crate::results::aggregate::Aggregate;
+use crate::results::choice;
+use crate::results::directory::RunDirectory;
+use crate::results::find::{Query, find};
+use crate::results::model::TraceState;
+use crate::results::trace::StoredTrace;
+
+/// Shorter beginnings of ids match too much.
+const PREFIX_CHARS_MIN: usize = 4;
+
+/// Which traces of which run to fetch, and from where.
+#[derive(Clone, Debug)]
+pub struct CollectOptions {
+    /// The run's directory.
+    pub run_dir: PathBuf,
+    /// Iterations by their trace ids, or the beginnings of these; if there are none, those that the run would choose.
+    pub ids: Vec<String>,
+    /// Also the traces of so many of the slowest iterations.
+    pub slowest: usize,
+    /// Files with traces, as `bench receive` and OpenTelemetry's collector write them.
+    pub from: Vec<PathBuf>,
+    /// The deployment whose collector has the traces, instead of the run's own.
+    pub deployment: Option<YamlFile>,
+    /// The collector, instead of a deployment's.
+    pub connection: Option<Secret>,
+    /// How long to wait for traces that are not complete.
+    pub wait: Duration,
+    /// Also ask for the traces that are stored and complete.
+    pub again: bool,
+    /// What else to write.
+    pub report: ReportOptions,
+    /// Where the variables of the environment are looked up.
+    pub environment: Environment,
+}
+
+/// What was collected.
+#[derive(Debug)]
+pub struct Collected {
+    /// The run, judged and reported again.
+    pub finished: Finished,
+    /// Traces that were wanted.
+    pub wanted: usize,
+    /// How many of them were complete before.
+    pub before: usize,
+    /// How many are complete now.
+    pub complete: usize,
+    /// How many have some spans, but not all.
+    pub partial: usize,
+}
+
+/// Fetches traces and writes the run's report again.
+///
+/// # Errors
+/// When the run cannot be read, when nothing can be asked, or when the collector does not answer.
+pub fn collect(
+    options: &CollectOptions,
+    interrupt: &Interrupt,
+    events: &Sink,
+) -> Result<Collected, HarnessError> {
+    let directory = RunDirectory::open(&options.run_dir);
+    if !directory.log().is_file() {
+        return Err(judging::no_log(&options.run_dir));
+    }
+    let log = LogFile::at(&directory.log());
+    let aggregate = judging::read(log, directory.stored_traces(), Kind::Input, |_| Ok(()))?;
+    if let Some(reason) = &aggregate.header().profiling_off {
+        let text = format!("{} has no traces: it was not profiled: {reason}", options.run_dir.display());
+        return Err(HarnessError::input(text));
+    }
+    let wanted = wanted(options, &aggregate)?;
+    let stored: Vec<StoredTrace> = wanted.iter().filter_map(|id| directory.stored_trace(*id)).collect();
+    let complete: HashSet<Uuid> =
+        stored.iter().filter(|trace| is_complete(trace)).map(|trace| trace.trace_id).collect();
+    let missing: Vec<Uuid> =
+        wanted.iter().filter(|id| options.again || !complete.contains(id)).copied().collect();
+    let new = if missing.is_empty() {
+        Fetched::default()
+    } else {
+        options.fetch(&aggregate, &missing, interrupt, events)?
+    };
+    let merged: Vec<StoredTrace> = missing.iter().filter_map(|id| merge(*id, &stored, &new)).collect();
+    directory.store_traces(&merged).map_err(HarnessError::cannot("store the traces"))?;
+    let finished = super::report(&options.run_dir, &options.report, events)?;
+    let known = stored.iter().filter(|trace| !merged.iter().any(|new| new.trace_id == trace.trace_id));
+    let states: Vec<TraceState> = merged.iter().chain(known).map(|trace| trace.state).collect();
+    let of = |state| states.iter().filter(|other| **other == state).count();
+    Ok(Collected {
+        finished,
+        wanted: wanted.len(),
+        before: complete.len(),
+        complete: of(TraceState::Complete),
+        partial: of(TraceState::Partial),
+    })
+}
+
+fn is_complete(trace: &StoredTrace) -> bool {
+    trace.state == TraceState::Complete
+}
+
+/// The traces to have at the end.
+fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeSet<Uuid>, HarnessError> {
+    if let Some(short) = options.ids.iter().find(|id| id.len() < PREFIX_CHARS_MIN) {
+        return Err(HarnessError::usage(format!("`{short}` is too short for the beginning of an id"))
+            .remedy(format!("write at least {PREFIX_CHARS_MIN} characters")));
+    }
+    let mut wanted = BTreeSet::new();
+    if options.ids.is_empty() {
+        wanted.extend(choice::choose(aggregate).iter().map(|chosen| aggregate.trace_id(&chosen.sample)));
+    }
+    if !options.ids.is_empty() || options.slowest > 0 {
+        let query = Query { ids: options.ids.clone(), slowest: options.slowest };
+        let log = RunLog::of(LogFile::at(&RunDirectory::open(&options.run_dir).log()));
+        let found = log.and_then(|log| find(&log, &query)).map_err(HarnessError::input)?;
+        if let Some(missing) = found.missing.first() {
+            let text = format!("no profiled iteration of this run has an id that begins with {missing}");
+            let help = format!("`bench export {} --csv` lists them", options.run_dir.display());
+            return Err(HarnessError::input(text).remedy(help));
+        }
+        wanted.extend(found.trace_ids);
+    }
+    Ok(wanted)
+}
+
+/// What was stored and what is new, together.
+fn merge(trace_id: Uuid, stored: &[StoredTrace], new: &Fetched) -> Option<StoredTrace> {
+    let new_records = new.records.get(&trace_id).filter(|records| !records.is_empty())?;
+    let old = stored.iter().find(|trace| trace.trace_id == trace_id).map(StoredTrace::services);
+    let mut seen = HashSet::new();
+    let mut records: Vec<Record> = old.into_iter().flatten().chain(new_records.iter().cloned()).collect();
+    records.retain(|record| {
+        seen.insert((record.name.clone(), record.trace_id.clone(), record.timestamp.clone()))
+    });
+    records.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+    let unreadable = new.unreadable.get(&trace_id).copied().unwrap_or(0);
+    Some(StoredTrace::new(trace_id, records, unreadable))
+}
+
+impl CollectOptions {
+    /// The records of these traces, from everywhere.
+    fn fetch(
+        &self,
+        aggregate: &Aggregate,
+        missing: &[Uuid],
+        interrupt: &Interrupt,
+        events: &Sink,
+    ) -> Result<Fetched, HarnessError> {
+        let mut all = Fetched::default();
+        let received =
+            Stored::open(&self.run_dir).map_err(HarnessError::cannot("read the received spans"))?;
+        if let Some(received) = &received {
+            add_received(&mut all, received, missing, events);
+        }
+        for path in &self.from {
+            add_file(&mut all, path, missing, events)?;
+        }
+        let nothing_else = received.is_none() && self.from.is_empty();
+        match self.connection(aggregate)? {
+            Some(connection) => self.ask(&mut all, &connection, missing, interrupt, events)?,
+            None if nothing_else => {
+                let header = aggregate.header();
+                let what = match &header.collector {
+                    Some(_) => format!("the run's deployment {} is not here", header.deployment.file),
+                    None => "the run has no collector, and none is given".to_owned(),
+                };
+                let help = "give -d DEPLOYMENT, --connection-string URL, or --from FILE";
+                return Err(HarnessError::usage(what).remedy(help));
+            }
+            None => {}
+        }
+        Ok(all)
+    }
+
+    /// The collector: the one that is given, else that of the run's own deployment.
+    fn connection(&self, aggregate: &Aggregate) -> Result<Option<Secret>, HarnessError> {
+        let header = &aggregate.header().deployment;
+        let demo = self.run_dir.join(COLLECTOR_FILE);
+        if self.connection.is_none() && self.deployment.is_none() && demo.is_file() {
+            let path =
+                std::path::absolute(&demo).map_err(HarnessError::cannot("find the demo's collector"))?;
+            return Ok(Some(Secret::new(format!("sqlite://{}", path.display()))));
+        }
+        let own = Path::new(&header.file);
+        let own = || (aggregate.header().collector.is_some() && own.is_file()).then(|| own.into());
+        let source = TraceSource {
+            given: Vec::new(),
+            deployment: self.deployment.clone().or_else(own),
+            connection: self.connection.clone(),
+            environment: self.environment.clone(),
+            events: crate::harness::event::silent(),
+        };
+        source.connection()
+    }
+
+    /// Asks the collector.
+    fn ask(
+        &self,
+        all: &mut Fetched,
+        connection: &Secret,
+        missing: &[Uuid],
+        interrupt: &Interrupt,
+        events: &Sink,
+    ) -> Result<(), HarnessError> {
+        let wanted: Vec<Wanted> =
+            missing.iter().map(|id| Wanted { id: *id, recent: !self.wait.is_zero() }).collect();
+        events.event(&Event::FetchingBegan { wanted: wanted.len() });
+        let runtime = housekeeping::runtime()?;
+        let mut here = |fetched| events.event(&Event::Fetching { fetched, wanted: wanted.len() });
+        let fetched = runtime.block_on(collect::fetch(
+            connection,
+            &wanted,
+            self.wait,
+            &mut here,
+            interrupt.interrupted(),
+        ));
+        events.event(&Event::FetchingEnded);
+        if let Some(error) = &fetched.error {
+            if fetched.records.is_empty() && all.records.is_empty() {
+                return Err(HarnessError::unreachable(format!("the collector gave no trace: {error}")));
+            }
+            events.event(&Event::Warning(&format!("the collector: {error}")));
+        }
+        fetched.records.into_iter().for_each(|(id, records)| add(all, id, records));
+        all.unreadable.extend(fetched.unreadable);
+        Ok(())
+    }
+}
+
+fn add(all: &mut Fetched, id: Uuid, records: Vec<Record>) {
+    all.records.entry(id).or_default().extend(records);
+}
+
+/// Adds what the run's own receiver kept.
+fn add_received(all: &mut Fetched, received: &Stored, missing: &[Uuid], events: &Sink) {
+    for id in missing.iter().filter(|id| received.has(id.as_u128())) {
+        match received.records(*id) {
+            Ok(mut records) => {
+                records.iter_mut().for_each(mask_record);
+                add(all, *id, records);
+            }
+            Err(error) => events.event(&Event::Warning(&format!("trace {id}: {error}"))),
+        }
+    }
+}
+
+/// Adds the traces of a file.
+fn add_file(all: &mut Fetched, path: &Path, missing: &[Uuid], events: &Sink) -> Result<(), HarnessError> {
+    let cannot = |error: String| HarnessError::input(format!("{}: cannot {error}", path.display()));
+    let opened = trace_files::open(path).map_err(|error| cannot(format!("read it: {error}")))?;
+    let ids: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let loaded = trace_files::load(opened, &ids).map_err(|error| cannot(error.to_string()))?;
+    if let Some(first) = &loaded.first_malformed {
+        let text = format!(
+            "{}: {} lines or records could not be read; the first: {first}",
+            path.display(),
+            loaded.malformed
+        );
+        warn(events, &[text]);
+    }
+    for trace in loaded.traces {
+        let Ok(id) = trace.base_id.parse::<Uuid>() else { continue };
+        let mut records = trace.records;
+        records.iter_mut().for_each(mask_record);
+        add(all, id, records);
+        all.unreadable.insert(id, trace.unreadable);
+    }
+    Ok(())
+}
