@@ -7,6 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bench::harness::{Event, Finished, HarnessError, Interrupt, RunOptions, Sink, YamlFile, run};
 use bench::results::model::TraceState;
+use osprofiler::base::secret::Secret;
+use osprofiler::driver::Collector;
+use osprofiler::record::Record;
+use osprofiler::verifying::ServerKeys;
 use serde_json::{Value, json};
 
 use crate::server::{Seen, Server};
@@ -184,4 +188,64 @@ fn a_port_that_is_taken_is_said_before_anything_is_made() {
     let text = format!("{error:?}");
     assert!(text.contains("cannot receive spans at 127.0.0.1:"), "{text}");
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+/// The records of a request with a statement, as OSProfiler's middleware and wrappers make them.
+fn records_of(base_id: &str, parent_id: &str, nth: usize) -> Vec<Record> {
+    let id = |which: usize| format!("{nth:08x}-0000-4000-8000-{:012x}", 2 * nth + which);
+    let record = |name: &str, id: &str, parent: &str, ms: u64| -> Record {
+        let timestamp = osprofiler::record::timestamp(1_795_387_892_000_000_000 + ms * 1_000_000);
+        let statement = if name.starts_with("db") { json!({ "statement": "SELECT 1" }) } else { json!({}) };
+        let info = json!({ "host": "h", "db": statement });
+        serde_json::from_value(json!({
+            "name": name, "base_id": base_id, "trace_id": id, "parent_id": parent, "timestamp": timestamp,
+            "info": info, "project": "shop", "service": "api",
+        }))
+        .unwrap()
+    };
+    let (request, statement) = (id(1), id(2));
+    vec![
+        record("wsgi-start", &request, parent_id, 0),
+        record("db-start", &statement, &request, 1),
+        record("db-stop", &statement, &request, 3),
+        record("wsgi-stop", &request, parent_id, 4),
+    ]
+}
+
+#[test]
+fn records_of_osprofilers_own_otlp_driver_are_received() {
+    let address = Arc::new(OnceLock::new());
+    let receiver: Arc<OnceLock<SocketAddr>> = Arc::clone(&address);
+    let keys = ServerKeys::parse("KEY");
+    let server = Server::start(move |seen, wire| {
+        let header =
+            |name: &str| seen.headers.get(name).map(|text| text.as_bytes().to_vec()).unwrap_or_default();
+        let context = keys.verify(&header("x-trace-info"), &header("x-trace-hmac")).unwrap();
+        let records = records_of(&context.base_id, &context.parent_id, seen.nth);
+        let collector = Secret::new(format!("otlp://{}", receiver.get().unwrap()));
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let collector = Collector::connect(&collector).await.unwrap();
+            collector.write(&records).await.unwrap();
+            collector.flush().await.unwrap();
+        });
+        wire.answer("200 OK", "application/json", "{}")
+    });
+    let events: Sink = Arc::new(move |event: &Event<'_>| {
+        if let Event::Receiving(addresses) = event {
+            address.set(addresses[0]).unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let profiler = "{ hmac_key: KEY, receive: 127.0.0.1:0 }";
+    let options = options(folder.path(), &server.url(), profiler, "runner: { serial: { times: 5 } }");
+    let finished = run(options, &Interrupt::new(), &events).unwrap();
+    assert_eq!(finished.results.profiling.fetched, [(TraceState::Complete, 5)].into(), "{finished:?}");
+    let trace = &finished.traces[0];
+    let points: Vec<(&str, &str, &str)> = trace
+        .points
+        .iter()
+        .filter(|point| point.project == "shop")
+        .map(|point| (point.name.as_str(), point.service.as_str(), point.detail.as_str()))
+        .collect();
+    assert_eq!(points, [("wsgi", "api", ""), ("db", "api", "SELECT 1")], "{trace:?}");
 }
