@@ -213,9 +213,10 @@ pub struct Profiler {
     /// OSProfiler's connection string for the collector, such as redis://127.0.0.1:6379.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_string: Option<SecretReference>,
-    /// The headers that carry the trace (default: `osprofiler` and `w3c` with an HMAC key; without one, `w3c` if the
-    /// collector stores OpenTelemetry's spans). `osprofiler`: the signed headers `X-Trace-Info` and `X-Trace-HMAC`.
-    /// `w3c`: `traceparent`. `tracestate` and `baggage` add those headers with the iteration's number.
+    /// The headers that carry the trace (default: `osprofiler` and `w3c` with an HMAC key; without one, `w3c` if
+    /// spans are received, or if the collector stores OpenTelemetry's spans). `osprofiler`: the signed headers
+    /// `X-Trace-Info` and `X-Trace-HMAC`. `w3c`: `traceparent`. `tracestate` and `baggage` add those headers with the
+    /// iteration's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<Vec<TraceHeader>>,
     /// Receive OpenTelemetry's spans at this address while the load runs, by OTLP over HTTP and gRPC: the services need

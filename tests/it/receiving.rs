@@ -249,3 +249,77 @@ fn records_of_osprofilers_own_otlp_driver_are_received() {
         .collect();
     assert_eq!(points, [("wsgi", "api", ""), ("db", "api", "SELECT 1")], "{trace:?}");
 }
+
+/// What may happen to the spans of a service.
+#[test]
+fn spans_that_are_late_twice_or_hostile_are_shown_all_the_same() {
+    let rows: [(&str, fn(&mut Vec<Value>)); 4] = [
+        ("children before their parents", |spans| spans.reverse()),
+        ("every span twice", |spans| spans.extend(spans.clone())),
+        ("a clock that is three hours ahead", |spans| {
+            for span in spans {
+                for key in ["startTimeUnixNano", "endTimeUnixNano"] {
+                    let ns: u64 = span[key].as_str().unwrap().parse().unwrap();
+                    span[key] = (ns + 3 * 3_600_000_000_000).to_string().into();
+                }
+            }
+        }),
+        ("hostile words", |spans| {
+            for span in spans {
+                let attack = "</script><script>alert(1)</script>\u{1b}[2J\u{202e}";
+                span["name"] = format!("SELECT {attack}").into();
+                span["attributes"] = json!([
+                    { "key": attack, "value": { "stringValue": attack } },
+                    { "key": "db.statement", "value": { "stringValue": attack } },
+                    { "key": "deep", "value": { "arrayValue": { "values": [{ "stringValue": attack }] } } },
+                ]);
+            }
+        }),
+    ];
+    for (what, change) in rows {
+        let address: Arc<OnceLock<SocketAddr>> = Arc::new(OnceLock::new());
+        let receiver = Arc::clone(&address);
+        let server = shop_that_tells(move |spans| {
+            let mut spans = spans.to_vec();
+            change(&mut spans);
+            // One by one, as if each came from a process of its own.
+            for span in spans {
+                assert_eq!(export(*receiver.get().unwrap(), &[span]), "HTTP/1.1 200 OK");
+            }
+        });
+        let events: Sink = Arc::new(move |event: &Event<'_>| {
+            if let Event::Receiving(addresses) = event {
+                address.set(addresses[0]).unwrap();
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(
+            folder.path(),
+            &server.url(),
+            "{ receive: 127.0.0.1:0 }",
+            "runner: { constant: { times: 60, concurrency: 2 } }",
+        );
+        let finished = run(options, &Interrupt::new(), &events).unwrap();
+        let fetched = &finished.results.profiling.fetched;
+        assert_eq!(fetched.keys().collect::<Vec<_>>(), [&TraceState::Complete], "{what}: {fetched:?}");
+        let slowest = finished
+            .traces
+            .iter()
+            .find(|trace| trace.trace_id == finished.results.slowest[0].iteration.trace_id);
+        let services: Vec<_> =
+            slowest.unwrap().points.iter().filter(|point| point.service == "shop").collect();
+        assert_eq!(services.len(), 2, "{what}: {services:?}");
+        assert_eq!(services[1].parent_id, services[0].trace_id, "{what}");
+        let culprits: Vec<_> =
+            finished.results.slowest.iter().take(5).filter_map(|slow| slow.culprit.as_ref()).collect();
+        assert!(culprits.iter().any(|culprit| culprit.name.contains("SELECT")), "{what}: {culprits:?}");
+        let directory = finished.directory.as_ref().unwrap();
+        for file in ["report.html", "report.md", "results.json"] {
+            let text = std::fs::read_to_string(directory.join(file)).unwrap();
+            assert!(!text.contains('\u{1b}'), "{what}: {file}");
+            // Data keep the text as it is.
+            assert!(file == "results.json" || !text.contains('\u{202e}'), "{what}: {file}");
+            assert!(file != "report.html" || !text.contains("<script>alert"), "{what}: {file}");
+        }
+    }
+}
