@@ -1,5 +1,6 @@
 //! Rank 8: why slow iterations were slow. Nothing here may do I/O.
 
+pub mod asynchronous;
 pub mod attribution;
 pub mod breakdown;
 pub mod call_stats;

@@ -43,6 +43,11 @@ pub enum Event<'a> {
         /// How long.
         grace: Duration,
     },
+    /// The load has ended, and asynchronous work is waited for, until an interrupt.
+    AwaitingWork {
+        /// For how long at most.
+        longest: Duration,
+    },
     /// Traces are about to be fetched.
     FetchingBegan {
         /// How many are requested.

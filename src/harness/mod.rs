@@ -20,6 +20,7 @@ pub mod progress;
 pub mod stored;
 pub mod traces;
 
+mod asynchronous;
 mod housekeeping;
 mod interrupt;
 pub(crate) mod judging;

@@ -100,6 +100,8 @@ impl Receiving {
         let mut fetched = Fetched::default();
         let mut received = Received {
             spans: counts.spans,
+            linked_spans: counts.linked_spans,
+            links_ignored: counts.links_ignored,
             other_traces: counts.foreign_spans,
             invalid_spans: counts.invalid_spans,
             refused_requests: counts.refused.total(),

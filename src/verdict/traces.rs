@@ -10,7 +10,7 @@ use crate::base::statistics::mean::Mean;
 use crate::base::statistics::order::{at_percentile, at_rank, share_above};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::plan::threshold::{Metric, Statistic, Threshold};
+use crate::plan::threshold::{Metric, Statistic, Threshold, Unit};
 use crate::results::client_points::REPORTER;
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome, TraceState};
@@ -21,7 +21,7 @@ const TRACES_MIN: usize = 20;
 /// A mean passes an upper limit only with this many traces: fewer may miss rare slow iterations.
 const TRACES_OF_SMALL_MEAN: usize = 100;
 /// At most this share of the sample may lack a complete trace, because the missing traces are not a random part.
-const MISSING_MAX: f64 = 0.2;
+pub(super) const MISSING_MAX: f64 = 0.2;
 /// A message lists at most this many names of points.
 const NAMES_SHOWN: usize = 12;
 
@@ -126,9 +126,15 @@ fn unknown<'t>(name: &str, trees: impl Iterator<Item = &'t TraceTree>, samples: 
     Judged::invalid("no such point", samples, reason)
 }
 
-fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, SampleId)], ran: u64) -> Judged {
+/// Judges by these values of a random sample, in nanoseconds if they are times.
+pub(super) fn of_figures(
+    threshold: &Threshold,
+    statistic: Statistic,
+    figures: &[(f64, SampleId)],
+    ran: u64,
+) -> Judged {
     let condition = &threshold.condition;
-    let is_time = matches!(condition.metric, Metric::TraceTime(..));
+    let is_time = condition.metric.unit() == Unit::Time;
     let shown = |value: f64| match is_time {
         true => time(value.max(0.0).round() as u64),
         false => format!("{}", (value * 100.0).round() / 100.0),

@@ -1,7 +1,7 @@
 //! After the load: fetches and analyses traces, then judges the run and writes its files.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::Event;
 use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::receiving::Receiving;
-use crate::harness::{judging, writing};
+use crate::harness::{asynchronous, judging, writing};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::driver::Collector;
 use crate::results::aggregate::Aggregate;
@@ -23,7 +23,7 @@ use crate::results::choice::{self, Chosen, Side};
 use crate::results::client_points;
 use crate::results::model::{Received, Results, TraceState};
 use crate::results::trace::StoredTrace;
-use crate::runner::stop::Stop;
+use crate::runner::stop::{Stop, StopReason};
 
 /// Points of iterations that ended within this time may still be under way.
 const RECENT_NS: u64 = 2_000_000_000;
@@ -42,6 +42,22 @@ impl Run {
     /// Completes at a signal, unless one has already ended the load.
     async fn enough(&self, stop: &Stop) {
         if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
+    }
+
+    /// Waits for asynchronous work up to its deadline, or to an interrupt.
+    fn await_work(&self, aggregate: &Aggregate, stop: &Stop) {
+        let Some(deadline_ns) = asynchronous::deadline_at_ns(aggregate) else { return };
+        let longest = Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
+        if longest.is_zero() || stop.reason() == Some(StopReason::Interrupted) {
+            return;
+        }
+        self.events.event(&Event::AwaitingWork { longest });
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = tokio::time::sleep(longest) => {}
+                () = self.enough(stop) => {}
+            }
+        });
     }
 
     /// The traces of the chosen iterations.
@@ -176,9 +192,13 @@ impl Run {
         if traced && self.plan.traces.slow > 0 {
             chosen = choice::choose(&aggregate);
         }
-        let (began, collector) = (Instant::now(), self.collector().filter(|_| !chosen.is_empty()));
+        let collector = self.collector().filter(|_| !chosen.is_empty());
         let receiving = self.receiving.take();
         let asked = collector.is_some() || receiving.is_some() && !chosen.is_empty();
+        if asked {
+            self.await_work(&aggregate, stop);
+        }
+        let began = Instant::now();
         if let Some(connection) = collector {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
@@ -189,6 +209,7 @@ impl Run {
             self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
         }
         if asked {
+            asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }

@@ -35,6 +35,13 @@ pub(super) const PYTHON_SCOPE: &str = "osprofiler.drivers.otlp";
 /// The service of a resource that names none.
 pub(super) const UNKNOWN_SERVICE: &str = "unknown_service";
 
+/// The key of a start's info for the kind of a span that sends or receives messages.
+pub const KIND: &str = "kind";
+/// The [`KIND`] of a span that sends a message.
+pub const PRODUCER: &str = "producer";
+/// The [`KIND`] of a span that receives or processes messages.
+pub const CONSUMER: &str = "consumer";
+
 /// A point as its span tells it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Meaning {
@@ -77,6 +84,12 @@ pub(super) fn meaning(span: &Span) -> Meaning {
     let (mut start, mut stop) = (Info::new(), Info::new());
     let failed = failure(span, &mut attributes, &mut stop);
     let known_name = work(span, &mut attributes, &mut start, &mut stop);
+    // What nobody waits for.
+    match span.kind {
+        Kind::Producer => drop(start.insert(KIND.to_owned(), PRODUCER.into())),
+        Kind::Consumer => drop(start.insert(KIND.to_owned(), CONSUMER.into())),
+        _ => {}
+    }
     keep_the_rest(span, attributes.0, failed, &mut start);
     if let Some(host) = host(&span.resource) {
         start.insert("host".to_owned(), host.clone());

@@ -27,6 +27,8 @@ mod programs;
 mod requests;
 #[cfg(feature = "spans")]
 mod spans;
+#[cfg(feature = "spans")]
+mod spans_linked;
 mod trees;
 
 use std::sync::{Arc, Mutex};

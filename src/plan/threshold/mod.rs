@@ -15,6 +15,9 @@ use crate::base::clock::{Nanos, saturating_nanos};
 pub use contradiction::find as contradictions;
 pub use parse::{Mistake, parse};
 
+/// The word for asynchronous work in a threshold.
+const ASYNCHRONOUS: &str = "asynchronous";
+
 /// A condition and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
@@ -56,6 +59,8 @@ pub enum Metric {
     TraceTime(Statistic, String),
     /// The number of trace points with this name per iteration.
     TraceCalls(Statistic, String),
+    /// The time from an iteration's start to the end of the last span of its trace.
+    Asynchronous(Statistic),
     /// The overhead of profiling at a percentile of service time, in percent.
     Overhead(f64),
 }
@@ -179,7 +184,7 @@ impl Metric {
     /// True if the metric needs fetched traces.
     #[must_use]
     pub fn needs_traces(&self) -> bool {
-        matches!(self, Self::TraceTime(..) | Self::TraceCalls(..))
+        matches!(self, Self::TraceTime(..) | Self::TraceCalls(..) | Self::Asynchronous(_))
     }
 
     /// True if the metric needs iterations that were left unprofiled for comparison.
@@ -204,7 +209,7 @@ impl Metric {
     #[must_use]
     pub fn unit(&self) -> Unit {
         match self {
-            Self::Time(..) | Self::TraceTime(..) => Unit::Time,
+            Self::Time(..) | Self::TraceTime(..) | Self::Asynchronous(_) => Unit::Time,
             Self::Rate(..) | Self::Overhead(_) => Unit::Percent,
             Self::Throughput => Unit::PerSecond,
             Self::Count(..) | Self::TraceCalls(..) => Unit::Number,
@@ -259,6 +264,7 @@ impl fmt::Display for Metric {
             Self::TraceTime(statistic, point) => write!(f, "{statistic}(trace {})", quoted(point)),
             Self::TraceCalls(Statistic::Mean, point) => write!(f, "count(trace {})", quoted(point)),
             Self::TraceCalls(statistic, point) => write!(f, "{statistic}(calls {})", quoted(point)),
+            Self::Asynchronous(statistic) => write!(f, "{statistic}({ASYNCHRONOUS})"),
             Self::Overhead(percentile) => write!(f, "overhead(p{percentile})"),
         }
     }

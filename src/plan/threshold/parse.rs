@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::{Clock, Condition, Event, Metric, Operator, Statistic, Times, Unit};
+use super::{ASYNCHRONOUS, Clock, Condition, Event, Metric, Operator, Statistic, Times, Unit};
 use crate::base::units::parse_duration;
 use crate::config::check::did_you_mean;
 
@@ -25,8 +25,9 @@ const EXAMPLES: &str =
     "such as p(99) < 250ms, rate(errors) <= 0.1%, p95(action \"NAME\") < 100ms or count(trace \"db\") <= 12";
 const METRICS: [&str; 11] =
     ["p95", "p99", "avg", "min", "max", "med", "rate", "count", "throughput", "overhead", "p"];
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 13] = [
     "action",
+    ASYNCHRONOUS,
     "trace",
     "calls",
     "response",
@@ -321,6 +322,7 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
             "service" => clock = Some(Clock::Service),
             "lag" => clock = Some(Clock::Lag),
             "unprofiled" => times.unprofiled = true,
+            ASYNCHRONOUS => trace = Some(Metric::Asynchronous(statistic)),
             "action" => times.action = Some(name(&word, at, &mut pieces)?),
             "trace" => trace = Some(Metric::TraceTime(statistic, name(&word, at, &mut pieces)?)),
             "calls" => trace = Some(Metric::TraceCalls(statistic, name(&word, at, &mut pieces)?)),
@@ -333,8 +335,8 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
         } else {
             Err(mistake(
                 0..0,
-                "a trace point cannot be combined with an action or a clock",
-                "write only the trace point",
+                "a trace point or asynchronous work cannot be combined with an action or a clock",
+                "write only that",
             ))
         };
     }
@@ -361,7 +363,7 @@ fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(word, WORDS) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
-            "known words: response, service, lag, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
+            "known words: response, service, lag, asynchronous, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
                 .to_owned()
         }
     };
