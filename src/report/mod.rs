@@ -3,6 +3,7 @@
 //! Functions of results and a writer. Nothing here computes a statistic or prints: the caller passes the writer.
 
 pub mod annotations;
+pub mod asynchronous;
 pub mod badge;
 pub mod compare;
 pub mod document;

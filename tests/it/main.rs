@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
 mod ab;
+mod asynchronous;
 mod backend;
 mod bad_input;
 mod browser;

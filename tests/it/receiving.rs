@@ -11,25 +11,26 @@ use serde_json::{Value, json};
 
 use crate::server::{Seen, Server};
 
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
 /// A request of a service that speaks OpenTelemetry: trace and parent from its `traceparent`, if it is sampled.
-struct Traced {
-    trace_id: String,
-    parent_id: String,
-    nth: usize,
+#[derive(Clone)]
+pub(crate) struct Traced {
+    pub(crate) trace_id: String,
+    pub(crate) parent_id: String,
+    pub(crate) nth: usize,
 }
 
 impl Traced {
-    fn of(seen: &Seen) -> Option<Self> {
+    pub(crate) fn of(seen: &Seen) -> Option<Self> {
         let parts: Vec<&str> = seen.headers.get("traceparent")?.split('-').collect();
         let sampled = parts[3] == "01";
         sampled.then(|| Self { trace_id: parts[1].to_owned(), parent_id: parts[2].to_owned(), nth: seen.nth })
     }
 
-    fn span(&self, which: u64, parent: &str, name: &str, kind: u8, times_ns: (u64, u64)) -> Value {
+    pub(crate) fn span(&self, which: u64, parent: &str, name: &str, kind: u8, times_ns: (u64, u64)) -> Value {
         json!({
             "traceId": self.trace_id, "spanId": format!("{:08x}{which:08x}", self.nth + 1),
             "parentSpanId": parent, "name": name, "kind": kind,
@@ -38,13 +39,13 @@ impl Traced {
         })
     }
 
-    fn id(&self, which: u64) -> String {
+    pub(crate) fn id(&self, which: u64) -> String {
         format!("{:08x}{which:08x}", self.nth + 1)
     }
 }
 
 /// Sends spans as an exporter does; the answer's status.
-fn export(address: SocketAddr, spans: &[Value]) -> String {
+pub(crate) fn export(address: SocketAddr, spans: &[Value]) -> String {
     let resource = json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": "shop" } }] });
     let body = json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": spans }] }] });
     let body = body.to_string();
@@ -83,7 +84,7 @@ fn shop(receiver: Arc<OnceLock<SocketAddr>>) -> Server {
     })
 }
 
-fn options(folder: &std::path::Path, url: &str, profiler: &str, scenario: &str) -> RunOptions {
+pub(crate) fn options(folder: &std::path::Path, url: &str, profiler: &str, scenario: &str) -> RunOptions {
     let text = format!("title: t\n{scenario}\niteration: [ {{ action: a, get: /x }} ]\n");
     let mut options = RunOptions::new(YamlFile::text("s.yaml", text));
     let deployment = format!("targets: {{ default: \"{url}\" }}\nprofiler: {profiler}\n");
