@@ -21,7 +21,7 @@ use super::counts::{Counters, add};
 use super::forward::{Passed, Queue};
 use super::json;
 use super::links::{Links, Recent};
-use super::wire::{Request, WireError};
+use super::wire::Request;
 use crate::client::decode::decoded;
 use crate::client::error::ClientError;
 
@@ -271,7 +271,7 @@ impl Intake {
         let spans = request.wanted() + request.linked + request.foreign + request.invalid;
         let (invalid, foreign) = (request.invalid, std::mem::take(&mut request.foreign_traces));
         if !added.is_empty() {
-            self.earlier(&linked.recent, &added)?;
+            self.earlier(&linked.recent, &added);
         }
         if !foreign.is_empty() {
             linked.recent.push(body, foreign);
@@ -280,17 +280,20 @@ impl Intake {
     }
 
     /// Hands over what came in earlier requests of traces that, as is known now, belong to wanted ones.
-    fn earlier(&self, recent: &Recent, added: &[(u128, u128)]) -> Result<(), WireError> {
+    fn earlier(&self, recent: &Recent, added: &[(u128, u128)]) {
         let mut links = Links::only(added);
         let bodies: Vec<&Bytes> = recent.with(&links).collect();
         for body in bodies {
-            let request = Request::read(body, &mut links, |_| false)?;
+            // Spans that nobody wanted were not checked when they came.
+            let Ok(request) = Request::read(body, &mut links, |_| false) else {
+                add(&self.counters.links_ignored, 1);
+                continue;
+            };
             request.deliver(|trace_id, spans, message| self.taker.take(trace_id, spans, message));
             add(&self.counters.linked_spans, request.linked);
             self.counters.foreign_spans.fetch_sub(request.linked, Relaxed);
         }
         add(&self.counters.links_ignored, links.take_ignored());
-        Ok(())
     }
 
     /// The body decompressed, if it was compressed.

@@ -51,11 +51,14 @@ impl Run {
         if longest.is_zero() || stop.reason() == Some(StopReason::Interrupted) {
             return;
         }
+        // A signal during the event must not look like one that ended the load.
+        let has_stopped = stop.is_stopping();
         self.events.event(&Event::AwaitingWork { longest });
+        let enough = async { if has_stopped { std::future::pending().await } else { stop.stopping().await } };
         self.runtime.block_on(async {
             tokio::select! {
                 () = tokio::time::sleep(longest) => {}
-                () = self.enough(stop) => {}
+                () = enough => {}
             }
         });
     }
@@ -108,6 +111,12 @@ impl Run {
             results.notes.push(format!(
                 "no span of this run was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the \
                  services, and let them take the trace from the traceparent header"
+            ));
+        }
+        if received.links_ignored > 0 {
+            results.notes.push(format!(
+                "{} links of spans to this run's traces, or spans with such links, were too many and were passed over",
+                received.links_ignored
             ));
         }
         for (id, records) in spans.records {
