@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::breakdown;
+use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::{CONSUMER, KIND, PRODUCER};
 use crate::osprofiler::spans::read::LINK;
@@ -181,8 +181,9 @@ pub fn running(trees: &[&TraceTree]) -> Vec<bool> {
     trees.iter().zip(&gaps).map(of_one).collect()
 }
 
-/// A place where something may be missing: the kind of the point there, and whether it lacks a parent or a consumer.
-type Gap = (breakdown::Kind, bool);
+/// A place where something may be missing: the service, name and kind of the point there, and whether it lacks a parent
+/// or a consumer.
+type Gap = (String, String, bool);
 
 fn gaps(tree: &TraceTree) -> HashSet<Gap> {
     let children = tree.children();
@@ -191,7 +192,8 @@ fn gaps(tree: &TraceTree) -> HashSet<Gap> {
         .filter_map(|(index, point)| {
             let has_no_parent = point.parent.is_none();
             let is_unconsumed = kind(point) == PRODUCER && children[index].is_empty();
-            (has_no_parent || is_unconsumed).then(|| (breakdown::kind(tree, index), has_no_parent))
+            let is_gap = has_no_parent || is_unconsumed;
+            is_gap.then(|| (point.reporter(), statement::name_and_kind(point), has_no_parent))
         })
         .collect()
 }

@@ -63,13 +63,13 @@ pub fn find(trace: &StoredTrace, iteration_ms: f64, requests_ms: f64) -> Option<
 pub fn awaited(mut services: StoredTrace, tree: &TraceTree) -> StoredTrace {
     let parts = asynchronous::awaited(tree);
     let own_us = asynchronous::own_us(tree, &parts);
-    let known = tree.points.iter().zip(parts).zip(own_us);
-    let known: HashMap<&str, (Option<(u64, u64)>, u64)> =
-        known.map(|((point, part), own_us)| (point.trace_id.as_str(), (part, own_us))).collect();
+    let whole_us = parts.into_iter().map(|part| part.map_or(0, |(start_us, end_us)| end_us - start_us));
+    let known = tree.points.iter().zip(whole_us.zip(own_us));
+    let known: HashMap<&str, (u64, u64)> =
+        known.map(|(point, times)| (point.trace_id.as_str(), times)).collect();
     for point in &mut services.points {
-        let Some((part, own_us)) = known.get(point.trace_id.as_str()) else { continue };
-        let awaited_us = part.map_or(0, |(start_us, end_us)| end_us - start_us);
-        point.duration_us = point.duration_us.map(|whole_us| whole_us.min(awaited_us));
+        let Some((awaited_us, own_us)) = known.get(point.trace_id.as_str()) else { continue };
+        point.duration_us = point.duration_us.map(|whole_us| whole_us.min(*awaited_us));
         point.self_us = *own_us;
     }
     services

@@ -84,7 +84,7 @@ fn of_workload(
             let read_after_ns = fetched.read_after_ns.get(&id).copied()?;
             // Without its deadline, or with a damaged record, nobody knows how long it took.
             let is_usable =
-                read_after_ns >= deadline_ns && !fetched.unreadable.get(&id).is_some_and(|n| *n > 0);
+                read_after_ns >= deadline_ns && fetched.unreadable.get(&id).is_none_or(|number| *number == 0);
             is_usable.then(|| (sample, TraceTree::build(&whole(aggregate, sample, services)), read_after_ns))
         })
         .collect();

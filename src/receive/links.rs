@@ -128,7 +128,11 @@ impl Links {
     /// Adds that a trace belongs to all that another one belongs to; false if nothing of that is new.
     pub fn add_as(&mut self, trace: u128, other: u128) -> bool {
         let owners = self.owners(other).to_vec();
-        owners.into_iter().fold(false, |is_new, owner| self.add(trace, owner) || is_new)
+        let mut is_new = false;
+        for owner in owners {
+            is_new |= self.add(trace, owner);
+        }
+        is_new
     }
 
     /// Counts a link, or a span for want of room for it, that is passed over.

@@ -35,7 +35,7 @@ fn shop(receiver: Arc<OnceLock<SocketAddr>>, workers: Workers) -> Server {
             let ended = now_ns();
             let get = traced.span(1, &traced.parent_id, "GET", SERVER, (began, ended));
             let is_queue = seen.path.contains("queue");
-            let send = traced.span(2, &traced.id(1), "send", PRODUCER, (began, ended));
+            let send = traced.span(2, &traced.id(1), "publish", PRODUCER, (began, ended));
             let spans = if is_queue { vec![get, send] } else { vec![get] };
             assert_eq!(export(address, &spans), "HTTP/1.1 200 OK");
             let nth = seen.nth;
@@ -114,7 +114,7 @@ fn a_consumers_trace_belongs_to_the_iteration_that_sent_the_message() {
     assert!(trace.state == TraceState::Complete && trace.asynchronous_ms.unwrap() >= work_ms);
     let place = |name: &str| trace.points.iter().position(|point| point.name == name).unwrap();
     let depth = |name: &str| trace.points[place(name)].depth;
-    assert_eq!((depth("work"), depth("UPDATE")), (depth("send") + 1, depth("send") + 2));
+    assert_eq!((depth("work"), depth("UPDATE")), (depth("publish") + 1, depth("publish") + 2));
     assert_eq!(trace.points[place("work")].info["link"]["own_trace_id"].as_str().unwrap()[..2], *"c0");
     again_and_in_every_output(&finished);
 }
@@ -193,10 +193,10 @@ fn what_asynchronous_work_needs_is_said_before_the_load() {
             "cannot be combined with an action",
         ),
     ] {
-        bench.write("s.yaml", &format!("title: t\n{text}{rest}"));
+        bench.write("s.yaml", format!("title: t\n{text}{rest}"));
         let ended = bench.run(&["validate", "-d", "d.yaml", "s.yaml"]).expect_code(65);
         assert!(ended.stderr.contains(expected), "{expected}: {}", ended.stderr);
     }
-    bench.write("s.yaml", &format!("title: t\nend: asynchronous\n{rest}"));
+    bench.write("s.yaml", format!("title: t\nend: asynchronous\n{rest}"));
     bench.run(&["validate", "-d", "d.yaml", "s.yaml"]).expect_code(0);
 }

@@ -87,7 +87,7 @@ fn a_span_without_a_parent_is_below_the_span_that_it_has_a_link_to() {
         (
             "traces that do not belong to it",
             vec![span(own, 1, None, &[]), span(OTHER, 2, None, &[]), span(5, 3, None, &[(OTHER, 2)])],
-            vec![(0, 1, no.clone())],
+            vec![(0, 1, no)],
         ),
         (
             "links in a circle",

@@ -114,7 +114,7 @@ fn hostile_links_are_bounded_or_ignored() {
         // What is handed over is checked to its last byte.
         (
             "a good one, and damage behind it",
-            [good.clone(), field(13, &[0xff; 9])].concat(),
+            [good, field(13, &[0xff; 9])].concat(),
             Err(WireError::Malformed("a field is damaged or ends after its message")),
         ),
     ] {
