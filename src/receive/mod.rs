@@ -8,7 +8,8 @@
 //!
 //! All of it runs on a single thread of its own. Nothing here may hold up the load, print, or fail a run: whatever is
 //! wrong with a request is answered as the OTLP specification says, and counted ([`counts`]). All memory is bounded:
-//! connections, bodies, what bodies decompress to, and what waits to be forwarded.
+//! connections, bodies, what bodies decompress to, what waits to be forwarded, and the last requests with foreign spans
+//! (16 MiB), in which spans may be that belong to a run by a link that comes later.
 
 mod answer;
 pub mod counts;
