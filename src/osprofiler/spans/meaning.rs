@@ -35,6 +35,25 @@ pub(super) const PYTHON_SCOPE: &str = "osprofiler.drivers.otlp";
 /// The service of a resource that names none.
 pub(super) const UNKNOWN_SERVICE: &str = "unknown_service";
 
+/// The key of a start's info that has the attributes of the resource that reports. Only the first point
+/// of a resource in each branch of a trace has it.
+pub const RESOURCE: &str = "resource";
+/// At most this many attributes of a resource are kept.
+const RESOURCE_ATTRIBUTES_MAX: usize = 32;
+/// Longer keys and values of a resource are left out (bytes).
+const RESOURCE_TEXT_MAX: usize = 256;
+/// Attributes of a resource that say nothing about where a point ran, or that a record has elsewhere.
+const RESOURCE_LEFT_OUT: [&str; 8] = [
+    HOST,
+    PROJECT,
+    SERVICE,
+    "service.name",
+    "service.namespace",
+    "process.command_line",
+    "process.runtime.description",
+    "process.executable.path",
+];
+
 /// A point as its span tells it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Meaning {
@@ -270,6 +289,30 @@ fn keep_the_rest(span: &Span, attributes: Info, told: Option<usize>, start: &mut
 
 fn host(resource: &Info) -> Option<Value> {
     [HOST, "hostname", "k8s.pod.name"].iter().find_map(|key| resource.get(*key)).cloned()
+}
+
+/// The attributes of a span's resource that are worth keeping, bounded; `None` without any, and for a span of
+/// OSProfiler's, whose record has all that was reported.
+pub(super) fn resource(span: &Span) -> Option<Value> {
+    if span.resource.contains_key(PROJECT)
+        || span.resource.contains_key(SERVICE)
+        || &*span.scope == PYTHON_SCOPE
+    {
+        return None;
+    }
+    let short = |value: &Value| match value {
+        Value::String(text) => text.len() <= RESOURCE_TEXT_MAX,
+        other => other.is_number() || other.is_boolean(),
+    };
+    let kept: Map<String, Value> = (span.resource.iter())
+        .filter(|(key, value)| {
+            let known = RESOURCE_LEFT_OUT.contains(&key.as_str()) || key.starts_with("telemetry.");
+            !known && key.len() <= RESOURCE_TEXT_MAX && short(value)
+        })
+        .take(RESOURCE_ATTRIBUTES_MAX)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (!kept.is_empty()).then_some(Value::Object(kept))
 }
 
 /// The reporter's project and service.

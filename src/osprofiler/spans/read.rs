@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::meaning::{MISSING, PARENT_ID, TRACE_ID, meaning, named_base_id};
+use super::meaning::{MISSING, PARENT_ID, RESOURCE, TRACE_ID, meaning, named_base_id, resource};
 use super::{Kind, Span, span_id, span_id_text, trace_id};
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 use crate::summary::TraceSummary;
@@ -34,7 +34,10 @@ pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
             },
         };
         let ids = [base_id, &point.id, &parent];
-        add(&mut records, span, ids);
+        let around = span.parent_id.and_then(|parent| points.first_of.get(&parent));
+        // Every span of a resource would repeat the same.
+        let is_first = around.is_none_or(|around| spans[*around].resource != span.resource);
+        add(&mut records, span, ids, is_first);
     }
     // Stable: records of one microsecond keep the order of their spans.
     records.sort_by_key(|(time_ns, _)| *time_ns);
@@ -121,8 +124,16 @@ fn same(one: &Span, other: &Span) -> bool {
     (one.start_ns, one.end_ns, &one.name, one.kind) == (other.start_ns, other.end_ns, &other.name, other.kind)
 }
 
-fn add(records: &mut Vec<(u64, Record)>, span: &Span, [base_id, id, parent_id]: [&str; 3]) {
-    let point = meaning(span);
+fn add(
+    records: &mut Vec<(u64, Record)>,
+    span: &Span,
+    [base_id, id, parent_id]: [&str; 3],
+    is_first_of_resource: bool,
+) {
+    let mut point = meaning(span);
+    if let Some(resource) = resource(span).filter(|_| is_first_of_resource) {
+        point.start.insert(RESOURCE.to_owned(), resource);
+    }
     let missing = text_of(span, MISSING);
     let halves = [
         ("start", START_SUFFIX, span.start_ns, point.start),
