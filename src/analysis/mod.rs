@@ -2,6 +2,7 @@
 
 pub mod attribution;
 pub mod breakdown;
+pub mod call_changes;
 pub mod call_stats;
 pub mod causes;
 pub mod contrast;

@@ -86,8 +86,8 @@ impl Events for Shown {
             Event::FetchingBegan { wanted } => lines.say(&fetching(*wanted)),
             Event::Fetching { fetched, wanted } => lines.fetching(*fetched, *wanted),
             Event::FetchingEnded => lines.draw(),
-            Event::PairEnded { pairs, pairs_max, rows, workloads } => {
-                lines.say(&pair_line(*pairs, *pairs_max, rows, workloads));
+            Event::PairEnded { pairs, pairs_max, rows, counts, workloads } => {
+                lines.say(&pair_line(*pairs, *pairs_max, rows, counts, workloads));
             }
             Event::RoundsLonger(why) => lines.say(why),
         }

@@ -163,7 +163,10 @@ impl Run {
             chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
         let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
         let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
-        Ok(RoundEnded { setup_failed, aggregate, results, traces })
+        let random = chosen.iter().filter(|chosen| chosen.random);
+        let random =
+            random.map(|Chosen { sample, .. }| (aggregate.trace_id(sample), sample.workload)).collect();
+        Ok(RoundEnded { setup_failed, aggregate, results, traces, random })
     }
 
     /// Results with findings from traces.

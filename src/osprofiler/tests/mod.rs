@@ -26,6 +26,8 @@ mod programs;
 #[cfg(feature = "reqwest")]
 mod requests;
 #[cfg(feature = "spans")]
+mod resources;
+#[cfg(feature = "spans")]
 mod spans;
 mod trees;
 
