@@ -8,6 +8,8 @@ use uuid::Uuid;
 use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
 use super::breakdown::{Breakdowns, break_down, is_outside};
 use super::contrast::{contrast, points_of};
+use super::differences::{Known, differences};
+use super::features::{POINT, point_value};
 use super::mean_tree::mean_tree;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
@@ -57,7 +59,9 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
     let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
     let found = compare(&slow_complete, &typical_complete, breakdowns.kinds.len(), incomplete, seed);
     let (slow_trees, typical_trees) = trees.split_at(slow.len());
-    let tree = mean_tree(&compared(slow_trees, slow_parts), &compared(typical_trees, typical_parts));
+    let (slow_trees, typical_trees) =
+        (compared(slow_trees, slow_parts), compared(typical_trees, typical_parts));
+    let tree = mean_tree(&slow_trees, &typical_trees);
     let ids: Vec<Uuid> = slow
         .iter()
         .zip(slow_parts)
@@ -71,6 +75,7 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
             kind.contrasts = contrasts(cause.kind, &trees, &breakdowns, slow.len());
         }
     }
+    let differences = differences(&slow_trees, &typical_trees, &known(&kinds));
     Some(Comparison {
         slow_percent,
         slow: found.slow as u64,
@@ -83,7 +88,22 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         clocks_moved: breakdowns.shifted.len() as u64,
         clocks_inconsistent: breakdowns.inconsistent.len() as u64,
         tree,
+        differences,
     })
+}
+
+/// What the kinds say already: the guilty points, and the attributes that their slow calls have.
+fn known(kinds: &[ComparedKind]) -> Known {
+    let guilty = kinds.iter().filter(|kind| kind.guilty);
+    guilty
+        .clone()
+        .map(|kind| (POINT.to_owned(), point_value(&kind.name, &kind.detail)))
+        .chain(guilty.flat_map(|kind| &kind.contrasts).map(|contrast| {
+            let attribute = contrast.attribute.as_str();
+            let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
+            (own.unwrap_or(attribute).to_owned(), contrast.value.clone())
+        }))
+        .collect()
 }
 
 /// The trees of the complete traces.

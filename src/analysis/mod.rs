@@ -8,6 +8,8 @@ pub mod causes;
 pub mod contrast;
 pub mod critical_path;
 pub mod culprit;
+pub mod differences;
+mod features;
 pub mod findings;
 pub mod mean_tree;
 pub mod observer;

@@ -5,6 +5,7 @@
 pub mod annotations;
 pub mod badge;
 pub mod compare;
+pub mod differences;
 pub mod document;
 pub mod html;
 pub mod junit;

@@ -1,5 +1,6 @@
 //! Text that several reports share: sentences, durations, and outside text made safe to display.
 
+use super::differences;
 use super::document::Line;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
@@ -166,12 +167,16 @@ const FINDINGS_MAX: usize = 2;
 #[must_use]
 pub fn sentences(results: &Results) -> Vec<Line> {
     let several = results.workloads.len() > 1;
-    let compared = results.workloads.iter().filter_map(|workload| {
-        let mut line = Line::default();
-        if several {
-            line.text(format!("{}: ", workload.name));
-        }
-        Some(line.line(comparison(workload.comparison.as_ref()?)).done())
+    let compared = results.workloads.iter().flat_map(|workload| {
+        let lines = workload
+            .comparison
+            .iter()
+            .flat_map(|seen| std::iter::once(comparison(seen)).chain(differences::sentences(seen)));
+        let of_workload = |line: Line| match several {
+            true => Line::from(format!("{}: ", workload.name)).line(line).done(),
+            false => line,
+        };
+        lines.map(of_workload).collect::<Vec<Line>>()
     });
     // Where a single iteration spent its time is in that iteration's row.
     let common = |(number, finding): &(usize, &Finding)| *number == 0 || finding.iterations > 1;
@@ -486,6 +491,7 @@ mod tests {
             clocks_moved: 0,
             clocks_inconsistent: 0,
             tree: Vec::new(),
+            differences: None,
         };
         let head =
             "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";

@@ -8,3 +8,4 @@ pub mod counts;
 pub mod mean;
 pub mod order;
 pub mod paired;
+pub mod shares;

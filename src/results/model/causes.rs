@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::differences::Differences;
 use crate::base::statistics::order::same_percentile;
 
 /// The trace point with the most own time in an iteration.
@@ -53,6 +54,9 @@ pub struct Comparison {
     /// The mean tree of both sides, in depth-first order: what a flame graph of the difference draws.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tree: Vec<ComparedNode>,
+    /// What slow iterations have more often than typical ones anywhere in their traces; absent with too few traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differences: Option<Differences>,
 }
 
 /// A place in the mean tree of slow and typical iterations: a kind of point under the same kinds above it.

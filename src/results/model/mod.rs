@@ -8,6 +8,7 @@
 //! the same JSON object as the last key, `iterations`, a list of [`IterationRow`].
 
 mod causes;
+mod differences;
 mod gate;
 mod record;
 
@@ -24,6 +25,7 @@ use crate::runner::generator::Generator;
 pub use causes::{
     ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
 };
+pub use differences::{AttributeDifference, AttributeValue, Differences};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
 pub use record::{Record, RecordState, Tally};
 
