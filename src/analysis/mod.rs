@@ -17,6 +17,7 @@ pub mod points;
 pub mod ranking;
 pub mod skew;
 pub mod statement;
+pub mod tree_diff;
 
 #[cfg(test)]
 mod simulation;

@@ -1,5 +1,6 @@
 //! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile, and signed trace headers.
 
+mod diff;
 mod headers;
 mod list;
 mod rank;
@@ -21,6 +22,7 @@ use crate::harness::{HarnessError, traces};
 pub(super) enum TraceCommand {
     List(list::ListArguments),
     Show(show::ShowArguments),
+    Diff(diff::DiffArguments),
     Rank(rank::RankArguments),
     Stats(stats::StatsArguments),
     /// Print signed trace headers for a manual request.
@@ -83,6 +85,7 @@ pub(super) fn trace(command: &TraceCommand) -> Result<Exit, HarnessError> {
     match command {
         TraceCommand::List(arguments) => list::list(arguments),
         TraceCommand::Show(arguments) => show::show(arguments),
+        TraceCommand::Diff(arguments) => diff::diff(arguments),
         TraceCommand::Rank(arguments) => rank::rank(arguments),
         TraceCommand::Stats(arguments) => stats::stats(arguments),
         TraceCommand::Headers { deployment, base_id, parent_id, format } => {
