@@ -520,7 +520,7 @@ fn the_same_statements_pass_and_no_traces_are_invalid() {
     assert!(ended.stderr.contains("did you mean `service`?"), "{}", ended.stderr);
     bench.write("plain.yaml", "targets: { default: 'http://127.0.0.1:9' }\n");
     let arguments = ["ab", "scenario.yaml", "-d", "plain.yaml", "-d", "plain.yaml"];
-    let ended = bench.run(&[&arguments[..], &["--metric", "count(trace)"]].concat()).expect_code(1);
+    let ended = bench.run(&[&arguments[..], &["--metric", "count(trace)"]].concat()).expect_code(65);
     assert!(ended.stderr.contains("cannot count trace points: nothing of A is profiled"), "{}", ended.stderr);
 }
 

@@ -301,6 +301,29 @@ fn counted(text: &str) -> Counted {
     Counted { row, points: vec![point], a_trace: trace(), b_trace: trace() }
 }
 
+fn more_calls(text: &str) -> CallChange {
+    CallChange {
+        service: text.to_owned(),
+        name: text.to_owned(),
+        a_calls: 0.0,
+        b_calls: 1.0,
+        low: 1.0,
+        high: 1.0,
+        exact: true,
+    }
+}
+
+fn of_sla(text: &str) -> SlaRow {
+    SlaRow {
+        workload: text.to_owned(),
+        criterion: text.to_owned(),
+        condition: text.to_owned(),
+        severity: Severity::Fail,
+        a: SlaSide::default(),
+        b: SlaSide { outcome: Outcome::Fail, observed: text.to_owned(), ..SlaSide::default() },
+    }
+}
+
 fn hostile_pairs(text: &str) -> Paired {
     let round =
         || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
@@ -363,25 +386,10 @@ fn hostile_pairs(text: &str) -> Paired {
         ],
         rows: vec![row(None), row(Some(0))],
         counts: vec![counted(text)],
-        sla: vec![SlaRow {
-            workload: text.to_owned(),
-            criterion: text.to_owned(),
-            condition: text.to_owned(),
-            severity: Severity::Fail,
-            a: SlaSide::default(),
-            b: SlaSide { outcome: Outcome::Fail, observed: text.to_owned(), ..SlaSide::default() },
-        }],
+        sla: vec![of_sla(text)],
         failures: Vec::new(),
         points: vec![point(false), point(true)],
-        calls: vec![CallChange {
-            service: text.to_owned(),
-            name: text.to_owned(),
-            a_calls: 0.0,
-            b_calls: 1.0,
-            low: 1.0,
-            high: 1.0,
-            exact: true,
-        }],
+        calls: vec![more_calls(text)],
         notes: vec![text.to_owned()],
     }
 }

@@ -83,7 +83,19 @@ fn two_traces_stand_against_each_other() {
     bench.write("few.json", trace("few", "api-1", 2).to_string());
     bench.write("many.json", trace("many", "api-7", 22).to_string());
     let shown = bench.run(&["trace", "diff", "few.json", "many.json"]).expect_code(0).stdout;
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r"
+    A: trace `few`, 3 points over 4.00 ms
+    B: trace `many`, 23 points over 24.0 ms
+
+    Points: Points of one kind under the same path; own time is without that of points below
+     point                                below                 calls A  calls B   time A   time B    own A    own B  difference
+     p/s db SELECT a FROM t WHERE id = ?  wsgi GET /users/{id}        2       22  2.00 ms  22.0 ms  2.00 ms  22.0 ms    +20.0 ms
+     p/s wsgi GET /users/{id}                                         1        1  4.00 ms  24.0 ms  2.00 ms  2.00 ms        0 ms
+
+    Attributes that differ
+     point                     attribute  only in A  only in B
+     p/s wsgi GET /users/{id}  pod        api-1      api-7
+    ");
     let found: Value = serde_json::from_str(
         &bench.run(&["trace", "diff", "few.json", "many.json", "--json"]).expect_code(0).stdout,
     )

@@ -84,6 +84,31 @@ fn counted(words: &dyn Fn(&str) -> String) -> Counted {
     }
 }
 
+/// A kind of point that B calls more often.
+fn more_calls(words: &dyn Fn(&str) -> String) -> CallChange {
+    CallChange {
+        service: words("keystone/public"),
+        name: words("db SELECT 1"),
+        a_calls: 2.0,
+        b_calls: 22.0,
+        low: 20.0,
+        high: 20.0,
+        exact: true,
+    }
+}
+
+/// One of the scenario's criteria.
+fn of_sla(words: &dyn Fn(&str) -> String, outcome: Outcome) -> SlaRow {
+    SlaRow {
+        workload: words("list-users"),
+        criterion: words("thresholds"),
+        condition: words("p99 < 250ms"),
+        severity: crate::results::model::Severity::Fail,
+        a: SlaSide::default(),
+        b: SlaSide { outcome, observed: words("260 ms"), ..SlaSide::default() },
+    }
+}
+
 fn failed() -> Failures {
     let (a, b, p_greater) = (4, 5, Some(0.4));
     Failures { workload: 0, a, a_share: 0.0008, b, b_share: 0.001, p_greater, outcome: Outcome::Pass }
@@ -143,14 +168,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             row(Some(1), 95.0, false, 60.0, outcome),
         ],
         counts: vec![counted(&words)],
-        sla: vec![SlaRow {
-            workload: words("list-users"),
-            criterion: words("thresholds"),
-            condition: words("p99 < 250ms"),
-            severity: crate::results::model::Severity::Fail,
-            a: SlaSide::default(),
-            b: SlaSide { outcome, observed: words("260 ms"), ..SlaSide::default() },
-        }],
+        sla: vec![of_sla(&words, outcome)],
         failures: vec![failed()],
         points: vec![
             point(&words, false, "db SELECT role.id FROM assignment WHERE actor_id = ?", 14.2),
@@ -158,15 +176,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             point(&words, false, "redis", -2.1),
             point(&words, true, "db SELECT role.id FROM assignment WHERE actor_id = ?", 31.0),
         ],
-        calls: vec![CallChange {
-            service: words("keystone/public"),
-            name: words("db SELECT 1"),
-            a_calls: 2.0,
-            b_calls: 22.0,
-            low: 20.0,
-            high: 20.0,
-            exact: true,
-        }],
+        calls: vec![more_calls(&words)],
         notes: vec![words("the first pair is left out: the build was still compiling its templates")],
     }
 }
