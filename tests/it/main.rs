@@ -61,6 +61,7 @@ mod run_directories;
 mod schema;
 mod server;
 mod signals;
+mod slow_attributes;
 mod slowloris;
 mod spans;
 mod streams;

@@ -116,7 +116,7 @@ fn two_traces_stand_against_each_other() {
     assert!(turned.contains("−20.0 ms"), "{turned}");
     for (arguments, code, said) in [
         (&["few.json"][..], 64, "two traces can be compared, and there are 1; name two: two ids, two files"),
-        (&["few.json", "none.json"], 1, "there is no file none.json"),
+        (&["few.json", "none.json"], 65, "there is no file none.json"),
         (&[], 64, "no trace is given"),
     ] {
         let ended = bench.run(&[&["trace", "diff"], arguments].concat()).expect_code(code);
