@@ -5,6 +5,8 @@
 //! stable ones (`http.request.method`, `db.query.text`) and those before (`http.method`,
 //! `db.statement`). Other attributes are kept under `attributes`.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::{Event, Kind, Span};
@@ -38,8 +40,9 @@ pub(super) const UNKNOWN_SERVICE: &str = "unknown_service";
 /// The key of a start's info that has the attributes of the resource that reports. Only the first point
 /// of a resource in each branch of a trace has it.
 pub const RESOURCE: &str = "resource";
-/// At most this many attributes of a resource are kept.
+/// At most this many attributes of a resource are kept, and this many looked at.
 const RESOURCE_ATTRIBUTES_MAX: usize = 32;
+const RESOURCE_LOOKED_AT_MAX: usize = 256;
 /// Longer keys and values of a resource are left out (bytes).
 const RESOURCE_TEXT_MAX: usize = 256;
 /// Attributes of a resource that say nothing about where a point ran, or that a record has elsewhere.
@@ -305,6 +308,7 @@ pub(super) fn resource(span: &Span) -> Option<Value> {
         other => other.is_number() || other.is_boolean(),
     };
     let kept: Map<String, Value> = (span.resource.iter())
+        .take(RESOURCE_LOOKED_AT_MAX)
         .filter(|(key, value)| {
             let known = RESOURCE_LEFT_OUT.contains(&key.as_str()) || key.starts_with("telemetry.");
             !known && key.len() <= RESOURCE_TEXT_MAX && short(value)
@@ -313,6 +317,16 @@ pub(super) fn resource(span: &Span) -> Option<Value> {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+/// Whether two spans have the same reporter, with the same attributes that are kept.
+pub(super) fn is_same_resource(one: &Span, other: &Span) -> bool {
+    let reporter = |span: &Span| {
+        let of = |key: &str| span.resource.get(key).cloned();
+        (of("service.name"), of("service.namespace"), host(&span.resource))
+    };
+    Arc::ptr_eq(&one.resource, &other.resource)
+        || (reporter(one) == reporter(other) && resource(one) == resource(other))
 }
 
 /// The reporter's project and service.

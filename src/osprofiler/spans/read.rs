@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::meaning::{MISSING, PARENT_ID, RESOURCE, TRACE_ID, meaning, named_base_id, resource};
+use super::meaning::{
+    MISSING, PARENT_ID, RESOURCE, TRACE_ID, is_same_resource, meaning, named_base_id, resource,
+};
 use super::{Kind, Span, span_id, span_id_text, trace_id};
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 use crate::summary::TraceSummary;
@@ -36,8 +38,8 @@ pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
         let ids = [base_id, &point.id, &parent];
         let around = span.parent_id.and_then(|parent| points.first_of.get(&parent));
         // Every span of a resource would repeat the same.
-        let is_first = around.is_none_or(|around| spans[*around].resource != span.resource);
-        add(&mut records, span, ids, is_first);
+        let is_first = around.is_none_or(|around| !is_same_resource(spans[*around], span));
+        add(&mut records, span, ids, if is_first { resource(span) } else { None });
     }
     // Stable: records of one microsecond keep the order of their spans.
     records.sort_by_key(|(time_ns, _)| *time_ns);
@@ -128,10 +130,10 @@ fn add(
     records: &mut Vec<(u64, Record)>,
     span: &Span,
     [base_id, id, parent_id]: [&str; 3],
-    is_first_of_resource: bool,
+    resource: Option<Value>,
 ) {
     let mut point = meaning(span);
-    if let Some(resource) = resource(span).filter(|_| is_first_of_resource) {
+    if let Some(resource) = resource {
         point.start.insert(RESOURCE.to_owned(), resource);
     }
     let missing = text_of(span, MISSING);

@@ -35,6 +35,9 @@ fn only_the_first_point_of_a_resource_has_its_attributes() {
     // Another delivery of the same resource, and one of another pod.
     let again = Arc::new((*api).clone());
     let other = Arc::new(info(json!({"service.name": "api", "k8s.pod.name": "api-8"})));
+    let mut beside = (*api).clone();
+    beside.insert("service.name".into(), "proxy".into());
+    let beside = Arc::new(beside);
     let spans = [
         span(1, None, &api),
         span(2, Some(1), &api),
@@ -42,6 +45,8 @@ fn only_the_first_point_of_a_resource_has_its_attributes() {
         span(4, Some(3), &other),
         span(5, Some(4), &api),
         span(6, Some(99), &api),
+        // Another service in the same pod.
+        span(7, Some(6), &beside),
     ];
     let tree = TraceTree::build(&read::records("00000000-0000-0000-0000-000000000001", &spans));
     let kept: Vec<(&str, Option<&Value>)> =
@@ -54,6 +59,7 @@ fn only_the_first_point_of_a_resource_has_its_attributes() {
         ("op4", Some(&other)),
         ("op5", Some(&api)),
         ("op6", Some(&api)),
+        ("op7", Some(&api)),
     ];
     assert_eq!(kept, expected);
 }
