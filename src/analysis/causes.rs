@@ -3,6 +3,8 @@
 //! Combines the chosen iterations, their trees and the attribution. Nothing here may fetch, print or write text for
 //! readers.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
@@ -11,6 +13,7 @@ use super::contrast::{contrast, points_of};
 use super::mean_tree::mean_tree;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
+use crate::results::client_points::REPORTER;
 use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
 
 /// A fetched iteration, with the client's points and the services'.
@@ -66,6 +69,9 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
         .collect();
     let mut kinds: Vec<ComparedKind> =
         found.causes.iter().map(|cause| row(cause, &breakdowns, &ids)).collect();
+    for (cause, kind) in found.causes.iter().zip(&mut kinds) {
+        kind.called_service = called_service(cause.kind, &trees, &breakdowns);
+    }
     for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
         if number == 0 || cause.guilty {
             kind.contrasts = contrasts(cause.kind, &trees, &breakdowns, slow.len());
@@ -107,6 +113,23 @@ fn contrasts(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns, slow: us
         .collect()
 }
 
+/// The one other service that points of a kind call; `None` for the client, whose own time has a name.
+fn called_service(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns) -> Option<String> {
+    let mut called = BTreeSet::new();
+    for (tree, kinds) in trees.iter().zip(&breakdowns.kind_of) {
+        for point in &tree.points {
+            let Some(parent) = point.parent.filter(|parent| kinds.get(*parent) == Some(&kind)) else {
+                continue;
+            };
+            let (caller, service) = (tree.points[parent].reporter(), point.reporter());
+            if caller != REPORTER && caller != service && !service.is_empty() {
+                called.insert(service);
+            }
+        }
+    }
+    if called.len() == 1 { called.pop_first() } else { None }
+}
+
 fn no_finding(found: &Attribution) -> Option<NoFinding> {
     match found.unsupported {
         Some(Unsupported::FewTraces) => Some(NoFinding::FewTraces),
@@ -137,6 +160,7 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
         exceeding: cause.exceeding,
         guilty: cause.guilty,
         worst_trace_id: ids.get(cause.worst).copied(),
+        called_service: None,
         contrasts: Vec::new(),
     }
 }

@@ -139,7 +139,8 @@ fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<(String, Str
         Value::Number(_) | Value::Bool(_) => value.to_string(),
         _ => return,
     };
-    if text.chars().nth(VALUE_CHARS_MAX).is_none() {
+    // No value, or free text.
+    if !text.is_empty() && text.chars().nth(VALUE_CHARS_MAX).is_none() {
         found.push((path.to_owned(), text));
     }
 }
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn texts_lists_and_depth_are_bounded() {
-        let deep = json!({"a": {"b": {"c": {"d": 1}}}, "text": "x".repeat(101), "list": [1], "yes": true, "nil": null});
+        let deep = json!({"a": {"b": {"c": {"d": 1}}}, "text": "x".repeat(101), "list": [1], "yes": true, "nil": null, "empty": ""});
         let found = attributes(&point("h", &deep, 1));
         assert_eq!(found, [("host".into(), "h".into()), ("yes".into(), "true".into())]);
         let many: serde_json::Map<String, Value> = (0..1000).map(|n| (format!("k{n}"), n.into())).collect();

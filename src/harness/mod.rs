@@ -26,6 +26,7 @@ pub(crate) mod judging;
 mod pages;
 mod receiving;
 mod run;
+mod senders;
 pub mod url_run;
 mod writing;
 

@@ -283,6 +283,8 @@ pub fn kind_name(kind: &ComparedKind) -> Line {
 pub fn point_name(name: &str, detail: &str) -> String {
     match statement_in_short(detail) {
         _ if detail.is_empty() => name.to_owned(),
+        // OpenTelemetry names a call by its method.
+        None if detail.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')) => detail.to_owned(),
         Some(short) => format!("{name} · {short}"),
         None => format!("{name} · {detail}"),
     }
@@ -326,6 +328,11 @@ pub fn calls(calls: f64) -> String {
 }
 
 fn why(kind: &ComparedKind) -> String {
+    let times = |number: f64| match calls(number).as_str() {
+        "0" => "never".to_owned(),
+        "1" => "once".to_owned(),
+        number => format!("{number} times"),
+    };
     let known = calls(kind.slow_calls) != calls(kind.typical_calls);
     if kind.more_calls_ms > kind.slower_calls_ms && known {
         if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
@@ -334,11 +341,6 @@ fn why(kind: &ComparedKind) -> String {
                 kind.slow_calls * 100.0
             );
         }
-        let times = |number: f64| match calls(number).as_str() {
-            "0" => "never".to_owned(),
-            "1" => "once".to_owned(),
-            number => format!("{number} times"),
-        };
         let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
         if typical == "never" {
             return format!("slow iterations call it {slow}, typical ones never");
@@ -347,12 +349,21 @@ fn why(kind: &ComparedKind) -> String {
         let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
         return format!("it is called {slow} instead of {typical}");
     }
+    let aside = match &kind.called_service {
+        Some(service) => format!(", apart from the work of {service}: the network, or {service} was busy"),
+        None => String::new(),
+    };
     let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
     let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
     if kind.slow_calls > 1.05 {
-        format!("each of its {} calls takes {} longer", calls(kind.slow_calls), duration(longer_ms))
+        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
+        let instead = match kind.typical_calls > 0.05 && slow != typical {
+            true => format!(" (typical iterations call it {})", times(kind.typical_calls)),
+            false => String::new(),
+        };
+        format!("each of its {slow} calls takes {} longer{instead}{aside}", duration(longer_ms))
     } else {
-        format!("it takes {} longer", duration(longer_ms))
+        format!("it takes {} longer{aside}", duration(longer_ms))
     }
 }
 
@@ -468,6 +479,7 @@ mod tests {
             exceeding: 0.9,
             guilty,
             worst_trace_id: None,
+            called_service: None,
             contrasts: Vec::new(),
         }
     }
@@ -499,6 +511,11 @@ mod tests {
         (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
             (1.0, 1.0, 0.0, 576.5);
         assert_eq!(line(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
+        let first = &mut seen.kinds[0];
+        (first.slow_calls, first.called_service) = (3.0, Some("stock".to_owned()));
+        let longer = "each of its 3 calls takes 192 ms longer (typical iterations call it once), apart from the work of \
+                      stock: the network, or stock was busy";
+        assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
         seen.kinds[0].guilty = false;
         for (reason, expected) in [
             (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),

@@ -47,6 +47,7 @@ mod real_causes;
 mod real_keystone;
 mod real_middleware;
 mod real_osprofiler;
+mod real_otel;
 mod real_servers;
 mod real_service;
 mod real_spans;

@@ -268,7 +268,7 @@ if running; then
   say "the stores run already on ports $first to $((first + 4))"
 else
   for name in "${names[@]}"; do stop "$name"; done
-  forget_stores
+  forget_data stores
   choose_ports
   set_ports
   fingerprint=$current

@@ -78,9 +78,10 @@ impl Run {
             self.events.event(&Event::FetchingBegan { wanted: iterations.len() });
             let mut here =
                 |fetched| self.events.event(&Event::Fetching { fetched, wanted: iterations.len() });
+            let wanted: Vec<(SampleId, Uuid)> = iterations.iter().copied().zip(ids.iter().copied()).collect();
             self.runtime.block_on(async {
                 tokio::select! {
-                    () = receiving.settle(&iterations, &mut here) => {}
+                    () = receiving.settle(&wanted, &mut here) => {}
                     () = self.enough(stop) => {}
                 }
             });

@@ -201,6 +201,12 @@ fn http(span: &Span, attributes: &mut Attributes) -> Option<(&'static str, Map<S
         path.get_or_insert_with(|| target_path.to_owned());
         query = query.or_else(|| target_query.map(Value::from));
     }
+    // Some instrumentations of Node keep the question mark.
+    if let Some(Value::String(query)) = &mut query
+        && query.starts_with('?')
+    {
+        query.remove(0);
+    }
     let mut scheme = attributes.take(&["http.scheme", "url.scheme"]);
     let host_names =
         ["http.hostname", "server.address", "net.peer.name", "http.host", "net.host.name", "peer.hostname"];

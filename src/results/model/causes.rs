@@ -134,6 +134,10 @@ pub struct ComparedKind {
     pub guilty: bool,
     /// The slow iteration in which it took longest.
     pub worst_trace_id: Option<Uuid>,
+    /// The other service that it calls. Then its own time is what passes before that service begins and after it ends:
+    /// the network, or that service was too busy to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called_service: Option<String>,
     /// Hosts and attributes of its points that slow iterations have more often, most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contrasts: Vec<Contrast>,
