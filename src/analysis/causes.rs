@@ -168,3 +168,55 @@ fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
 fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::osprofiler::record::Record;
+
+    /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
+    fn calling(called: &[(&str, &str, u32, u32)], until_us: u32) -> TraceTree {
+        let record = |name: String, id: usize, parent: &str, us: u32, service: &str| Record {
+            name,
+            base_id: "b".into(),
+            trace_id: id.to_string(),
+            parent_id: parent.into(),
+            timestamp: format!("2026-11-20T22:52:00.{us:06}"),
+            info: serde_json::Map::new(),
+            project: None,
+            service: Some(service.into()),
+        };
+        let points = [("shop", "call", 0, until_us)];
+        let mut records = Vec::new();
+        for (id, (service, name, start_us, end_us)) in points.iter().chain(called).enumerate() {
+            let parent = if id == 0 { "b" } else { "0" };
+            records.push(record(format!("{name}-start"), id, parent, *start_us, service));
+            records.push(record(format!("{name}-stop"), id, parent, *end_us, service));
+        }
+        TraceTree::build(&records)
+    }
+
+    #[test]
+    fn a_call_of_one_other_service_names_it() {
+        let rows: [(&str, &[(&str, &str, u32, u32)], Option<&str>); 4] = [
+            ("another service", &[("delivery", "wsgi", 1_000, 2_000)], Some("delivery")),
+            ("the same service", &[("shop", "wsgi", 1_000, 2_000)], None),
+            ("two", &[("delivery", "wsgi", 1_000, 2_000), ("stock", "wsgi", 3_000, 4_000)], None),
+            ("none", &[], None),
+        ];
+        for (what, called, expected) in rows {
+            let compared = |side: Side, until_us: u32| Compared {
+                workload: 0,
+                side,
+                top: false,
+                trace_id: Uuid::nil(),
+                tree: Some(calling(called, until_us)),
+            };
+            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
+            all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
+            let first = of_workload(&all, 0, 7).unwrap().kinds.remove(0);
+            assert_eq!((first.name.as_str(), first.guilty), ("call", true), "{what}");
+            assert_eq!(first.called_service.as_deref(), expected, "{what}");
+        }
+    }
+}

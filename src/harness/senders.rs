@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const SENDERS_MAX: usize = 64;
 /// The latest traces that are known: those that came in while exporters may hold spans back.
 const TRACES_MAX: usize = 1 << 15;
+/// So many of the latest traces must be of all usual services too: a trace that was under way when a service sent has a
+/// part of that service's spans, so it looks as it should.
+const LATEST: usize = 32;
 /// What comes this much later than the end of the load was put together after it.
 const ON_THE_WAY: Duration = Duration::from_millis(300);
 
@@ -27,12 +30,31 @@ pub(super) struct Senders {
 struct State {
     /// The number of each sender, by the hash of its resource.
     numbers: HashMap<u64, usize>,
-    /// When each sender sent last.
-    last: Vec<Instant>,
+    /// By number.
+    senders: Vec<Sender>,
     too_many: bool,
     traces: HashMap<u128, Seen>,
     /// The traces, oldest first.
     order: VecDeque<u128>,
+}
+
+#[derive(Clone, Copy)]
+struct Sender {
+    last: Instant,
+    /// The longest time between two messages; that of a service that sends every few seconds, but for the last ones.
+    longest_gap: Option<Duration>,
+}
+
+impl Sender {
+    /// Whether it sent what it had after the load.
+    fn has_sent_after(&self, load_ended: Instant) -> bool {
+        self.last >= load_ended + ON_THE_WAY
+    }
+
+    /// Whether it would have sent again by now if it had anything.
+    fn is_silent(&self, now: Instant) -> bool {
+        self.longest_gap.is_some_and(|gap| now >= self.last + gap + ON_THE_WAY)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -60,19 +82,21 @@ impl Senders {
         now: Instant,
     ) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen: Vec<Seen> = traces.filter_map(|id| state.traces.get(&id).copied()).collect();
+        let seen = |id: u128| state.traces.get(&id).copied();
+        let seen: Vec<Seen> =
+            traces.chain(state.order.iter().rev().take(LATEST).copied()).filter_map(seen).collect();
         let is_old = |seen: &&Seen| now.saturating_duration_since(seen.first) >= held_back;
         let old: Vec<&Seen> = seen.iter().filter(is_old).collect();
         if state.too_many || old.is_empty() {
             return false;
         }
-        let is_usual = |number: &usize| {
-            2 * old.iter().filter(|seen| seen.senders >> number & 1 == 1).count() >= old.len()
-        };
-        let (usual, others): (Vec<usize>, Vec<usize>) = (0..state.last.len()).partition(is_usual);
-        seen.iter().all(|seen| usual.iter().all(|number| seen.senders >> number & 1 == 1))
-            // Nothing says which traces these are part of.
-            && others.iter().all(|&number| state.last[number] >= load_ended + ON_THE_WAY)
+        state.senders.iter().enumerate().all(|(number, sender)| {
+            let has_sent = |seen: &Seen| seen.senders >> number & 1 == 1;
+            let is_usual = 20 * old.iter().filter(|seen| has_sent(seen)).count() >= 19 * old.len();
+            // Nothing says which traces the others are part of.
+            sender.has_sent_after(load_ended) && (!is_usual || seen.iter().all(has_sent))
+                || is_usual && seen.iter().all(has_sent) && sender.is_silent(now)
+        })
     }
 }
 
@@ -84,10 +108,13 @@ impl State {
             return;
         }
         let number = *self.numbers.entry(resource).or_insert(next);
-        if number == self.last.len() {
-            self.last.push(now);
+        match self.senders.get_mut(number) {
+            None => self.senders.push(Sender { last: now, longest_gap: None }),
+            Some(sender) => {
+                let gap = now.saturating_duration_since(sender.last);
+                (sender.last, sender.longest_gap) = (now, sender.longest_gap.max(Some(gap)));
+            }
         }
-        self.last[number] = now;
         let (traces, order) = (&mut self.traces, &mut self.order);
         let seen = traces.entry(trace_id).or_insert_with(|| {
             order.push_back(trace_id);
@@ -129,26 +156,30 @@ mod tests {
 
     #[test]
     fn a_trace_waits_for_the_services_that_older_ones_have() {
-        // Per trace: who sent spans of it and when, in seconds; asked at 10 s about a load that ended at 9 s.
-        let (shop, delivery, mail) = (1, 2, 3);
-        type Sent = &'static [(u8, u64)];
-        let rows: [(&str, [Sent; 3], bool); 7] = [
-            ("all are here", [&[(shop, 1), (delivery, 2)], &[(shop, 9), (delivery, 9)], &[]], true),
-            ("one service is late", [&[(shop, 1), (delivery, 2)], &[(shop, 9)], &[]], false),
-            ("no trace is old enough", [&[(shop, 8)], &[(shop, 9)], &[]], false),
-            ("only the old ones", [&[(shop, 1), (delivery, 2)], &[], &[]], true),
-            ("a rare service is late", [&[(shop, 1)], &[(shop, 1)], &[(shop, 9), (mail, 9)]], false),
-            ("a rare service has sent again", [&[(shop, 1)], &[(shop, 1)], &[(shop, 9), (mail, 10)]], true),
-            ("nothing", [&[], &[], &[]], false),
-        ];
-        for (what, traces, done) in rows {
+        // Per trace: the service that sent spans of it, and when, in seconds. Asked at 10 s about a load that ended at 9 s.
+        for (what, traces, done) in [
+            ("all are here, and sent after the load", "shop 1, delivery 2; shop 10, delivery 10", true),
+            ("one may send again", "shop 1, delivery 2; shop 10, delivery 9", false),
+            ("one service is late", "shop 1, delivery 2; shop 10", false),
+            ("no trace is old enough", "shop 8; shop 9", false),
+            (
+                "both are silent for longer than ever",
+                "shop 1, delivery 1; shop 2, delivery 2; shop 3, delivery 3",
+                true,
+            ),
+            ("a rare service is late", "shop 1; shop 1; shop 10, mail 9", false),
+            ("a rare service has sent again", "shop 1; shop 1; shop 10, mail 10", true),
+        ] {
             let (senders, began) = (Senders::default(), Instant::now());
             let at = |second: u64| began + Duration::from_secs(second);
-            for (id, sends) in (0..).zip(traces) {
-                sends.iter().for_each(|(service, second)| senders.note(id, &sent(*service), at(*second)));
+            for (id, sends) in (0..).zip(traces.split("; ")) {
+                for (service, second) in sends.split(", ").map(|send| send.split_once(' ').unwrap()) {
+                    senders.note(id, &sent(service.as_bytes()[0]), at(second.parse().unwrap()));
+                }
             }
             assert_eq!(senders.are_done(0..3, at(9), HELD_BACK, at(10)), done, "{what}");
         }
+        assert!(!Senders::default().are_done(0..3, Instant::now(), HELD_BACK, Instant::now()));
     }
 
     #[test]

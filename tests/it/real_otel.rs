@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Bench, Ended, service};
 
-/// Enough for 20 slow iterations of 5 %; about one in eight is slow.
+/// Enough for 20 slow iterations of 5 %; about one in ten is slow.
 const TIMES: u32 = 420;
 /// Spans of a request where nothing is planted.
 const SERVICES: [&str; 3] = ["delivery", "parcels", "shop"];
@@ -57,7 +57,7 @@ fn run(cause: &str, shop: &str) -> Option<Run> {
         &format!(
             "warm_up: {{ times: 30 }}\nrunner: {{ constant: {{ times: {TIMES}, concurrency: 3 }} }}\n\
              iteration:\n  - action: order\n    get: /orders/{{{{ iteration }}}}\n    headers:\n      \
-             baggage: tenant=tenant-{{{{ iteration % 8 }}}}\n      shop-cause: {cause}\n    expect: {{ status: 200 }}\n\
+             baggage: tenant=tenant-{{{{ iteration % 10 }}}}\n      shop-cause: {cause}\n    expect: {{ status: 200 }}\n\
              sla: {{ failure_rate: {{ max: 0 }} }}"
         ),
     );

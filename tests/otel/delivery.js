@@ -8,7 +8,7 @@ const express = require('express');
 const { propagation, context, trace } = require('@opentelemetry/api');
 
 const [port, parcels] = process.argv.slice(2);
-const LONG_MS = 300;
+const LONG_MS = 250;
 const app = express();
 
 async function pack(cause, items, attempt, depot) {
@@ -38,12 +38,12 @@ app.get('/quote', async (request, response) => {
   if (tenant) trace.getActiveSpan()?.setAttribute('tenant', tenant);
   // The carrier of one region takes long to answer.
   if (cause === 'downstream' && request.query.region === 'region-3') await sleep(LONG_MS);
-  if (drawn('event_loop', 0.06)) {
+  if (drawn('event_loop', 0.04)) {
     // As a regular expression that backtracks does, or JSON of many megabytes.
     const until = performance.now() + LONG_MS;
     while (performance.now() < until);
   }
-  const depot = drawn('retry', 0.12) ? 'far' : 'near';
+  const depot = drawn('retry', 0.09) ? 'far' : 'near';
   const { boxes } = await packWithRetries(cause, Number(request.query.items), depot);
   response.json({ boxes, cents: 490 * boxes });
 });

@@ -18,8 +18,8 @@ from opentelemetry.processor.baggage import ALLOW_ALL_BAGGAGE_KEYS, BaggageSpanP
 from sqlalchemy import ForeignKey, create_engine, select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 
-LONG_S = 0.3
-TENANTS = 8
+LONG_S = 0.25
+TENANTS = 10
 # The order with very many lines.
 LARGE = 1000
 
@@ -123,16 +123,16 @@ def order(number):
     # Other tenants' addresses are found in their index.
     customer_tenant = tenant if is_planted("index") or tenant != 3 else 0
     sessions.get(f"session:{tenant}")
-    if drawn("pool", 0.04):
+    if drawn("pool", 0.03):
         meanwhile(export)
     with Session(replica) as session:
         known = session.get(Order, number % 200 + 1) is not None
     with Session(engine) as session:
         wanted = select(Customer).where(Customer.tenant == customer_tenant, Customer.email == f"c{number}@shop.example")
         known = known and session.scalars(wanted).one_or_none() is not None
-        ordered = session.get(Order, LARGE if drawn("n_plus_one", 0.12) else number % 200 + 1)
+        ordered = session.get(Order, LARGE if drawn("n_plus_one", 0.09) else number % 200 + 1)
         stock = [line.product.stock for line in ordered.lines]
-        if drawn("lock", 0.08):
+        if drawn("lock", 0.09):
             meanwhile(audit(tenant))
         invoices = session.get(Invoices, tenant, with_for_update=True)
         invoices.next_number += 1

@@ -27,10 +27,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 /// What a tenant with huge orders costs.
-const LONG: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_millis(250);
 const USUAL: Duration = Duration::from_micros(500);
 /// How long a depot may take to answer.
-const DEPOT_TIMEOUT: Duration = Duration::from_millis(120);
+const DEPOT_TIMEOUT: Duration = Duration::from_millis(100);
 const TENANT: &str = "tenant-3";
 
 #[tokio::main]
