@@ -158,7 +158,7 @@ redis() {
 # traced SERVICE COMMAND...: all that an OpenTelemetry user sets.
 traced() {
   exec setsid env OTEL_SERVICE_NAME="$1" OTEL_EXPORTER_OTLP_ENDPOINT="http://$receiver" \
-    OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none OTEL_BSP_SCHEDULE_DELAY=1000 \
+    OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none OTEL_BSP_SCHEDULE_DELAY=500 \
     OTEL_NODE_RESOURCE_DETECTORS=env,host,os,process "${@:2}"
 }
 
