@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
-use super::breakdown::{Breakdowns, break_down, is_outside};
+use super::breakdown::{Breakdowns, Kind, break_down, is_outside};
 use super::contrast::{contrast, points_of};
+use super::explained::is_explained;
 use super::mean_tree::mean_tree;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
@@ -58,7 +59,11 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
     let (slow_complete, typical_complete) = (complete(slow_parts), complete(typical_parts));
     let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
     let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
-    let found = compare(&slow_complete, &typical_complete, breakdowns.kinds.len(), incomplete, seed);
+    let mut found = compare(&slow_complete, &typical_complete, breakdowns.kinds.len(), incomplete, seed);
+    let called = called_services(&trees, &breakdowns);
+    if !is_explained(&found.causes, &services(&breakdowns, &called), &typical_complete) {
+        found.causes.iter_mut().for_each(|cause| cause.guilty = false);
+    }
     let (slow_trees, typical_trees) = trees.split_at(slow.len());
     let tree = mean_tree(&compared(slow_trees, slow_parts), &compared(typical_trees, typical_parts));
     let ids: Vec<Uuid> = slow
@@ -70,7 +75,7 @@ fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u
     let mut kinds: Vec<ComparedKind> =
         found.causes.iter().map(|cause| row(cause, &breakdowns, &ids)).collect();
     for (cause, kind) in found.causes.iter().zip(&mut kinds) {
-        kind.called_service = called_service(cause.kind, &trees, &breakdowns);
+        kind.called_service.clone_from(&called[cause.kind]);
     }
     for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
         if number == 0 || cause.guilty {
@@ -113,21 +118,35 @@ fn contrasts(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns, slow: us
         .collect()
 }
 
-/// The one other service that points of a kind call; `None` for the client, whose own time has a name.
-fn called_service(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns) -> Option<String> {
-    let mut called = BTreeSet::new();
+/// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
+fn called_services(trees: &[TraceTree], breakdowns: &Breakdowns) -> Vec<Option<String>> {
+    let mut called = vec![BTreeSet::new(); breakdowns.kinds.len()];
     for (tree, kinds) in trees.iter().zip(&breakdowns.kind_of) {
         for point in &tree.points {
-            let Some(parent) = point.parent.filter(|parent| kinds.get(*parent) == Some(&kind)) else {
+            let Some((parent, kind)) = point.parent.and_then(|parent| Some((parent, *kinds.get(parent)?)))
+            else {
                 continue;
             };
             let (caller, service) = (tree.points[parent].reporter(), point.reporter());
             if caller != REPORTER && caller != service && !service.is_empty() {
-                called.insert(service);
+                called[kind].insert(service);
             }
         }
     }
-    if called.len() == 1 { called.pop_first() } else { None }
+    called.into_iter().map(|mut one| if one.len() == 1 { one.pop_first() } else { None }).collect()
+}
+
+/// For each kind, the service that its own time belongs to: that of a call to the service which it waits for.
+fn services(breakdowns: &Breakdowns, called: &[Option<String>]) -> Vec<Option<String>> {
+    let of_kind = |kind: &Kind| {
+        Some(&kind.service).filter(|service| !service.is_empty() && *service != REPORTER).cloned()
+    };
+    breakdowns
+        .kinds
+        .iter()
+        .zip(called)
+        .map(|(kind, called)| called.clone().or_else(|| of_kind(kind)))
+        .collect()
 }
 
 fn no_finding(found: &Attribution) -> Option<NoFinding> {

@@ -7,6 +7,7 @@ pub mod causes;
 pub mod contrast;
 pub mod critical_path;
 pub mod culprit;
+pub mod explained;
 pub mod findings;
 pub mod mean_tree;
 pub mod observer;

@@ -9,6 +9,7 @@ const { propagation, context, trace } = require('@opentelemetry/api');
 
 const [port, parcels] = process.argv.slice(2);
 const LONG_MS = 250;
+const BLOCKED_MS = 400;
 const app = express();
 
 async function pack(cause, items, attempt, depot) {
@@ -38,9 +39,9 @@ app.get('/quote', async (request, response) => {
   if (tenant) trace.getActiveSpan()?.setAttribute('tenant', tenant);
   // The carrier of one region takes long to answer.
   if (cause === 'downstream' && request.query.region === 'region-3') await sleep(LONG_MS);
-  if (drawn('event_loop', 0.04)) {
+  if (drawn('event_loop', 0.03)) {
     // As a regular expression that backtracks does, or JSON of many megabytes.
-    const until = performance.now() + LONG_MS;
+    const until = performance.now() + BLOCKED_MS;
     while (performance.now() < until);
   }
   const depot = drawn('retry', 0.09) ? 'far' : 'near';
