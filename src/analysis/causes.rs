@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn a_call_of_one_other_service_names_it() {
-        let rows: [(&str, &[(&str, &str, u32, u32)], Option<&str>); 4] = [
-            ("another service", &[("delivery", "wsgi", 1_000, 2_000)], Some("delivery")),
-            ("the same service", &[("shop", "wsgi", 1_000, 2_000)], None),
-            ("two", &[("delivery", "wsgi", 1_000, 2_000), ("stock", "wsgi", 3_000, 4_000)], None),
-            ("none", &[], None),
+        let rows = [
+            ("another service", vec![("delivery", "wsgi", 1_000, 2_000)], Some("delivery")),
+            ("the same service", vec![("shop", "wsgi", 1_000, 2_000)], None),
+            ("two", vec![("delivery", "wsgi", 1_000, 2_000), ("stock", "wsgi", 3_000, 4_000)], None),
+            ("none", vec![], None),
         ];
         for (what, called, expected) in rows {
             let compared = |side: Side, until_us: u32| Compared {
@@ -229,7 +229,7 @@ mod tests {
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
-                tree: Some(calling(called, until_us)),
+                tree: Some(calling(&called, until_us)),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
