@@ -1,11 +1,12 @@
 //! Breaks traces down into comparable parts: kinds of points, corrected clocks, time on the critical path.
 //!
 //! The root is the client's `iteration` point; a service's point without a known parent counts below it. A trace with a
-//! point that lacks its start or stop is left out and counted, because its times are not reliable. Nothing here may
-//! fetch or print.
+//! point that lacks its start or stop is left out and counted, because its times are not reliable. Points that nobody
+//! waited for take no time ([`asynchronous`]). Nothing here may fetch or print.
 
 use std::collections::HashMap;
 
+use super::asynchronous::{self, is_consumer, is_linked};
 use super::attribution::{Breakdown, Part};
 use super::critical_path::{Span, duration_only_self_us, exclusive_us};
 use super::skew::{Bounds, Shift};
@@ -117,7 +118,8 @@ fn shifts(trees: &[TraceTree], breakdowns: &mut Breakdowns) -> HashMap<Hosts, i6
         for point in &tree.points {
             let Some(parent) = point.parent.map(|parent| &tree.points[parent]) else { continue };
             let (Some(caller), Some(called)) = (interval(parent), interval(point)) else { continue };
-            if host(parent) != host(point) {
+            // A consumer may begin at any time after its message was sent.
+            if host(parent) != host(point) && !is_linked(point) && !is_consumer(point) {
                 let hosts = (host(parent).to_owned(), host(point).to_owned());
                 bounds.entry(hosts).or_default().note(caller, called);
             }
@@ -144,10 +146,11 @@ fn interval(point: &Point) -> Option<(i64, i64)> {
     Some((start_us, i64::try_from(point.end_us()?).ok()?))
 }
 
-/// The tree as spans on the client's clock.
+/// The tree as spans on the client's clock, each with the part of it that was waited for.
 fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> Vec<Span> {
     let mut moved_us: Vec<i64> = Vec::with_capacity(tree.points.len());
-    let mut spans = Vec::with_capacity(tree.points.len());
+    let mut spans: Vec<Span> = Vec::with_capacity(tree.points.len());
+    let awaited = asynchronous::awaited(tree);
     for (index, point) in tree.points.iter().enumerate() {
         let parent = point.parent.filter(|&parent| parent < index);
         let by_us = parent.map_or(0, |parent| {
@@ -155,13 +158,17 @@ fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> Vec<Span> {
             moved_us[parent].saturating_add(shifts.get(&hosts).copied().unwrap_or(0))
         });
         moved_us.push(by_us);
-        let (start_us, end_us) = interval(point).unwrap_or_default();
         let parent = if index == 0 { None } else { Some(parent.unwrap_or(0)) };
-        spans.push(Span {
-            parent,
-            start_us: start_us.saturating_add(by_us),
-            end_us: end_us.saturating_add(by_us),
-        });
+        let (start_us, end_us) = match (awaited[index], parent) {
+            (None, Some(parent)) => (spans[parent].end_us, spans[parent].end_us),
+            (part, _) => {
+                let (start_us, end_us) = interval(point).unwrap_or_default();
+                let waited_us = part.and_then(|(_, end_us)| i64::try_from(end_us).ok());
+                let end_us = end_us.min(waited_us.unwrap_or(end_us));
+                (start_us.saturating_add(by_us), end_us.saturating_add(by_us))
+            }
+        };
+        spans.push(Span { parent, start_us, end_us });
     }
     spans
 }

@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 
-use crate::osprofiler::report::reporter;
+use super::asynchronous;
+use crate::osprofiler::report::{TraceTree, reporter};
 use crate::results::model::Culprit;
 use crate::results::trace::{StoredPoint, StoredTrace};
 
@@ -54,6 +55,24 @@ pub fn find(trace: &StoredTrace, iteration_ms: f64, requests_ms: f64) -> Option<
         share: share(self_ms, iteration_ms),
         path: path(&trace.points, worst.longest),
     })
+}
+
+/// The points of services with only the part that the response waited for. `tree` is that of the same trace with the
+/// client's points.
+#[must_use]
+pub fn awaited(mut services: StoredTrace, tree: &TraceTree) -> StoredTrace {
+    let parts = asynchronous::awaited(tree);
+    let own_us = asynchronous::own_us(tree, &parts);
+    let whole_us = parts.into_iter().map(|part| part.map_or(0, |(start_us, end_us)| end_us - start_us));
+    let known = tree.points.iter().zip(whole_us.zip(own_us));
+    let known: HashMap<&str, (u64, u64)> =
+        known.map(|(point, times)| (point.trace_id.as_str(), times)).collect();
+    for point in &mut services.points {
+        let Some((awaited_us, own_us)) = known.get(point.trace_id.as_str()) else { continue };
+        point.duration_us = point.duration_us.map(|whole_us| whole_us.min(*awaited_us));
+        point.self_us = *own_us;
+    }
+    services
 }
 
 struct Group {
@@ -146,6 +165,8 @@ mod tests {
             state: TraceState::Complete,
             records: Vec::new(),
             unreadable: 0,
+            read_after_ns: None,
+            asynchronous_ms: None,
             points: points.iter().map(point).collect(),
         }
     }

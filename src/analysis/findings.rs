@@ -85,6 +85,7 @@ mod tests {
                 error: None,
             },
             response_ms: 100.0,
+            asynchronous_ms: None,
             actions: Vec::new(),
             trace: TraceState::Complete,
             culprit: (!name.is_empty()).then_some(culprit),

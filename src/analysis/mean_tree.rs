@@ -2,12 +2,12 @@
 //!
 //! Points of one kind under the same path of kinds are one node. Its time is the mean over all iterations of a side;
 //! an iteration without such points counts as 0. Times are durations, so parallel children can add up to more than
-//! their parent. Hostile traces can have any number of kinds at any depth, so both are bounded; points beyond a bound
+//! their parent; points that nobody waited for have no time of their own. Hostile traces can have any number of kinds at any depth, so both are bounded; points beyond a bound
 //! are left out with all points below them. Nothing here may fetch or print.
 
 use std::collections::HashMap;
 
-use super::statement;
+use super::{asynchronous, statement};
 use crate::osprofiler::report::TraceTree;
 use crate::results::model::ComparedNode;
 
@@ -73,6 +73,7 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
     for (side, tree) in sides {
         // The node of each point of this trace; `None` for points that are left out.
         let mut places: Vec<Option<usize>> = Vec::with_capacity(tree.points.len());
+        let own_us = asynchronous::own_us(tree, &asynchronous::awaited(tree));
         for (index, point) in tree.points.iter().enumerate() {
             // A service's point without a known parent counts below the client's root.
             let above = point.parent.filter(|&above| above < index).or((index > 0).then_some(0));
@@ -102,7 +103,7 @@ fn merged(slow: &[&TraceTree], typical: &[&TraceTree]) -> Vec<Node> {
             places.push(place);
             if let Some(node) = place.map(|place| &mut nodes[place]) {
                 node.sums_us[side] += us(point.duration_us.unwrap_or(0));
-                node.self_us[side] += us(point.self_us.unwrap_or(0));
+                node.self_us[side] += us(own_us[index]);
                 node.calls[side] += 1.0;
                 node.starts_us += us(point.start_us);
             }

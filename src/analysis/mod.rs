@@ -1,12 +1,17 @@
 //! Rank 8: why slow iterations were slow. Nothing here may do I/O.
 
+pub mod asynchronous;
 pub mod attribution;
 pub mod breakdown;
+pub mod call_changes;
 pub mod call_stats;
 pub mod causes;
 pub mod contrast;
 pub mod critical_path;
 pub mod culprit;
+pub mod differences;
+pub mod explained;
+mod features;
 pub mod findings;
 pub mod mean_tree;
 pub mod observer;
@@ -14,6 +19,7 @@ pub mod points;
 pub mod ranking;
 pub mod skew;
 pub mod statement;
+pub mod tree_diff;
 
 #[cfg(test)]
 mod simulation;

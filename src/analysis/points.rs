@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::base::statistics::counts::Counts;
 use crate::base::statistics::paired::{Estimate, mean_and_sd, student_upper};
 use crate::osprofiler::report::TraceTree;
 
@@ -91,6 +92,17 @@ impl Points {
         let found = self.kinds.get(kind).into_iter().flatten();
         let sums = found.fold((0.0, 0.0), |sums, (_, self_ms, calls)| (sums.0 + self_ms, sums.1 + calls));
         Means { self_ms: sums.0 / traces, calls: sums.1 / traces }
+    }
+
+    /// A kind's calls in all traces.
+    #[must_use]
+    pub fn calls(&self, kind: &Kind) -> Counts {
+        let mut counts = Counts::default();
+        let found = self.kinds.get(kind).map_or(&[][..], Vec::as_slice);
+        found.iter().for_each(|(_, _, calls)| counts.add(*calls));
+        // A trace without the kind has no calls of it.
+        counts.n = self.traces as u64;
+        counts
     }
 
     /// A kind's self time in each trace.

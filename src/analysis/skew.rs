@@ -9,6 +9,9 @@ use std::collections::HashMap;
 
 use crate::base::statistics::order::at_percentile;
 
+/// Some services' clocks tell whole milliseconds (JavaScript's): so much is no sign of a drift.
+const RESOLUTION_US: i64 = 1_000;
+
 /// The bounds on the shift from the calls between two hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
@@ -42,6 +45,7 @@ impl Bounds {
         };
         match () {
             () if low <= 0 && 0 <= high => Shift::None,
+            () if low > high && low <= RESOLUTION_US && -RESOLUTION_US <= high => Shift::None,
             () if low > high => Shift::Inconsistent,
             // The bound that is closest to 0.
             () if low > 0 => Shift::By(low),
@@ -84,7 +88,10 @@ mod tests {
         // Its clock is 50 behind: the call seems to start before its caller.
         assert_eq!(shift(&[((0, 100), (-40, 40))]), Shift::By(40));
         assert_eq!(shift(&[((0, 100), (60, 140))]), Shift::By(-40));
-        assert_eq!(shift(&[((0, 100), (-40, 40)), ((0, 100), (60, 140))]), Shift::Inconsistent);
+        // No shift fits both, but a clock of whole milliseconds would explain it; a drift is more.
+        let around = |us: i64| shift(&[((0, 100), (-us, 40)), ((0, 100), (60, 100 + us))]);
+        assert_eq!((around(40), around(1_000)), (Shift::None, Shift::None));
+        assert_eq!(around(1_001), Shift::Inconsistent);
     }
 
     proptest! {

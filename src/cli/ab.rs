@@ -7,7 +7,7 @@ use crate::base::units::parse_duration;
 use crate::harness::ab::{AbOptions, Compared, PreparedAb, SideOptions};
 use crate::harness::{HarnessError, Interrupt};
 use crate::report::pairs;
-use crate::verdict::paired::Metric;
+use crate::verdict::paired::AbMetric;
 
 use super::exit::Exit;
 use super::gate::{annotate_criteria, step_summary};
@@ -25,6 +25,9 @@ use super::signals::interrupt_by_signals;
 ///
 /// If a round of either side has too few iterations for a percentile, the rounds of both sides get longer, up to ten
 /// times.
+///
+/// B must also keep the scenario's own criteria: if it fails one in more rounds than chance explains, the verdict is
+/// FAIL, and the report says whether A fails it too.
 ///
 /// A and B are two deployments (-d A.yaml -d B.yaml), two targets of one (--target-a, --target-b), or two commands
 /// that start a build (--base-cmd, --new-cmd). Each round starts its build and ends it with all its processes.
@@ -53,10 +56,13 @@ pub(super) struct AbArguments {
     /// The length of a round, instead of that in the scenario; 30s is a good choice.
     #[arg(long, value_name = "DURATION", value_parser = length)]
     round: Option<Duration>,
-    /// A percentile to judge B by, such as p99 or 'p95(action "log in")' (default: p50 and p95).
-    #[arg(long, value_name = "PERCENTILE")]
-    metric: Vec<Metric>,
-    /// By how many percent B may be slower.
+    /// What to judge B by, such as p99, 'p95(action "log in")' or 'count(trace "db")' (default: p50 and p95).
+    ///
+    /// count(trace …), errors(trace …) and depth(trace …) are counts per iteration, from random samples of traces. Any
+    /// increase that the traces show is FAIL, whatever the margin, often after three pairs of short rounds.
+    #[arg(long, value_name = "METRIC")]
+    metric: Vec<AbMetric>,
+    /// By how many percent B may be slower. Counts must not increase at all.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = margin)]
     margin: f64,
     /// The largest number of pairs; the results are also judged after half of them.

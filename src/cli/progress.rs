@@ -83,12 +83,16 @@ impl Events for Shown {
                 "stopping: iterations under way have {}; press Ctrl-C again to end at once",
                 clock(*grace)
             )),
+            Event::AwaitingWork { longest } => {
+                let longest = clock(*longest);
+                lines.say(&format!("waiting {longest} for asynchronous work (Ctrl-C ends the wait)"));
+            }
             Event::FetchingBegan { wanted } if lines.moving => lines.fetching(0, *wanted),
             Event::FetchingBegan { wanted } => lines.say(&fetching(*wanted)),
             Event::Fetching { fetched, wanted } => lines.fetching(*fetched, *wanted),
             Event::FetchingEnded => lines.draw(),
-            Event::PairEnded { pairs, pairs_max, rows, workloads } => {
-                lines.say(&pair_line(*pairs, *pairs_max, rows, workloads));
+            Event::PairEnded { pairs, pairs_max, rows, counts, workloads } => {
+                lines.say(&pair_line(*pairs, *pairs_max, rows, counts, workloads));
             }
             Event::RoundsLonger(why) => lines.say(why),
         }

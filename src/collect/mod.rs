@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::base::clock::Nanos;
 use crate::base::masking::{mask_json, masked};
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::{Collector, DriverError, Stored};
@@ -40,6 +41,8 @@ pub struct Fetched {
     pub records: HashMap<Uuid, Vec<Record>>,
     /// The number of unreadable records, for traces that have some.
     pub unreadable: HashMap<Uuid, u64>,
+    /// How long after the response of its iteration each trace was read; absent where that is not known.
+    pub read_after_ns: HashMap<Uuid, Nanos>,
     /// The collector's last error if it cost a trace, else the unreadable records.
     pub error: Option<String>,
 }

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod deployment;
+pub mod end;
 mod matching;
 mod one_of;
 pub mod rally;

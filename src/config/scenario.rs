@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::end::End;
 use super::reference::{DurationText, Reference, ShareText, SizeText};
 use super::runner::{Runner, WarmUp};
 pub use super::sla::Sla;
@@ -46,7 +47,7 @@ pub struct Scenario {
     /// Actions that run once, after the load, even if the load failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teardown: Option<Vec<Step>>,
-    /// Several loads, one after another, instead of a top-level `runner`, `warm_up`, `iteration` and `sla`.
+    /// Several loads, one after another, instead of a top-level `runner`, `warm_up`, `end`, `iteration` and `sla`.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<Vec<Workload>>,
@@ -59,6 +60,9 @@ pub struct Scenario {
     /// Load before the measured part: a duration or a number of iterations. It is not part of any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
+    /// What to measure to: the `response` (the default), or with `asynchronous`, also the end of the trace's last span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// The steps of one iteration, in order.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +234,9 @@ pub struct Workload {
     /// Load before the measured part: a duration or a number of iterations. It is not part of any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
+    /// What to measure to: the `response` (the default), or with `asynchronous`, also the end of the trace's last span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// The steps of one iteration, in order.
     #[schemars(length(min = 1))]
     pub iteration: Vec<Step>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::plan::Plan;
-use crate::verdict::paired::{Names, Row};
+use crate::verdict::paired::{CountRow, Names, Row};
 
 /// Something that happened.
 #[non_exhaustive]
@@ -45,6 +45,11 @@ pub enum Event<'a> {
         /// How long.
         grace: Duration,
     },
+    /// The load has ended, and asynchronous work is waited for, until an interrupt.
+    AwaitingWork {
+        /// For how long at most.
+        longest: Duration,
+    },
     /// Traces are about to be fetched.
     FetchingBegan {
         /// How many are requested.
@@ -67,6 +72,8 @@ pub enum Event<'a> {
         pairs_max: usize,
         /// The ratios so far.
         rows: &'a [Row],
+        /// The counts of trace points so far.
+        counts: &'a [CountRow],
         /// The workloads of the ratios.
         workloads: &'a [Names],
     },

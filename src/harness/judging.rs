@@ -12,15 +12,16 @@ use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
 use crate::results::aggregate::Aggregate;
+use crate::results::build;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::model::{Results, TraceState};
 use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
-use crate::results::{build, client_points};
 use crate::verdict::traces::Sampled;
 use crate::verdict::{self, Evidence};
 
+use super::asynchronous;
 use super::error::{HarnessError, Kind};
 
 /// A wrong key has no other symptom: services answer as if tracing had not been requested.
@@ -69,7 +70,12 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
             }
         })
         .collect();
-    let evidence = Evidence { aggregate, workloads: &results.workloads, sampled: &sampled };
+    let works = asynchronous::of_sample(aggregate, chosen, fetched);
+    for ((workload, stats), sample) in results.workloads.iter_mut().zip(&aggregate.workloads).zip(&works) {
+        workload.asynchronous = sample.as_ref().map(|sample| sample.figures(stats.iterations.ok));
+    }
+    let workloads = &results.workloads;
+    let evidence = Evidence { aggregate, workloads, sampled: &sampled, asynchronous: &works };
     results.verdict = verdict::judge(&evidence);
 }
 
@@ -90,20 +96,23 @@ pub(super) fn explain(
             compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
             continue;
         };
-        let failure = aggregate.failures.get(&sample.error);
-        let mut records = client_points::records(&aggregate.log, sample, failure);
-        let mut linked = services.clone();
-        client_points::link(&mut linked, &records);
-        records.extend(linked);
+        let records = asynchronous::whole(aggregate, sample, services);
         let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
         let tree = (!services.is_empty()).then(|| TraceTree::build(&records).with_unreadable(unreadable));
+        let read_after_ns = fetched.read_after_ns.get(&id).copied();
+        let asynchronous_ns = tree.as_ref().zip(read_after_ns);
+        let asynchronous_ns = asynchronous_ns
+            .and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
+        let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
         compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree });
-        let trace = StoredTrace::new(id, records, unreadable);
+        let new = StoredTrace::new(id, records, unreadable);
+        let trace = StoredTrace { read_after_ns, asynchronous_ms, ..new };
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
         if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {
-            slow.trace = trace.state;
+            (slow.trace, slow.asynchronous_ms) = (trace.state, asynchronous_ms);
             let requests_ms = slow.actions.iter().map(|action| action.duration_ms).sum();
-            let services = StoredTrace::new(id, services.clone(), unreadable);
+            let services =
+                culprit::awaited(StoredTrace::new(id, services.clone(), unreadable), &trace.tree());
             slow.culprit = culprit::find(&services, slow.iteration.duration_ms, requests_ms);
         }
         traces.push(trace);
@@ -139,11 +148,12 @@ pub(crate) fn read_again(
     let chosen = choice::choose(&aggregate);
     let stored = chosen.iter().filter_map(|chosen| {
         let trace = directory.stored_trace(aggregate.trace_id(&chosen.sample))?;
-        Some((trace.trace_id, trace.services(), trace.unreadable))
+        Some((trace.trace_id, trace.services(), trace.unreadable, trace.read_after_ns))
     });
     let mut fetched = Fetched::default();
-    for (id, services, unreadable) in stored {
+    for (id, services, unreadable, read_after_ns) in stored {
         fetched.records.insert(id, services);
+        fetched.read_after_ns.extend(read_after_ns.map(|after_ns| (id, after_ns)));
         fetched.unreadable.insert(id, unreadable);
     }
     // The log does not have it.

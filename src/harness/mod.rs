@@ -21,12 +21,14 @@ pub mod receive;
 pub mod stored;
 pub mod traces;
 
+mod asynchronous;
 mod housekeeping;
 mod interrupt;
 pub(crate) mod judging;
 mod pages;
 mod receiving;
 mod run;
+mod senders;
 pub mod url_run;
 mod writing;
 

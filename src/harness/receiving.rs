@@ -13,6 +13,7 @@ use crate::measure::ids::RunIds;
 use crate::measure::latency::SampleId;
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
+use crate::receive::Taker;
 use crate::receive::forward::Target;
 use crate::receive::listen;
 use crate::receive::server::{Options, Receiver};
@@ -23,12 +24,13 @@ use crate::results::model::Received;
 use crate::runner::{Observer, Progress};
 
 use super::error::HarnessError;
+use super::senders::Senders;
 
 /// How many of the slowest iterations of a workload are kept without exception.
 const SLOWEST_KEPT: usize = 500;
 /// OpenTelemetry's batch processors send what they have every five seconds.
 const EXPORTS_WITHIN: Duration = Duration::from_millis(6_000);
-/// A trace whose number of spans stayed the same for this long is taken as complete.
+/// So long no span of a trace came, if all are to be here.
 const QUIET: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -40,7 +42,24 @@ pub(super) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Harne
 /// A receiver at work.
 pub(super) struct Receiving {
     receiver: Receiver,
+    taker: Arc<Noting>,
+}
+
+/// A spool, and who sent what it takes.
+struct Noting {
     spool: Arc<Spool>,
+    senders: Senders,
+}
+
+impl Taker for Noting {
+    fn wants(&self, trace_id: u128) -> bool {
+        self.spool.wants(trace_id)
+    }
+
+    fn take(&self, trace_id: u128, spans: u32, resource_spans: &[u8]) {
+        self.senders.note(trace_id, resource_spans, Instant::now());
+        self.spool.take(trace_id, spans, resource_spans);
+    }
 }
 
 impl Receiving {
@@ -58,14 +77,14 @@ impl Receiving {
         let folder = Folder::make(directory).map_err(cannot())?;
         let spool =
             Spool::start(ids, workloads, wanted, Limits::default(), Box::new(folder)).map_err(cannot())?;
-        let spool = Arc::new(spool);
+        let taker = Arc::new(Noting { spool: Arc::new(spool), senders: Senders::default() });
         let forward =
             plan.deployment.spans.forward.as_deref().map(|url| Target::new(url, client.clone())).transpose();
         let forward = forward.map_err(|why| HarnessError::input(format!("profiler.forward: {why}")))?;
         let options = Options { forward, ..Options::default() };
-        let taker = Arc::clone(&spool);
-        let receiver = Receiver::start(listeners, taker, options).map_err(cannot())?;
-        Ok(Self { receiver, spool })
+        let of_receiver: Arc<dyn Taker> = taker.clone();
+        let receiver = Receiver::start(listeners, of_receiver, options).map_err(cannot())?;
+        Ok(Self { receiver, taker })
     }
 
     pub(super) fn addresses(&self) -> &[SocketAddr] {
@@ -74,20 +93,25 @@ impl Receiving {
 
     /// An observer that tells the receiver of ended iterations, and then `inner`.
     pub(super) fn observer<'a>(receiving: Option<&Self>, inner: &'a mut dyn Observer) -> Telling<'a> {
-        Telling { spool: receiving.map(|receiving| Arc::clone(&receiving.spool)), inner }
+        Telling { spool: receiving.map(|receiving| Arc::clone(&receiving.taker.spool)), inner }
     }
 
     /// Waits until the traces of these iterations look complete, for as long as exporters may hold spans back.
-    pub(super) async fn settle(&self, wanted: &[SampleId], progress: &mut dyn FnMut(usize)) {
+    pub(super) async fn settle(&self, wanted: &[(SampleId, Uuid)], progress: &mut dyn FnMut(usize)) {
         let (began, mut changed, mut before) = (Instant::now(), Instant::now(), (0, 0));
         while began.elapsed() < EXPORTS_WITHIN {
-            let kept = wanted.iter().filter_map(|id| self.spool.kept(*id)).filter(|kept| kept.spans > 0);
+            let kept =
+                wanted.iter().filter_map(|(id, _)| self.taker.spool.kept(*id)).filter(|kept| kept.spans > 0);
             let now = kept.fold((0, 0), |(traces, spans), kept| (traces + 1, spans + u64::from(kept.spans)));
             if now != before {
                 (changed, before) = (Instant::now(), now);
                 progress(now.0);
             }
-            if now.0 == wanted.len() && changed.elapsed() >= QUIET {
+            let are_done = || {
+                let traces = wanted.iter().map(|(_, trace_id)| trace_id.as_u128());
+                self.taker.senders.are_done(traces, began, EXPORTS_WITHIN, Instant::now())
+            };
+            if now.0 == wanted.len() && changed.elapsed() >= QUIET && are_done() {
                 return;
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -100,6 +124,8 @@ impl Receiving {
         let mut fetched = Fetched::default();
         let mut received = Received {
             spans: counts.spans,
+            linked_spans: counts.linked_spans,
+            links_ignored: counts.links_ignored,
             other_traces: counts.foreign_spans,
             invalid_spans: counts.invalid_spans,
             refused_requests: counts.refused.total(),
@@ -107,7 +133,7 @@ impl Receiving {
             forward_dropped: counts.forward.dropped_spans,
             ..Received::default()
         };
-        let Some((stored, kept)) = self.spool.finish() else { return (fetched, received) };
+        let Some((stored, kept)) = self.taker.spool.finish() else { return (fetched, received) };
         (received.kept_traces, received.kept_spans) = (kept.kept_traces, kept.kept_spans);
         received.lost_spans = kept.let_go.losses();
         received.sample_halved = kept.halved;

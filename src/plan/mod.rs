@@ -10,6 +10,7 @@ pub mod condition;
 mod connection;
 pub mod control;
 pub mod deployment;
+pub mod end;
 pub mod given;
 mod headers;
 mod http;
@@ -98,6 +99,8 @@ pub struct Workload {
     pub steps: Vec<Step>,
     /// The criteria that its results must meet.
     pub sla: Sla,
+    /// How long after the last response to wait for asynchronous work; `None` if iterations end with their responses.
+    pub asynchronous: Option<Duration>,
 }
 
 impl Workload {

@@ -13,6 +13,7 @@ use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
+use crate::config::end::End;
 use crate::config::scenario::{self as config, Scenario};
 use crate::config::{Document, Rejected, check::did_you_mean, runner as config_runner, schema};
 
@@ -91,8 +92,9 @@ pub fn build(
     if profiling_off.is_none() {
         warnings.extend(propagation.warning(has_key, collector));
     }
-    let sampled = workloads.iter().any(|workload| workload.sla.needs_traces());
-    Ok(Plan {
+    let needs_sample = |workload: &Workload| workload.sla.needs_traces() || workload.asynchronous.is_some();
+    let sampled = workloads.iter().any(needs_sample);
+    let mut plan = Plan {
         title: value.title.clone(),
         file: file.to_path_buf(),
         sha256: hex::encode(&Sha256::digest(document.source.text.as_bytes())),
@@ -114,10 +116,12 @@ pub fn build(
         timeout: value.timeout.map(|timeout| timeout.0),
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
         warnings,
-    })
+    };
+    plan.warnings.extend(plan.asynchronous_warning());
+    Ok(plan)
 }
 
-/// `sampled`: a threshold on traces needs a random sample of iterations.
+/// `sampled`: a threshold on traces or asynchronous work needs a random sample of iterations.
 fn traces(written: config::Trace, sampled: bool) -> Traces {
     let limit = written.limit.unwrap_or(TRACES_LIMIT);
     let (slow, others) = match written.fetch.unwrap_or(config::Fetch::Slow) {
@@ -157,6 +161,14 @@ pub fn find_further(
 /// A workload's runner and warm-up, as written.
 type Load<'a> = (Option<&'a config_runner::Runner>, Option<config_runner::WarmUp>);
 
+/// A workload, as written.
+struct Written<'a> {
+    load: Load<'a>,
+    end: Option<End>,
+    steps: &'a [config::Step],
+    sla: Option<&'a config::Sla>,
+}
+
 /// The compiled parts of a plan.
 struct Parts {
     variables: Vec<(Arc<str>, Value)>,
@@ -189,6 +201,7 @@ fn compile(
     let after_setup = compiler.known.clone();
     let workloads = compiler.workloads(value, root, &after_setup);
     compiler.what_thresholds_need(value, root, &workloads);
+    compiler.what_ends_need(value, root, &workloads);
     compiler.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
@@ -331,6 +344,7 @@ impl Compiler<'_> {
             ("iteration", value.iteration.is_some()),
             ("sla", value.sla.is_some()),
             ("warm_up", value.warm_up.is_some()),
+            ("end", value.end.is_some()),
         ];
         if value.parallel.is_some() && value.workloads.is_none() && !self.is_written("workloads") {
             let span = key_span(root, "parallel");
@@ -342,8 +356,8 @@ impl Compiler<'_> {
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
                 let load = (Some(runner), value.warm_up);
-                let workload = self.workload(&value.title, load, steps, value.sla.as_ref(), root);
-                return workload.into_iter().collect();
+                let written = Written { load, end: value.end, steps, sla: value.sla.as_ref() };
+                return self.workload(&value.title, &written, root).into_iter().collect();
             }
             // A key with a fault has already been reported.
             let missing: Vec<&str> = single[..2]
@@ -387,25 +401,19 @@ impl Compiler<'_> {
                 );
             }
             self.known.clone_from(after_setup);
-            workloads.extend(self.workload(
-                &config.name,
-                (config.runner.as_ref(), config.warm_up),
-                &config.iteration,
-                config.sla.as_ref(),
-                node,
-            ));
+            let written = Written {
+                load: (config.runner.as_ref(), config.warm_up),
+                end: config.end,
+                steps: &config.iteration,
+                sla: config.sla.as_ref(),
+            };
+            workloads.extend(self.workload(&config.name, &written, node));
         }
         workloads
     }
 
-    fn workload(
-        &mut self,
-        name: &str,
-        load: Load<'_>,
-        steps: &[config::Step],
-        sla: Option<&config::Sla>,
-        node: &Node,
-    ) -> Option<Workload> {
+    fn workload(&mut self, name: &str, written: &Written<'_>, node: &Node) -> Option<Workload> {
+        let Written { load, end, steps, sla } = *written;
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
             let fault = Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps"));
@@ -422,7 +430,9 @@ impl Compiler<'_> {
         let known = self.faults.len() == faults_before && self.whole.is_none();
         let names: Vec<&str> = action::actions(&steps).map(|action| &*action.name).collect();
         let sla = self.sla(sla, node, known.then_some(&names));
-        Some(Workload { name: name.to_owned(), runner: runner?, steps, sla: sla? })
+        let sla = sla?;
+        let asynchronous = self.end(end, &sla, node);
+        Some(Workload { name: name.to_owned(), runner: runner?, steps, sla, asynchronous })
     }
 
     /// The runner of the workload at `node`, with its warm-up.

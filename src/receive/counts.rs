@@ -13,8 +13,12 @@ pub struct Counts {
     pub requests: u64,
     /// Bytes of the bodies of accepted requests, as they were sent.
     pub bytes: u64,
-    /// Spans that were handed over.
+    /// Spans of wanted traces, which were handed over.
     pub spans: u64,
+    /// Spans of other traces that were handed over because of links to wanted ones.
+    pub linked_spans: u64,
+    /// Links, and spans with links, that were passed over because they were too many.
+    pub links_ignored: u64,
     /// Spans of traces that were not wanted.
     pub foreign_spans: u64,
     /// Spans without valid ids.
@@ -71,6 +75,8 @@ pub(super) struct Counters {
     pub(super) requests: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) spans: AtomicU64,
+    pub(super) linked_spans: AtomicU64,
+    pub(super) links_ignored: AtomicU64,
     pub(super) foreign_spans: AtomicU64,
     pub(super) invalid_spans: AtomicU64,
     pub(super) other_signals: AtomicU64,
@@ -98,6 +104,8 @@ impl Counters {
             requests: of(&self.requests),
             bytes: of(&self.bytes),
             spans: of(&self.spans),
+            linked_spans: of(&self.linked_spans),
+            links_ignored: of(&self.links_ignored),
             foreign_spans: of(&self.foreign_spans),
             invalid_spans: of(&self.invalid_spans),
             other_signals: of(&self.other_signals),

@@ -4,8 +4,8 @@
 //! sender that pauses for too long loses its place. Decompression and all after it happens at once on the
 //! receiver's only thread, so a single decompressed body is in memory at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use super::answer::{Refusal, limit_text};
 use super::counts::{Counters, add};
 use super::forward::{Passed, Queue};
 use super::json;
+use super::links::{Links, Recent};
 use super::wire::Request;
 use crate::client::decode::decoded;
 use crate::client::error::ClientError;
@@ -97,6 +98,20 @@ pub(super) struct Intake {
     pub(super) limits: Limits,
     /// Bytes of bodies in memory.
     pub(super) held: AtomicU64,
+    /// What is known of links to wanted traces.
+    pub(super) linked: Mutex<Linked>,
+}
+
+/// Traces that belong to wanted ones because of links, and requests in which more of their spans may be.
+pub(super) struct Linked {
+    links: Links,
+    recent: Recent,
+}
+
+impl Default for Linked {
+    fn default() -> Self {
+        Self { links: Links::new(), recent: Recent::default() }
+    }
 }
 
 /// Bytes of a body in memory.
@@ -234,23 +249,51 @@ impl Intake {
 
     /// Hands the spans of a body over. Returns how many there are, and how many of them have no valid ids.
     fn traces(&self, export: &Export<'_>) -> Result<(u64, u64), Refusal> {
-        let unpacked = self.unpacked(export)?;
-        let body = unpacked.as_deref().unwrap_or(&export.body);
-        let translated;
+        let unpacked = self.unpacked(export)?.map(Bytes::from);
+        let body = unpacked.unwrap_or_else(|| export.body.clone());
         let body = match export.format {
             Format::Protobuf => body,
             Format::Json => {
                 let malformed = |error| Refusal::Malformed(format!("the body is not OTLP's JSON: {error}"));
-                translated = json::to_protobuf(body).map_err(malformed)?;
-                &translated
+                Bytes::from(json::to_protobuf(&body).map_err(malformed)?)
             }
         };
-        let request = Request::read(body, |trace_id| self.taker.wants(trace_id))?;
+        let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = Request::read(&body, &mut linked.links, |trace_id| self.taker.wants(trace_id));
+        let added = linked.links.take_added();
+        add(&self.counters.links_ignored, linked.links.take_ignored());
+        let mut request = request?;
         request.deliver(|trace_id, spans, message| self.taker.take(trace_id, spans, message));
         add(&self.counters.spans, request.wanted());
+        add(&self.counters.linked_spans, request.linked);
         add(&self.counters.foreign_spans, request.foreign);
         add(&self.counters.invalid_spans, request.invalid);
-        Ok((request.wanted() + request.foreign + request.invalid, request.invalid))
+        let spans = request.wanted() + request.linked + request.foreign + request.invalid;
+        let (invalid, foreign) = (request.invalid, std::mem::take(&mut request.foreign_traces));
+        if !added.is_empty() {
+            self.earlier(&linked.recent, &added);
+        }
+        if !foreign.is_empty() {
+            linked.recent.push(body, foreign);
+        }
+        Ok((spans, invalid))
+    }
+
+    /// Hands over what came in earlier requests of traces that, as is known now, belong to wanted ones.
+    fn earlier(&self, recent: &Recent, added: &[(u128, u128)]) {
+        let mut links = Links::only(added);
+        let bodies: Vec<&Bytes> = recent.with(&links).collect();
+        for body in bodies {
+            // Spans that nobody wanted were not checked when they came.
+            let Ok(request) = Request::read(body, &mut links, |_| false) else {
+                add(&self.counters.links_ignored, 1);
+                continue;
+            };
+            request.deliver(|trace_id, spans, message| self.taker.take(trace_id, spans, message));
+            add(&self.counters.linked_spans, request.linked);
+            self.counters.foreign_spans.fetch_sub(request.linked, Relaxed);
+        }
+        add(&self.counters.links_ignored, links.take_ignored());
     }
 
     /// The body decompressed, if it was compressed.

@@ -2,14 +2,15 @@
 //!
 //! A service that has `OTEL_EXPORTER_OTLP_ENDPOINT` set to the receiver's address sends its spans here: by OTLP/HTTP
 //! in protobuf or JSON, or by OTLP/gRPC, all on the same ports ([`listen`]). [`server`] has the connections, `http`
-//! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] and [`json`] the formats, `answer` what
-//! senders are told, and [`forward`] passes everything on to the backend that the service had before. Spans go to a
-//! [`Taker`]: [`spool`] keeps those of the iterations that may be chosen after the load, in the run's directory, and
-//! [`file`] keeps all of them, for a receiver without a run.
+//! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] and [`json`] the formats, [`links`] which
+//! other traces belong to a run's, `answer` what senders are told, and [`forward`] passes everything on to the backend
+//! that the service had before. Spans go to a [`Taker`]: [`spool`] keeps those of the iterations that may be chosen
+//! after the load, in the run's directory, and [`file`] keeps all of them, for a receiver without a run.
 //!
 //! All of it runs on a single thread of its own. Nothing here may hold up the load, print, or fail a run: whatever is
 //! wrong with a request is answered as the OTLP specification says, and counted ([`counts`]). All memory is bounded:
-//! connections, bodies, what bodies decompress to, and what waits to be forwarded.
+//! connections, bodies, what bodies decompress to, what waits to be forwarded, and the last requests with foreign spans
+//! (16 MiB), in which spans may be that belong to a run by a link that comes later.
 
 mod answer;
 pub mod counts;
@@ -19,6 +20,7 @@ mod grpc;
 mod http;
 mod intake;
 pub mod json;
+pub mod links;
 pub mod listen;
 mod schema;
 pub mod server;
@@ -33,6 +35,7 @@ pub trait Taker: Send + Sync + 'static {
     fn wants(&self, trace_id: u128) -> bool;
 
     /// Takes spans of one trace: an encoded OTLP `ResourceSpans` message that holds only these spans (resource and
-    /// scopes with them). A trace may come in any number of such messages, also within one request.
+    /// scopes with them). Spans of other traces that belong to it because of links keep the ids of their own traces. A
+    /// trace may come in any number of such messages, also within one request.
     fn take(&self, trace_id: u128, spans: u32, resource_spans: &[u8]);
 }

@@ -146,6 +146,7 @@ impl Work {
                 forward: forward.as_ref().map(Forward::queue),
                 limits,
                 held: AtomicU64::new(0),
+                linked: Mutex::default(),
             };
             let shared = Arc::new(Shared {
                 intake,

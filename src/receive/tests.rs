@@ -1,5 +1,7 @@
 //! Requests in protobuf and JSON: what is handed over is what was sent, and nothing else is.
 
+mod links;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::json::to_protobuf;
+use super::links::Links;
 use super::wire::{Request, SPANS_MAX, WireError, push_varint};
 use crate::base::hex;
 use crate::osprofiler::spans::{Event, Kind, Span, json as osprofiler_json, protobuf};
@@ -39,7 +42,7 @@ fn valid(more: &[u8]) -> Vec<u8> {
 
 /// What a request hands over; every message is of one trace and resource.
 fn delivered(body: &[u8], wants: impl Fn(u128) -> bool) -> Result<ByTrace, WireError> {
-    let request = Request::read(body, &wants)?;
+    let request = Request::read(body, &mut Links::new(), &wants)?;
     let (mut by_trace, mut number) = (ByTrace::new(), 0);
     request.deliver(|trace_id, spans, message| {
         let decoded = protobuf::decode(&field(1, message)).unwrap();
@@ -174,7 +177,7 @@ proptest! {
         let expected = by_trace(protobuf::decode(&body).unwrap().into_iter().filter(|span| wants(span.trace_id)));
         prop_assert_eq!(sorted(delivered(&body, wants).unwrap()), sorted(expected.clone()));
         prop_assert_eq!(sorted(expected), by_trace(spans.iter().filter(|span| wants(span.trace_id)).cloned()));
-        let request = Request::read(&body, wants).unwrap();
+        let request = Request::read(&body, &mut Links::new(), wants).unwrap();
         prop_assert_eq!(request.wanted() + request.foreign, spans.len() as u64);
         prop_assert_eq!(request.invalid, 0);
     }
@@ -216,7 +219,7 @@ proptest! {
         prop_assume!(!body.is_empty());
         let at = at.index(body.len());
         if cut { body.truncate(at) } else { body[at] = byte }
-        let request = Request::read(&body, |_| true).map(|request| request.invalid);
+        let request = Request::read(&body, &mut Links::new(), |_| true).map(|request| request.invalid);
         if delivered(&body, |_| true).is_ok() && request == Ok(0) {
             prop_assert!(protobuf::decode(&body).is_ok());
         }
@@ -261,7 +264,7 @@ fn spans_without_valid_ids_are_counted_and_no_others_suffer() {
         (Vec::new(), "nothing"),
     ] {
         let body = request(&[good.clone(), bad, good.clone()]);
-        let request = Request::read(&body, |_| true).unwrap();
+        let request = Request::read(&body, &mut Links::new(), |_| true).unwrap();
         assert_eq!((request.wanted(), request.invalid), (2, 1), "{name}");
         let taken = delivered(&body, |_| true).unwrap();
         assert_eq!(taken.values().map(Vec::len).sum::<usize>(), 2, "{name}");
@@ -299,9 +302,12 @@ fn malformed_requests_are_refused_as_a_whole() {
         (request(&[valid(&[]), vec![0x0a]]), "a damaged span behind a good one"),
     ] {
         // Spans of other traces are not looked into so deeply.
-        assert!(matches!(Request::read(&body, |_| true), Err(WireError::Malformed(_))), "{name}");
+        assert!(
+            matches!(Request::read(&body, &mut Links::new(), |_| true), Err(WireError::Malformed(_))),
+            "{name}"
+        );
         let taken = [request(&[valid(&[])]), body].concat();
-        assert!(Request::read(&taken, |_| true).is_err(), "{name} behind a good resource");
+        assert!(Request::read(&taken, &mut Links::new(), |_| true).is_err(), "{name} behind a good resource");
     }
 }
 
@@ -332,7 +338,7 @@ fn spans_of_other_traces_cost_no_copy_and_no_check() {
     let mut asked = Vec::new();
     let spans = [valid(&field(5, &[0xff])), valid(&[]), span(&[7; 16], &[2; 8], &[])];
     let body = request(&spans);
-    let request = Request::read(&body, |trace_id| {
+    let request = Request::read(&body, &mut Links::new(), |trace_id| {
         asked.push(trace_id);
         false
     });
@@ -351,14 +357,14 @@ fn the_size_of_a_request_is_bounded() {
     };
     assert!(delivered(&nested(25), |_| true).is_ok());
     for depth in [40, 2_000] {
-        let error = Request::read(&nested(depth), |_| true).unwrap_err();
+        let error = Request::read(&nested(depth), &mut Links::new(), |_| true).unwrap_err();
         assert_eq!(error, WireError::Malformed("messages are nested too deeply"), "{depth}");
     }
     let spans = vec![Vec::new(); SPANS_MAX];
     let body = request(&spans);
-    assert_eq!(Request::read(&body, |_| true).unwrap().invalid, SPANS_MAX as u64);
+    assert_eq!(Request::read(&body, &mut Links::new(), |_| true).unwrap().invalid, SPANS_MAX as u64);
     let more = [body, request(&[Vec::new()])].concat();
-    assert_eq!(Request::read(&more, |_| true).unwrap_err(), WireError::TooManySpans);
+    assert_eq!(Request::read(&more, &mut Links::new(), |_| true).unwrap_err(), WireError::TooManySpans);
     // A resource of 1 MiB for each of 300 traces; of one trace, it is copied once.
     let resource = field(1, &field(1, &field(1, &vec![b'r'; 1 << 20])));
     for (traces, expected) in [(300_u64, Some(WireError::TooLarge)), (1, None)] {
@@ -367,13 +373,13 @@ fn the_size_of_a_request_is_bounded() {
             field(2, &span(&id, &[2; 8], &[]))
         });
         let body = field(1, &[resource.clone(), field(2, &spans.collect::<Vec<u8>>())].concat());
-        assert_eq!(Request::read(&body, |_| true).err(), expected, "{traces}");
+        assert_eq!(Request::read(&body, &mut Links::new(), |_| true).err(), expected, "{traces}");
     }
     let pieces = field(1, &[field(1, &[]).repeat(100), field(2, &field(2, &valid(&[])))].concat());
-    assert!(Request::read(&pieces, |_| true).is_err());
+    assert!(Request::read(&pieces, &mut Links::new(), |_| true).is_err());
     // Empty messages take no memory.
     let empty = field(1, &field(2, &[])).repeat(1_000_000);
-    assert_eq!(Request::read(&empty, |_| true).unwrap().wanted(), 0);
+    assert_eq!(Request::read(&empty, &mut Links::new(), |_| true).unwrap().wanted(), 0);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The protobuf of `ExportTraceServiceRequest`, taken apart without decoding it.
 //!
 //! Of each span, only the ids are read, and the spans of each wanted trace are copied into a message of their own.
-//! Spans of other traces cost no more than that. What is copied is checked to its last byte (field types, lengths,
+//! Spans of other traces cost no more than that, unless they have links: those are read too, because a span with a link
+//! to a wanted trace belongs to it ([`Links`]). What is copied is checked to its last byte (field types, lengths,
 //! UTF-8, depth), so that whoever keeps it can decode it later. Nothing is copied before the whole request is known
 //! to be well-formed. Memory is bounded: nothing is kept of empty messages, and [`SPANS_MAX`] and
 //! [`COPIED_BYTES_MAX`] bound the rest.
@@ -10,12 +11,19 @@
 
 use std::ops::Range;
 
+use super::links::{LINKS_OF_A_SPAN_MAX, Links};
 use super::schema::{self, Kind, Schema};
 
 /// The largest number of spans of a request.
 pub const SPANS_MAX: usize = 500_000;
 /// The largest number of bytes that are copied out of a request: a resource is copied for each trace.
 pub const COPIED_BYTES_MAX: u64 = 256 << 20;
+/// The largest number of bytes of spans that are copied because of links: such a span may be copied for several traces.
+const LINKED_BYTES_MAX: usize = 64 << 20;
+/// So often is a request read again because a link was found after spans of its trace.
+const PASSES_MAX: usize = 4;
+/// The field of a span for its links.
+const LINKS: u32 = 13;
 /// The deepest nesting of messages below a span or a resource.
 const DEPTH_MAX: u32 = 64;
 /// A resource or a scope may be in several pieces, which together are one message; in practice it is not.
@@ -54,16 +62,23 @@ pub enum WireError {
 pub struct Request<'a> {
     /// How many spans are of traces that are not wanted.
     pub foreign: u64,
+    /// How many spans are of other traces and are handed over because of links.
+    pub linked: u64,
     /// How many spans have no valid ids.
     pub invalid: u64,
+    /// The traces that are not wanted, each at least once.
+    pub foreign_traces: Vec<u128>,
     /// The wanted ones, in the order of their resources and then traces.
     wanted: Vec<Wanted<'a>>,
+    /// How many of `wanted` are there because of links.
+    copies: u64,
     /// Of resources and scopes with wanted spans: the fields that are not spans, with their keys.
     heads: Vec<Vec<&'a [u8]>>,
 }
 
 #[derive(Debug)]
 struct Wanted<'a> {
+    /// The trace that it is handed over for.
     trace_id: u128,
     /// The places of its resource and scope in `heads`.
     resource: u32,
@@ -73,31 +88,46 @@ struct Wanted<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request. `wants` is asked for the trace of each span, but not twice in a row for the same.
+    /// Reads a request. `wants` is asked for the trace of each span, but not twice in a row for the same. Links to
+    /// wanted traces are added to `links`.
     ///
     /// # Errors
     /// If the request must be refused as a whole.
-    pub fn read(body: &'a [u8], wants: impl FnMut(u128) -> bool) -> Result<Self, WireError> {
-        let mut reading = Reading { request: Self::default(), wants, last: None, spans: 0 };
-        for field in Fields(body) {
-            let field = field?;
-            if field.number == 1 {
-                reading.resource(field.message()?)?;
+    pub fn read(
+        body: &'a [u8],
+        links: &mut Links,
+        mut wants: impl FnMut(u128) -> bool,
+    ) -> Result<Self, WireError> {
+        for pass in 1.. {
+            let mut reading = Reading {
+                request: Self::default(),
+                wants: &mut wants,
+                links,
+                last: None,
+                spans: 0,
+                copied: 0,
+            };
+            reading.all(body)?;
+            let mut request = reading.request;
+            // Spans are sent in the order of their ends: those below a span with a link came before it.
+            if pass < PASSES_MAX && request.foreign_traces.iter().any(|trace| links.knows(*trace)) {
+                continue;
             }
+            request.wanted.sort_by_key(|wanted| (wanted.resource, wanted.trace_id));
+            request.check_size()?;
+            return Ok(request);
         }
-        let mut request = reading.request;
-        request.wanted.sort_by_key(|wanted| (wanted.resource, wanted.trace_id));
-        request.check_size()?;
-        Ok(request)
+        Err(WireError::TooLarge)
     }
 
-    /// How many spans are wanted.
+    /// How many spans are of wanted traces.
     #[must_use]
     pub fn wanted(&self) -> u64 {
-        self.wanted.len() as u64
+        self.wanted.len() as u64 - self.copies
     }
 
-    /// Hands the wanted spans over: for each resource and each of its traces, an encoded `ResourceSpans`.
+    /// Hands the wanted spans over: for each resource and each of its traces, an encoded `ResourceSpans`. Spans that
+    /// are wanted because of links keep the ids of their own traces.
     pub fn deliver(&self, mut take: impl FnMut(u128, u32, &[u8])) {
         let mut message = Vec::new();
         for group in self.groups() {
@@ -141,15 +171,38 @@ impl<'a> Request<'a> {
 }
 
 /// The reading of a request.
-struct Reading<'a, W> {
+struct Reading<'a, 'l, W> {
     request: Request<'a>,
-    wants: W,
-    /// The last trace, and whether it is wanted.
-    last: Option<(u128, bool)>,
+    wants: &'l mut W,
+    links: &'l mut Links,
+    /// The last trace, and whose it is.
+    last: Option<(u128, Whose)>,
     spans: usize,
+    /// Bytes of spans that are handed over because of links.
+    copied: usize,
 }
 
-impl<'a, W: FnMut(u128) -> bool> Reading<'a, W> {
+/// Whose a trace is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// It is wanted.
+    Own,
+    /// It belongs to wanted ones because of links.
+    Linked,
+    Foreign,
+}
+
+impl<'a, W: FnMut(u128) -> bool> Reading<'a, '_, W> {
+    fn all(&mut self, body: &'a [u8]) -> Result<(), WireError> {
+        for field in Fields(body) {
+            let field = field?;
+            if field.number == 1 {
+                self.resource(field.message()?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn resource(&mut self, message: &'a [u8]) -> Result<(), WireError> {
         let from = self.request.wanted.len();
         let mut head = Vec::new();
@@ -203,12 +256,14 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, W> {
         }
         let message = field.message()?;
         let (mut trace_id, mut span_id, mut parent_id) = (&[][..], &[][..], &[][..]);
+        let mut has_links = false;
         for part in Fields(message) {
             let part = part?;
             match part.number {
                 1 => trace_id = part.message()?,
                 2 => span_id = part.message()?,
                 4 => parent_id = part.message()?,
+                LINKS => has_links = true,
                 _ => {}
             }
         }
@@ -217,17 +272,72 @@ impl<'a, W: FnMut(u128) -> bool> Reading<'a, W> {
             self.request.invalid += 1;
             return Ok(());
         };
-        let wanted = match self.last {
-            Some((last, wanted)) if last == trace_id => wanted,
-            _ => (self.wants)(trace_id),
+        let mut whose = match self.last {
+            Some((last, whose)) if last == trace_id => whose,
+            _ => self.whose(trace_id),
         };
-        self.last = Some((trace_id, wanted));
-        if !wanted {
+        if has_links && whose != Whose::Own && self.follow(trace_id, message) {
+            whose = Whose::Linked;
+        }
+        self.last = Some((trace_id, whose));
+        match whose {
+            Whose::Own => {
+                check(message, &schema::SPAN, 0)?;
+                self.request.wanted.push(Wanted { trace_id, resource: 0, scope: 0, field: field.whole });
+            }
+            Whose::Linked => self.linked(trace_id, message, field.whole)?,
+            Whose::Foreign => self.request.foreign += 1,
+        }
+        Ok(())
+    }
+
+    fn whose(&mut self, trace_id: u128) -> Whose {
+        if (self.wants)(trace_id) {
+            Whose::Own
+        } else if self.links.knows(trace_id) {
+            Whose::Linked
+        } else {
+            self.request.foreign_traces.push(trace_id);
+            Whose::Foreign
+        }
+    }
+
+    /// Remembers the links of a span to wanted traces, or to those that belong to them. True if there are any.
+    fn follow(&mut self, trace_id: u128, span: &[u8]) -> bool {
+        // What is malformed is refused if it is handed over.
+        let links = Fields(span).flatten().filter(|field| field.number == LINKS);
+        for (number, link) in links.enumerate() {
+            if number == LINKS_OF_A_SPAN_MAX {
+                self.links.ignore();
+                break;
+            }
+            let Ok(link) = link.message() else { continue };
+            let id = Fields(link).flatten().find(|field| field.number == 1);
+            let id = id.and_then(|id| valid_trace_id(id.message().unwrap_or_default()));
+            let Some(id) = id.filter(|id| *id != trace_id) else { continue };
+            if (self.wants)(id) {
+                self.links.add(trace_id, id);
+            } else if self.links.knows(id) {
+                self.links.add_as(trace_id, id);
+            }
+        }
+        self.links.knows(trace_id)
+    }
+
+    /// Takes a span of another trace for all traces that it belongs to.
+    fn linked(&mut self, trace_id: u128, message: &'a [u8], field: &'a [u8]) -> Result<(), WireError> {
+        let owners = self.links.owners(trace_id);
+        self.copied += owners.len() * field.len();
+        if self.copied > LINKED_BYTES_MAX {
+            self.links.ignore();
             self.request.foreign += 1;
             return Ok(());
         }
         check(message, &schema::SPAN, 0)?;
-        self.request.wanted.push(Wanted { trace_id, resource: 0, scope: 0, field: field.whole });
+        self.request.linked += 1;
+        self.request.copies += owners.len() as u64;
+        let copies = owners.iter().map(|owner| Wanted { trace_id: *owner, resource: 0, scope: 0, field });
+        self.request.wanted.extend(copies);
         Ok(())
     }
 }

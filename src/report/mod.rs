@@ -3,8 +3,10 @@
 //! Functions of results and a writer. Nothing here computes a statistic or prints: the caller passes the writer.
 
 pub mod annotations;
+pub mod asynchronous;
 pub mod badge;
 pub mod compare;
+pub mod differences;
 pub mod document;
 pub mod html;
 pub mod junit;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
 use super::words::{self, duration};
-use super::{observer, record};
+use super::{asynchronous, observer, record};
 use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
     Counts, Criterion, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState,
@@ -132,6 +132,7 @@ fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
     }
     let effect = workload.observer_effect.as_ref();
     blocks.extend(effect.map(|effect| Block::Paragraph(observer::sentence(effect).into())));
+    blocks.extend(asynchronous::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     blocks
 }
 
@@ -210,17 +211,18 @@ fn errors(workload: &Workload) -> Table {
 }
 
 fn slowest(results: &Results) -> Vec<Block> {
-    let mut table = Table::new(vec![
-        Column::figure("slowest"),
-        Column::words("trace id"),
-        Column::message("where the time went"),
-    ]);
+    let has_work = results.slowest.iter().any(|slow| slow.asynchronous_ms.is_some());
+    let mut columns = vec![Column::figure("slowest")];
+    columns.extend(has_work.then(|| Column::figure("work ended")));
+    columns.extend([Column::words("trace id"), Column::message("where the time went")]);
+    let mut table = Table::new(columns);
     for slow in &results.slowest {
-        table.row([
-            duration(slow.response_ms).into(),
-            Cell::code(slow.iteration.trace_id.to_string()),
-            where_the_time_went(slow, results).into(),
-        ]);
+        let work = slow.asynchronous_ms.map_or_else(|| "-".into(), |ms| Cell::from(duration(ms)));
+        let mut cells = vec![duration(slow.response_ms).into()];
+        cells.extend(has_work.then_some(work));
+        cells.push(Cell::code(slow.iteration.trace_id.to_string()));
+        cells.push(where_the_time_went(slow, results).into());
+        table.part(Part::Whole, cells);
     }
     let table = (!table.rows.is_empty()).then_some(Block::Table(table));
     let error = results.profiling.collector_error.as_deref();

@@ -1,5 +1,6 @@
 //! Text that several reports share: sentences, durations, and outside text made safe to display.
 
+use super::differences;
 use super::document::Line;
 use crate::analysis::culprit::OUTSIDE;
 use crate::base::units::format_ns;
@@ -123,13 +124,14 @@ pub fn fetched(profiling: &Profiling) -> Option<String> {
 /// traces`.
 #[must_use]
 pub fn received(seen: &Received) -> String {
-    let kept = match seen.kept_spans == seen.spans {
+    let kept = match seen.kept_spans == seen.spans + seen.linked_spans {
         true => "all".to_owned(),
         false => seen.kept_spans.to_string(),
     };
     let mut parts =
         vec![format!("{} received for this run, {kept} kept: {} traces", seen.spans, seen.kept_traces)];
     let others = [
+        (seen.linked_spans, "of linked traces"),
         (seen.lost_spans, "lost for want of memory or disk space"),
         (seen.other_traces, "of other traces"),
         (seen.invalid_spans, "without valid ids"),
@@ -193,12 +195,16 @@ const FINDINGS_MAX: usize = 2;
 #[must_use]
 pub fn sentences(results: &Results) -> Vec<Line> {
     let several = results.workloads.len() > 1;
-    let compared = results.workloads.iter().filter_map(|workload| {
-        let mut line = Line::default();
-        if several {
-            line.text(format!("{}: ", workload.name));
-        }
-        Some(line.line(comparison(workload.comparison.as_ref()?)).done())
+    let compared = results.workloads.iter().flat_map(|workload| {
+        let lines = workload
+            .comparison
+            .iter()
+            .flat_map(|seen| std::iter::once(comparison(seen)).chain(differences::sentences(seen)));
+        let of_workload = |line: Line| match several {
+            true => Line::from(format!("{}: ", workload.name)).line(line).done(),
+            false => line,
+        };
+        lines.map(of_workload).collect::<Vec<Line>>()
     });
     // Where a single iteration spent its time is in that iteration's row.
     let common = |(number, finding): &(usize, &Finding)| *number == 0 || finding.iterations > 1;
@@ -310,6 +316,8 @@ pub fn kind_name(kind: &ComparedKind) -> Line {
 pub fn point_name(name: &str, detail: &str) -> String {
     match statement_in_short(detail) {
         _ if detail.is_empty() => name.to_owned(),
+        // OpenTelemetry names a call by its method.
+        None if detail.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')) => detail.to_owned(),
         Some(short) => format!("{name} · {short}"),
         None => format!("{name} · {detail}"),
     }
@@ -353,6 +361,11 @@ pub fn calls(calls: f64) -> String {
 }
 
 fn why(kind: &ComparedKind) -> String {
+    let times = |number: f64| match calls(number).as_str() {
+        "0" => "never".to_owned(),
+        "1" => "once".to_owned(),
+        number => format!("{number} times"),
+    };
     let known = calls(kind.slow_calls) != calls(kind.typical_calls);
     if kind.more_calls_ms > kind.slower_calls_ms && known {
         if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
@@ -361,11 +374,6 @@ fn why(kind: &ComparedKind) -> String {
                 kind.slow_calls * 100.0
             );
         }
-        let times = |number: f64| match calls(number).as_str() {
-            "0" => "never".to_owned(),
-            "1" => "once".to_owned(),
-            number => format!("{number} times"),
-        };
         let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
         if typical == "never" {
             return format!("slow iterations call it {slow}, typical ones never");
@@ -374,12 +382,21 @@ fn why(kind: &ComparedKind) -> String {
         let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
         return format!("it is called {slow} instead of {typical}");
     }
+    let aside = match &kind.called_service {
+        Some(service) => format!(", apart from the work of {service}: the network, or {service} was busy"),
+        None => String::new(),
+    };
     let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
     let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
     if kind.slow_calls > 1.05 {
-        format!("each of its {} calls takes {} longer", calls(kind.slow_calls), duration(longer_ms))
+        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
+        let instead = match kind.typical_calls > 0.05 && slow != typical {
+            true => format!(" (typical iterations call it {})", times(kind.typical_calls)),
+            false => String::new(),
+        };
+        format!("each of its {slow} calls takes {} longer{instead}{aside}", duration(longer_ms))
     } else {
-        format!("it takes {} longer", duration(longer_ms))
+        format!("it takes {} longer{aside}", duration(longer_ms))
     }
 }
 
@@ -495,6 +512,7 @@ mod tests {
             exceeding: 0.9,
             guilty,
             worst_trace_id: None,
+            called_service: None,
             contrasts: Vec::new(),
         }
     }
@@ -513,6 +531,7 @@ mod tests {
             clocks_moved: 0,
             clocks_inconsistent: 0,
             tree: Vec::new(),
+            differences: None,
         };
         let head =
             "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
@@ -526,6 +545,11 @@ mod tests {
         (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
             (1.0, 1.0, 0.0, 576.5);
         assert_eq!(line(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
+        let first = &mut seen.kinds[0];
+        (first.slow_calls, first.called_service) = (3.0, Some("stock".to_owned()));
+        let longer = "each of its 3 calls takes 192 ms longer (typical iterations call it once), apart from the work of \
+                      stock: the network, or stock was busy";
+        assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
         seen.kinds[0].guilty = false;
         for (reason, expected) in [
             (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),

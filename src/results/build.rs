@@ -152,6 +152,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
     Workload {
         comparison: None,
         observer_effect: None,
+        asynchronous: None,
         series: stats.series.clone().finish().map(|series| within(series, &stats.response)),
         name: names.name.clone(),
         runner: names.runner.clone(),
@@ -265,6 +266,7 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
     SlowIteration {
         iteration: iteration_row(aggregate, &sample.head()),
         response_ms: milliseconds(sample.response_ns()),
+        asynchronous_ms: None,
         actions: sample.actions.iter().map(timing).collect(),
         trace: TraceState::NotFetched,
         culprit: None,

@@ -213,7 +213,7 @@ impl WorkloadCounts {
                 of_action(action, Key { clock: Clock::Service, ..iterations })
             }
             Metric::Rate(..) | Metric::Count(..) | Metric::Throughput => Some(iterations),
-            Metric::TraceTime(..) | Metric::TraceCalls(..) | Metric::Overhead(_) => None,
+            Metric::Trace(..) | Metric::Asynchronous(_) | Metric::Overhead(_) => None,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Finds iterations in a log: by the beginnings of their ids, or the slowest.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 
 use uuid::Uuid;
 
+use crate::base::clock::Nanos;
 use crate::measure::ids::RunIds;
 use crate::measure::log::{LogError, RunLog, Visitor};
 use crate::measure::rows::Rows;
@@ -23,8 +24,8 @@ pub struct Query {
 /// The trace ids that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// All of them, each once.
-    pub trace_ids: BTreeSet<Uuid>,
+    /// Each with the end of its iteration, since the run's start.
+    pub ended_ns: BTreeMap<Uuid, Nanos>,
     /// The ids of the query that no iteration has.
     pub missing: Vec<String>,
 }
@@ -43,13 +44,13 @@ pub fn find(log: &RunLog, query: &Query) -> Result<Found, LogError> {
         prefixes,
         slowest: query.slowest,
         longest: BinaryHeap::new(),
-        trace_ids: BTreeSet::new(),
+        ended_ns: BTreeMap::new(),
     };
     log.visit(&mut [&mut finder])?;
-    let Finder { is_found, longest, mut trace_ids, .. } = finder;
-    trace_ids.extend(longest.into_iter().map(|Reverse((_, trace_id))| trace_id));
+    let Finder { is_found, longest, mut ended_ns, .. } = finder;
+    ended_ns.extend(longest.into_iter().map(|Reverse((_, trace_id, end_ns))| (trace_id, end_ns)));
     let missing = query.ids.iter().zip(is_found).filter(|(_, found)| !found);
-    Ok(Found { trace_ids, missing: missing.map(|(id, _)| id.clone()).collect() })
+    Ok(Found { ended_ns, missing: missing.map(|(id, _)| id.clone()).collect() })
 }
 
 struct Finder {
@@ -58,8 +59,8 @@ struct Finder {
     is_found: Vec<bool>,
     slowest: usize,
     /// The shortest on top.
-    longest: BinaryHeap<Reverse<(u64, Uuid)>>,
-    trace_ids: BTreeSet<Uuid>,
+    longest: BinaryHeap<Reverse<(u64, Uuid, Nanos)>>,
+    ended_ns: BTreeMap<Uuid, Nanos>,
 }
 
 impl Visitor for Finder {
@@ -72,31 +73,32 @@ impl Visitor for Finder {
             let response_ns = head.response_ns();
             let is_longer = self.slowest > 0
                 && (self.longest.len() < self.slowest
-                    || self.longest.peek().is_some_and(|Reverse((least, _))| response_ns > *least));
+                    || self.longest.peek().is_some_and(|Reverse((least, ..))| response_ns > *least));
             if self.prefixes.is_empty() && !is_longer {
                 continue;
             }
             let trace_id = self.ids.trace_id(head);
+            let end_ns = head.start_ns.saturating_add(head.duration_ns);
             if is_longer {
-                self.longest.push(Reverse((response_ns, trace_id)));
+                self.longest.push(Reverse((response_ns, trace_id, end_ns)));
                 if self.longest.len() > self.slowest {
                     self.longest.pop();
                 }
             }
-            self.compare(trace_id);
+            self.compare(trace_id, end_ns);
         }
         Ok(())
     }
 }
 
 impl Finder {
-    fn compare(&mut self, trace_id: Uuid) {
+    fn compare(&mut self, trace_id: Uuid, end_ns: Nanos) {
         let mut text = Uuid::encode_buffer();
         let text = trace_id.simple().encode_lower(&mut text);
         for (prefix, is_found) in self.prefixes.iter().zip(&mut self.is_found) {
             if text.starts_with(prefix.as_str()) {
                 *is_found = true;
-                self.trace_ids.insert(trace_id);
+                self.ended_ns.insert(trace_id, end_ns);
             }
         }
     }

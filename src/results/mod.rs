@@ -21,6 +21,7 @@ pub mod model;
 mod rally_sums;
 mod ranked;
 pub mod record;
+pub mod selection;
 pub mod series;
 mod slice;
 pub mod stored;

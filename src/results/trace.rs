@@ -25,6 +25,12 @@ pub struct StoredTrace {
     /// How many further records of the collector could not be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreadable: u64,
+    /// How long after the response of its iteration it was read, in nanoseconds; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_after_ns: Option<u64>,
+    /// From the iteration's start to the end of its last span; absent without `end: asynchronous`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asynchronous_ms: Option<f64>,
     /// Its points, depth first, each parent before its children, children by start.
     #[serde(skip)]
     pub points: Vec<StoredPoint>,
@@ -36,6 +42,10 @@ struct TraceFile {
     records: Vec<Record>,
     #[serde(default)]
     unreadable: u64,
+    #[serde(default)]
+    read_after_ns: Option<u64>,
+    #[serde(default)]
+    asynchronous_ms: Option<f64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -83,7 +93,8 @@ impl StoredTrace {
     pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64) -> Self {
         let tree = TraceTree::build(&records).with_unreadable(unreadable);
         let points = tree.points.iter().map(StoredPoint::from).collect();
-        Self { trace_id, state: state(&tree), records, unreadable, points }
+        let (read_after_ns, asynchronous_ms) = (None, None);
+        Self { trace_id, state: state(&tree), records, unreadable, read_after_ns, asynchronous_ms, points }
     }
 
     /// Its tree.
@@ -102,7 +113,8 @@ impl StoredTrace {
 
 impl From<TraceFile> for StoredTrace {
     fn from(file: TraceFile) -> Self {
-        Self::new(file.trace_id, file.records, file.unreadable)
+        let TraceFile { trace_id, records, unreadable, read_after_ns, asynchronous_ms } = file;
+        Self { read_after_ns, asynchronous_ms, ..Self::new(trace_id, records, unreadable) }
     }
 }
 

@@ -6,6 +6,7 @@
 //! exits.
 
 pub mod arrivals;
+pub mod asynchronous;
 pub mod compare;
 pub mod generator;
 pub mod history;
@@ -44,6 +45,8 @@ pub struct Evidence<'a> {
     pub workloads: &'a [model::Workload],
     /// The random sample of iterations with their traces.
     pub sampled: &'a [Sampled],
+    /// The same sample with its asynchronous work, for each workload that has it.
+    pub asynchronous: &'a [Option<asynchronous::Sample>],
 }
 
 /// Judges every workload by its own criteria.
@@ -98,8 +101,12 @@ fn of_threshold(
 ) -> Judged {
     let profiled = evidence.aggregate.header().profiling_off.is_none();
     let metric = &threshold.condition.metric;
+    let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| stats.iterations.ok);
+    if let Metric::Asynchronous(statistic) = metric {
+        let sample = evidence.asynchronous.get(number).and_then(Option::as_ref);
+        return asynchronous::judge(threshold, *statistic, sample, ran, profiled);
+    }
     if metric.needs_traces() {
-        let ran = evidence.aggregate.workloads.get(number).map_or(0, |stats| stats.iterations.ok);
         return traces::judge(threshold, sampled, ran, profiled);
     }
     if let Metric::Overhead(at) = metric {

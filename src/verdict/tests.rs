@@ -231,7 +231,7 @@ pub(super) fn judged_run(sla: &Value, samples: &[IterationSample]) -> Verdict {
 }
 
 fn verdict_of(aggregate: &Aggregate) -> Verdict {
-    judge(&Evidence { aggregate, workloads: &[], sampled: &[] })
+    judge(&Evidence { aggregate, workloads: &[], sampled: &[], asynchronous: &[] })
 }
 
 fn iteration(number: u64, first_ms: u64, second_ms: u64, failed: bool) -> IterationSample {

@@ -1,29 +1,29 @@
 //! Thresholds on trace points. A random sample of iterations judges them, never the slow iterations that are fetched
 //! to find causes.
 
-use std::collections::BTreeSet;
-
 use super::threshold::{ALPHA, Judged, by_share, settled, unclear};
 use super::words::{between, milliseconds, percent, time};
 use crate::base::statistics::binomial::{Part, Share};
 use crate::base::statistics::mean::Mean;
 use crate::base::statistics::order::{at_percentile, at_rank, share_above};
 use crate::measure::latency::SampleId;
-use crate::osprofiler::report::{Point, TraceTree};
-use crate::plan::threshold::{Metric, Statistic, Threshold};
-use crate::results::client_points::REPORTER;
+use crate::osprofiler::report::TraceTree;
+use crate::plan::threshold::{Figure, Metric, Statistic, Threshold, Unit};
 use crate::results::largest::EXEMPLARS_MAX;
 use crate::results::model::{Measured, Outcome, TraceState};
-use crate::results::trace;
+use crate::results::{selection, trace};
 
 /// A mean gets bounds only with this many traces.
 const TRACES_MIN: usize = 20;
 /// A mean passes an upper limit only with this many traces: fewer may miss rare slow iterations.
 const TRACES_OF_SMALL_MEAN: usize = 100;
 /// At most this share of the sample may lack a complete trace, because the missing traces are not a random part.
-const MISSING_MAX: f64 = 0.2;
-/// A message lists at most this many names of points.
-const NAMES_SHOWN: usize = 12;
+pub(super) const MISSING_MAX: f64 = 0.2;
+/// A number of calls that is the same in this many traces can break a limit: rarer iterations than one in four would have
+/// shown, with 95 % confidence.
+const TRACES_ALIKE: usize = 10;
+/// It can hold a limit with this many: rarer iterations than one in ten would have shown.
+const TRACES_ALIKE_TO_PASS: usize = 29;
 
 /// A successful iteration of the random sample.
 pub struct Sampled {
@@ -37,9 +37,7 @@ pub struct Sampled {
 /// iterations.
 #[must_use]
 pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bool) -> Judged {
-    let (Metric::TraceTime(statistic, name) | Metric::TraceCalls(statistic, name)) =
-        &threshold.condition.metric
-    else {
+    let Metric::Trace(statistic, figure, points) = &threshold.condition.metric else {
         return Judged::invalid("not a trace metric", 0, "it is measured elsewhere");
     };
     if !profiled {
@@ -68,67 +66,24 @@ pub fn judge(threshold: &Threshold, sampled: &[&Sampled], ran: u64, profiled: bo
             format!("min_samples is {wanted}, and {have} traces were sampled; raise trace: {{limit}}");
         return Judged::invalid(format!("{have} traces"), have as u64, reason);
     }
-    let figures: Vec<(f64, SampleId)> = trees
-        .iter()
-        .map(|(id, tree)| {
-            let (time_us, calls) = figure(tree, name);
-            let time = matches!(threshold.condition.metric, Metric::TraceTime(..));
-            let value = if time { time_us as f64 * 1e3 } else { calls as f64 };
-            (value, *id)
-        })
-        .collect();
-    if !trees.iter().any(|(_, tree)| services(tree).any(|point| is_named(point, name))) {
-        return unknown(name, trees.iter().map(|(_, tree)| *tree), have as u64);
+    if let Some(reason) = selection::unknown(trees.iter().map(|(_, tree)| *tree), points) {
+        return Judged::invalid("no such point", have as u64, reason);
     }
+    let scale = if *figure == Figure::Time { 1e3 } else { 1.0 };
+    let of = |tree: &TraceTree| selection::figure(tree, points, *figure) as f64 * scale;
+    let figures: Vec<(f64, SampleId)> = trees.iter().map(|(id, tree)| (of(tree), *id)).collect();
     of_figures(threshold, *statistic, &figures, ran)
 }
 
-fn services(tree: &TraceTree) -> impl Iterator<Item = &Point> {
-    tree.points.iter().filter(|point| point.project.as_deref() != Some(REPORTER))
-}
-
-/// `db` matches every point of that name; `db SELECT` those whose detail begins with `SELECT`.
-fn is_named(point: &Point, name: &str) -> bool {
-    match name.strip_prefix(point.name.as_str()) {
-        Some("") => true,
-        Some(rest) => rest.strip_prefix(' ').is_some_and(|detail| point.detail().starts_with(detail)),
-        None => false,
-    }
-}
-
-/// The total time and the number of the points of a name in one trace. A point within another of the same name adds no
-/// time.
-fn figure(tree: &TraceTree, name: &str) -> (u64, u64) {
-    let (mut time_us, mut calls) = (0, 0);
-    let mut within: Option<usize> = None;
-    for point in &tree.points {
-        if within.is_some_and(|depth| point.depth <= depth) {
-            within = None;
-        }
-        if point.project.as_deref() == Some(REPORTER) || !is_named(point, name) {
-            continue;
-        }
-        calls += 1;
-        if within.is_none() {
-            time_us += point.duration_us.unwrap_or(0);
-            within = Some(point.depth);
-        }
-    }
-    (time_us, calls)
-}
-
-fn unknown<'t>(name: &str, trees: impl Iterator<Item = &'t TraceTree>, samples: u64) -> Judged {
-    let names: BTreeSet<&str> = trees.flat_map(services).map(|point| point.name.as_str()).collect();
-    let shown: Vec<&str> = names.iter().copied().take(NAMES_SHOWN).collect();
-    let more = if names.len() > shown.len() { ", …" } else { "" };
-    let reason =
-        format!("no trace point is named \"{name}\"; the points seen are: {}{more}", shown.join(", "));
-    Judged::invalid("no such point", samples, reason)
-}
-
-fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, SampleId)], ran: u64) -> Judged {
+/// Judges by these values of a random sample, in nanoseconds if they are times.
+pub(super) fn of_figures(
+    threshold: &Threshold,
+    statistic: Statistic,
+    figures: &[(f64, SampleId)],
+    ran: u64,
+) -> Judged {
     let condition = &threshold.condition;
-    let is_time = matches!(condition.metric, Metric::TraceTime(..));
+    let is_time = condition.metric.unit() == Unit::Time;
     let shown = |value: f64| match is_time {
         true => time(value.max(0.0).round() as u64),
         false => format!("{}", (value * 100.0).round() / 100.0),
@@ -139,7 +94,7 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
     let (value, bounds, outcome, over, reason) = match statistic {
         Statistic::Mean => {
             let inorder: Vec<f64> = figures.iter().map(|(value, _)| *value).collect();
-            of_mean(threshold, &inorder)
+            of_mean(threshold, &inorder, is_time, n >= ran)
         }
         Statistic::Min | Statistic::Max => {
             let end = if statistic == Statistic::Min { ordered.first() } else { ordered.last() };
@@ -175,7 +130,7 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
         outcome,
         observed: format!("{}{spread} in {n} random iterations{over}", shown(value)),
         measured: Some(Measured {
-            unit: if is_time { "ms" } else { "calls" }.to_owned(),
+            unit: unit(&condition.metric).to_owned(),
             limit: scale(condition.limit),
             value: scale(value),
             low: bounds.0.map(scale),
@@ -187,6 +142,15 @@ fn of_figures(threshold: &Threshold, statistic: Statistic, figures: &[(f64, Samp
             Outcome::Fail => worst.iter().take(EXEMPLARS_MAX).map(|(_, id)| *id).collect(),
             _ => Vec::new(),
         },
+    }
+}
+
+fn unit(metric: &Metric) -> &'static str {
+    match metric {
+        Metric::Trace(_, Figure::Calls, _) => "calls",
+        Metric::Trace(_, Figure::Errors, _) => "errors",
+        Metric::Trace(_, Figure::Depth, _) => "levels",
+        _ => "ms",
     }
 }
 
@@ -207,9 +171,24 @@ fn of_end(threshold: &Threshold, statistic: Statistic, value: f64, all: bool) ->
 
 type OfMean = (f64, (Option<f64>, Option<f64>), Outcome, String, String);
 
-/// Judges the mean of the sample, with bounds of the mean of all iterations.
-fn of_mean(threshold: &Threshold, values: &[f64]) -> OfMean {
+/// Judges the mean of the sample, with bounds of the mean of all iterations; `all` when the sample contains every
+/// iteration. Counts that are the same in every trace are exact where times are not, and need few traces.
+fn of_mean(threshold: &Threshold, values: &[f64], is_time: bool, all: bool) -> OfMean {
     let condition = &threshold.condition;
+    let same = values.iter().all(|value| value.total_cmp(&values[0]).is_eq());
+    if !is_time && (all || same && values.len() >= TRACES_ALIKE) {
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        let (outcome, reason) = match condition.operator.holds(value, condition.limit) {
+            false => (Outcome::Fail, String::new()),
+            true if all || values.len() >= TRACES_ALIKE_TO_PASS => (Outcome::Pass, String::new()),
+            true => {
+                let needed =
+                    format!("{TRACES_ALIKE_TO_PASS} traces are needed to rule out rare iterations with more");
+                (Outcome::Inconclusive, format!("{needed}; raise trace: {{limit}}, or run longer"))
+            }
+        };
+        return (value, (None, None), outcome, String::new(), reason);
+    }
     let few = "at least 20 traces of random iterations are needed; raise trace: {limit}, or run longer";
     let Some(mean) = Mean::of_values(values).filter(|_| values.len() >= TRACES_MIN) else {
         let value = values.iter().sum::<f64>() / values.len() as f64;
@@ -257,7 +236,7 @@ mod tests {
             ("p95(trace \"db\") < 10s", 48.0, Some(45.0), None, Outcome::Inconclusive),
         ] {
             let condition = parse(text).unwrap();
-            let Metric::TraceTime(statistic, _) = &condition.metric else { panic!("{text}") };
+            let Metric::Trace(statistic, ..) = &condition.metric else { panic!("{text}") };
             let statistic = *statistic;
             let threshold = Threshold {
                 condition,
@@ -300,14 +279,48 @@ mod tests {
                 abort_after_ns: None,
                 warn: false,
             };
-            let (Metric::TraceTime(statistic, _) | Metric::TraceCalls(statistic, _)) =
-                &threshold.condition.metric
-            else {
-                panic!("{text}");
-            };
+            let Metric::Trace(statistic, ..) = &threshold.condition.metric else { panic!("{text}") };
             let judged = of_figures(&threshold, *statistic, &figures(50), ran);
             assert_eq!(judged.outcome, expected, "{text} of {ran}: {judged:?}");
             assert_eq!(judged.reason.is_some(), expected == Outcome::Inconclusive, "{text}: {judged:?}");
+        }
+    }
+
+    /// Counts are exact: few traces that agree are enough, and times are not judged so.
+    #[test]
+    fn counts_that_agree_need_few_traces() {
+        let alike = |n: u64, calls: f64| -> Vec<(f64, SampleId)> {
+            (0..n).map(|number| (calls, SampleId { workload: 0, number })).collect()
+        };
+        let mut one_differs = alike(20, 12.0);
+        one_differs[7].0 = 13.0;
+        for (text, figures, ran, expected) in [
+            ("count(trace \"db\") <= 12", alike(29, 12.0), 1_000, Outcome::Pass),
+            ("count(trace \"db\") == 12", alike(29, 12.0), 1_000, Outcome::Pass),
+            ("count(trace \"db\") <= 12", alike(10, 22.0), 1_000, Outcome::Fail),
+            ("count(trace \"db\") >= 13", alike(10, 12.0), 1_000, Outcome::Fail),
+            ("count(trace where error) == 0", alike(29, 0.0), 1_000, Outcome::Pass),
+            ("errors(trace) == 0", alike(10, 1.0), 1_000, Outcome::Fail),
+            ("depth(trace) <= 3", alike(29, 3.0), 1_000, Outcome::Pass),
+            ("count(trace \"db\") <= 12", alike(28, 12.0), 1_000, Outcome::Inconclusive),
+            ("count(trace \"db\") <= 12", alike(9, 22.0), 1_000, Outcome::Inconclusive),
+            ("count(trace \"db\") <= 12", alike(3, 12.0), 3, Outcome::Pass),
+            ("count(trace \"db\") <= 12", one_differs.clone(), 1_000, Outcome::Inconclusive),
+            ("count(trace \"db\") <= 12", one_differs, 20, Outcome::Fail),
+            ("avg(trace \"db\") <= 12ms", alike(10, 12.0), 1_000, Outcome::Inconclusive),
+        ] {
+            let condition = parse(text).unwrap();
+            let Metric::Trace(statistic, ..) = &condition.metric else { panic!("{text}") };
+            let statistic = *statistic;
+            let threshold = Threshold {
+                condition,
+                window_ns: None,
+                min_samples: None,
+                abort_after_ns: None,
+                warn: false,
+            };
+            let judged = of_figures(&threshold, statistic, &figures, ran);
+            assert_eq!(judged.outcome, expected, "{text} of {ran}: {judged:?}");
         }
     }
 }

@@ -445,3 +445,108 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
         assert_eq!(ab_json(&bench)["finished"], false);
     }
 }
+
+/// Log in, then look a user up; in B every look-up runs a statement more.
+fn folder_with_a_statement_more() -> Bench {
+    let bench = Bench::new();
+    bench.write("a.yaml", "name: cached\ndemo: { slow_percent: 0 }\n");
+    bench.write("b.yaml", "name: uncached\ndemo: { slow_percent: 100, slow_query: 1ms }\n");
+    let demo = std::fs::read_to_string("scenarios/demo.yaml").unwrap();
+    let demo = demo.replace("times: 2000, concurrency: 10", "times: 40, concurrency: 2");
+    bench.write("scenario.yaml", demo.replace("../deployments/demo.yaml", "a.yaml"));
+    bench
+}
+
+#[test]
+fn a_statement_more_fails_after_three_short_pairs() {
+    let bench = folder_with_a_statement_more();
+    let metric = "count(trace \"db\")";
+    let arguments = ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "b.yaml", "--metric", metric];
+    let ended = bench.run(&[&arguments[..], &["--pairs", "10", "--junit", "ab.xml"]].concat()).expect_code(2);
+    assert!(ended.stderr.contains("pair 3 (of 10 at most): count(trace \"db\") "), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("pair 4"), "{}", ended.stderr);
+    let results = ab_json(&bench);
+    assert_eq!((&results["outcome"], results["pairs"].as_array().unwrap().len()), (&"FAIL".into(), 3));
+    let count = &results["counts"][0];
+    assert_eq!((&count["metric"], &count["outcome"]), (&metric.into(), &"FAIL".into()), "{count}");
+    assert_eq!((&count["exact"], &count["low"], &count["high"]), (&true.into(), &1.0.into(), &1.0.into()));
+    let point = &count["points"][0];
+    let name = point["name"].as_str().unwrap();
+    assert!(name.starts_with("db SELECT") && name.contains("assignment"), "{point}");
+    assert_eq!((&point["a_calls"], &point["b_calls"]), (&0.0.into(), &1.0.into()));
+    // The same statement is what changed in the mean trace.
+    assert_eq!(results["calls"][0]["name"], point["name"], "{}", results["calls"]);
+    // Both traces can be opened.
+    for side in ["a_trace", "b_trace"] {
+        let file = bench.run_directory().join(count[side]["file"].as_str().unwrap());
+        let shown = bench.run(&["trace", "show", file.to_str().unwrap()]).expect_code(0);
+        assert!(shown.stdout.contains("db"), "{}", shown.stdout);
+    }
+    let junit = std::fs::read_to_string(bench.path().join("ab.xml")).unwrap();
+    let page = std::fs::read_to_string(bench.run_directory().join("ab.html")).unwrap();
+    let markdown = std::fs::read_to_string(bench.run_directory().join("ab.md")).unwrap();
+    for (text, quotes) in [(&ended.stdout, "\""), (&junit, "&quot;"), (&page, "&#34;"), (&markdown, "\"")] {
+        let metric = metric.replace('"', quotes);
+        assert!(
+            text.contains(&metric) || text.contains(&metric.replace("&#34;", "&quot;")),
+            "{metric}: {text}"
+        );
+        for part in
+            ["B has more than A", "0 → 1 calls", "assignment", count["b_trace"]["file"].as_str().unwrap()]
+        {
+            assert!(text.replace("&#x2f;", "/").contains(part), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_same_statements_pass_and_no_traces_are_invalid() {
+    let bench = folder_with_a_statement_more();
+    bench.write("same.yaml", "name: same\ndemo: { slow_percent: 0 }\n");
+    let ab = |second: &str, metric: &str| {
+        let arguments = ["ab", "scenario.yaml", "-d", "a.yaml", "-d", second, "--pairs", "10"];
+        bench.run(&[&arguments[..], &["--metric", metric, "--metric", "errors(trace)"]].concat())
+    };
+    let ended = ab("same.yaml", "count(trace \"db\" where service = \"identity\")").expect_code(0);
+    assert!(ended.stdout.contains("B has as many as A"), "{}", ended.stdout);
+    // A misspelled name is no zero.
+    let ended = ab("same.yaml", "count(trace \"dbb\")").expect_code(3);
+    assert!(
+        ended.stdout.contains("no trace point is named \"dbb\"; the points seen are:"),
+        "{}",
+        ended.stdout
+    );
+    let ended = ab("same.yaml", "count(trace where sevice = \"x\")").expect_code(64);
+    assert!(ended.stderr.contains("did you mean `service`?"), "{}", ended.stderr);
+    bench.write("plain.yaml", "targets: { default: 'http://127.0.0.1:9' }\n");
+    let arguments = ["ab", "scenario.yaml", "-d", "plain.yaml", "-d", "plain.yaml"];
+    let ended = bench.run(&[&arguments[..], &["--metric", "count(trace)"]].concat()).expect_code(65);
+    assert!(ended.stderr.contains("cannot count trace points: nothing of A is profiled"), "{}", ended.stderr);
+}
+
+#[test]
+fn b_must_keep_the_scenarios_own_criteria() {
+    let bench = folder();
+    // Response times of A and B are alike within the margin, and neither keeps this.
+    bench.write(
+        "scenario.yaml",
+        format!(
+            "{SCENARIO}sla: {{ max_seconds_per_iteration: 0.000001, thresholds: [rate(errors) <= 50%] }}\n"
+        ),
+    );
+    let arguments = ["ab", "scenario.yaml", "-d", "a.yaml", "-d", "a.yaml", "--metric", "p50"];
+    let ended =
+        bench.run(&[&arguments[..], &["--pairs", "10", "--margin", "1000", "--junit", "ab.xml"]].concat());
+    let ended = ended.expect_code(2);
+    let results = ab_json(&bench);
+    let sla = results["sla"].as_array().unwrap();
+    let outcomes: Vec<_> = sla
+        .iter()
+        .map(|row| (row["a"]["outcome"].as_str().unwrap(), row["b"]["outcome"].as_str().unwrap()))
+        .collect();
+    assert_eq!(outcomes, [("FAIL", "FAIL"), ("PASS", "PASS")], "{sla:?}");
+    assert!(ended.stdout.contains("B fails the scenario's criterion in 5 of 5 rounds"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("and so does A (5 of 5 rounds fail)"), "{}", ended.stdout);
+    let junit = std::fs::read_to_string(bench.path().join("ab.xml")).unwrap();
+    assert!(junit.contains("failures=\"1\"") && junit.contains("max_seconds_per_iteration"), "{junit}");
+}

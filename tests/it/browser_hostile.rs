@@ -4,17 +4,18 @@
 //! names, URLs, statements, hosts, headers and error texts. A real Chromium opens the page; the test opens, hovers and
 //! clicks everything on it. Nothing may have run or loaded, and the content security policy may have blocked nothing.
 
+use bench::analysis::call_changes::CallChange;
 use bench::analysis::points::PointRow;
 use bench::osprofiler::record::Record;
 use bench::osprofiler::report::TraceTree;
 use bench::report::compare::{PointDifference, RunRef, TracePoints, TwoRuns};
 use bench::report::html::{self, Shown, Traces};
-use bench::report::pairs::{Pair, Paired, RoundInfo, Side};
+use bench::report::pairs::{Counted, CountedPoint, CountedTrace, Pair, Paired, RoundInfo, Side};
 use bench::results::IterationColumns;
-use bench::results::model::{Counts, Outcome, Results, ScenarioInfo};
+use bench::results::model::{Counts, Outcome, Results, ScenarioInfo, Severity};
 use bench::results::trace::StoredTrace;
 use bench::verdict::compare::{FailuresRow, RatioRow};
-use bench::verdict::paired::{Decision, Names, Row, Series};
+use bench::verdict::paired::{CountRow, Decision, Names, Row, Series, SlaRow, SlaSide};
 use serde_json::{Map, Value, json};
 
 use crate::browser::Browser;
@@ -279,6 +280,50 @@ fn nothing_of_a_hostile_comparison_runs() {
     assert_eq!(browser.run("return document.scripts.length"), 0);
 }
 
+/// A count that failed.
+fn counted(text: &str) -> Counted {
+    let trace = || Some(CountedTrace { trace_id: uuid::Uuid::nil(), file: text.to_owned(), count: 1 });
+    let row = CountRow {
+        workload: 0,
+        metric: text.to_owned(),
+        a: Some(0.0),
+        b: Some(1.0),
+        low: Some(1.0),
+        high: Some(1.0),
+        exact: true,
+        alpha: 0.001,
+        outcome: Outcome::Fail,
+        reason: Some(text.to_owned()),
+        traces: [5, 5],
+        pairs: Vec::new(),
+    };
+    let point = CountedPoint { service: text.to_owned(), name: text.to_owned(), a_calls: 0.0, b_calls: 1.0 };
+    Counted { row, points: vec![point], a_trace: trace(), b_trace: trace() }
+}
+
+fn more_calls(text: &str) -> CallChange {
+    CallChange {
+        service: text.to_owned(),
+        name: text.to_owned(),
+        a_calls: 0.0,
+        b_calls: 1.0,
+        low: 1.0,
+        high: 1.0,
+        exact: true,
+    }
+}
+
+fn of_sla(text: &str) -> SlaRow {
+    SlaRow {
+        workload: text.to_owned(),
+        criterion: text.to_owned(),
+        condition: text.to_owned(),
+        severity: Severity::Fail,
+        a: SlaSide::default(),
+        b: SlaSide { outcome: Outcome::Fail, observed: text.to_owned(), ..SlaSide::default() },
+    }
+}
+
 fn hostile_pairs(text: &str) -> Paired {
     let round =
         || RoundInfo { directory: text.to_owned(), started_at: text.to_owned(), ..RoundInfo::default() };
@@ -340,8 +385,11 @@ fn hostile_pairs(text: &str) -> Paired {
             Names { workload: text.to_owned(), actions: Vec::new() },
         ],
         rows: vec![row(None), row(Some(0))],
+        counts: vec![counted(text)],
+        sla: vec![of_sla(text)],
         failures: Vec::new(),
         points: vec![point(false), point(true)],
+        calls: vec![more_calls(text)],
         notes: vec![text.to_owned()],
     }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is tests, helpers included")]
 
 mod ab;
+mod asynchronous;
 mod backend;
 mod bad_input;
 mod browser;
@@ -48,6 +49,7 @@ mod real_causes;
 mod real_keystone;
 mod real_middleware;
 mod real_osprofiler;
+mod real_otel;
 mod real_servers;
 mod real_service;
 mod real_spans;
@@ -62,6 +64,7 @@ mod run_directories;
 mod schema;
 mod server;
 mod signals;
+mod slow_attributes;
 mod slowloris;
 mod span_file;
 mod spans;

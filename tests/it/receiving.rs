@@ -15,25 +15,26 @@ use serde_json::{Value, json};
 
 use crate::server::{Seen, Server};
 
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
 /// A request of a service that speaks OpenTelemetry: trace and parent from its `traceparent`, if it is sampled.
+#[derive(Clone)]
 pub(crate) struct Traced {
-    trace_id: String,
-    parent_id: String,
-    nth: usize,
+    pub(crate) trace_id: String,
+    pub(crate) parent_id: String,
+    pub(crate) nth: usize,
 }
 
 impl Traced {
-    fn of(seen: &Seen) -> Option<Self> {
+    pub(crate) fn of(seen: &Seen) -> Option<Self> {
         let parts: Vec<&str> = seen.headers.get("traceparent")?.split('-').collect();
         let sampled = parts[3] == "01";
         sampled.then(|| Self { trace_id: parts[1].to_owned(), parent_id: parts[2].to_owned(), nth: seen.nth })
     }
 
-    fn span(&self, which: u64, parent: &str, name: &str, kind: u8, times_ns: (u64, u64)) -> Value {
+    pub(crate) fn span(&self, which: u64, parent: &str, name: &str, kind: u8, times_ns: (u64, u64)) -> Value {
         json!({
             "traceId": self.trace_id, "spanId": format!("{:08x}{which:08x}", self.nth + 1),
             "parentSpanId": parent, "name": name, "kind": kind,
@@ -42,7 +43,7 @@ impl Traced {
         })
     }
 
-    fn id(&self, which: u64) -> String {
+    pub(crate) fn id(&self, which: u64) -> String {
         format!("{:08x}{which:08x}", self.nth + 1)
     }
 }
@@ -100,7 +101,7 @@ pub(crate) fn shop_that_tells(tell: impl Fn(&[Value]) + Send + Sync + 'static) -
     })
 }
 
-fn options(folder: &std::path::Path, url: &str, profiler: &str, scenario: &str) -> RunOptions {
+pub(crate) fn options(folder: &std::path::Path, url: &str, profiler: &str, scenario: &str) -> RunOptions {
     let text = format!("title: t\n{scenario}\niteration: [ {{ action: a, get: /x }} ]\n");
     let mut options = RunOptions::new(YamlFile::text("s.yaml", text));
     let deployment = format!("targets: {{ default: \"{url}\" }}\nprofiler: {profiler}\n");
@@ -250,10 +251,13 @@ fn records_of_osprofilers_own_otlp_driver_are_received() {
     assert_eq!(points, [("wsgi", "api", ""), ("db", "api", "SELECT 1")], "{trace:?}");
 }
 
+/// What a row of the next test does to a service's spans.
+type Change = fn(&mut Vec<Value>);
+
 /// What may happen to the spans of a service.
 #[test]
 fn spans_that_are_late_twice_or_hostile_are_shown_all_the_same() {
-    let rows: [(&str, fn(&mut Vec<Value>)); 4] = [
+    let rows: [(&str, Change); 4] = [
         ("children before their parents", |spans| spans.reverse()),
         ("every span twice", |spans| spans.extend(spans.clone())),
         ("a clock that is three hours ahead", |spans| {

@@ -304,11 +304,14 @@ workloads:
   - name: fifth
     runner: { rps: { rps: { start: 1, end: 10, step: 2, duration: 3s }, duration: 60, pacing: timer } }
     warm_up: { times: 100 }
+    end: response
     iteration: [{ get: / }]
   - name: sixth
     runner: { ramping: { start: 2, stages: [ { duration: 1m, concurrency: 20 }, { duration: 5, concurrency: 0 } ] } }
+    end: asynchronous
     iteration: [{ get: / }]
   - name: seventh
+    end: { asynchronous: { deadline: 30s } }
     runner:
       ramping: { stepped: true, stages: [ { duration: 1m, rps: 20 } ], max_concurrency: 10, max_queue: 5, pacing: precise }
     iteration: [{ get: / }]

@@ -54,7 +54,7 @@ pub(crate) const RUN: &[&str] =
     &["results.json", "report.html", "report.md", "badge.txt", "badge.json", "../out.xml"];
 const STORED: &[&str] = &["results.json", "report.html", "report.md", "badge.txt", "badge.json"];
 
-pub(crate) const ROWS: [Row; 34] = [
+pub(crate) const ROWS: [Row; 36] = [
     row("run pass.yaml --out out --junit out.xml", 0, Verdict, RUN),
     row("run fail.yaml --out out --junit out.xml", 2, Verdict, RUN),
     row("run pass.yaml --out out --junit out.xml --quiet", 0, Verdict, RUN),
@@ -77,6 +77,8 @@ pub(crate) const ROWS: [Row; 34] = [
     row("trace show trace.json", 0, Product, &[]),
     row("trace show trace.json --json", 0, Product, &[]),
     row("trace show trace.json --html", 0, Product, &[]),
+    row("trace diff trace.json trace.json", 0, Product, &[]),
+    row("trace diff trace.json trace.json --json", 0, Product, &[]),
     row("trace show big.json", 0, Product, &[]),
     row("trace show big.json --json --compat", 0, Product, &[]),
     row("trace show big.json --html", 0, Product, &[]),

@@ -66,6 +66,65 @@ fn a_tree_in_text_shows_when_and_what() {
 }
 
 #[test]
+fn two_traces_stand_against_each_other() {
+    let bench = Bench::new();
+    let trace = |id: &str, pod: &str, calls: u32| {
+        let root = json!({"request": {"method": "GET", "path": "/users/42"}, "resource": {"pod": pod}});
+        let end = Some(1_000 * (calls + 2));
+        let mut records = point("wsgi", "1", id, 0, end, &root);
+        for call in 0..calls {
+            let start = 1_000 * (call + 1);
+            let statement = json!({"db": {"statement": format!("SELECT a FROM t WHERE id = {call}")}});
+            records.extend(point("db", &format!("c{call}"), "1", start, Some(start + 1_000), &statement));
+        }
+        records.iter_mut().for_each(|record| record["base_id"] = id.into());
+        Value::Array(records)
+    };
+    bench.write("few.json", trace("few", "api-1", 2).to_string());
+    bench.write("many.json", trace("many", "api-7", 22).to_string());
+    let shown = bench.run(&["trace", "diff", "few.json", "many.json"]).expect_code(0).stdout;
+    insta::assert_snapshot!(shown, @r"
+    A: trace `few`, 3 points over 4.00 ms
+    B: trace `many`, 23 points over 24.0 ms
+
+    Points: Points of one kind under the same path; own time is without that of points below
+     point                                below                 calls A  calls B   time A   time B    own A    own B  difference
+     p/s db SELECT a FROM t WHERE id = ?  wsgi GET /users/{id}        2       22  2.00 ms  22.0 ms  2.00 ms  22.0 ms    +20.0 ms
+     p/s wsgi GET /users/{id}                                         1        1  4.00 ms  24.0 ms  2.00 ms  2.00 ms        0 ms
+
+    Attributes that differ
+     point                     attribute  only in A  only in B
+     p/s wsgi GET /users/{id}  pod        api-1      api-7
+    ");
+    let found: Value = serde_json::from_str(
+        &bench.run(&["trace", "diff", "few.json", "many.json", "--json"]).expect_code(0).stdout,
+    )
+    .unwrap();
+    let first = &found["points"][0];
+    assert_eq!((&first["a"]["calls"], &first["b"]["calls"]), (&2.into(), &22.into()), "{found}");
+    assert_eq!(
+        (&first["name"], &first["path"]),
+        (&"db SELECT a FROM t WHERE id = ?".into(), &json!(["wsgi GET /users/{id}"]))
+    );
+    assert_eq!(first["self_difference_us"], 20_000);
+    let pod = json!({"attribute": "pod", "a": ["api-1"], "b": ["api-7"]});
+    assert_eq!(found["points"][1]["attributes"], json!([pod]));
+    // The same trace differs nowhere, and the order is that of the arguments.
+    let same = bench.run(&["trace", "diff", "few.json", "few.json"]).expect_code(0).stdout;
+    assert!(same.contains("Both have the same points"), "{same}");
+    let turned = bench.run(&["trace", "diff", "many.json", "few.json"]).expect_code(0).stdout;
+    assert!(turned.contains("−20.0 ms"), "{turned}");
+    for (arguments, code, said) in [
+        (&["few.json"][..], 64, "two traces can be compared, and there are 1; name two: two ids, two files"),
+        (&["few.json", "none.json"], 65, "there is no file none.json"),
+        (&[], 64, "no trace is given"),
+    ] {
+        let ended = bench.run(&[&["trace", "diff"], arguments].concat()).expect_code(code);
+        assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_trace_with_records_that_cannot_be_read_is_not_called_complete() {
     let bench = Bench::new();
     let good = point("wsgi", "1", "base", 0, Some(10_000), &json!({}));

@@ -29,7 +29,7 @@ fn a_signed_request_shows_what_the_service_did() {
         let body =
             ["--data", r#"{"auth":{"identity":{"password":{"user":{"name":"demo","password":"x"}}}}}"#];
         let mut command = bench.command(&[&arguments[..], &key, &body, more].concat());
-        command.env("THE_KEY", &demo.demo().hmac_key().expose().to_owned()).stdin(Stdio::piped());
+        command.env("THE_KEY", demo.demo().hmac_key().expose()).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // It need not be read.

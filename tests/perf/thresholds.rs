@@ -113,6 +113,6 @@ fn verdict(
     log.end(&End::default()).unwrap();
     drop(log);
     let aggregate = Aggregate::read(&path).unwrap();
-    let evidence = Evidence { aggregate: &aggregate, workloads: &[], sampled: &[] };
+    let evidence = Evidence { aggregate: &aggregate, workloads: &[], sampled: &[], asynchronous: &[] };
     judge(&evidence).outcome
 }

@@ -28,7 +28,6 @@ user=bench password=brokerpw
 if [[ ! -x $server ]] || ! command -v epmd >/dev/null; then install rabbitmq-server; fi
 [[ -x $server ]] || die "no $server after installing rabbitmq-server"
 
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # speaks PORT: whether an AMQP server greets there, within 2 s.
 speaks() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Stops what up.sh, broker.sh, drivers.sh and stores.sh started in the same REAL_DIR (default: .real in the
+# Stops what up.sh, broker.sh, drivers.sh, stores.sh and otel.sh started in the same REAL_DIR (default: .real in the
 # repository).
 # The installed software, databases and keys stay, so the next start is quick; to forget
 # them too, delete the directory. Running this twice, or with nothing started, is fine.
@@ -19,4 +19,8 @@ done
 for name in stores-sentinel stores-redis stores-mariadb stores-postgres; do
   stop "$name"
 done
-forget_stores
+forget_data stores
+for name in otel-shop-grpc otel-shop-http otel-delivery otel-parcels otel-redis otel-postgres; do
+  stop "$name"
+done
+forget_data otel

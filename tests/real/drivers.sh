@@ -38,7 +38,6 @@ environment() {
   cp "$pins" "$venv/installed.txt"
 }
 
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 give() { printf 'export %s=%q\n' "$@"; }
 

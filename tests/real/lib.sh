@@ -92,12 +92,24 @@ base_python() {
   return 1
 }
 
-# forget_stores: removes the data of stores.sh, whose servers must have ended.
-forget_stores() {
+# forget_data NAME: removes the data directory whose path run/NAME.dir holds; its servers must have ended.
+forget_data() {
   local data
-  [[ -f $run/stores.dir ]] || return 0
-  data=$(<"$run/stores.dir")
+  [[ -f $run/$1.dir ]] || return 0
+  data=$(<"$run/$1.dir")
   # The name is checked so that no damaged file can make this remove anything else.
-  if [[ $data == /*/bench-stores.?????? && $data != *..* ]]; then rm -rf -- "$data"; fi
-  rm -f "$run/stores.dir"
+  if [[ $data == /*/bench-$1.?????? && $data != *..* ]]; then rm -rf -- "$data"; fi
+  rm -f "$run/$1.dir"
+}
+
+# listening PORT: true if something of this machine listens there.
+listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# as_nobody COMMAND...: with fewer rights, if we have them, and its home in $data; PostgreSQL insists.
+as_nobody() {
+  if [[ $EUID == 0 ]]; then
+    exec setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME="$data" TMPDIR="$data" "$@"
+  else
+    exec env HOME="$data" TMPDIR="$data" "$@"
+  fi
 }

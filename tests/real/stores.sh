@@ -74,7 +74,6 @@ install_software() {
 
 names=(stores-sentinel stores-redis stores-mariadb stores-postgres)
 
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 choose_ports() {
   local at
@@ -87,15 +86,6 @@ choose_ports() {
   for ((at = first; at < first + 5; at++)); do
     ! listening "$at" || die "port $at is taken; set REAL_STORES_PORT to the first of five free ones"
   done
-}
-
-# as_nobody COMMAND...: with fewer rights, if we have them; PostgreSQL insists.
-as_nobody() {
-  if [[ $EUID == 0 ]]; then
-    exec setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME="$data" TMPDIR="$data" "$@"
-  else
-    exec env HOME="$data" TMPDIR="$data" "$@"
-  fi
 }
 
 # once NAME COMMAND...: to its end, as nobody, in the directory of the data.
@@ -268,7 +258,7 @@ if running; then
   say "the stores run already on ports $first to $((first + 4))"
 else
   for name in "${names[@]}"; do stop "$name"; done
-  forget_stores
+  forget_data stores
   choose_ports
   set_ports
   fingerprint=$current

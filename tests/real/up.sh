@@ -79,7 +79,6 @@ install_software() {
 
 # ------------------------------------------------------------------ services
 
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # answers PORT REQUEST PATTERN: whether the first line of the answer, within 2 s, fits. The time
 # limit matters: a gunicorn whose workers cannot start accepts connections and never answers.

@@ -4,6 +4,8 @@
 
 pub mod beta;
 pub mod binomial;
+pub mod counts;
 pub mod mean;
 pub mod order;
 pub mod paired;
+pub mod shares;

@@ -1,5 +1,6 @@
 //! `bench trace`: traces as a tree, a page, a graph, a ranking or a profile; a traced request; signed trace headers.
 
+mod diff;
 mod headers;
 mod list;
 mod rank;
@@ -22,6 +23,7 @@ use crate::harness::{HarnessError, traces};
 pub(super) enum TraceCommand {
     List(list::ListArguments),
     Show(show::ShowArguments),
+    Diff(diff::DiffArguments),
     Rank(rank::RankArguments),
     Request(Box<request::RequestArguments>),
     Stats(stats::StatsArguments),
@@ -85,6 +87,7 @@ pub(super) fn trace(command: &TraceCommand) -> Result<Exit, HarnessError> {
     match command {
         TraceCommand::List(arguments) => list::list(arguments),
         TraceCommand::Show(arguments) => show::show(arguments),
+        TraceCommand::Diff(arguments) => diff::diff(arguments),
         TraceCommand::Rank(arguments) => rank::rank(arguments),
         TraceCommand::Request(arguments) => request::request(arguments),
         TraceCommand::Stats(arguments) => stats::stats(arguments),

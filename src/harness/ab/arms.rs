@@ -15,7 +15,7 @@ use crate::harness::{demo, files, run};
 use crate::plan::Plan;
 use crate::plan::deployment::DEFAULT_TARGET;
 use crate::report::pairs::Side;
-use crate::verdict::paired::Names;
+use crate::verdict::paired::{AbMetric, Names};
 
 use super::service::{Ready, Service, is_taken};
 use super::{AbOptions, SideOptions};
@@ -50,6 +50,9 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
         let text = "one side is profiled and the other is not, which alone makes a difference";
         return Err(HarnessError::input(text).remedy("give both a key, or add --no-profile"));
     }
+    if options.metrics.iter().any(|metric| matches!(metric, AbMetric::Count(_))) {
+        [("A", &plan_a), ("B", &plan_b)].into_iter().try_for_each(|(side, plan)| can_count(side, plan))?;
+    }
     warn(events, &plan_a.warnings);
     warn(
         events,
@@ -62,6 +65,23 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
     Ok(Job { title: plan_a.title.clone(), names: super::names(&plan_a), a, b, ready })
 }
 
+/// Refuses to count trace points if there will be no traces.
+fn can_count(side: &str, plan: &Plan) -> Result<(), HarnessError> {
+    let deployment = &plan.deployment;
+    let (what, remedy) = if let Some(reason) = &plan.profiling_off {
+        (format!("nothing of {side} is profiled: {reason}"), "profile it, or judge only percentiles")
+    } else if plan.traces.slow == 0 {
+        let text = "the scenario says that no trace is kept (trace: {fetch: none})".to_owned();
+        (text, "remove `fetch: none`")
+    } else if deployment.connection_string.is_none() && deployment.spans.receive.is_empty() {
+        let text = format!("the deployment of {side} names neither a collector nor a receiver");
+        (text, "add profiler.connection_string or profiler.receive")
+    } else {
+        return Ok(());
+    };
+    Err(HarnessError::input(format!("cannot count trace points: {what}")).remedy(remedy))
+}
+
 fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessError> {
     let (scenario, load) = (&options.scenario, &options.load);
     let SideOptions { deployment: file, target, command } = side;
@@ -72,6 +92,7 @@ fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessEr
         length: options.round,
         factor: 1.0,
         traces: 0,
+        random_traces: 0,
     };
     run::vary(&mut document, &mut deployment, &round)?;
     demo::stand_in(&mut deployment);

@@ -1,6 +1,7 @@
 //! Compares two builds in alternating rounds, until the verdict is clear.
 
 mod arms;
+mod counts;
 mod rounds;
 mod service;
 
@@ -8,13 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::analysis::call_changes;
 use crate::analysis::points::{PairTraces, over_pairs};
 use crate::base::clock::RunClock;
 use crate::report::html::comparison;
 use crate::report::pairs::{self, FORMAT, Pair, Paired, VERSION};
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Outcome, ScenarioInfo};
-use crate::verdict::paired::{Decision, METRICS_MAX, Metric, Names, Rules, Series, Trial, series};
+use crate::results::model::{Criterion, Outcome, ScenarioInfo};
+use crate::verdict::paired::{
+    AbMetric, CountSeries, Decision, METRICS_MAX, Metric, Names, Rules, Series, Trial, series, sla, with_sla,
+};
 
 use self::arms::Job;
 use super::error::{HarnessError, Kind};
@@ -27,6 +31,8 @@ use super::{housekeeping, writing};
 /// The number of slow iterations whose traces a round fetches, besides about twice as many others: enough to compare
 /// points without loading the collector between rounds.
 const TRACES_OF_ROUND: u32 = 10;
+/// The number of random iterations of each workload whose traces a round fetches to count trace points.
+const TRACES_COUNTED: u32 = 30;
 
 /// One side of a comparison: a deployment, one of its targets, a command that starts a build, or several of these.
 #[derive(Clone, Debug, Default)]
@@ -52,9 +58,9 @@ pub struct AbOptions {
     pub ready: Option<String>,
     /// How long a round lasts, instead of what the scenario says.
     pub round: Option<Duration>,
-    /// The percentiles to judge B by; p50 and p95 if empty.
-    pub metrics: Vec<Metric>,
-    /// By how many percent B may be slower.
+    /// What to judge B by; p50 and p95 if empty.
+    pub metrics: Vec<AbMetric>,
+    /// By how many percent B may be slower. Counts must not increase at all.
     pub margin_percent: f64,
     /// The largest number of pairs; the results are also judged after half of them.
     pub pairs: u16,
@@ -106,6 +112,7 @@ pub struct PreparedAb {
     options: AbOptions,
     job: Job,
     series: Vec<Series>,
+    counted: Vec<CountSeries>,
     runtime: tokio::runtime::Runtime,
     events: Sink,
 }
@@ -121,14 +128,14 @@ impl PreparedAb {
             given => given.to_vec(),
         };
         if metrics.len() > METRICS_MAX {
-            let text = format!("{} percentiles to judge by", metrics.len());
+            let text = format!("{} metrics to judge by", metrics.len());
             let help = format!("choose at most {METRICS_MAX}: each makes the bounds of the others wider");
             return Err(HarnessError::usage(text).remedy(help));
         }
         let job = arms::prepare(&options, events)?;
-        let series = series(&job.names, &metrics).map_err(HarnessError::usage)?;
+        let (series, counted) = what_to_compare(&job.names, metrics)?;
         let runtime = housekeeping::runtime()?;
-        Ok(Self { options, job, series, runtime, events: Arc::clone(events) })
+        Ok(Self { options, job, series, counted, runtime, events: Arc::clone(events) })
     }
 
     /// Runs pairs of rounds until the verdict is clear, and writes it. Blocks until then.
@@ -136,7 +143,7 @@ impl PreparedAb {
     /// # Errors
     /// When there is nothing to report.
     pub fn run(self, interrupt: &Interrupt) -> Result<Compared, HarnessError> {
-        let Self { options, job, series, runtime, events } = self;
+        let Self { options, job, series, counted, runtime, events } = self;
         let directory = make_directory(&options, &job)?;
         let pairs = usize::from(options.pairs);
         let rules = Rules { margin: options.margin_percent / 100.0, looks: [pairs.div_ceil(2), pairs] };
@@ -144,12 +151,15 @@ impl PreparedAb {
             options,
             job,
             directory,
-            trial: Trial::new(rules.clone(), series.clone()),
+            trial: Trial::new(rules.clone(), series.clone()).with_counts(counted.clone()),
             series,
+            counted,
+            counts_shown: counts::Shown::default(),
             rules,
             order_seed: fastrand::u64(..),
             pairs: Vec::new(),
             traces: Vec::new(),
+            criteria: [Vec::new(), Vec::new()],
             notes: Vec::new(),
             scenario: None,
             factor: 1.0,
@@ -160,6 +170,22 @@ impl PreparedAb {
         let decision = comparison.pairs_until_decided()?;
         comparison.report(decision)
     }
+}
+
+/// The percentiles and the counts of each workload.
+fn what_to_compare(
+    names: &[Names],
+    metrics: Vec<AbMetric>,
+) -> Result<(Vec<Series>, Vec<CountSeries>), HarnessError> {
+    let (mut percentiles, mut counted): (Vec<Metric>, Vec<CountSeries>) = (Vec::new(), Vec::new());
+    for metric in metrics {
+        match metric {
+            AbMetric::Percentile(metric) => percentiles.push(metric),
+            AbMetric::Count(metric) => counted
+                .extend((0..names.len()).map(|workload| CountSeries { workload, metric: metric.clone() })),
+        }
+    }
+    Ok((series(names, &percentiles).map_err(HarnessError::usage)?, counted))
 }
 
 fn make_directory(options: &AbOptions, job: &Job) -> Result<PathBuf, HarnessError> {
@@ -180,10 +206,15 @@ struct Comparison {
     directory: PathBuf,
     trial: Trial,
     series: Vec<Series>,
+    counted: Vec<CountSeries>,
+    /// What shows the differences of counts.
+    counts_shown: counts::Shown,
     rules: Rules,
     order_seed: u64,
     pairs: Vec<Pair>,
     traces: Vec<PairTraces>,
+    /// The scenario's own criteria in each round that counts, of A and of B.
+    criteria: [Vec<Vec<Criterion>>; 2],
     notes: Vec<String>,
     scenario: Option<ScenarioInfo>,
     /// The length of a round, as a multiple of the first length.
@@ -224,6 +255,7 @@ impl Comparison {
                 pairs: self.trial.pairs(),
                 pairs_max: self.rules.looks[1],
                 rows: &self.trial.rows(),
+                counts: &self.trial.count_rows(),
                 workloads: &self.job.names,
             });
             if let Some(decision) = self.trial.decide() {
@@ -244,11 +276,12 @@ impl Comparison {
             let reasons = vec![format!("interrupted after {} pairs: no verdict", self.trial.pairs())];
             Decision { outcome: Outcome::Inconclusive, reasons }
         };
+        let sla = sla(&self.criteria[0], &self.criteria[1]);
         let paired = Paired {
             format: FORMAT,
             version: VERSION,
             bench_version: env!("CARGO_PKG_VERSION"),
-            decision: decision.unwrap_or_else(cut_short),
+            decision: decision.map_or_else(cut_short, |decision| with_sla(decision, &sla)),
             finished,
             scenario,
             a: self.job.a.side(),
@@ -260,8 +293,11 @@ impl Comparison {
             pairs: self.pairs,
             workloads: self.job.names,
             rows: self.trial.rows(),
+            counts: self.counts_shown.with(self.trial.count_rows()),
+            sla,
             failures: self.trial.failures(),
             points: over_pairs(&self.traces),
+            calls: call_changes::over_pairs(&self.traces),
             notes: self.notes,
         };
         write(&paired, &self.directory)?;

@@ -12,7 +12,7 @@ use crate::results::model::RunStatus;
 use crate::verdict::paired::{Offered, Round, Span};
 
 use super::arms::Arm;
-use super::{AbOptions, Comparison, Ended, TRACES_OF_ROUND};
+use super::{AbOptions, Comparison, Ended, TRACES_COUNTED, TRACES_OF_ROUND, counts};
 
 /// The rounds of a pair that ran.
 #[derive(Default)]
@@ -54,7 +54,8 @@ impl Comparison {
             }
             let aggregates = |rounds: &[RoundEnded]| {
                 let aggregates: Vec<&Aggregate> = rounds.iter().map(|round| &round.aggregate).collect();
-                Round::of(&aggregates, &self.series)
+                let counts = counts::of_rounds(rounds, &self.counted);
+                Round { counts, ..Round::of(&aggregates, &self.series) }
             };
             let a = aggregates(&pair.a);
             let b = match &pair.b_missing {
@@ -118,6 +119,12 @@ impl Comparison {
             self.notes.push(format!("pair {number} is left out: {reason}"));
             return;
         }
+        for (is_b, rounds) in [(false, &pair.a), (true, &pair.b)] {
+            for (part, round) in rounds.iter().enumerate() {
+                self.criteria[usize::from(is_b)].push(round.results.verdict.criteria.clone());
+                self.counts_shown.add(round, &round_name(number, part, is_b), is_b, &self.counted);
+            }
+        }
         for (a, b) in pair.a.iter().zip(&pair.b) {
             self.traces.push(PairTraces { a: points(a), b: points(b) });
             let notes = a.results.notes.iter().chain(&b.results.notes);
@@ -145,6 +152,11 @@ impl Comparison {
             length: self.options.round,
             factor: self.factor,
             traces: TRACES_OF_ROUND,
+            random_traces: if self.counted.is_empty() {
+                0
+            } else {
+                TRACES_COUNTED.saturating_mul(u32::try_from(self.job.names.len()).unwrap_or(u32::MAX))
+            },
         };
         let ended = run::round(self.run_options(arm), &wanted, &self.interrupt, &self.events);
         drop(service);

@@ -1,7 +1,7 @@
 //! After the load: fetches and analyses traces, then judges the run and writes its files.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::Event;
 use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::receiving::Receiving;
-use crate::harness::{judging, writing};
+use crate::harness::{asynchronous, judging, writing};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::driver::Collector;
 use crate::results::aggregate::Aggregate;
@@ -23,7 +23,7 @@ use crate::results::choice::{self, Chosen, Side};
 use crate::results::client_points;
 use crate::results::model::{Received, Results, TraceState};
 use crate::results::trace::StoredTrace;
-use crate::runner::stop::Stop;
+use crate::runner::stop::{Stop, StopReason};
 
 /// Points of iterations that ended within this time may still be under way.
 const RECENT_NS: u64 = 2_000_000_000;
@@ -42,6 +42,25 @@ impl Run {
     /// Completes at a signal, unless one has already ended the load.
     async fn enough(&self, stop: &Stop) {
         if stop.is_stopping() { std::future::pending().await } else { stop.stopping().await }
+    }
+
+    /// Waits for asynchronous work up to its deadline, or to an interrupt.
+    fn await_work(&self, aggregate: &Aggregate, stop: &Stop) {
+        let Some(deadline_ns) = asynchronous::deadline_at_ns(aggregate) else { return };
+        let longest = Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
+        if longest.is_zero() || stop.reason() == Some(StopReason::Interrupted) {
+            return;
+        }
+        // A signal during the event must not look like one that ended the load.
+        let has_stopped = stop.is_stopping();
+        self.events.event(&Event::AwaitingWork { longest });
+        let enough = async { if has_stopped { std::future::pending().await } else { stop.stopping().await } };
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = tokio::time::sleep(longest) => {}
+                () = enough => {}
+            }
+        });
     }
 
     /// The traces of the chosen iterations.
@@ -78,9 +97,10 @@ impl Run {
             self.events.event(&Event::FetchingBegan { wanted: iterations.len() });
             let mut here =
                 |fetched| self.events.event(&Event::Fetching { fetched, wanted: iterations.len() });
+            let wanted: Vec<(SampleId, Uuid)> = iterations.iter().copied().zip(ids.iter().copied()).collect();
             self.runtime.block_on(async {
                 tokio::select! {
-                    () = receiving.settle(&iterations, &mut here) => {}
+                    () = receiving.settle(&wanted, &mut here) => {}
                     () = self.enough(stop) => {}
                 }
             });
@@ -92,6 +112,12 @@ impl Run {
             results.notes.push(format!(
                 "no span of this run was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the \
                  services, and let them take the trace from the traceparent header"
+            ));
+        }
+        if received.links_ignored > 0 {
+            results.notes.push(format!(
+                "{} links of spans to this run's traces, or spans with such links, were too many and were passed over",
+                received.links_ignored
             ));
         }
         for (id, records) in spans.records {
@@ -163,7 +189,10 @@ impl Run {
             chosen.iter().map(|Chosen { sample, side, .. }| (aggregate.trace_id(sample), *side)).collect();
         let side = |trace: &StoredTrace| sides.get(&trace.trace_id).copied().unwrap_or(Side::Other);
         let traces = traces.into_iter().map(|trace| (side(&trace), trace)).collect();
-        Ok(RoundEnded { setup_failed, aggregate, results, traces })
+        let random = chosen.iter().filter(|chosen| chosen.random);
+        let random =
+            random.map(|Chosen { sample, .. }| (aggregate.trace_id(sample), sample.workload)).collect();
+        Ok(RoundEnded { setup_failed, aggregate, results, traces, random })
     }
 
     /// Results with findings from traces.
@@ -176,9 +205,13 @@ impl Run {
         if traced && self.plan.traces.slow > 0 {
             chosen = choice::choose(&aggregate);
         }
-        let (began, collector) = (Instant::now(), self.collector().filter(|_| !chosen.is_empty()));
+        let collector = self.collector().filter(|_| !chosen.is_empty());
         let receiving = self.receiving.take();
         let asked = collector.is_some() || receiving.is_some() && !chosen.is_empty();
+        if asked {
+            self.await_work(&aggregate, stop);
+        }
+        let began = Instant::now();
         if let Some(connection) = collector {
             if let Some(Err(error)) = self.demo.as_ref().map(Demo::flush) {
                 results.notes.push(format!("the demo's collector: {error}"));
@@ -189,6 +222,7 @@ impl Run {
             self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
         }
         if asked {
+            asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }

@@ -79,7 +79,10 @@ pub(super) fn assemble(
     };
     match round {
         None => warn(events, &plan.warnings),
-        Some(round) => plan.traces.slow = plan.traces.slow.min(round.traces),
+        Some(round) => {
+            plan.traces.slow = plan.traces.slow.min(round.traces);
+            plan.traces.others = plan.traces.others.max(round.random_traces);
+        }
     }
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {

@@ -1,6 +1,7 @@
 //! The header of the log, written before the first iteration.
 
 use super::Run;
+use crate::base::clock::saturating_nanos;
 use crate::base::masking::masked;
 use crate::base::secret::redacted_url;
 use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
@@ -13,6 +14,7 @@ impl Run {
             runner: workload.runner.to_json(),
             sla: workload.sla.clone(),
             planned: workload.runner.planned(),
+            asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
             actions: workload
                 .actions()
                 .map(|action| (action.name.to_string(), action.label.clone()))

@@ -8,6 +8,7 @@ mod prepare;
 mod record;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -101,6 +102,8 @@ pub(super) struct Round<'a> {
     pub(super) factor: f64,
     /// How many slow iterations' traces are fetched at most.
     pub(super) traces: u32,
+    /// How many random iterations' traces are fetched; 0 for as many as the scenario wants.
+    pub(super) random_traces: u32,
 }
 
 /// The result of a round.
@@ -111,6 +114,8 @@ pub(super) struct RoundEnded {
     pub(super) results: Results,
     /// The traces that were fetched, with the reason why.
     pub(super) traces: Vec<(Side, StoredTrace)>,
+    /// The random sample of successful iterations, with their workloads.
+    pub(super) random: HashMap<Uuid, u16>,
 }
 
 /// Runs a round silently; it writes only the log and the traces.

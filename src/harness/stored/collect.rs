@@ -1,11 +1,12 @@
 //! Fetches traces of a stored run later: the collector was down, spans came late, or other iterations are of interest.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+use crate::base::clock::{Nanos, RunClock, saturating_nanos};
 use crate::base::secret::Secret;
 use crate::collect::{self, Fetched, Wanted, files as trace_files, mask_record};
 use crate::demo::COLLECTOR_FILE;
@@ -20,7 +21,7 @@ use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::record::Record;
 use crate::receive::spool::stored::Stored;
 use crate::results::aggregate::Aggregate;
-use crate::results::choice;
+use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::find::{Query, find};
 use crate::results::model::TraceState;
@@ -89,17 +90,17 @@ pub fn collect(
         return Err(HarnessError::input(text));
     }
     let wanted = wanted(options, &aggregate)?;
-    let stored: Vec<StoredTrace> = wanted.iter().filter_map(|id| directory.stored_trace(*id)).collect();
+    let stored: Vec<StoredTrace> = wanted.keys().filter_map(|id| directory.stored_trace(*id)).collect();
     let complete: HashSet<Uuid> =
         stored.iter().filter(|trace| is_complete(trace)).map(|trace| trace.trace_id).collect();
-    let missing: Vec<Uuid> =
-        wanted.iter().filter(|id| options.again || !complete.contains(id)).copied().collect();
+    let mut missing = wanted.clone();
+    missing.retain(|id, _| options.again || !complete.contains(id));
     let new = if missing.is_empty() {
         Fetched::default()
     } else {
         options.fetch(&aggregate, &missing, interrupt, events)?
     };
-    let merged: Vec<StoredTrace> = missing.iter().filter_map(|id| merge(*id, &stored, &new)).collect();
+    let merged: Vec<StoredTrace> = missing.keys().filter_map(|id| merge(*id, &stored, &new)).collect();
     directory.store_traces(&merged).map_err(HarnessError::cannot("store the traces"))?;
     let finished = super::report(&options.run_dir, &options.report, events)?;
     let known = stored.iter().filter(|trace| !merged.iter().any(|new| new.trace_id == trace.trace_id));
@@ -118,15 +119,17 @@ fn is_complete(trace: &StoredTrace) -> bool {
     trace.state == TraceState::Complete
 }
 
-/// The traces to have at the end.
-fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeSet<Uuid>, HarnessError> {
+/// The traces to have at the end, each with the end of its iteration.
+fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeMap<Uuid, Nanos>, HarnessError> {
     if let Some(short) = options.ids.iter().find(|id| id.len() < PREFIX_CHARS_MIN) {
         return Err(HarnessError::usage(format!("`{short}` is too short for the beginning of an id"))
             .remedy(format!("write at least {PREFIX_CHARS_MIN} characters")));
     }
-    let mut wanted = BTreeSet::new();
+    let mut wanted = BTreeMap::new();
     if options.ids.is_empty() {
-        wanted.extend(choice::choose(aggregate).iter().map(|chosen| aggregate.trace_id(&chosen.sample)));
+        wanted.extend(choice::choose(aggregate).iter().map(|Chosen { sample, .. }| {
+            (aggregate.trace_id(sample), sample.start_ns.saturating_add(sample.duration_ns))
+        }));
     }
     if !options.ids.is_empty() || options.slowest > 0 {
         let query = Query { ids: options.ids.clone(), slowest: options.slowest };
@@ -137,7 +140,7 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeSet<Uu
             let help = format!("`bench export {} --csv` lists them", options.run_dir.display());
             return Err(HarnessError::input(text).remedy(help));
         }
-        wanted.extend(found.trace_ids);
+        wanted.extend(found.ended_ns);
     }
     Ok(wanted)
 }
@@ -145,15 +148,18 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeSet<Uu
 /// What was stored and what is new, together.
 fn merge(trace_id: Uuid, stored: &[StoredTrace], new: &Fetched) -> Option<StoredTrace> {
     let new_records = new.records.get(&trace_id).filter(|records| !records.is_empty())?;
-    let old = stored.iter().find(|trace| trace.trace_id == trace_id).map(StoredTrace::services);
+    let old = stored.iter().find(|trace| trace.trace_id == trace_id);
+    let read_after_ns =
+        old.and_then(|trace| trace.read_after_ns).max(new.read_after_ns.get(&trace_id).copied());
     let mut seen = HashSet::new();
-    let mut records: Vec<Record> = old.into_iter().flatten().chain(new_records.iter().cloned()).collect();
+    let mut records: Vec<Record> =
+        old.map(StoredTrace::services).into_iter().flatten().chain(new_records.iter().cloned()).collect();
     records.retain(|record| {
         seen.insert((record.name.clone(), record.trace_id.clone(), record.timestamp.clone()))
     });
     records.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
     let unreadable = new.unreadable.get(&trace_id).copied().unwrap_or(0);
-    Some(StoredTrace::new(trace_id, records, unreadable))
+    Some(StoredTrace { read_after_ns, ..StoredTrace::new(trace_id, records, unreadable) })
 }
 
 impl CollectOptions {
@@ -161,7 +167,7 @@ impl CollectOptions {
     fn fetch(
         &self,
         aggregate: &Aggregate,
-        missing: &[Uuid],
+        missing: &BTreeMap<Uuid, Nanos>,
         interrupt: &Interrupt,
         events: &Sink,
     ) -> Result<Fetched, HarnessError> {
@@ -169,14 +175,19 @@ impl CollectOptions {
         let received =
             Stored::open(&self.run_dir).map_err(HarnessError::cannot("read the received spans"))?;
         if let Some(received) = &received {
-            add_received(&mut all, received, missing, events);
+            // It ended with the load, or later.
+            let ends_ns = aggregate.workloads.iter().map(|stats| stats.last_end_ns);
+            add_received(&mut all, received, (missing, ends_ns.max().unwrap_or(0)), events);
         }
         for path in &self.from {
-            add_file(&mut all, path, missing, events)?;
+            add_file(&mut all, path, (missing, aggregate.header().started_unix_ns), events)?;
         }
         let nothing_else = received.is_none() && self.from.is_empty();
         match self.connection(aggregate)? {
-            Some(connection) => self.ask(&mut all, &connection, missing, interrupt, events)?,
+            Some(connection) => {
+                let missing = (missing, aggregate.header().started_unix_ns);
+                self.ask(&mut all, &connection, missing, interrupt, events)?;
+            }
             None if nothing_else => {
                 let header = aggregate.header();
                 let what = match &header.collector {
@@ -217,12 +228,12 @@ impl CollectOptions {
         &self,
         all: &mut Fetched,
         connection: &Secret,
-        missing: &[Uuid],
+        (missing, started_unix_ns): (&BTreeMap<Uuid, Nanos>, u64),
         interrupt: &Interrupt,
         events: &Sink,
     ) -> Result<(), HarnessError> {
         let wanted: Vec<Wanted> =
-            missing.iter().map(|id| Wanted { id: *id, recent: !self.wait.is_zero() }).collect();
+            missing.keys().map(|id| Wanted { id: *id, recent: !self.wait.is_zero() }).collect();
         events.event(&Event::FetchingBegan { wanted: wanted.len() });
         let runtime = housekeeping::runtime()?;
         let mut here = |fetched| events.event(&Event::Fetching { fetched, wanted: wanted.len() });
@@ -240,49 +251,72 @@ impl CollectOptions {
             }
             events.event(&Event::Warning(&format!("the collector: {error}")));
         }
-        fetched.records.into_iter().for_each(|(id, records)| add(all, id, records));
+        let now_ns = RunClock::start().wall_anchor_unix_ns().saturating_sub(started_unix_ns);
+        for (id, records) in fetched.records {
+            add(all, (id, now_ns.saturating_sub(missing[&id])), records);
+        }
         all.unreadable.extend(fetched.unreadable);
         Ok(())
     }
 }
 
-fn add(all: &mut Fetched, id: Uuid, records: Vec<Record>) {
+fn add(all: &mut Fetched, (id, read_after_ns): (Uuid, Nanos), records: Vec<Record>) {
     all.records.entry(id).or_default().extend(records);
+    let known = all.read_after_ns.entry(id).or_default();
+    *known = read_after_ns.max(*known);
 }
 
-/// Adds what the run's own receiver kept.
-fn add_received(all: &mut Fetched, received: &Stored, missing: &[Uuid], events: &Sink) {
-    for id in missing.iter().filter(|id| received.has(id.as_u128())) {
+/// Adds what the run's own receiver kept, which ended at this time of the run.
+fn add_received(
+    all: &mut Fetched,
+    received: &Stored,
+    (missing, end_ns): (&BTreeMap<Uuid, Nanos>, Nanos),
+    events: &Sink,
+) {
+    for (id, ended_ns) in missing.iter().filter(|(id, _)| received.has(id.as_u128())) {
         match received.records(*id) {
             Ok(mut records) => {
                 records.iter_mut().for_each(mask_record);
-                add(all, *id, records);
+                add(all, (*id, end_ns.saturating_sub(*ended_ns)), records);
             }
             Err(error) => events.event(&Event::Warning(&format!("trace {id}: {error}"))),
         }
     }
 }
 
-/// Adds the traces of a file.
-fn add_file(all: &mut Fetched, path: &Path, missing: &[Uuid], events: &Sink) -> Result<(), HarnessError> {
+/// Adds the traces of a file, which has what was there when it was written last.
+fn add_file(
+    all: &mut Fetched,
+    path: &Path,
+    (missing, started_unix_ns): (&BTreeMap<Uuid, Nanos>, u64),
+    events: &Sink,
+) -> Result<(), HarnessError> {
     let cannot = |error: String| HarnessError::input(format!("{}: cannot {error}", path.display()));
     let opened = trace_files::open(path).map_err(|error| cannot(format!("read it: {error}")))?;
-    let ids: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let ids: Vec<String> = missing.keys().map(ToString::to_string).collect();
     let loaded = trace_files::load(opened, &ids).map_err(|error| cannot(error.to_string()))?;
     if let Some(first) = &loaded.first_malformed {
-        let text = format!(
-            "{}: {} lines or records could not be read; the first: {first}",
-            path.display(),
-            loaded.malformed
-        );
+        let (name, malformed) = (path.display(), loaded.malformed);
+        let text = format!("{name}: {malformed} lines or records could not be read; the first: {first}");
         warn(events, &[text]);
     }
+    let written_ns = written_unix_ns(path).saturating_sub(started_unix_ns);
     for trace in loaded.traces {
-        let Ok(id) = trace.base_id.parse::<Uuid>() else { continue };
+        let Some((id, ended_ns)) = trace.base_id.parse().ok().and_then(|id| missing.get_key_value(&id))
+        else {
+            continue;
+        };
         let mut records = trace.records;
         records.iter_mut().for_each(mask_record);
-        add(all, id, records);
-        all.unreadable.insert(id, trace.unreadable);
+        add(all, (*id, written_ns.saturating_sub(*ended_ns)), records);
+        all.unreadable.insert(*id, trace.unreadable);
     }
     Ok(())
+}
+
+/// When a file was written last; 0 where the system does not say.
+fn written_unix_ns(path: &Path) -> u64 {
+    let written = std::fs::metadata(path).and_then(|about| about.modified()).ok();
+    let since = written.and_then(|written| written.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, saturating_nanos)
 }

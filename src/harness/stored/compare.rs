@@ -98,7 +98,8 @@ fn open(path: &Path) -> Result<StoredRun, HarnessError> {
 fn read(path: &Path) -> Result<StoredRun, StoredError> {
     let mut run = StoredRun::open(path)?;
     if let Some(aggregate) = &run.aggregate {
-        let evidence = Evidence { aggregate, workloads: &run.results.workloads, sampled: &[] };
+        let evidence =
+            Evidence { aggregate, workloads: &run.results.workloads, sampled: &[], asynchronous: &[] };
         let verdict = crate::verdict::judge(&evidence);
         run.results.verdict = verdict;
     }

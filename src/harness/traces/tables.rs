@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::analysis::call_stats::{CallStats, Function};
 use crate::analysis::ranking::Ranking;
 use crate::analysis::statement;
+use crate::analysis::tree_diff::{TreeDiff, tree_diff};
 use crate::base::files::write_output;
 use crate::collect::files::{Kind, TraceRecords};
 use crate::harness::error::HarnessError;
@@ -36,6 +37,34 @@ pub struct StatsProfiles {
 }
 
 impl TraceSource {
+    /// The difference of two traces: two arguments that name one each, or a directory with two ids.
+    ///
+    /// # Errors
+    /// When they cannot be found or read, or are not two.
+    pub fn diff(&self) -> Result<TreeDiff, HarnessError> {
+        let mut traces = match self.given.as_slice() {
+            [a, b] => {
+                let one = |given: &String| Self { given: vec![given.clone()], ..self.clone() }.one();
+                vec![one(a)?, one(b)?]
+            }
+            _ => self.load()?,
+        };
+        // In the order in which they are named.
+        let place = |trace: &TraceRecords| {
+            self.given.iter().position(|given| trace.base_id.starts_with(given.as_str()))
+        };
+        if self.given.len() > 2 {
+            traces.sort_by_key(place);
+        }
+        let [a, b] = traces.as_slice() else {
+            let text = format!("two traces can be compared, and there are {}", traces.len());
+            let help = "name two: two ids, two files, or a run's directory with two ids";
+            return Err(HarnessError::usage(text).remedy(help));
+        };
+        let tree = |trace: &TraceRecords| TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+        Ok(tree_diff((&a.base_id, &tree(a)), (&b.base_id, &tree(b))))
+    }
+
     /// The newest traces, and whether there are more; by default those of the collector.
     ///
     /// # Errors

@@ -109,6 +109,10 @@ pub struct WorkloadHeader {
     /// logs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u64>,
+    /// How long after the last response asynchronous work was waited for, in nanoseconds; absent where iterations end
+    /// with their responses, and in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asynchronous_deadline_ns: Option<u64>,
     /// Name and request of each action.
     pub actions: Vec<(String, String)>,
 }

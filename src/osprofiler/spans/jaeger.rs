@@ -1,7 +1,8 @@
 //! The JSON of Jaeger's query service, `/api/traces` and `/api/services`.
 //!
 //! Times are microseconds, ids hexadecimal digits without (old releases) or with leading zeros, the
-//! parent is a reference `CHILD_OF` (in old releases `parentSpanID`). Kind, status and scope of a
+//! parent is a reference `CHILD_OF` (in old releases `parentSpanID`), and OpenTelemetry's links are references
+//! `FOLLOWS_FROM`. Kind, status and scope of a
 //! span that came by OTLP are tags: `span.kind`, `error`, `otel.status_code`, `otel.scope.name`.
 
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Event, Few, First, Kind, SPANS_MAX, Span, SpanError, read};
+use super::{Event, Few, First, Kind, Link, SPANS_MAX, Span, SpanError, read};
 use crate::record::Info;
 use crate::summary::TraceSummary;
 
@@ -233,6 +234,7 @@ fn decode_span(span: JaegerSpan, resource: &Arc<Info>) -> Result<Span, SpanError
         start_ns,
         end_ns: start_ns.saturating_add(microseconds(&span.duration_us)),
         events: events.collect(),
+        links: links(&span.references.0, trace_id),
         error: (status.as_deref() == Some("ERROR")).then(|| message.unwrap_or_default()),
         attributes,
         resource: Arc::clone(resource),
@@ -250,6 +252,19 @@ fn parent(references: &[Reference], old: Option<&str>, trace_id: u128) -> Result
     let parent = first.or_else(|| candidates.next()).map(|reference| reference.span_id.as_str());
     let Some(parent) = parent.or(old).filter(|parent| !parent.is_empty()) else { return Ok(None) };
     Ok(Some(hex_span_id(parent)?).filter(|parent| *parent != 0))
+}
+
+/// The spans that it follows, in this trace or in others. References that are none cost nothing else.
+fn links(references: &[Reference], trace_id: u128) -> Vec<Link> {
+    let follows = references.iter().filter(|reference| reference.ref_type == "FOLLOWS_FROM");
+    let link = |reference: &Reference| {
+        let trace_id = match reference.trace_id.as_str() {
+            "" => trace_id,
+            text => hex_id(text).ok()?,
+        };
+        Some(Link { trace_id, span_id: hex_span_id(&reference.span_id).ok()? })
+    };
+    follows.filter_map(link).collect()
 }
 
 fn hex_span_id(text: &str) -> Result<u64, SpanError> {

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Event, Few, Kind, SPANS_MAX, Span, SpanError};
+use super::{Event, Few, Kind, Link, SPANS_MAX, Span, SpanError};
 use crate::record::Info;
 
 /// More attributes or events than this of one span are refused.
@@ -77,6 +77,8 @@ struct OtlpSpan {
     #[serde(default)]
     events: Few<OtlpEvent, PARTS_OF_A_SPAN_MAX>,
     #[serde(default)]
+    links: Few<OtlpLink, PARTS_OF_A_SPAN_MAX>,
+    #[serde(default)]
     status: Option<Status>,
 }
 
@@ -88,6 +90,15 @@ struct OtlpEvent {
     name: String,
     #[serde(default)]
     attributes: Few<KeyValue, PARTS_OF_A_SPAN_MAX>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OtlpLink {
+    #[serde(default)]
+    trace_id: String,
+    #[serde(default)]
+    span_id: String,
 }
 
 #[derive(Deserialize)]
@@ -139,6 +150,11 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
         time_ns: unsigned(&event.time_unix_nano),
         attributes: object(event.attributes.0),
     });
+    // A link that is no link costs nothing else.
+    let links = span.links.0.iter().filter_map(|link| {
+        Some(Link { trace_id: id(&link.trace_id, 16).ok()?, span_id: id(&link.span_id, 8).ok()? as u64 })
+    });
+    let links = links.collect();
     let failed = |status: &Status| status.code == 2 || status.code == "STATUS_CODE_ERROR";
     let parent = span.parent_span_id.as_deref().filter(|parent| !parent.is_empty());
     let parent = parent.map(|parent| id(parent, 8)).transpose()?.map(|id| id as u64);
@@ -155,6 +171,7 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
         end_ns: unsigned(&span.end_time_unix_nano),
         attributes: object(span.attributes.0),
         events: events.collect(),
+        links,
         error: span.status.filter(failed).map(|status| status.message),
         resource: Arc::clone(resource),
         scope: Arc::clone(scope),

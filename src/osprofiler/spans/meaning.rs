@@ -5,6 +5,8 @@
 //! stable ones (`http.request.method`, `db.query.text`) and those before (`http.method`,
 //! `db.statement`). Other attributes are kept under `attributes`.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::{Event, Kind, Span};
@@ -34,6 +36,32 @@ pub(super) const HOST: &str = "host.name";
 pub(super) const PYTHON_SCOPE: &str = "osprofiler.drivers.otlp";
 /// The service of a resource that names none.
 pub(super) const UNKNOWN_SERVICE: &str = "unknown_service";
+
+/// The key of a start's info for the kind of a span that sends or receives messages.
+pub const KIND: &str = "kind";
+/// The [`KIND`] of a span that sends a message.
+pub const PRODUCER: &str = "producer";
+/// The [`KIND`] of a span that receives or processes messages.
+pub const CONSUMER: &str = "consumer";
+/// The key of a start's info that has the attributes of the resource that reports. Only the first point
+/// of a resource in each branch of a trace has it.
+pub const RESOURCE: &str = "resource";
+/// At most this many attributes of a resource are kept, and this many looked at.
+const RESOURCE_ATTRIBUTES_MAX: usize = 32;
+const RESOURCE_LOOKED_AT_MAX: usize = 256;
+/// Longer keys and values of a resource are left out (bytes).
+const RESOURCE_TEXT_MAX: usize = 256;
+/// Attributes of a resource that say nothing about where a point ran, or that a record has elsewhere.
+const RESOURCE_LEFT_OUT: [&str; 8] = [
+    HOST,
+    PROJECT,
+    SERVICE,
+    "service.name",
+    "service.namespace",
+    "process.command_line",
+    "process.runtime.description",
+    "process.executable.path",
+];
 
 /// A point as its span tells it.
 #[derive(Debug, Default, PartialEq)]
@@ -77,6 +105,12 @@ pub(super) fn meaning(span: &Span) -> Meaning {
     let (mut start, mut stop) = (Info::new(), Info::new());
     let failed = failure(span, &mut attributes, &mut stop);
     let known_name = work(span, &mut attributes, &mut start, &mut stop);
+    // What nobody waits for.
+    match span.kind {
+        Kind::Producer => drop(start.insert(KIND.to_owned(), PRODUCER.into())),
+        Kind::Consumer => drop(start.insert(KIND.to_owned(), CONSUMER.into())),
+        _ => {}
+    }
     keep_the_rest(span, attributes.0, failed, &mut start);
     if let Some(host) = host(&span.resource) {
         start.insert("host".to_owned(), host.clone());
@@ -201,6 +235,12 @@ fn http(span: &Span, attributes: &mut Attributes) -> Option<(&'static str, Map<S
         path.get_or_insert_with(|| target_path.to_owned());
         query = query.or_else(|| target_query.map(Value::from));
     }
+    // Some instrumentations of Node keep the question mark.
+    if let Some(Value::String(query)) = &mut query
+        && query.starts_with('?')
+    {
+        query.remove(0);
+    }
     let mut scheme = attributes.take(&["http.scheme", "url.scheme"]);
     let host_names =
         ["http.hostname", "server.address", "net.peer.name", "http.host", "net.host.name", "peer.hostname"];
@@ -270,6 +310,41 @@ fn keep_the_rest(span: &Span, attributes: Info, told: Option<usize>, start: &mut
 
 fn host(resource: &Info) -> Option<Value> {
     [HOST, "hostname", "k8s.pod.name"].iter().find_map(|key| resource.get(*key)).cloned()
+}
+
+/// The attributes of a span's resource that are worth keeping, bounded; `None` without any, and for a span of
+/// OSProfiler's, whose record has all that was reported.
+pub(super) fn resource(span: &Span) -> Option<Value> {
+    if span.resource.contains_key(PROJECT)
+        || span.resource.contains_key(SERVICE)
+        || &*span.scope == PYTHON_SCOPE
+    {
+        return None;
+    }
+    let short = |value: &Value| match value {
+        Value::String(text) => text.len() <= RESOURCE_TEXT_MAX,
+        other => other.is_number() || other.is_boolean(),
+    };
+    let kept: Map<String, Value> = (span.resource.iter())
+        .take(RESOURCE_LOOKED_AT_MAX)
+        .filter(|(key, value)| {
+            let known = RESOURCE_LEFT_OUT.contains(&key.as_str()) || key.starts_with("telemetry.");
+            !known && key.len() <= RESOURCE_TEXT_MAX && short(value)
+        })
+        .take(RESOURCE_ATTRIBUTES_MAX)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+/// Whether two spans have the same reporter, with the same attributes that are kept.
+pub(super) fn is_same_resource(one: &Span, other: &Span) -> bool {
+    let reporter = |span: &Span| {
+        let of = |key: &str| span.resource.get(key).cloned();
+        (of("service.name"), of("service.namespace"), host(&span.resource))
+    };
+    Arc::ptr_eq(&one.resource, &other.resource)
+        || (reporter(one) == reporter(other) && resource(one) == resource(other))
 }
 
 /// The reporter's project and service.

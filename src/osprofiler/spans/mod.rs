@@ -70,12 +70,24 @@ pub struct Span {
     pub attributes: Info,
     /// What happened in it.
     pub events: Vec<Event>,
+    /// Spans that it is about without being below them, such as the one that sent a message; they may be in other
+    /// traces.
+    pub links: Vec<Link>,
     /// The message of its status, if the status is ERROR.
     pub error: Option<String>,
     /// Who reports: shared by many spans.
     pub resource: Arc<Info>,
     /// The name of the instrumentation, if specified.
     pub scope: Arc<str>,
+}
+
+/// A link to a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its trace.
+    pub trace_id: u128,
+    /// The span.
+    pub span_id: u64,
 }
 
 /// Something that happened in a span.

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use prost::Message;
 use serde_json::{Map, Value};
 
-use super::{Event, Kind, PARTS_MAX, SPANS_MAX, Span, SpanError};
+use super::{Event, Kind, Link, PARTS_MAX, SPANS_MAX, Span, SpanError};
 use crate::base::hex;
 use crate::record::Info;
 
@@ -77,6 +77,8 @@ struct OtlpSpan {
     attributes: Vec<KeyValue>,
     #[prost(message, repeated, tag = "11")]
     events: Vec<OtlpEvent>,
+    #[prost(message, repeated, tag = "13")]
+    links: Vec<OtlpLink>,
     #[prost(message, optional, tag = "15")]
     status: Option<Status>,
     #[prost(fixed32, tag = "16")]
@@ -91,6 +93,14 @@ struct OtlpEvent {
     name: String,
     #[prost(message, repeated, tag = "3")]
     attributes: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OtlpLink {
+    #[prost(bytes = "vec", tag = "1")]
+    trace_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    span_id: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -240,6 +250,10 @@ fn encode_span(span: &Span) -> OtlpSpan {
         name: event.name.clone(),
         attributes: encode_object(&event.attributes),
     });
+    let links = span.links.iter().map(|link| OtlpLink {
+        trace_id: link.trace_id.to_be_bytes().to_vec(),
+        span_id: link.span_id.to_be_bytes().to_vec(),
+    });
     let error = span.error.as_ref();
     OtlpSpan {
         trace_id: span.trace_id.to_be_bytes().to_vec(),
@@ -251,6 +265,7 @@ fn encode_span(span: &Span) -> OtlpSpan {
         end_ns: span.end_ns,
         attributes: encode_object(&span.attributes),
         events: events.collect(),
+        links: links.collect(),
         status: error.map(|message| Status { message: message.clone(), code: STATUS_ERROR }),
         flags: FLAGS,
     }
@@ -287,6 +302,11 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
     let id =
         |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map(u64::from_be_bytes).map_err(|_| malformed_id(bytes));
     let parent = &span.parent_span_id;
+    // A link that is no link costs nothing else.
+    let links = span.links.iter().filter_map(|link| {
+        let trace_id = u128::from_be_bytes(<[u8; 16]>::try_from(&*link.trace_id).ok()?);
+        Some(Link { trace_id, span_id: id(&link.span_id).ok()? })
+    });
     let no_parent = parent.iter().all(|byte| *byte == 0);
     Ok(Span {
         trace_id: <[u8; 16]>::try_from(&*span.trace_id)
@@ -300,6 +320,7 @@ fn decode_span(span: OtlpSpan, resource: &Arc<Info>, scope: &Arc<str>) -> Result
         end_ns: span.end_ns,
         attributes: decode_object(span.attributes),
         events: events.collect(),
+        links: links.collect(),
         error: status.map(|status| status.message),
         resource: Arc::clone(resource),
         scope: Arc::clone(scope),

@@ -2,43 +2,120 @@
 //!
 //! Spans are hostile: of any number, with ids that come twice, parents that are missing or their own
 //! children's. Every span becomes a start and a stop record; the tree builder sorts out the rest.
+//!
+//! A span without a parent here is below the span that it has a link to; so is the root of another trace, such as that
+//! of a consumer of messages, and with it all spans of that trace.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::meaning::{MISSING, PARENT_ID, TRACE_ID, meaning, named_base_id};
-use super::{Kind, Span, span_id, span_id_text, trace_id};
+use super::meaning::{
+    MISSING, PARENT_ID, RESOURCE, TRACE_ID, is_same_resource, meaning, named_base_id, resource,
+};
+use super::{Kind, Link, Span, span_id, span_id_text, trace_id};
 use crate::record::{Record, START_SUFFIX, STOP_SUFFIX, timestamp};
 use crate::summary::TraceSummary;
 
-/// The records of the trace `base_id`; spans of other traces are left out.
+/// The key of a start's info that marks a point below a span that it has a link to: the span (`to`), and the trace that
+/// the point has as a span (`own_trace_id`) if it is another one.
+pub const LINK: &str = "link";
+
+/// The records of the trace `base_id`, and of other traces with links to it; spans of all others are left out.
 #[must_use]
 pub fn records(base_id: &str, spans: &[Span]) -> Vec<Record> {
     let wanted = trace_id(base_id);
-    let root = span_id(base_id);
-    let low_half = wanted as u64;
-    let spans: Vec<&Span> = spans.iter().filter(|span| span.trace_id == wanted).collect();
+    let traces = linked_traces(wanted, spans);
+    let spans: Vec<&Span> = spans.iter().filter(|span| traces.contains(&span.trace_id)).collect();
     let points = points(&spans);
+    let parents = Parents { base_id, wanted, root: span_id(base_id), traces: &traces, points: &points };
     let mut records = Vec::with_capacity(spans.len() * 2);
     for (index, span) in spans.iter().enumerate() {
         let Some(point) = &points.of_span[index] else { continue };
-        let parent = match (point.below, text_of(span, PARENT_ID), span.parent_id) {
-            (Some(first), ..) => points.id_of(first),
-            (None, Some(parent), _) => parent.to_owned(),
-            (None, None, None) => base_id.to_owned(),
-            (None, None, Some(parent)) => match points.first_of.get(&parent) {
-                Some(first) => points.id_of(*first),
-                None if parent == root || parent == low_half => base_id.to_owned(),
-                None => span_id_text(parent),
-            },
-        };
-        let ids = [base_id, &point.id, &parent];
-        add(&mut records, span, ids);
+        let (parent, link) = parents.of(point, span);
+        let link = link.map(|link| match span.trace_id {
+            own if own == wanted => json!({"to": span_id_text(link.span_id)}),
+            own => json!({"to": span_id_text(link.span_id), "own_trace_id": format!("{own:032x}")}),
+        });
+        let around = span.parent_id.and_then(|parent| points.first_of.get(&parent));
+        // Every span of a resource would repeat the same.
+        let is_first = around.is_none_or(|around| !is_same_resource(spans[*around], span));
+        let resource = if is_first { resource(span) } else { None };
+        let more = [(LINK, link), (RESOURCE, resource)];
+        add(&mut records, span, [base_id, &point.id, &parent], more);
     }
     // Stable: records of one microsecond keep the order of their spans.
     records.sort_by_key(|(time_ns, _)| *time_ns);
     records.into_iter().map(|(_, record)| record).collect()
+}
+
+/// A trace, the traces with links to it, those with links to them, and so on.
+fn linked_traces(wanted: u128, spans: &[Span]) -> HashSet<u128> {
+    let mut linking: HashMap<u128, Vec<u128>> = HashMap::new();
+    for span in spans {
+        for link in span.links.iter().filter(|link| link.trace_id != span.trace_id) {
+            linking.entry(link.trace_id).or_default().push(span.trace_id);
+        }
+    }
+    let mut traces = HashSet::from([wanted]);
+    let mut open = vec![wanted];
+    while let Some(trace) = open.pop() {
+        // Each list is needed once.
+        let found = linking.remove(&trace).unwrap_or_default();
+        open.extend(found.into_iter().filter(|trace| traces.insert(*trace)));
+    }
+    traces
+}
+
+/// What is needed to find the parents of points.
+struct Parents<'a> {
+    base_id: &'a str,
+    wanted: u128,
+    /// The span id of the base_id.
+    root: u64,
+    traces: &'a HashSet<u128>,
+    points: &'a Points,
+}
+
+impl Parents<'_> {
+    /// The id of the point above, and the link that says so.
+    fn of(&self, point: &PointOf, span: &Span) -> (String, Option<Link>) {
+        if let Some(first) = point.below {
+            return (self.points.id_of(first), None);
+        }
+        if let Some(parent) = text_of(span, PARENT_ID) {
+            return (parent.to_owned(), None);
+        }
+        let known = span.parent_id.and_then(|parent| self.points.first_of.get(&parent));
+        if let (Some(parent), Some(first)) = (span.parent_id, known) {
+            let link = Link { trace_id: span.trace_id, span_id: parent };
+            return (self.points.id_of(*first), span.links.contains(&link).then_some(link));
+        }
+        let is_root = |id: u64| id == self.root || id == self.wanted as u64;
+        match (span.parent_id, self.link(span)) {
+            (Some(parent), _) if span.trace_id == self.wanted && is_root(parent) => {
+                (self.base_id.to_owned(), None)
+            }
+            (_, Some(link)) => {
+                let parent = match self.points.first_of.get(&link.span_id) {
+                    Some(first) => self.points.id_of(*first),
+                    None if is_root(link.span_id) => self.base_id.to_owned(),
+                    None => span_id_text(link.span_id),
+                };
+                (parent, Some(link))
+            }
+            (Some(parent), None) => (span_id_text(parent), None),
+            (None, None) => (self.base_id.to_owned(), None),
+        }
+    }
+
+    /// The first of a span's links to another span that is here, or else to one that may be the client's.
+    fn link(&self, span: &Span) -> Option<Link> {
+        let is_here = |link: &&Link| self.traces.contains(&link.trace_id) && link.span_id != span.span_id;
+        let mut links = span.links.iter().filter(is_here);
+        let first = links.clone().next();
+        links.find(|link| self.points.first_of.contains_key(&link.span_id)).or(first).copied()
+    }
 }
 
 /// The base_id of a trace: the one that a span names, or else the trace id as a UUID.
@@ -121,8 +198,16 @@ fn same(one: &Span, other: &Span) -> bool {
     (one.start_ns, one.end_ns, &one.name, one.kind) == (other.start_ns, other.end_ns, &other.name, other.kind)
 }
 
-fn add(records: &mut Vec<(u64, Record)>, span: &Span, [base_id, id, parent_id]: [&str; 3]) {
-    let point = meaning(span);
+fn add(
+    records: &mut Vec<(u64, Record)>,
+    span: &Span,
+    [base_id, id, parent_id]: [&str; 3],
+    more: [(&str, Option<Value>); 2],
+) {
+    let mut point = meaning(span);
+    for (key, value) in more {
+        point.start.extend(value.map(|value| (key.to_owned(), value)));
+    }
     let missing = text_of(span, MISSING);
     let halves = [
         ("start", START_SUFFIX, span.start_ns, point.start),

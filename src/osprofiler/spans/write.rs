@@ -40,6 +40,7 @@ pub fn span(start: Option<&Record>, stop: Option<&Record>) -> Option<Span> {
         end_ns,
         attributes: start_attributes(info),
         events: Vec::new(),
+        links: Vec::new(),
         error: None,
         resource: Arc::new(resource(first, stop)),
         scope: Arc::from(SCOPE),

@@ -26,7 +26,11 @@ mod programs;
 #[cfg(feature = "reqwest")]
 mod requests;
 #[cfg(feature = "spans")]
+mod resources;
+#[cfg(feature = "spans")]
 mod spans;
+#[cfg(feature = "spans")]
+mod spans_linked;
 mod trees;
 
 use std::sync::{Arc, Mutex};

@@ -330,7 +330,7 @@ const TEMPO: &str = r#"{"batches": [{"resource": {"attributes": [
      "kind": "SPAN_KIND_SERVER", "startTimeUnixNano": "1000000", "endTimeUnixNano": "9000000",
      "attributes": [{"key": "http.request.method", "value": {"stringValue": "GET"}},
        {"key": "url.path", "value": {"stringValue": "/cart"}},
-       {"key": "url.query", "value": {"stringValue": "id=1"}},
+       {"key": "url.query", "value": {"stringValue": "?id=1"}},
        {"key": "http.response.status_code", "value": {"intValue": "500"}},
        {"key": "tags", "value": {"arrayValue": {"values": [{"stringValue": "a"}, {"boolValue": true}]}}}],
      "status": {"code": "STATUS_CODE_ERROR", "message": "out of stock"}},

@@ -29,9 +29,8 @@ fn place(metric: &Metric) -> (String, f64) {
     };
     let ordered = match metric {
         Metric::Time(statistic, times) => ranked(statistic).map(|rank| (format!("time {times}"), rank)),
-        Metric::TraceTime(statistic, point) => ranked(statistic).map(|rank| (format!("trace {point}"), rank)),
-        Metric::TraceCalls(statistic, point) => {
-            ranked(statistic).map(|rank| (format!("calls {point}"), rank))
+        Metric::Trace(statistic, figure, points) => {
+            ranked(statistic).map(|rank| (format!("{} {points}", figure.word()), rank))
         }
         _ => None,
     };

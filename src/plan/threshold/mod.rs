@@ -4,6 +4,7 @@
 
 mod contradiction;
 mod parse;
+pub mod selector;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +14,11 @@ use std::time::Duration;
 use crate::base::clock::{Nanos, saturating_nanos};
 
 pub use contradiction::find as contradictions;
-pub use parse::{Mistake, parse};
+pub use parse::{Mistake, parse, parse_metric};
+use selector::Selector;
+
+/// The word for asynchronous work in a threshold.
+const ASYNCHRONOUS: &str = "asynchronous";
 
 /// A condition and its options.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,12 +57,38 @@ pub enum Metric {
     Count(Event, Option<String>),
     /// Completed iterations per second.
     Throughput,
-    /// The time per iteration that services spend in trace points with this name.
-    TraceTime(Statistic, String),
-    /// The number of trace points with this name per iteration.
-    TraceCalls(Statistic, String),
+    /// A figure of each iteration's trace, over the trace points that services report.
+    Trace(Statistic, Figure, Selector),
+    /// The time from an iteration's start to the end of the last span of its trace.
+    Asynchronous(Statistic),
     /// The overhead of profiling at a percentile of service time, in percent.
     Overhead(f64),
+}
+
+/// A figure of the selected points of one trace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Figure {
+    /// The time in them. A selected point within another adds none.
+    Time,
+    /// How many there are.
+    Calls,
+    /// How many of them failed.
+    Errors,
+    /// The largest depth of one: 1 for an outermost point, 0 without any.
+    Depth,
+}
+
+impl Figure {
+    /// The word before the points in a metric with a statistic: `max(calls "db")`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Time => "trace",
+            Self::Calls => "calls",
+            Self::Errors => "errors",
+            Self::Depth => "depth",
+        }
+    }
 }
 
 /// A statistic of many values.
@@ -179,7 +210,7 @@ impl Metric {
     /// True if the metric needs fetched traces.
     #[must_use]
     pub fn needs_traces(&self) -> bool {
-        matches!(self, Self::TraceTime(..) | Self::TraceCalls(..))
+        matches!(self, Self::Trace(..) | Self::Asynchronous(_))
     }
 
     /// True if the metric needs iterations that were left unprofiled for comparison.
@@ -204,10 +235,10 @@ impl Metric {
     #[must_use]
     pub fn unit(&self) -> Unit {
         match self {
-            Self::Time(..) | Self::TraceTime(..) => Unit::Time,
+            Self::Time(..) | Self::Trace(_, Figure::Time, _) | Self::Asynchronous(_) => Unit::Time,
             Self::Rate(..) | Self::Overhead(_) => Unit::Percent,
             Self::Throughput => Unit::PerSecond,
-            Self::Count(..) | Self::TraceCalls(..) => Unit::Number,
+            Self::Count(..) | Self::Trace(..) => Unit::Number,
         }
     }
 }
@@ -244,7 +275,6 @@ impl fmt::Display for Condition {
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let of = |action: &Option<String>| {
             action.as_deref().map_or_else(String::new, |action| format!(" action {}", quoted(action)))
         };
@@ -256,9 +286,16 @@ impl fmt::Display for Metric {
             Self::Rate(event, action) => write!(f, "rate({event}{})", of(action)),
             Self::Count(event, action) => write!(f, "count({event}{})", of(action)),
             Self::Throughput => f.write_str("throughput"),
-            Self::TraceTime(statistic, point) => write!(f, "{statistic}(trace {})", quoted(point)),
-            Self::TraceCalls(Statistic::Mean, point) => write!(f, "count(trace {})", quoted(point)),
-            Self::TraceCalls(statistic, point) => write!(f, "{statistic}(calls {})", quoted(point)),
+            Self::Trace(statistic, figure, points) => {
+                let (head, word) = match (figure, statistic) {
+                    (Figure::Calls, Statistic::Mean) => ("count".to_owned(), "trace"),
+                    (Figure::Errors | Figure::Depth, Statistic::Mean) => (figure.word().to_owned(), "trace"),
+                    _ => (statistic.to_string(), figure.word()),
+                };
+                let blank = if points.is_all() { "" } else { " " };
+                write!(f, "{head}({word}{blank}{points})")
+            }
+            Self::Asynchronous(statistic) => write!(f, "{statistic}({ASYNCHRONOUS})"),
             Self::Overhead(percentile) => write!(f, "overhead(p{percentile})"),
         }
     }
@@ -334,6 +371,11 @@ impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}s", self.0.as_secs_f64())
     }
+}
+
+/// A text in quotes, as a threshold has it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// How long the load runs before a threshold may end it, if the threshold has no `delay`.

@@ -2,9 +2,12 @@
 //!
 //! Every error has its place in the text and a remedy.
 
+mod conditions;
+
 use std::ops::Range;
 
-use super::{Clock, Condition, Event, Metric, Operator, Statistic, Times, Unit};
+use super::selector::{PointCondition, Selector};
+use super::{ASYNCHRONOUS, Clock, Condition, Event, Figure, Metric, Operator, Statistic, Times, Unit};
 use crate::base::units::parse_duration;
 use crate::config::check::did_you_mean;
 
@@ -23,12 +26,28 @@ pub struct Mistake {
 const LENGTH_MAX: usize = 1000;
 const EXAMPLES: &str =
     "such as p(99) < 250ms, rate(errors) <= 0.1%, p95(action \"NAME\") < 100ms or count(trace \"db\") <= 12";
-const METRICS: [&str; 11] =
-    ["p95", "p99", "avg", "min", "max", "med", "rate", "count", "throughput", "overhead", "p"];
-const WORDS: [&str; 12] = [
+const METRICS: [&str; 13] = [
+    "p95",
+    "p99",
+    "avg",
+    "min",
+    "max",
+    "med",
+    "rate",
+    "count",
+    "errors",
+    "depth",
+    "throughput",
+    "overhead",
+    "p",
+];
+const WORDS: [&str; 15] = [
     "action",
+    ASYNCHRONOUS,
     "trace",
     "calls",
+    "where",
+    "depth",
     "response",
     "service",
     "lag",
@@ -57,10 +76,28 @@ pub fn parse(text: &str) -> Result<Condition, Mistake> {
     if operator == Operator::Equal && !exact {
         return Err(mistake(operator_at, "measured values are never exactly equal", "write <= or >="));
     }
-    if operator == Operator::Equal && matches!(metric, Metric::TraceCalls(Statistic::Percentile(_), _)) {
+    if operator == Operator::Equal && matches!(metric, Metric::Trace(Statistic::Percentile(_), ..)) {
         return Err(mistake(metric_at, "a percentile is compared with <, <=, > or >=", "write <= or >="));
     }
     Ok(Condition { metric, operator, limit })
+}
+
+/// Reads a metric without a comparison.
+///
+/// # Errors
+/// The first error.
+pub fn parse_metric(text: &str) -> Result<Metric, Mistake> {
+    if text.len() > LENGTH_MAX {
+        return Err(mistake(0..text.len(), "a metric longer than 1000 characters", "shorten it"));
+    }
+    let mut cursor = Cursor { text, at: 0 };
+    let (metric, _) = cursor.metric()?;
+    cursor.skip_blanks();
+    if !cursor.rest().is_empty() {
+        let at = cursor.at..text.len();
+        return Err(mistake(at, "text after the metric", "write only the metric, without a comparison"));
+    }
+    Ok(metric)
 }
 
 fn mistake(at: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> Mistake {
@@ -77,7 +114,10 @@ enum Piece {
     Word(String),
     Quoted(String),
     Number(f64),
+    Where(Vec<PointCondition>),
 }
+
+type Pieces = std::iter::Peekable<std::vec::IntoIter<(Range<usize>, Piece)>>;
 
 impl<'t> Cursor<'t> {
     fn rest(&self) -> &'t str {
@@ -117,6 +157,8 @@ impl<'t> Cursor<'t> {
             "throughput" => alone(Metric::Throughput, &pieces)?,
             "rate" => event(name, name_at, pieces, Metric::Rate)?,
             "count" => count(name_at, pieces)?,
+            "errors" => per_trace(name, name_at, pieces, Figure::Errors)?,
+            "depth" => per_trace(name, name_at, pieces, Figure::Depth)?,
             "overhead" => overhead(name_at, pieces)?,
             _ => {
                 let statistic = statistic(name, name_at, &mut pieces)?;
@@ -140,10 +182,16 @@ impl<'t> Cursor<'t> {
                     return Ok(pieces);
                 }
                 Some(',') => self.at += 1,
-                Some(quote @ ('"' | '\'')) => pieces.push(self.quoted(quote)?),
+                Some(quote @ ('"' | '\'')) => {
+                    let (at, text) = self.quoted_text(quote)?;
+                    pieces.push((at, Piece::Quoted(text)));
+                }
                 Some(c) if c.is_alphanumeric() || c == '_' || c == '.' => {
                     let (at, word) = self.take(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-                    let piece = word.parse().map_or_else(|_| Piece::Word(word.to_owned()), Piece::Number);
+                    let piece = match word {
+                        "where" => Piece::Where(self.conditions(&at)?),
+                        _ => word.parse().map_or_else(|_| Piece::Word(word.to_owned()), Piece::Number),
+                    };
                     pieces.push((at, piece));
                 }
                 Some(c) => {
@@ -154,14 +202,14 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    fn quoted(&mut self, quote: char) -> Result<(Range<usize>, Piece), Mistake> {
+    fn quoted_text(&mut self, quote: char) -> Result<(Range<usize>, String), Mistake> {
         let start = self.at;
         let mut content = String::new();
         let mut characters = self.rest().char_indices().skip(1);
         while let Some((offset, c)) = characters.next() {
             if c == quote {
                 self.at = start + offset + 1;
-                return Ok((start..self.at, Piece::Quoted(content)));
+                return Ok((start..self.at, content));
             }
             match (c, quote) {
                 ('\\', '"') => content.extend(characters.next().map(|(_, c)| c)),
@@ -310,20 +358,34 @@ fn percentile(percent: f64, at: Range<usize>) -> Result<Statistic, Mistake> {
 /// The durations or trace points to which a statistic applies.
 fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<Metric, Mistake> {
     let (mut times, mut clock, mut trace) = (Times::default(), None, None);
-    let mut pieces = pieces.into_iter();
+    let mut pieces = pieces.into_iter().peekable();
     while let Some((at, piece)) = pieces.next() {
-        let Piece::Word(word) = piece else {
-            let help = "write action \"NAME\", trace \"NAME\" or calls \"NAME\"";
-            return Err(mistake(at, "a name without `action`, `trace` or `calls` before it", help));
+        let word = match piece {
+            Piece::Word(word) => word,
+            Piece::Where(_) => return Err(misplaced_where(at)),
+            _ => {
+                let help = "write action \"NAME\", trace \"NAME\" or calls \"NAME\"";
+                return Err(mistake(at, "a name without `action`, `trace` or `calls` before it", help));
+            }
         };
-        match word.as_str() {
-            "response" => clock = Some(Clock::Response),
-            "service" => clock = Some(Clock::Service),
-            "lag" => clock = Some(Clock::Lag),
-            "unprofiled" => times.unprofiled = true,
-            "action" => times.action = Some(name(&word, at, &mut pieces)?),
-            "trace" => trace = Some(Metric::TraceTime(statistic, name(&word, at, &mut pieces)?)),
-            "calls" => trace = Some(Metric::TraceCalls(statistic, name(&word, at, &mut pieces)?)),
+        let figure = match word.as_str() {
+            "trace" => Some(Figure::Time),
+            "calls" => Some(Figure::Calls),
+            "errors" => Some(Figure::Errors),
+            "depth" => Some(Figure::Depth),
+            _ => None,
+        };
+        match (word.as_str(), figure) {
+            (_, Some(figure)) => {
+                let points = selector(&word, figure, at, &mut pieces)?;
+                trace = Some(Metric::Trace(statistic, figure, points));
+            }
+            ("response", _) => clock = Some(Clock::Response),
+            ("service", _) => clock = Some(Clock::Service),
+            ("lag", _) => clock = Some(Clock::Lag),
+            ("unprofiled", _) => times.unprofiled = true,
+            (ASYNCHRONOUS, _) => trace = Some(Metric::Asynchronous(statistic)),
+            ("action", _) => times.action = Some(name(&word, at, &mut pieces)?),
             _ => return Err(unknown_word(&word, at)),
         }
     }
@@ -333,14 +395,37 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
         } else {
             Err(mistake(
                 0..0,
-                "a trace point cannot be combined with an action or a clock",
-                "write only the trace point",
+                "a trace point or asynchronous work cannot be combined with an action or a clock",
+                "write only that",
             ))
         };
     }
     let usual = if times.action.is_some() { Clock::Service } else { Clock::Response };
     times.clock = clock.unwrap_or(usual);
     Ok(Metric::Time(statistic, times))
+}
+
+/// The trace points after `trace`, `calls`, `errors` or `depth`.
+fn selector(word: &str, figure: Figure, at: Range<usize>, pieces: &mut Pieces) -> Result<Selector, Mistake> {
+    let bare = matches!(pieces.peek(), None | Some((_, Piece::Where(_))));
+    let name = if bare { None } else { Some(name(word, at.clone(), pieces)?) };
+    let conditions = match pieces.next_if(|(_, piece)| matches!(piece, Piece::Where(_))) {
+        Some((_, Piece::Where(conditions))) => conditions,
+        _ => Vec::new(),
+    };
+    let selector = Selector { name, conditions };
+    if selector.is_all() && figure == Figure::Time {
+        return Err(mistake(at, format!("`{word}` without its name"), format!("write {word} \"NAME\"")));
+    }
+    Ok(selector)
+}
+
+fn misplaced_where(at: Range<usize>) -> Mistake {
+    mistake(
+        at,
+        "`where` without trace points before it",
+        "write it after trace, such as count(trace where error)",
+    )
 }
 
 fn name(
@@ -361,7 +446,7 @@ fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(word, WORDS) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
-            "known words: response, service, lag, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
+            "known words: response, service, lag, asynchronous, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
                 .to_owned()
         }
     };
@@ -387,6 +472,9 @@ fn event(
     let mut pieces = pieces.into_iter();
     while let Some((at, piece)) = pieces.next() {
         let Piece::Word(word) = piece else {
+            if matches!(piece, Piece::Where(_)) {
+                return Err(misplaced_where(at));
+            }
             return Err(mistake(
                 at,
                 "a name without `action`, `trace` or `calls` before it",
@@ -424,6 +512,25 @@ fn count(at: Range<usize>, mut pieces: Vec<(Range<usize>, Piece)>) -> Result<Met
     }
     if let Some((_, Piece::Word(word))) = pieces.first_mut() {
         "calls".clone_into(word);
+    }
+    subject(Statistic::Mean, pieces)
+}
+
+/// `errors(trace …)` and `depth(trace …)`: the mean of a figure of each trace.
+fn per_trace(
+    metric: &str,
+    at: Range<usize>,
+    mut pieces: Vec<(Range<usize>, Piece)>,
+    figure: Figure,
+) -> Result<Metric, Mistake> {
+    let of_trace = matches!(pieces.first(), Some((_, Piece::Word(word))) if word == "trace");
+    if !of_trace {
+        let other = if figure == Figure::Errors { "; for failed iterations, count(errors)" } else { "" };
+        let help = format!("write {metric}(trace) or {metric}(trace \"NAME\"){other}");
+        return Err(mistake(at, format!("`{metric}` of what?"), help));
+    }
+    if let Some((_, Piece::Word(word))) = pieces.first_mut() {
+        metric.clone_into(word);
     }
     subject(Statistic::Mean, pieces)
 }

@@ -31,6 +31,22 @@ fn thresholds_are_read_and_written() {
         ("count(trace \"db\") <= 12", "count(trace \"db\") <= 12"),
         ("avg(calls \"db\") <= 12", "count(trace \"db\") <= 12"),
         ("max(calls \"db\") <= 12", "max(calls \"db\") <= 12"),
+        ("count(trace) <= 40", "count(trace) <= 40"),
+        ("count(trace where error) == 0", "count(trace where error) == 0"),
+        ("errors(trace \"db\") == 0", "errors(trace \"db\") == 0"),
+        ("avg(errors 'db') == 0", "errors(trace \"db\") == 0"),
+        ("max(errors) < 1", "max(errors) < 1"),
+        ("depth(trace) <= 6", "depth(trace) <= 6"),
+        ("max(depth where service='a') <= 6", "max(depth where service = \"a\") <= 6"),
+        (
+            "count(trace \"db\" where service = \"orders\" and attr('db.system')==\"postgresql\") <= 12",
+            "count(trace \"db\" where service = \"orders\" and attr(\"db.system\") = \"postgresql\") <= 12",
+        ),
+        (
+            "p(95, trace where attr(\"db.rows\")>=1e2 and depth != 1 and error and detail ~ 'a\"b') < 1s",
+            "p95(trace where attr(\"db.rows\") >= 100 and depth != 1 and error and detail ~ \"a\\\"b\") < 1s",
+        ),
+        ("count(trace where attr(\"hit\") = true) <= 1", "count(trace where attr(\"hit\") = \"true\") <= 1"),
         ("overhead(p50) < 5%", "overhead(p50) < 5%"),
         ("overhead(99) < 5%", "overhead(p99) < 5%"),
     ] {
@@ -68,6 +84,35 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("p95(service < 3ms", 12..13, "has no meaning", "quotes"),
         ("p95(service", 3..4, "a parenthesis that is not closed", "close it"),
         ("p95 < 3 parsecs", 6..15, "not a unit of time", "ms"),
+        ("count(trace where) < 3", 17..18, "a condition is missing", "service ="),
+        ("count(trace where", 12..17, "a condition is missing", "service ="),
+        (
+            "count(trace where sevice = \"a\") < 3",
+            18..24,
+            "unknown condition `sevice`",
+            "did you mean `service`",
+        ),
+        ("count(trace where db.system = \"a\") < 3", 18..27, "unknown condition", "attr(\"db.system\")"),
+        ("count(trace where error or error) < 3", 24..26, "`and` only", "each alternative"),
+        ("count(trace where error || error) < 3", 24..25, "`and` only", "each alternative"),
+        ("count(trace where not error) < 3", 18..21, "`and` only", "each alternative"),
+        ("count(trace where error = true) < 3", 24..25, "not compared", "etype"),
+        ("count(trace where service orders) < 3", 26..27, "a comparison is missing", "="),
+        ("count(trace where service = orders) < 3", 28..34, "not in quotes", "write \"orders\""),
+        ("count(trace where service = ) < 3", 28..29, "the value after service", "quotes"),
+        ("count(trace where service > \"a\") < 3", 26..27, "compares numbers", "quotes"),
+        ("count(trace where service =~ \"a\") < 3", 26..28, "not a comparison", "contains"),
+        ("count(trace where depth ~ 3) < 3", 24..25, "not numbers", "="),
+        ("count(trace where depth = \"3\") < 3", 26..29, "a depth is a number", "without quotes"),
+        ("count(trace where attr = 3) < 3", 18..22, "without its key", "attr(\"KEY\")"),
+        ("count(trace where attr(db) = 3) < 3", 23..24, "not in quotes", "attr(\"KEY\")"),
+        ("count(trace where attr(\"db\" = 3) < 3", 22..23, "not closed", "close it"),
+        ("count(errors where error) < 3", 13..18, "without trace points", "count(trace where error)"),
+        ("p95(where error) < 3ms", 4..9, "without trace points", "after trace"),
+        ("p95(trace) < 3ms", 4..9, "without its name", "trace \"NAME\""),
+        ("errors < 3", 0..6, "`errors` of what?", "errors(trace)"),
+        ("depth(\"db\") < 3", 0..5, "`depth` of what?", "depth(trace)"),
+        ("count(trace \"db\" wher error) < 3", 17..21, "unknown word `wher`", "did you mean `where`"),
         ("overhead(avg) < 3%", 0..8, "at percentiles", "overhead(p50)"),
     ] {
         let mistake = parse(text).expect_err(text);
@@ -97,12 +142,77 @@ fn contradictions_are_found() {
     assert!(contradictions(&many.iter().collect::<Vec<_>>()).is_empty());
 }
 
+#[test]
+fn conditions_are_bounded() {
+    let with = |count: usize| format!("count(trace where {}) == 0", vec!["error"; count].join(" and "));
+    assert!(parse(&with(selector::CONDITIONS_MAX)).is_ok());
+    let mistake = parse(&with(selector::CONDITIONS_MAX + 1)).unwrap_err();
+    assert!(mistake.message.contains("more than 16 conditions"), "{mistake:?}");
+}
+
+fn condition() -> impl Strategy<Value = selector::PointCondition> {
+    use selector::{Field, NumberTest, PointCondition, TextTest};
+    let text = "[a-z \"'\\\\)=é]{0,6}";
+    let field = prop_oneof![
+        Just(Field::Service),
+        Just(Field::Name),
+        Just(Field::Detail),
+        Just(Field::Host),
+        "[a-z.\"\\\\)]{1,6}".prop_map(Field::Attribute),
+    ];
+    let number_field = prop_oneof![Just(Field::Depth), "[a-z.]{1,6}".prop_map(Field::Attribute)];
+    let test = prop_oneof![Just(TextTest::Is), Just(TextTest::IsNot), Just(TextTest::Contains)];
+    let operator = prop_oneof![
+        Just(Operator::Below),
+        Just(Operator::AtMost),
+        Just(Operator::Above),
+        Just(Operator::AtLeast),
+        Just(Operator::Equal)
+    ];
+    let number_test = prop_oneof![operator.prop_map(NumberTest::Is), Just(NumberTest::IsNot)];
+    prop_oneof![
+        Just(PointCondition::Error),
+        (field, test, text).prop_map(|(field, test, text)| PointCondition::Text(field, test, text)),
+        (number_field, number_test, -1e9..1e9_f64)
+            .prop_map(|(field, test, number)| PointCondition::Number(field, test, number)),
+    ]
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "[p0-9a-z(),.<>= \"'\\\\%/é]{0,40}") {
         if let Err(mistake) = parse(&text) {
             prop_assert!(mistake.at.start <= mistake.at.end && mistake.at.end <= text.len(), "{:?}", mistake);
             prop_assert!(text.is_char_boundary(mistake.at.start) && text.is_char_boundary(mistake.at.end));
+        }
+    }
+
+    #[test]
+    fn selectors_are_read_as_written(
+        name in proptest::option::of("[a-z \"'\\\\)]{1,8}"),
+        conditions in proptest::collection::vec(condition(), 0..4),
+        figure in prop_oneof![Just(Figure::Time), Just(Figure::Calls), Just(Figure::Errors), Just(Figure::Depth)],
+        statistic in prop_oneof![Just(Statistic::Mean), Just(Statistic::Max), Just(Statistic::Percentile(95.0))],
+    ) {
+        let selector = selector::Selector { name, conditions };
+        prop_assume!(!(figure == Figure::Time && selector.is_all()));
+        let written = Condition {
+            metric: Metric::Trace(statistic, figure, selector),
+            operator: Operator::AtMost,
+            limit: 12.0,
+        };
+        let read = parse(&written.to_string());
+        prop_assert_eq!(read.as_ref(), Ok(&written), "{}", written);
+        prop_assert_eq!(parse_metric(&written.metric.to_string()), Ok(written.metric));
+    }
+
+    #[test]
+    fn no_conditions_make_it_panic(text in "(where|and|or|attr|error|depth|service|[ ()=!~<>\"'0-9.é]){0,14}") {
+        for text in [format!("count(trace {text}) <= 1"), format!("count(trace \"db\" where {text}")] {
+            if let Err(mistake) = parse(&text) {
+                prop_assert!(mistake.at.start <= mistake.at.end && mistake.at.end <= text.len(), "{:?}", mistake);
+                prop_assert!(text.is_char_boundary(mistake.at.start) && text.is_char_boundary(mistake.at.end));
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::refs::{Refs, TraceRef};
 use super::text;
+use crate::report::differences;
 use crate::report::document::{Line, Span};
 use crate::report::observer;
 use crate::report::words;
@@ -44,6 +45,9 @@ pub(super) struct ComparisonView {
     /// Kinds that explain very little.
     small: Vec<KindView>,
     has_contrasts: bool,
+    /// What slow traces have more often: values, shares, bounds.
+    differences: Vec<[String; 4]>,
+    differences_hint: String,
     tree: Vec<NodeView>,
     tree_left: usize,
     described: String,
@@ -163,6 +167,8 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
         has_contrasts: seen.kinds.iter().any(|kind| !kind.contrasts.is_empty()),
         kinds: seen.kinds.iter().filter(|one| !is_small(one)).map(|one| kind(one, refs)).collect(),
         small: seen.kinds.iter().filter(is_small).map(|one| kind(one, refs)).collect(),
+        differences: seen.differences.iter().flat_map(|all| &all.found).map(differences::row).collect(),
+        differences_hint: differences::basis(seen),
         tree: seen.tree.iter().take(TREE_ROWS_MAX).map(node).collect(),
         tree_left: seen.tree.len().saturating_sub(TREE_ROWS_MAX),
         described: format!(

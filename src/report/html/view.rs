@@ -69,6 +69,7 @@ struct SlowView {
     response: String,
     service: String,
     waited: Option<String>,
+    work_ended: Option<String>,
     start: String,
     outcome: Badge,
     error: Option<String>,
@@ -352,6 +353,7 @@ fn slow_view(results: &Results, slow: &SlowIteration, refs: &Refs) -> SlowView {
         service: text::duration(iteration.duration_ms),
         // Below a hundredth of the whole it is noise of the scheduler.
         waited: (waited_ms > slow.response_ms / 100.0).then(|| text::duration(waited_ms)),
+        work_ended: slow.asynchronous_ms.map(text::duration),
         start: text::duration(iteration.start_s * 1e3),
         outcome: match iteration.outcome {
             IterationOutcome::Ok => Badge { word: "ok", class: "good" },

@@ -96,6 +96,7 @@ function pointRow({ point, children, level }, index, from, scale, length, cut) {
   name.title = shorten(point.detail);
   label.append(name);
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
+  if (point.info && point.info.link) label.append(make("span", { class: "badge plain" }, "linked"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
   item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length, cut)),
     make("div", { class: "time" }, point.duration_us === null ? "–" : time(point.duration_us / 1e3))));

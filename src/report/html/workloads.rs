@@ -10,8 +10,10 @@ use serde_json::{Map, Value};
 use super::causes::{self, ComparisonView, EffectView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::words;
-use crate::results::model::{Action, Counts, Distribution, ErrorClass, Phases, Series, Workload};
+use crate::report::{asynchronous, words};
+use crate::results::model::{
+    Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload,
+};
 
 /// The width of a bar of phases, in units of its drawing.
 const PHASES_WIDTH: f64 = 200.0;
@@ -40,6 +42,7 @@ pub(super) struct WorkloadView {
     errors: Vec<ErrorView>,
     comparison: Option<ComparisonView>,
     effect: Option<EffectView>,
+    asynchronous: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -160,15 +163,19 @@ pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
             longest(response)
         ),
         percentile_names: percentiles.map(|known| format!("p{}", known.percentile)).collect(),
-        distributions: vec![
+        distributions: [
             distribution("Response time", response, response),
             distribution("Service time", service, response),
             distribution("Start lag", &workload.start_lag, response),
-        ],
+        ]
+        .into_iter()
+        .chain(workload.asynchronous.as_ref().map(|seen| work_ended(seen, response)))
+        .collect(),
         actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
         errors: errors(&workload.errors, refs),
         comparison: causes::comparison(workload, refs),
         effect: workload.observer_effect.as_ref().map(causes::effect),
+        asynchronous: asynchronous::sentence(workload),
     }
 }
 
@@ -200,6 +207,22 @@ fn distribution(name: &'static str, shown: &Distribution, columns: &Distribution
         stddev: time(shown.stddev_ms),
         max: time(shown.max_ms),
         percentiles: percentiles.map(|known| value_at(shown, known.percentile)).collect(),
+    }
+}
+
+/// The times of a sample, as far as it has them.
+fn work_ended(seen: &Asynchronous, columns: &Distribution) -> DistributionView {
+    let none = || "–".to_owned();
+    let percentiles = columns.percentiles.iter().filter(|known| known.percentile < 100.0);
+    let at = |percentile: f64| seen.at(percentile).map_or_else(none, |at| text::duration(at.value_ms));
+    DistributionView {
+        name: "To the end of asynchronous work",
+        count: text::count(seen.traced),
+        min: none(),
+        mean: none(),
+        stddev: none(),
+        max: seen.max_ms.map_or_else(none, text::duration),
+        percentiles: percentiles.map(|known| at(known.percentile)).collect(),
     }
 }
 

@@ -2,15 +2,19 @@
 //!
 //! Version 1. As in the results of a run, the meaning of a key never changes.
 
+pub(super) mod counts;
+pub(super) mod sla;
 pub(super) mod text;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::analysis::call_changes::CallChange;
 use crate::analysis::points::PointRow;
 use crate::results::model::ScenarioInfo;
-use crate::verdict::paired::{Decision, Failures, Names, Row};
+use crate::verdict::paired::{Decision, Failures, Names, Row, SlaRow};
 
+pub use counts::{Counted, CountedPoint, CountedTrace};
 pub use text::{criteria, document, headline, markdown, progress, terminal};
 
 /// The value of `format`.
@@ -58,10 +62,16 @@ pub struct Paired {
     pub workloads: Vec<Names>,
     /// One row for each percentile.
     pub rows: Vec<Row>,
+    /// One for each count of trace points that B is judged by.
+    pub counts: Vec<Counted>,
+    /// The scenario's own criteria over the rounds of both sides.
+    pub sla: Vec<SlaRow>,
     /// One for each workload.
     pub failures: Vec<Failures>,
     /// Kinds of trace points in the fetched traces; they do not affect the verdict.
     pub points: Vec<PointRow>,
+    /// Kinds of trace points that B calls more or less often; they do not affect the verdict.
+    pub calls: Vec<CallChange>,
     /// Notes for the reader.
     pub notes: Vec<String>,
 }

@@ -1,13 +1,13 @@
 //! A comparison by paired rounds for people: at a terminal, and in Markdown.
 
-use super::{Paired, Side};
+use super::{Paired, Side, counts, sla};
 use crate::analysis::points::PointRow;
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
 use crate::report::words::{duration, known_ratio, ratio, share_of_failures};
 use crate::results::model::{Criterion, Outcome, Severity};
-use crate::verdict::paired::{Failures, Names, Row, Series};
+use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
 
 /// The largest number of kinds of trace points shown in a table.
 const POINTS_SHOWN: usize = 6;
@@ -36,7 +36,10 @@ pub fn document(paired: &Paired) -> Document {
     document.push(Block::Title(headline(paired)));
     document.push(Block::List(explanation(paired)));
     document.titled("Response times", None, ratios(paired));
+    document.titled("Counts of trace points", None, counts::table(paired));
+    document.titled("The scenario's criteria", Some(sla::HINT.into()), sla::table(paired));
     document.titled("Failures", None, failures(paired));
+    document.titled("Calls that changed", Some(counts::CHANGES_HINT.into()), counts::changes(paired));
     for (title, table) in point_tables(paired) {
         document.titled(title, Some(POINTS_HINT.into()), table);
     }
@@ -46,11 +49,12 @@ pub fn document(paired: &Paired) -> Document {
 
 /// The progress line after a pair.
 #[must_use]
-pub fn progress(pairs: usize, most: usize, rows: &[Row], names: &[Names]) -> String {
+pub fn progress(pairs: usize, most: usize, rows: &[Row], counted: &[CountRow], names: &[Names]) -> String {
     let gated = rows.iter().filter(|row| row.series.gated);
-    let shown: Vec<String> =
-        gated.map(|row| format!("{} {}", subject(&row.series, names), seen(row))).collect();
-    format!("pair {pairs} (of {most} at most): B/A {}", shown.join(", "))
+    let mut shown: Vec<String> =
+        gated.map(|row| format!("B/A {} {}", subject(&row.series, names), seen(row))).collect();
+    shown.extend(counts::progress(counted));
+    format!("pair {pairs} (of {most} at most): {}", shown.join(", "))
 }
 
 fn seen(row: &Row) -> String {
@@ -100,21 +104,26 @@ pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
     let margin = paired.margin_percent;
     let mut sentences: Vec<String> =
         paired.decision.reasons.iter().map(|reason| format!("{reason}.")).collect();
+    let of_counts = counts::explanation(paired);
     for row in paired.rows.iter().filter(|row| row.series.gated) {
         sentences.push(sentence(row, &paired.workloads, margin));
     }
     for failures in paired.failures.iter().filter(|failures| failures.outcome != Outcome::Pass) {
         sentences.push(failures_sentence(failures));
     }
+    let often = if paired.counts.is_empty() { "" } else { " (counts after every pair from the third)" };
     sentences.push(format!(
-        "Judged by {}{left_out} of rounds, in random order within each pair; checked after {} and {} pairs; each bound \
-         is wrong with a probability of {} %.",
+        "Judged by {}{left_out} of rounds, in random order within each pair; checked after {} and {} pairs{often}; each \
+         bound is wrong with a probability of {} %.",
         counted(counting),
         paired.looks[0],
         paired.looks[1],
         significant(paired.alpha * 100.0)
     ));
-    sentences.into_iter().map(Line::from).collect()
+    // What decided stands first, what it is based on last.
+    let basis = sentences.pop();
+    let lines = sentences.into_iter().map(Line::from).chain(of_counts).chain(sla::explanation(paired));
+    lines.chain(basis.map(Line::from)).collect()
 }
 
 fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
@@ -181,7 +190,7 @@ pub fn criteria(paired: &Paired) -> Vec<Criterion> {
     let reasons = paired.decision.reasons.iter().map(|reason| {
         of(0, "the comparison finished".to_owned(), reason.clone(), paired.decision.outcome, 0)
     });
-    rows.chain(failures).chain(reasons).collect()
+    rows.chain(counts::criteria(paired)).chain(sla::criteria(paired)).chain(failures).chain(reasons).collect()
 }
 
 fn failures_sentence(failures: &Failures) -> String {
@@ -359,8 +368,11 @@ mod tests {
             pairs: Vec::new(),
             workloads: vec![Names { workload: HOSTILE.into(), actions: vec![HOSTILE.into()] }],
             rows: Vec::new(),
+            counts: Vec::new(),
+            sla: Vec::new(),
             failures: Vec::new(),
             points: vec![point(false), point(true)],
+            calls: Vec::new(),
             notes: vec![HOSTILE.into()],
         }
     }
@@ -375,10 +387,8 @@ mod tests {
             assert!(!markdown.contains(obeyed), "{obeyed:?}: {markdown}");
         }
         let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| &lt;")).collect();
-        assert_eq!(rows.len(), 2, "{markdown}");
-        for row in rows {
-            let borders = row.replace("\\|", "").matches('|').count();
-            assert_eq!(borders, 9, "{row}");
-        }
+        let borders = |row: &&str| row.replace("\\|", "").matches('|').count();
+        let found: Vec<usize> = rows.iter().map(borders).collect();
+        assert_eq!(found, [9, 9], "{markdown}");
     }
 }

@@ -3,6 +3,7 @@
 //! The HTML page is beside the run's report ([`super::html::trace`]), with which it shares its waterfall. Text
 //! from traces is hostile: terminals get it with every control and deceptive character written out.
 
+pub mod diff;
 pub mod dot;
 pub mod json;
 pub mod list;

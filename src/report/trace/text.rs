@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::analysis::asynchronous::is_linked;
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::document::terminal::Style;
@@ -159,7 +160,8 @@ fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, st
     let place =
         if known || place.is_empty() { String::new() } else { format!("  [{}]", on_one_line(&place)) };
     let missing = super::missing(point).map_or_else(String::new, |what| format!("  (no {what})"));
-    let tail = format!("{missing}{place}");
+    let linked = if is_linked(point) { "  (linked)" } else { "" };
+    let tail = format!("{missing}{linked}{place}");
     let title = on_one_line(&point.name);
     let used = branch.chars().count() + title.chars().count() + tail.chars().count() + 1;
     let detail = on_one_line(&point.detail());

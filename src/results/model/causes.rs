@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::differences::Differences;
 use crate::base::statistics::order::same_percentile;
 
 /// The trace point with the most own time in an iteration.
@@ -53,6 +54,9 @@ pub struct Comparison {
     /// The mean tree of both sides, in depth-first order: what a flame graph of the difference draws.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tree: Vec<ComparedNode>,
+    /// What slow iterations have more often than typical ones anywhere in their traces; absent with too few traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differences: Option<Differences>,
 }
 
 /// A place in the mean tree of slow and typical iterations: a kind of point under the same kinds above it.
@@ -134,6 +138,10 @@ pub struct ComparedKind {
     pub guilty: bool,
     /// The slow iteration in which it took longest.
     pub worst_trace_id: Option<Uuid>,
+    /// The other service that it calls. Then its own time is what passes before that service begins and after it ends:
+    /// the network, or that service was too busy to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called_service: Option<String>,
     /// Hosts and attributes of its points that slow iterations have more often, most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contrasts: Vec<Contrast>,

@@ -7,7 +7,9 @@
 //! The iterations are not a field of [`Results`]: there may be millions. They are streamed into
 //! the same JSON object as the last key, `iterations`, a list of [`IterationRow`].
 
+mod asynchronous;
 mod causes;
+mod differences;
 mod gate;
 mod record;
 
@@ -21,9 +23,11 @@ use uuid::Uuid;
 use crate::base::statistics::order::same_percentile;
 use crate::runner::generator::Generator;
 
+pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample};
 pub use causes::{
     ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
 };
+pub use differences::{AttributeDifference, AttributeValue, Differences};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
 pub use record::{Record, RecordState, Tally};
 
@@ -167,6 +171,12 @@ pub struct Received {
     pub addresses: Vec<String>,
     /// Spans of this run's traces.
     pub spans: u64,
+    /// Spans of other traces that belong to this run's traces because of links.
+    #[serde(default)]
+    pub linked_spans: u64,
+    /// Links, and spans with links, that were passed over because they were too many.
+    #[serde(default)]
+    pub links_ignored: u64,
     /// Spans of other traces, which are not kept.
     pub other_traces: u64,
     /// Spans without valid ids.
@@ -231,6 +241,9 @@ pub struct Workload {
     /// From the time an iteration was due to its start: how late the load was, for whatever reason.
     #[serde(default)]
     pub start_lag: Distribution,
+    /// From the start of iterations to the end of the last span of their traces; absent without `end: asynchronous`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asynchronous: Option<Asynchronous>,
     /// An entry for each action, in the scenario's order.
     pub actions: Vec<Action>,
     /// The faults, most frequent first.
@@ -454,6 +467,10 @@ pub struct SlowIteration {
     pub iteration: IterationRow,
     /// From the time it was due to its end.
     pub response_ms: f64,
+    /// From its start to the end of the last span of its trace, as far as spans had come; absent without
+    /// `end: asynchronous`, and without a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asynchronous_ms: Option<f64>,
     /// Its actions in order, with the offset from its start.
     pub actions: Vec<ActionTiming>,
     /// The state of its trace in the collector.

@@ -5,15 +5,18 @@
 //! margin, PASS when even the upper bound is below it, else INCONCLUSIVE. Pairs are judged at most twice (two looks).
 //! Each look has its own share of the accepted error, divided among the gated percentiles. An iteration that
 //! failed, never started or was cut off counts as slower than every successful one. Requests are never pooled over
-//! pairs, because the variation is between pairs. Rounds that are too short get longer on both sides (`length`).
+//! pairs, because the variation is between pairs. Rounds that are too short get longer on both sides (`length`). Counts
+//! of trace points are judged after every pair (`counts`).
 //! Nothing here runs, prints or reads a file.
 
+mod counts;
 mod failures;
 mod length;
 mod metric;
 mod series;
 #[cfg(test)]
 mod simulation;
+mod sla;
 #[cfg(test)]
 mod tests;
 
@@ -23,14 +26,16 @@ use serde::Serialize;
 use crate::base::statistics::paired::{Estimate, signed_rank};
 use crate::results::model::Outcome;
 
+pub use counts::{AbMetric, CountMetric, CountRow, CountSeries, RoundCounts};
 pub use failures::Failures;
 pub use length::{LENGTHEN_MAX, Offered, Span};
 pub use metric::Metric;
 pub use series::{Names, Round, Series, check_action, series};
+pub use sla::{SlaRow, SlaSide, sla, with_sla};
 
 /// The accepted one-sided error probability of a look, over all gated percentiles.
 pub const ALPHA: f64 = 0.005;
-/// At most this many percentiles can be gated: each costs the others some power.
+/// At most this many metrics can be gated: each costs the others some power.
 pub const METRICS_MAX: usize = 3;
 /// The relative error of a histogram's value or of a round's failure rate.
 const RESOLUTION: f64 = 0.001;
@@ -94,6 +99,7 @@ pub struct Decision {
 pub struct Trial {
     rules: Rules,
     series: Vec<Series>,
+    counts: Vec<CountSeries>,
     pairs: Vec<(Round, Round)>,
     discarded: usize,
     /// The decision to stop because no pair can be judged.
@@ -104,7 +110,13 @@ impl Trial {
     /// A trial without pairs.
     #[must_use]
     pub fn new(rules: Rules, series: Vec<Series>) -> Self {
-        Self { rules, series, pairs: Vec::new(), discarded: 0, given_up: None }
+        Self { rules, series, counts: Vec::new(), pairs: Vec::new(), discarded: 0, given_up: None }
+    }
+
+    /// The trial, which also judges these counts.
+    #[must_use]
+    pub fn with_counts(self, counts: Vec<CountSeries>) -> Self {
+        Self { counts, ..self }
     }
 
     /// Adds a round of each.
@@ -126,8 +138,39 @@ impl Trial {
     /// The error probability of each bound.
     #[must_use]
     pub fn alpha(&self) -> f64 {
-        let gated = self.series.iter().filter(|series| series.gated).count().max(1) as f64;
-        ALPHA / gated
+        ALPHA / self.gated()
+    }
+
+    fn gated(&self) -> f64 {
+        let percentiles = self.series.iter().filter(|series| series.gated).count();
+        (percentiles + self.counts.len()).max(1) as f64
+    }
+
+    /// The figures of every count, with the bounds that apply after this number of pairs.
+    #[must_use]
+    pub fn count_rows(&self) -> Vec<CountRow> {
+        let at_look = self.rules.looks.contains(&self.pairs.len());
+        let alpha = if at_look { self.alpha() } else { counts::ALPHA_BETWEEN / self.gated() };
+        let rows = self.counts.iter().enumerate().map(|(index, series)| {
+            let of = |round: &Round| round.counts.get(index).cloned().unwrap_or_default();
+            let pairs: Vec<_> = self.pairs.iter().map(|(a, b)| (of(a), of(b))).collect();
+            counts::row(series, &pairs, alpha, self.rules.margin)
+        });
+        rows.collect()
+    }
+
+    /// The decision by counts alone: they need few pairs.
+    fn by_counts(&self, rows: &[CountRow]) -> Option<Decision> {
+        if self.pairs.len() < counts::PAIRS_MIN {
+            return None;
+        }
+        if rows.iter().any(|row| row.outcome == Outcome::Fail) {
+            return Some(Decision { outcome: Outcome::Fail, reasons: Vec::new() });
+        }
+        let invalid = rows.iter().find(|row| row.outcome == Outcome::Invalid)?;
+        let reason = invalid.reason.as_deref().unwrap_or("no traces");
+        let reasons = vec![format!("{}: {reason}", invalid.metric)];
+        Some(Decision { outcome: Outcome::Invalid, reasons })
     }
 
     /// The figures of every series.
@@ -189,6 +232,10 @@ impl Trial {
         if let Some(decision) = self.early_end() {
             return Some(decision);
         }
+        let counts = self.count_rows();
+        if let Some(decision) = self.by_counts(&counts) {
+            return Some(decision);
+        }
         let (count, [first, last]) = (self.pairs.len(), self.rules.looks);
         if count != first && count < last {
             return None;
@@ -196,7 +243,9 @@ impl Trial {
         let rows = self.rows();
         let gated = rows.iter().filter(|row| row.series.gated).map(|row| row.outcome);
         let failures = self.failures();
-        let outcomes = gated.chain(failures.iter().map(|failures| failures.outcome));
+        let outcomes = gated
+            .chain(counts.iter().map(|row| row.outcome))
+            .chain(failures.iter().map(|failures| failures.outcome));
         let outcome = Outcome::worst(outcomes.chain([Outcome::Pass]));
         (outcome != Outcome::Inconclusive || count >= last).then(|| Decision { outcome, reasons: Vec::new() })
     }

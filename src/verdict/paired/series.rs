@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::counts::RoundCounts;
 use super::metric::Metric;
 use crate::base::statistics::order::{same_percentile, samples_for};
 use crate::config::check::did_you_mean;
@@ -121,6 +122,8 @@ pub struct Round {
     pub ended: Vec<(u64, u64)>,
     /// For each series: the percentile in milliseconds (infinite if it falls among failures) and the number of samples.
     pub values: Vec<(f64, u64)>,
+    /// For each count: the random sample's.
+    pub counts: Vec<RoundCounts>,
 }
 
 impl Round {
@@ -136,13 +139,17 @@ impl Round {
             })
         });
         let values = series.iter().map(|series| series.value(rounds).unwrap_or((f64::INFINITY, 0)));
-        Self { ended: ended.collect(), values: values.collect() }
+        Self { ended: ended.collect(), values: values.collect(), counts: Vec::new() }
     }
 
     /// The result of a build that did not run at all.
     #[must_use]
     pub fn nothing_ran(workloads: usize, series: &[Series]) -> Self {
-        Self { ended: vec![(0, 1); workloads], values: vec![(f64::INFINITY, 0); series.len()] }
+        Self {
+            ended: vec![(0, 1); workloads],
+            values: vec![(f64::INFINITY, 0); series.len()],
+            counts: Vec::new(),
+        }
     }
 
     pub(super) fn broken(&self) -> bool {

@@ -43,7 +43,7 @@ impl Side {
             let value = rank.and_then(|rank| at_rank(&sorted, rank));
             (value.unwrap_or(f64::INFINITY), ok + self.failed)
         };
-        Round { ended: vec![(ok, others)], values: series.iter().map(value).collect() }
+        Round { ended: vec![(ok, others)], values: series.iter().map(value).collect(), counts: Vec::new() }
     }
 }
 

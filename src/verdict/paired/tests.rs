@@ -9,7 +9,7 @@ fn series() -> Vec<Series> {
 }
 
 fn round(value_ms: f64, failed: u64) -> Round {
-    Round { ended: vec![(1000 - failed, failed)], values: vec![(value_ms, 1000)] }
+    Round { ended: vec![(1000 - failed, failed)], values: vec![(value_ms, 1000)], counts: Vec::new() }
 }
 
 fn trial(pairs: usize, ratio: f64, noise: f64, failed: (u64, u64)) -> Trial {
@@ -78,7 +78,7 @@ fn failures_in_few_rounds_do_not_pass() {
 
 /// A side of a pair: its p50, which needs 20 samples, and the number of successful iterations.
 fn side((ms, samples): (f64, u64)) -> Round {
-    Round { ended: vec![(samples, 0)], values: vec![(ms, samples)] }
+    Round { ended: vec![(samples, 0)], values: vec![(ms, samples)], counts: Vec::new() }
 }
 
 #[test]

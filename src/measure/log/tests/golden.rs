@@ -90,6 +90,7 @@ fn header() -> Header {
         runner: json!({"constant": {"times": 40, "concurrency": 2}}).as_object().unwrap().clone(),
         sla,
         planned,
+        asynchronous_deadline_ns: None,
         actions: vec![
             (text("log in"), text("POST /v3/auth/tokens")),
             (text("look up"), text("GET /v3/users/{{ id }}")),

@@ -20,8 +20,8 @@ use crate::report::compare::text as compare_text;
 use crate::report::compare::{AgainstHistory, TwoRuns};
 use crate::report::document as model;
 use crate::report::document::{Block, Cell, Column, Line, Table, Tone};
-use crate::report::pairs::text as pairs_text;
 use crate::report::pairs::{Pair, Paired, Side};
+use crate::report::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
 use crate::report::words::{duration, known_ratio, ratio};
 use crate::results::model::Outcome;
 use crate::verdict::compare::RatioRow;
@@ -78,11 +78,18 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
     });
     let mut sections = vec![
         section("Response times", Some(MARGIN_HINT.into()), &pairs_text::ratios(paired)),
+        section("Counts of trace points", None, &pairs_counts::table(paired)),
+        section(
+            "Calls that changed",
+            Some(pairs_counts::CHANGES_HINT.into()),
+            &pairs_counts::changes(paired),
+        ),
+        section("The scenario's criteria", Some(pairs_sla::HINT.into()), &pairs_sla::table(paired)),
         section("Failures", None, &pairs_text::failures(paired)),
     ];
     let points = pairs_text::point_tables(paired).into_iter();
     sections.splice(
-        1..1,
+        3..3,
         points.map(|(title, table)| section(title, Some(pairs_text::POINTS_HINT.into()), &table)),
     );
     let page = Page {
@@ -224,6 +231,12 @@ fn reason(paired: &Paired) -> &'static str {
         _ if !paired.finished => "The comparison was interrupted.",
         Outcome::Pass => "B is not slower than A.",
         Outcome::Fail if slower => "B is slower than A.",
+        Outcome::Fail if paired.counts.iter().any(|counted| counted.row.outcome == Outcome::Fail) => {
+            "B does more than A."
+        }
+        Outcome::Fail if paired.sla.iter().any(|row| row.b.outcome == Outcome::Fail) => {
+            "B fails the scenario's criteria."
+        }
         Outcome::Fail => "B fails more often than A.",
         Outcome::Inconclusive => "It is not clear whether B is slower.",
         Outcome::Invalid | Outcome::None => "There is no data to judge.",

@@ -3,14 +3,15 @@
 //! `BENCH_WRITE_SAMPLE_COMPARISON=DIR cargo test comparison` writes them to look at.
 
 use super::*;
+use crate::analysis::call_changes::CallChange;
 use crate::analysis::points::PointRow;
 use crate::base::visible::is_deceptive;
 use crate::report::compare::{PointDifference, RunRef, TracePoints};
-use crate::report::pairs::{Further, RoundInfo};
+use crate::report::pairs::{Counted, CountedPoint, CountedTrace, Further, RoundInfo};
 use crate::results::model::{Counts, ScenarioInfo};
 use crate::verdict::compare::FailuresRow;
 use crate::verdict::history::{HistoryFailures, HistoryRow};
-use crate::verdict::paired::{Decision, Failures, Names, Row, Series};
+use crate::verdict::paired::{CountRow, Decision, Failures, Names, Row, Series, SlaRow, SlaSide};
 
 /// A percentile in twelve pairs; in one of them B has none.
 fn row(action: Option<usize>, percentile: f64, gated: bool, middle_ms: f64, outcome: Outcome) -> Row {
@@ -49,6 +50,62 @@ fn point(words: &dyn Fn(&str) -> String, slow: bool, name: &str, difference_ms: 
         difference_ms,
         low_ms: difference_ms - 1.5,
         high_ms: difference_ms + 1.4,
+    }
+}
+
+/// A count that failed, with the points and the traces that show it.
+fn counted(words: &dyn Fn(&str) -> String) -> Counted {
+    let trace = |file: &str| Some(CountedTrace { trace_id: uuid::Uuid::nil(), file: words(file), count: 22 });
+    let row = CountRow {
+        workload: 0,
+        metric: words("count(trace \"db\")"),
+        a: Some(2.0),
+        b: Some(22.0),
+        low: Some(20.0),
+        high: Some(20.0),
+        exact: true,
+        alpha: 0.001,
+        outcome: Outcome::Fail,
+        reason: None,
+        traces: [90, 90],
+        pairs: vec![(Some(2.0), Some(22.0)); 3],
+    };
+    let point = CountedPoint {
+        service: words("keystone/public"),
+        name: words("db SELECT 1"),
+        a_calls: 2.0,
+        b_calls: 22.0,
+    };
+    Counted {
+        row,
+        points: vec![point],
+        a_trace: trace("0001-a/traces/1.json"),
+        b_trace: trace("0001-b/traces/2.json"),
+    }
+}
+
+/// A kind of point that B calls more often.
+fn more_calls(words: &dyn Fn(&str) -> String) -> CallChange {
+    CallChange {
+        service: words("keystone/public"),
+        name: words("db SELECT 1"),
+        a_calls: 2.0,
+        b_calls: 22.0,
+        low: 20.0,
+        high: 20.0,
+        exact: true,
+    }
+}
+
+/// One of the scenario's criteria.
+fn of_sla(words: &dyn Fn(&str) -> String, outcome: Outcome) -> SlaRow {
+    SlaRow {
+        workload: words("list-users"),
+        criterion: words("thresholds"),
+        condition: words("p99 < 250ms"),
+        severity: crate::results::model::Severity::Fail,
+        a: SlaSide::default(),
+        b: SlaSide { outcome, observed: words("260 ms"), ..SlaSide::default() },
     }
 }
 
@@ -110,6 +167,8 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             row(Some(0), 95.0, false, 120.0, outcome),
             row(Some(1), 95.0, false, 60.0, outcome),
         ],
+        counts: vec![counted(&words)],
+        sla: vec![of_sla(&words, outcome)],
         failures: vec![failed()],
         points: vec![
             point(&words, false, "db SELECT role.id FROM assignment WHERE actor_id = ?", 14.2),
@@ -117,6 +176,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
             point(&words, false, "redis", -2.1),
             point(&words, true, "db SELECT role.id FROM assignment WHERE actor_id = ?", 31.0),
         ],
+        calls: vec![more_calls(&words)],
         notes: vec![words("the first pair is left out: the build was still compiling its templates")],
     }
 }

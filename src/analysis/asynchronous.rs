@@ -1,0 +1,422 @@
+//! Work of an iteration that nobody waited for: when it ended, and what it must not be blamed for.
+//!
+//! Spans may outlive the request that began them: background tasks, consumers of messages. They belong to the iteration,
+//! but they are not the cause of its response time. [`awaited`] says which part of each point the response waited for,
+//! [`end_us`] when the last point of a trace ended, and [`running`] which traces lack points that had not ended.
+//!
+//! The end of a point is a time on its host's clock. A host's clock is moved only where it contradicts something: a
+//! service that was called by the client began during the call, nothing begins before what began it, and nothing ended
+//! after traces were read. Smaller differences between clocks are part of the result.
+
+use std::collections::{HashMap, HashSet};
+
+use super::statement;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::osprofiler::spans::meaning::{CONSUMER, KIND, PRODUCER};
+use crate::osprofiler::spans::read::LINK;
+use crate::results::client_points::{ITERATION, REPORTER};
+
+/// A point that ends later than its parent by no more than this was waited for.
+const TOLERANCE_US: u64 = 5_000;
+/// Nor is one by no more than this part of the time that both took.
+const TOLERANCE_PART: u64 = 10;
+
+/// True for a point that is below another one by a link.
+#[must_use]
+pub fn is_linked(point: &Point) -> bool {
+    point.info.contains_key(LINK)
+}
+
+/// The part of each point that the response may have waited for, as start and end on the clock of the tree; `None` for
+/// points that nobody waited for. Almost always this is the whole point.
+#[must_use]
+pub fn awaited(tree: &TraceTree) -> Vec<Option<(u64, u64)>> {
+    let mut awaited: Vec<Option<(u64, u64)>> = Vec::with_capacity(tree.points.len());
+    // For each point, when the client's request around it ended, if the service went on.
+    let mut answered_us: Vec<Option<u64>> = Vec::with_capacity(tree.points.len());
+    for (index, point) in tree.points.iter().enumerate() {
+        let whole = (point.start_us, point.end_us().unwrap_or(point.start_us));
+        let Some(above) = point.parent.filter(|&above| above < index) else {
+            answered_us.push(None);
+            awaited.push((!is_linked(point)).then_some(whole));
+            continue;
+        };
+        let parent = &tree.points[above];
+        let of_parent = (parent.start_us, parent.end_us().unwrap_or(u64::MAX));
+        let is_called = is_client(parent) && !is_client(point);
+        let is_same_clock = !is_called && clock(parent) == clock(point);
+        let goes_on = is_called && whole.0 <= of_parent.1 && outlives(whole, of_parent);
+        let answered = if is_same_clock { answered_us[above] } else { goes_on.then_some(of_parent.1) };
+        answered_us.push(answered);
+        let is_own_time = is_consumer(point) || is_same_clock;
+        let is_late = answered.is_some_and(|answered| whole.0 >= answered);
+        let nobody_waits = awaited[above].is_none()
+            || is_linked(point)
+            || is_late
+            || is_own_time && outlives(whole, of_parent);
+        let end_us = answered.map_or(whole.1, |answered| whole.1.min(answered));
+        awaited.push((!nobody_waits).then_some((whole.0, end_us)));
+    }
+    awaited
+}
+
+/// Each point's own time within what the response waited for: without the union of its children's.
+#[must_use]
+pub fn own_us(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<u64> {
+    let mut own: Vec<u64> = awaited.iter().map(|part| part.map_or(0, |(start, end)| end - start)).collect();
+    // How far children cover each point. Siblings come in the order of their starts.
+    let mut reached: Vec<u64> = awaited.iter().map(|part| part.map_or(0, |(start, _)| start)).collect();
+    for (index, point) in tree.points.iter().enumerate() {
+        let Some(above) = point.parent.filter(|&above| above < index) else { continue };
+        let (Some((start, end)), Some((_, end_of_parent))) = (awaited[index], awaited[above]) else {
+            continue;
+        };
+        let (start, end) = (start.max(reached[above]), end.min(end_of_parent));
+        if end > start {
+            own[above] = own[above].saturating_sub(end - start);
+            reached[above] = end;
+        }
+    }
+    own
+}
+
+/// Whether a point that does not begin before another one ends so long after it that it was not waited for.
+fn outlives(point: (u64, u64), parent: (u64, u64)) -> bool {
+    let after_us = point.1.saturating_sub(parent.1);
+    let both_us = parent.1.saturating_sub(point.0);
+    point.0 >= parent.0 && after_us > TOLERANCE_US.max(both_us / TOLERANCE_PART)
+}
+
+fn is_client(point: &Point) -> bool {
+    point.project.as_deref() == Some(REPORTER)
+}
+
+fn kind(point: &Point) -> &str {
+    point.info.get(KIND).and_then(|kind| kind.as_str()).unwrap_or_default()
+}
+
+/// True for a span that receives or processes messages.
+#[must_use]
+pub fn is_consumer(point: &Point) -> bool {
+    kind(point) == CONSUMER
+}
+
+/// Whose clock timed a point: its host's, or where that is unknown, its service's.
+fn clock(point: &Point) -> (&str, &str) {
+    match point.host.as_deref() {
+        Some(host) => (host, ""),
+        None => (point.project.as_deref().unwrap_or_default(), point.service.as_deref().unwrap_or_default()),
+    }
+}
+
+/// How far into its iteration the last point of a trace ended, in microseconds from when the iteration was due; `None`
+/// without a service's point. `latest_us` from there, traces were read, so nothing ended later. The tree must have the
+/// client's points.
+#[must_use]
+pub fn end_us(tree: &TraceTree, latest_us: u64) -> Option<u64> {
+    let iteration = tree.points.iter().position(|point| is_client(point) && point.name == ITERATION)?;
+    let span = |point: &Point| {
+        let start_us = signed(point.start_us);
+        (start_us, point.end_us().map_or(start_us, signed))
+    };
+    let (due_us, response_us) = span(&tree.points[iteration]);
+    let latest_us = due_us.saturating_add(signed(latest_us));
+    let mut moved_us: Vec<i64> = Vec::with_capacity(tree.points.len());
+    let (mut last_us, mut is_known) = (response_us, false);
+    for (index, point) in tree.points.iter().enumerate() {
+        let above = point.parent.filter(|&above| above < index);
+        let parent = above.map_or(iteration, |above| above);
+        let by_us = if is_client(point) {
+            0
+        } else {
+            let on = above.map_or(0, |above| moved_us[above]);
+            let is_same = above.is_some_and(|above| clock(&tree.points[above]) == clock(point));
+            let around = span(&tree.points[parent]);
+            let around = (around.0.saturating_add(on), around.1.saturating_add(on));
+            if is_same {
+                on
+            } else {
+                moved(span(point), on, around, is_client(&tree.points[parent]), latest_us)
+            }
+        };
+        moved_us.push(by_us);
+        if !is_client(point) {
+            is_known = true;
+            last_us = last_us.max(span(point).1.saturating_add(by_us));
+        }
+    }
+    is_known.then(|| last_us.saturating_sub(due_us).max(0).unsigned_abs())
+}
+
+/// By how much to move the clock of a point, if it may agree with the clock that is moved `by_us`. `around` is the point
+/// above it, moved already.
+fn moved(point: (i64, i64), by_us: i64, around: (i64, i64), is_called: bool, latest_us: i64) -> i64 {
+    let start_us = point.0.saturating_add(by_us);
+    let is_too_late = is_called && start_us > around.1 || point.1.saturating_add(by_us) > latest_us;
+    match start_us < around.0 || is_too_late {
+        true => around.0.saturating_sub(point.0),
+        false => by_us,
+    }
+}
+
+fn signed(us: u64) -> i64 {
+    i64::try_from(us).unwrap_or(i64::MAX)
+}
+
+/// Which of these traces of one workload probably lack points, because these had not ended: a point has no end, its
+/// parent is missing, or a message was sent and not consumed. What is missing in most of the traces is never recorded,
+/// so it says nothing.
+#[must_use]
+pub fn running(trees: &[&TraceTree]) -> Vec<bool> {
+    let mut seen: HashMap<Gap, usize> = HashMap::new();
+    let gaps: Vec<HashSet<Gap>> = trees.iter().map(|tree| gaps(tree)).collect();
+    for gap in gaps.iter().flatten() {
+        *seen.entry(gap.clone()).or_default() += 1;
+    }
+    let is_usual =
+        |gap: &Gap| trees.len() > 1 && seen.get(gap).is_some_and(|number| 2 * number > trees.len());
+    let of_one = |(tree, gaps): (&&TraceTree, &HashSet<Gap>)| {
+        tree.incomplete() > 0 || gaps.iter().any(|gap| !is_usual(gap))
+    };
+    trees.iter().zip(&gaps).map(of_one).collect()
+}
+
+/// A place where something may be missing: the service, name and kind of the point there, and whether it lacks a parent
+/// or a consumer.
+type Gap = (String, String, bool);
+
+fn gaps(tree: &TraceTree) -> HashSet<Gap> {
+    let children = tree.children();
+    let services = tree.points.iter().enumerate().filter(|(_, point)| !is_client(point));
+    services
+        .filter_map(|(index, point)| {
+            let has_no_parent = point.parent.is_none();
+            let is_unconsumed = kind(point) == PRODUCER && children[index].is_empty();
+            let is_gap = has_no_parent || is_unconsumed;
+            is_gap.then(|| (point.reporter(), statement::name_and_kind(point), has_no_parent))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::analysis::breakdown::break_down;
+    use crate::osprofiler::record::{Info, Record, timestamp};
+
+    /// Of the second in which all tests are.
+    const ANCHOR_NS: u64 = 1_700_000_000_000_000_000;
+
+    struct At {
+        id: u32,
+        parent: u32,
+        name: &'static str,
+        service: &'static str,
+        ms: (u64, u64),
+        info: Value,
+    }
+
+    /// Services have a host each; the client's points are those of `bench`.
+    fn at(id: u32, parent: u32, name: &'static str, service: &'static str, ms: (u64, u64)) -> At {
+        At { id, parent, name, service, ms, info: json!({}) }
+    }
+
+    fn tree(points: &[At]) -> TraceTree {
+        let records = points.iter().flat_map(|point| {
+            let half = |suffix: &str, ms: u64, info: &Value| {
+                let mut info: Info = info.as_object().unwrap().clone();
+                info.insert("host".to_owned(), format!("host of {}", point.service).into());
+                Record {
+                    name: format!("{}{suffix}", point.name),
+                    base_id: "0".into(),
+                    trace_id: point.id.to_string(),
+                    parent_id: point.parent.to_string(),
+                    timestamp: timestamp(ANCHOR_NS + ms * 1_000_000),
+                    info,
+                    project: Some(point.service.to_owned()),
+                    service: Some(point.service.to_owned()),
+                }
+            };
+            [half("-start", point.ms.0, &point.info), half("-stop", point.ms.1, &json!({}))]
+        });
+        TraceTree::build(&records.collect::<Vec<_>>())
+    }
+
+    /// An iteration of 100 ms with one request, and these points of services.
+    fn iteration(services: Vec<At>) -> TraceTree {
+        let mut points =
+            vec![at(1, 0, "iteration", "bench", (5_000, 5_100)), at(2, 1, "action", "bench", (5_001, 5_099))];
+        points.extend(services);
+        tree(&points)
+    }
+
+    fn with(point: At, info: Value) -> At {
+        At { info, ..point }
+    }
+
+    fn linked() -> Value {
+        json!({"link": {"to": "3"}})
+    }
+
+    #[test]
+    fn what_nobody_waited_for_takes_no_time_of_the_response() {
+        for (what, services, expected) in [
+            (
+                "a statement",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "db", "shop", (5_010, 5_090))],
+                vec![10, 80],
+            ),
+            (
+                "work that goes on after the response, with a statement in time",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    at(4, 3, "task", "shop", (5_010, 5_600)),
+                    at(5, 4, "db", "shop", (5_012, 5_090)),
+                ],
+                vec![90, 0, 0],
+            ),
+            (
+                "a task that the server's span includes",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_600)), at(4, 3, "task", "shop", (5_100, 5_600))],
+                vec![94, 0],
+            ),
+            (
+                "a server that ends a little later than its client",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_103)), at(4, 3, "db", "shop", (5_010, 5_090))],
+                vec![18, 80],
+            ),
+            (
+                "a call to another host that seems to end after its caller",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "GET", "stock", (5_010, 5_160))],
+                vec![5, 150],
+            ),
+            (
+                "a consumer on another host",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "work", "worker", (5_010, 5_600)), json!({"kind": "consumer"})),
+                    at(5, 4, "db", "worker", (5_020, 5_090)),
+                ],
+                vec![90, 0, 0],
+            ),
+            (
+                "a consumer that the server waits for",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "work", "worker", (5_010, 5_090)), json!({"kind": "consumer"})),
+                ],
+                vec![10, 80],
+            ),
+            (
+                "a consumer that begins after the response",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "work", "worker", (5_200, 5_600)), json!({"kind": "consumer"})),
+                ],
+                vec![90, 0],
+            ),
+            (
+                "a point below a link",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    with(at(4, 3, "work", "worker", (5_010, 5_090)), linked()),
+                ],
+                vec![90, 0],
+            ),
+        ] {
+            let tree = iteration(services);
+            let own = own_us(&tree, &awaited(&tree));
+            let of_services: Vec<u64> = own[2..].iter().map(|us| us / 1_000).collect();
+            assert_eq!(of_services, expected, "{what}");
+        }
+    }
+
+    /// A task that outlives the response takes longer in slow iterations than the statement that makes them slow.
+    #[test]
+    fn fire_and_forget_work_is_never_on_the_critical_path() {
+        let slow = iteration(vec![
+            at(3, 2, "GET", "shop", (5_005, 5_095)),
+            at(4, 3, "task", "shop", (5_006, 5_600)),
+            at(5, 3, "db", "shop", (5_010, 5_090)),
+        ]);
+        let broken = break_down(std::slice::from_ref(&slow));
+        let parts = &broken.traces[0].as_ref().unwrap().parts;
+        let of = |name: &str| {
+            let kind = broken.kinds.iter().position(|kind| kind.name == name).unwrap();
+            let part = parts.iter().find(|part| part.kind == kind).unwrap();
+            (part.exclusive_us, part.self_us)
+        };
+        assert_eq!(
+            (of("task"), of("db"), of("GET")),
+            ((0.0, 0.0), (80_000.0, 80_000.0), (10_000.0, 10_000.0))
+        );
+        assert!(broken.inconsistent.is_empty());
+    }
+
+    #[test]
+    fn the_end_of_the_last_point_counts_on_the_clients_clock() {
+        let hour = 3_600_000;
+        for (what, services, expected) in [
+            ("nothing of a service", vec![], None),
+            ("a response", vec![at(3, 2, "GET", "shop", (5_005, 5_095))], Some(100)),
+            (
+                "a consumer",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "work", "worker", (5_200, 5_900))],
+                Some(900),
+            ),
+            (
+                "a service whose clock is an hour ahead",
+                vec![
+                    at(3, 2, "GET", "shop", (hour + 5_005, hour + 5_095)),
+                    at(4, 3, "work", "shop", (hour + 5_200, hour + 5_900)),
+                ],
+                Some(896),
+            ),
+            (
+                "a service whose clock is behind, and a consumer whose clock is right",
+                vec![at(3, 2, "GET", "shop", (4_005, 4_095)), at(4, 3, "work", "worker", (5_200, 5_900))],
+                Some(900 + 996),
+            ),
+            (
+                "a consumer whose clock is ahead",
+                vec![
+                    at(3, 2, "GET", "shop", (5_005, 5_095)),
+                    at(4, 3, "work", "worker", (hour + 5_200, hour + 5_900)),
+                ],
+                Some(705),
+            ),
+            (
+                "a consumer whose clock is behind",
+                vec![at(3, 2, "GET", "shop", (5_005, 5_095)), at(4, 3, "work", "worker", (200, 900))],
+                Some(705),
+            ),
+        ] {
+            let end_us = end_us(&iteration(services), 60_000_000);
+            assert_eq!(end_us.map(|us| us / 1_000), expected, "{what}");
+        }
+        assert_eq!(end_us(&TraceTree::default(), 1), None);
+    }
+
+    #[test]
+    fn a_trace_that_lacks_what_others_have_is_still_running() {
+        let get = || at(3, 2, "GET", "shop", (5_005, 5_095));
+        let send = || with(at(4, 3, "send", "shop", (5_010, 5_011)), json!({"kind": "producer"}));
+        let work =
+            |parent| with(at(5, parent, "work", "worker", (5_200, 5_300)), json!({"kind": "consumer"}));
+        let done = || iteration(vec![get(), send(), work(4)]);
+        let unconsumed = || iteration(vec![get(), send()]);
+        let orphan = || iteration(vec![get(), work(77)]);
+        for (what, trees, expected) in [
+            ("all are complete", vec![done(), done()], vec![false, false]),
+            ("a message waits", vec![done(), done(), unconsumed()], vec![false, false, true]),
+            ("consumers do not report", vec![unconsumed(), unconsumed(), done()], vec![false; 3]),
+            ("a point above is missing", vec![done(), orphan(), done()], vec![false, true, false]),
+            ("a proxy does not report", vec![orphan(), orphan()], vec![false, false]),
+            ("one alone", vec![unconsumed()], vec![true]),
+        ] {
+            assert_eq!(running(&trees.iter().collect::<Vec<_>>()), expected, "{what}");
+        }
+    }
+}

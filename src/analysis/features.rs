@@ -1,0 +1,170 @@
+//! The values that a trace has: every attribute of every point, of its resource and of its events.
+//!
+//! Only services' points count: the client's differ by how long they take, not by what they say. Free text and long
+//! values are left out; statements and paths lose their literals and ids, so that they repeat. Nothing here may compare.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::statement;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::osprofiler::spans::meaning::RESOURCE;
+use crate::results::client_points::REPORTER;
+
+/// The depth to which a point's info is searched.
+const DEPTH_MAX: usize = 4;
+/// The largest number of values of a point, and of a trace.
+const OF_POINT_MAX: usize = 128;
+const OF_TRACE_MAX: usize = 10_000;
+/// Longer keys and values are left out (bytes).
+const KEY_MAX: usize = 120;
+const VALUE_MAX: usize = 120;
+/// Statements and paths are cut to this many characters.
+const POINT_CHARS_MAX: usize = 160;
+/// Events of a point that are looked at.
+const EVENTS_MAX: usize = 16;
+/// What [`POINT`] says better, or what another attribute has.
+const LEFT_OUT: [&str; 11] = [
+    "db.statement",
+    "request.path",
+    "request.query",
+    "requests.path",
+    "requests.query",
+    "function.name",
+    "name",
+    "host",
+    "etype",
+    // Times are compared elsewhere.
+    "busy_us",
+    "idle_us",
+];
+
+/// The attribute of a point's name and kind of call.
+pub(super) const POINT: &str = "point";
+
+/// A value of an attribute.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) struct Feature {
+    pub(super) attribute: String,
+    pub(super) value: String,
+    /// The kind of point that has it, where that matters.
+    pub(super) point: Option<String>,
+}
+
+impl Feature {
+    fn new(attribute: &str, value: String) -> Self {
+        Self { attribute: attribute.to_owned(), value, point: None }
+    }
+
+    /// What names the value best comes first: attributes before points, short ones before long ones.
+    pub(super) fn rank(&self) -> (bool, bool, usize, Self) {
+        let is_own = matches!(self.attribute.as_str(), POINT | "service");
+        (self.point.is_some(), is_own, self.attribute.len() + self.value.len(), self.clone())
+    }
+
+    /// Whether the same value can mean different things at different points.
+    pub(super) fn can_be_at_points(&self) -> bool {
+        self.point.is_none() && !matches!(self.attribute.as_str(), POINT | "service" | "host" | "error")
+    }
+}
+
+fn is_of_service(point: &&Point) -> bool {
+    point.project.as_deref() != Some(REPORTER)
+}
+
+/// The values of a trace, without their points.
+pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
+    let mut found = BTreeSet::new();
+    for point in tree.points.iter().filter(is_of_service) {
+        found.extend(of_point(point));
+        if found.len() >= OF_TRACE_MAX {
+            break;
+        }
+    }
+    found
+}
+
+/// These values of a trace, each with the points that have it.
+pub(super) fn at_points(tree: &TraceTree, wanted: &BTreeSet<Feature>) -> BTreeSet<Feature> {
+    let mut found = BTreeSet::new();
+    for point in tree.points.iter().filter(is_of_service) {
+        let of_it = of_point(point).into_iter().filter(|feature| wanted.contains(feature));
+        let kind = point_text(point);
+        found.extend(of_it.map(|feature| Feature { point: Some(kind.clone()), ..feature }));
+        if found.len() >= OF_TRACE_MAX {
+            break;
+        }
+    }
+    found
+}
+
+/// A point's name and kind of call, cut.
+fn point_text(point: &Point) -> String {
+    statement::name_and_kind(point).chars().take(POINT_CHARS_MAX).collect()
+}
+
+/// The value of [`POINT`] of a kind with this name and detail.
+pub(super) fn point_value(name: &str, detail: &str) -> String {
+    format!("{name} {detail}").trim_end().chars().take(POINT_CHARS_MAX).collect()
+}
+
+/// The values of a point.
+pub(super) fn of_point(point: &Point) -> Vec<Feature> {
+    let mut found = vec![Feature::new(POINT, point_text(point))];
+    let own = [
+        ("service", (point.service.is_some() || point.project.is_some()).then(|| point.reporter())),
+        ("host", point.host.clone()),
+        ("error", point.error.as_ref().map(|error| error.etype.clone())),
+    ];
+    let own = own.into_iter().filter_map(|(attribute, value)| Some((attribute, value?)));
+    found.extend(
+        own.filter(|(_, value)| value.len() <= VALUE_MAX).map(|(key, value)| Feature::new(key, value)),
+    );
+    for info in [&point.info, &point.stop_info] {
+        for (key, value) in info {
+            match (key.as_str(), value) {
+                ("events", Value::Array(events)) => {
+                    events.iter().take(EVENTS_MAX).for_each(|one| event(one, &mut found))
+                }
+                ("attributes" | RESOURCE, Value::Object(inner)) => collect_all("", inner, &mut found),
+                // The error's text is free.
+                ("message", _) if point.error.is_some() => {}
+                _ => collect(key, value, 1, &mut found),
+            }
+        }
+    }
+    found
+}
+
+fn event(event: &Value, found: &mut Vec<Feature>) {
+    let Some(name) = event.get("name").and_then(Value::as_str).filter(|name| name.len() <= VALUE_MAX) else {
+        return;
+    };
+    found.push(Feature::new("event", name.to_owned()));
+    if let Some(attributes) = event.get("attributes").and_then(Value::as_object) {
+        collect_all(&format!("{name}: "), attributes, found);
+    }
+}
+
+fn collect_all(prefix: &str, attributes: &Map<String, Value>, found: &mut Vec<Feature>) {
+    for (key, value) in attributes {
+        collect(&format!("{prefix}{key}"), value, 2, found);
+    }
+}
+
+fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<Feature>) {
+    if found.len() >= OF_POINT_MAX || path.len() > KEY_MAX || LEFT_OUT.contains(&path) {
+        return;
+    }
+    let text = match value {
+        Value::Object(map) if depth < DEPTH_MAX => {
+            map.iter().for_each(|(key, value)| collect(&format!("{path}.{key}"), value, depth + 1, found));
+            return;
+        }
+        Value::String(text) if text.len() <= VALUE_MAX => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        _ => return,
+    };
+    found.push(Feature::new(path, text));
+}

@@ -1,0 +1,94 @@
+//! Asynchronous work in words, the same in every output.
+
+use super::words::duration;
+use crate::results::model::{Asynchronous, AsynchronousAt, Workload};
+
+/// What was measured of a workload's asynchronous work, beside its response times, and of how many iterations.
+#[must_use]
+pub fn sentence(workload: &Workload) -> Option<String> {
+    let seen = workload.asynchronous.as_ref()?;
+    let Asynchronous { traced, of, of_iterations, .. } = seen;
+    let deadline = duration(seen.deadline_s * 1e3);
+    if *traced == 0 {
+        return Some(format!(
+            "Asynchronous work was not measured: of {of} random iterations, none has a trace that was read after the \
+             deadline of {deadline}."
+        ));
+    }
+    let at = |percentile: f64| seen.at(percentile).map(|at| format!("p{percentile} {}", value(at)));
+    let times: Vec<String> = [at(50.0), at(95.0)].into_iter().flatten().collect();
+    let longest = seen.max_ms.map_or_else(String::new, |ms| format!(", longest {}", duration(ms)));
+    let response = |percentile: f64| {
+        workload.response_time.at(percentile).map(|ms| format!("p{percentile} {}", duration(ms)))
+    };
+    let responses: Vec<String> = [response(50.0), response(95.0)].into_iter().flatten().collect();
+    let linked = match seen.linked {
+        0 => String::new(),
+        linked => format!(", {linked} of them with work behind a link"),
+    };
+    let running = match seen.running {
+        0 => String::new(),
+        running => format!(" {running} still running at the deadline of {deadline}."),
+    };
+    Some(format!(
+        "Asynchronous work ended after {}{longest} (responses: {}). Measured from the start to the last span in {traced} of \
+         {of} random iterations{linked}; {of_iterations} succeeded.{running}",
+        times.join(", "),
+        responses.join(", ")
+    ))
+}
+
+/// `3.4 s (2.9 s to 5.1 s)`.
+fn value(at: &AsynchronousAt) -> String {
+    let bounds = match (at.low_ms, at.high_ms) {
+        (Some(low), Some(high)) => format!(" ({} to {})", duration(low), duration(high)),
+        (Some(low), None) => format!(" (at least {})", duration(low)),
+        (None, Some(high)) => format!(" (at most {})", duration(high)),
+        (None, None) => String::new(),
+    };
+    let more = if at.is_running { "over " } else { "" };
+    format!("{more}{}{bounds}", duration(at.value_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::html::sample;
+    use crate::results::model::AsynchronousSample;
+
+    #[test]
+    fn both_times_are_said_with_of_how_many() {
+        let mut workload = sample::sample(200).results.workloads.remove(0);
+        assert_eq!(sentence(&workload), None);
+        let at = |percentile, value_ms, high_ms, is_running| AsynchronousAt {
+            percentile,
+            value_ms,
+            low_ms: Some(value_ms / 2.0),
+            high_ms,
+            is_running,
+        };
+        let seen = Asynchronous {
+            deadline_s: 10.0,
+            sample: AsynchronousSample::Random,
+            traced: 180,
+            of: 200,
+            of_iterations: 5_000,
+            running: 3,
+            linked: 90,
+            percentiles: vec![at(50.0, 1_000.0, Some(2_000.0), false), at(95.0, 4_000.0, None, true)],
+            max_ms: Some(9_000.0),
+        };
+        workload.asynchronous = Some(seen.clone());
+        let text = sentence(&workload).unwrap();
+        for part in [
+            "p50 1.00 s (500 ms to 2.00 s), p95 over 4.00 s (at least 2.00 s), longest 9.00 s (responses: p50 ",
+            "in 180 of 200 random iterations, 90 of them with work behind a link; 5000 succeeded. 3 still running",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        workload.asynchronous = Some(Asynchronous { traced: 0, percentiles: Vec::new(), ..seen });
+        assert!(
+            sentence(&workload).unwrap().starts_with("Asynchronous work was not measured: of 200 random")
+        );
+    }
+}

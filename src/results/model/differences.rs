@@ -1,0 +1,65 @@
+//! The part of the result model on what the traces of slow iterations have that those of typical ones lack.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Attributes that slow iterations have more often than typical ones, anywhere in their traces.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Differences {
+    /// How many slow traces were compared.
+    pub slow: u64,
+    /// How many typical ones.
+    pub typical: u64,
+    /// How many sets of values that go together were tested.
+    pub tested: u64,
+    /// What slow iterations have more often, largest difference first.
+    pub found: Vec<AttributeDifference>,
+    /// How many further differences were found.
+    #[serde(default)]
+    pub more: u64,
+    /// How many attributes were not compared because they have too many values, such as ids.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+/// A value of an attribute that slow iterations have more often.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct AttributeDifference {
+    /// The value.
+    #[serde(flatten)]
+    pub value: AttributeValue,
+    /// The share of slow iterations that have it, 0 to 1.
+    pub slow_share: f64,
+    /// The same share of typical iterations.
+    pub typical_share: f64,
+    /// The difference of the shares is at least this, with 95 % confidence.
+    pub low: f64,
+    /// The difference of the shares is at most this, with 95 % confidence.
+    pub high: f64,
+    /// The probability of such a difference by chance, adjusted for the number of tests.
+    pub chance: f64,
+    /// Further values that the same iterations have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same: Vec<AttributeValue>,
+    /// How many more of these there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub same_more: u64,
+}
+
+/// A value of an attribute.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct AttributeValue {
+    /// An attribute of a span, of its resource or of one of its events; `point` for the point itself, `service`, `host`
+    /// or `error`.
+    pub attribute: String,
+    /// The value as text.
+    pub value: String,
+    /// The point that has it, if nearly every trace has the value at some point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

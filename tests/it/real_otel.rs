@@ -1,0 +1,192 @@
+//! Causes planted in a real shop that speaks OpenTelemetry: Flask with SQLAlchemy, Express and axum, each traced as its
+//! users do it (`tests/real/otel.sh`, `tests/otel`). The services know nothing of `bench` but where to send their spans.
+//!
+//! Each test prints what `bench` said of its cause in one word, for `tests/perf/otel_causes.py`.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::support::{Bench, Ended, service};
+
+/// Enough for 20 slow iterations of 5 %; about one in ten is slow.
+const TIMES: u32 = 420;
+/// Spans of a request where nothing is planted.
+const SERVICES: [&str; 3] = ["delivery", "parcels", "shop"];
+
+/// What a healthy service and a planted cause must look like.
+struct Cause {
+    /// What the services call it; also the end of the test's name.
+    name: &'static str,
+    /// Which of the two shops: `GRPC` or `HTTP`, as their spans are sent.
+    shop: &'static str,
+    /// Service, name and a part of the statement or path of the first kind.
+    guilty: Kind,
+    /// Or its caller, which waits for this service to begin.
+    or_waiting_for: Option<&'static str>,
+    /// Whether it is called more often in slow iterations.
+    is_called_more: bool,
+    /// The attribute that tells the slow ones apart.
+    attribute: Option<(&'static str, &'static str)>,
+}
+
+type Kind = (&'static str, &'static str, &'static str);
+
+const TENANT: Option<(&str, &str)> = Some(("attributes.tenant", "tenant-3"));
+
+/// The receiver has one port, which the services know: one load at a time.
+static RECEIVER: Mutex<()> = Mutex::new(());
+
+fn setting(name: &str) -> Option<String> {
+    service(&format!("BENCH_TEST_OTEL_{name}"), "what tests/real/otel.sh printed")
+}
+
+/// What one run with a planted cause gave.
+struct Run {
+    results: Value,
+    ended: Ended,
+}
+
+fn run(cause: &str, shop: &str) -> Option<Run> {
+    let (url, receiver) = (setting(&format!("{shop}_URL"))?, setting("RECEIVER")?);
+    let _alone = RECEIVER.lock().unwrap_or_else(PoisonError::into_inner);
+    let bench = Bench::new();
+    bench.load(
+        &url,
+        &format!("profiler: {{ receive: \"{receiver}\" }}"),
+        &format!(
+            "warm_up: {{ times: 30 }}\nrunner: {{ constant: {{ times: {TIMES}, concurrency: 3 }} }}\n\
+             iteration:\n  - action: order\n    get: /orders/{{{{ iteration }}}}\n    headers:\n      \
+             baggage: tenant=tenant-{{{{ iteration % 10 }}}}\n      shop-cause: {cause}\n    expect: {{ status: 200 }}\n\
+             sla: {{ failure_rate: {{ max: 0 }} }}"
+        ),
+    );
+    let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
+    let run = Run { results: bench.results(), ended };
+    run.is_complete();
+    Some(run)
+}
+
+impl Run {
+    fn comparison(&self) -> &Value {
+        &self.results["workloads"][0]["comparison"]
+    }
+
+    fn told(&self) -> String {
+        let mut shown = self.comparison().clone();
+        shown["tree"] = Value::Null;
+        format!("{}\n{}", serde_json::to_string_pretty(&shown).unwrap(), self.ended.stdout)
+    }
+
+    /// That every trace that was chosen is complete and of all three services, and nothing was lost or of others.
+    #[track_caller]
+    fn is_complete(&self) {
+        let profiling = &self.results["profiling"];
+        let (fetched, received) = (profiling["fetched"].as_object().unwrap(), &profiling["received"]);
+        assert_eq!(fetched.keys().collect::<Vec<_>>(), ["complete"], "{profiling}");
+        for none in ["lost_spans", "invalid_spans", "refused_requests"] {
+            assert_eq!(received[none], 0, "{received}");
+        }
+        assert_eq!(self.comparison()["left_out"], 0, "{}", self.told());
+        let tree = self.comparison()["tree"].as_array().unwrap();
+        for service in SERVICES {
+            // Of the first point of each service, which every request has once: in slow iterations and in others.
+            let first = tree.iter().find(|node| node["service"] == service);
+            let first = first.unwrap_or_else(|| panic!("no point of {service}: {}", self.told()));
+            for side in ["slow_calls", "typical_calls"] {
+                assert!(first[side].as_f64().unwrap() >= 1.0 - 1e-9, "{service}: {first}");
+            }
+        }
+    }
+
+    fn guilty(&self) -> Option<&Value> {
+        self.comparison()["kinds"].as_array()?.iter().find(|kind| kind["guilty"] == true)
+    }
+}
+
+#[track_caller]
+fn is_named(cause: &Cause) {
+    let Some(run) = run(cause.name, cause.shop) else { return };
+    let Some(guilty) = run.guilty() else {
+        println!("cause {}: nothing", cause.name);
+        panic!("nothing is named: {}", run.told());
+    };
+    let text = |key: &str| guilty[key].as_str().unwrap_or_default();
+    let (service, name, detail) = cause.guilty;
+    let is_it =
+        text("service") == service && text("name").starts_with(name) && text("detail").contains(detail);
+    let right = is_it || cause.or_waiting_for.is_some_and(|service| text("called_service") == service);
+    println!("cause {}: {}", cause.name, if right { "right" } else { "wrong" });
+    assert!(right, "{}: {}", cause.name, run.told());
+    let (slow, typical) = (guilty["slow_calls"].as_f64().unwrap(), guilty["typical_calls"].as_f64().unwrap());
+    assert_eq!(slow > 2.0 * typical, cause.is_called_more, "{}", run.told());
+    if let Some((attribute, value)) = cause.attribute {
+        let contrasts = guilty["contrasts"].as_array().cloned().unwrap_or_default();
+        let is_named = |one: &Value| one["attribute"] == attribute && one["value"] == value;
+        assert!(contrasts.iter().any(is_named), "{attribute}: {}", run.told());
+    }
+    assert!(run.ended.stdout.contains("explains"), "{}", run.ended.stdout);
+}
+
+const fn cause(name: &'static str, shop: &'static str, guilty: Kind) -> Cause {
+    Cause { name, shop, guilty, or_waiting_for: None, is_called_more: false, attribute: None }
+}
+
+#[test]
+fn real_statement_of_an_orm_for_each_row() {
+    let guilty = ("shop", "SELECT", "FROM product WHERE product.id = ?");
+    is_named(&Cause { is_called_more: true, ..cause("n_plus_one", "HTTP", guilty) });
+}
+
+#[test]
+fn real_index_that_one_partition_lacks() {
+    let guilty = ("shop", "SELECT", "FROM customer WHERE customer.tenant = ? AND customer.email = ?");
+    is_named(&Cause { attribute: TENANT, ..cause("index", "GRPC", guilty) });
+}
+
+#[test]
+fn real_pool_that_is_too_small() {
+    is_named(&cause("pool", "HTTP", ("shop", "connect", "")));
+}
+
+#[test]
+fn real_lock_of_a_row() {
+    is_named(&cause(
+        "lock",
+        "GRPC",
+        ("shop", "SELECT", "FROM invoices WHERE invoices.tenant = ? FOR UPDATE"),
+    ));
+}
+
+#[test]
+fn real_slow_service_behind_another() {
+    let guilty = ("delivery", "request handler - /quote", "");
+    is_named(&Cause { attribute: TENANT, ..cause("downstream", "HTTP", guilty) });
+}
+
+#[test]
+fn real_event_loop_that_is_blocked() {
+    // Requests that block it are slow, and so are those that come meanwhile: their caller waits for the service.
+    let guilty = ("delivery", "request handler - /quote", "");
+    is_named(&Cause { or_waiting_for: Some("delivery"), ..cause("event_loop", "GRPC", guilty) });
+}
+
+#[test]
+fn real_call_that_fails_and_is_repeated() {
+    let guilty = ("parcels", "GET /pack/{items}", "GET /pack/{id}");
+    let attribute = Some(("etype", "ERROR"));
+    is_named(&Cause { is_called_more: true, attribute, ..cause("retry", "HTTP", guilty) });
+}
+
+#[test]
+fn real_processor_time_of_a_function() {
+    is_named(&Cause { attribute: TENANT, ..cause("cpu", "GRPC", ("parcels", "fill_boxes", "")) });
+}
+
+#[test]
+fn real_healthy_shop_accuses_nobody() {
+    let Some(run) = run("healthy", "HTTP") else { return };
+    println!("cause healthy: {}", if run.guilty().is_some() { "wrong" } else { "right" });
+    assert!(run.guilty().is_none(), "{}", run.told());
+    assert!(!run.ended.stdout.contains("explains"), "{}", run.ended.stdout);
+}
