@@ -65,7 +65,7 @@ pub(super) struct AbArguments {
     /// By how many percent B may be slower. Counts must not increase at all.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = margin)]
     margin: f64,
-    /// The largest number of pairs; the results are also judged after half of them.
+    /// The largest number of pairs, at least 10; the results are also judged after half of them.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(10..=1000))]
     pairs: u16,
     /// Exit with 4 when the verdict is INCONCLUSIVE.

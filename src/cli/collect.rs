@@ -76,8 +76,9 @@ pub(super) fn run(arguments: &CollectArguments) -> Result<Exit, HarnessError> {
     let listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
     let collected = collect(&options, &interrupt, &Shown::new(*quiet).sink())?;
     drop(listening);
+    let absent = collected.wanted - collected.complete - collected.partial;
     say(&format!(
-        "{} of {} wanted traces are complete now, {} were before; {} are incomplete",
+        "{} of {} wanted traces are complete now, {} were before; {} are incomplete, of {absent} there is nothing",
         collected.complete, collected.wanted, collected.before, collected.partial
     ));
     gate.print(collected.finished, *quiet)

@@ -73,9 +73,8 @@ impl Events for Shown {
             }
             Event::FirstSpans => lines.say("the first spans have arrived"),
             Event::NotProfiling(reason) => lines.say(&format!("not profiling: {reason}")),
-            Event::ProfilingWithout(reason) => lines.say(&format!(
-                "profiling with W3C's traceparent only; OSProfiler's headers are not sent: {reason}"
-            )),
+            Event::ProfilingWithout(reason) => lines
+                .say(&format!("profiling with W3C's traceparent, without OSProfiler's headers: {reason}")),
             Event::WorkloadBegan(progress) => lines.begin(progress),
             Event::WorkloadProgress(progress) => lines.progress(progress),
             Event::WorkloadEnded(progress) => lines.end(progress),

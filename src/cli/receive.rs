@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::output;
 use super::progress::Shown;
 use super::signals::interrupt_by_signals;
-use super::url::duration;
+use super::url::{duration, receive_address};
 
 /// Receive OpenTelemetry's spans without a load, and write them to a file that `bench trace` reads.
 ///
@@ -21,7 +21,7 @@ use super::url::duration;
 #[derive(Debug, clap::Args)]
 pub(super) struct ReceiveArguments {
     /// Where to listen.
-    #[arg(value_name = "ADDRESS", default_values = ["127.0.0.1:4318", "127.0.0.1:4317"])]
+    #[arg(value_name = "ADDRESS", default_values = ["127.0.0.1:4318", "127.0.0.1:4317"], value_parser = receive_address)]
     addresses: Vec<SocketAddr>,
     /// The file to write, which must not exist.
     #[arg(short, long, value_name = "FILE", default_value = "spans.jsonl")]

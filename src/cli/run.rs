@@ -16,7 +16,7 @@ use super::gate::{GateArguments, TracesArgument};
 use super::output;
 use super::progress::Shown;
 use super::signals::interrupt_by_signals;
-use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate};
+use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
 
 /// Run a scenario and report what it found.
 ///
@@ -51,7 +51,7 @@ pub(super) struct RunArguments {
     ///
     /// By OTLP over HTTP and gRPC, at one port. The services need no other backend: set
     /// OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 for them.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:4318")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:4318", value_parser = receive_address)]
     receive: Option<SocketAddr>,
     /// Print only the verdict and the run's directory: no progress and no tables.
     #[arg(long)]

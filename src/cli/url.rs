@@ -1,12 +1,14 @@
 //! The options of `bench run` that replace a scenario's load, or the scenario itself.
 
 use std::io::Read as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::base::units::parse_duration;
 use crate::harness::HarnessError;
 use crate::harness::url_run::UrlRun;
+use crate::plan::http;
 use crate::plan::overrides::LoadShape;
 
 /// A body from a file or a pipe is not larger than this, in bytes.
@@ -97,6 +99,11 @@ impl UrlArguments {
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let lasts = parse_duration(text).map_err(|complaint| complaint.to_string())?;
     if lasts.is_zero() { Err("write a time above zero, such as 30s".to_owned()) } else { Ok(lasts) }
+}
+
+/// An address to receive spans at.
+pub(super) fn receive_address(text: &str) -> Result<SocketAddr, String> {
+    http::receive_address(text).map_err(|complaint| complaint.to_string())
 }
 
 /// A rate as a number of iterations per second.

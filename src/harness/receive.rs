@@ -80,6 +80,11 @@ pub fn receive(
     interrupt: &Interrupt,
     events: &Sink,
 ) -> Result<ReceivedFile, HarnessError> {
+    let twice = |at: usize| options.addresses[..at].contains(&options.addresses[at]);
+    if let Some(at) = (0..options.addresses.len()).find(|at| options.addresses[*at].port() != 0 && twice(*at))
+    {
+        return Err(HarnessError::usage(format!("{} is given twice", options.addresses[at])));
+    }
     let listeners = receiving::listen(&options.addresses)?;
     let forward = options.forward.as_deref().map(target).transpose()?;
     let runtime = housekeeping::runtime()?;

@@ -32,7 +32,7 @@ pub(super) fn server(text: &str) -> Result<SocketAddr, Complaint> {
 ///
 /// # Errors
 /// It is not an IP address with a port.
-pub(super) fn receive_address(text: &str) -> Result<SocketAddr, Complaint> {
+pub fn receive_address(text: &str) -> Result<SocketAddr, Complaint> {
     let text = text.trim();
     let text =
         text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));

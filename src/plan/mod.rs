@@ -13,7 +13,7 @@ pub mod deployment;
 pub mod end;
 pub mod given;
 mod headers;
-mod http;
+pub mod http;
 mod http_options;
 pub mod json;
 pub mod overrides;

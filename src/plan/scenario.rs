@@ -225,7 +225,7 @@ fn profiling_off(
         "switched off by the deployment (profiler.enabled: false)"
     } else if !propagation.traces() {
         "the deployment has no HMAC key (profiler.hmac_key); services that speak OpenTelemetry need none: \
-         profiler: {headers: [w3c]}"
+         profiler: {receive: 127.0.0.1:4318}"
     } else {
         return None;
     };

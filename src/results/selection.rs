@@ -114,6 +114,12 @@ pub fn unknown<'t>(
         return Some("no service reported a trace point".to_owned());
     }
     selector.conditions.iter().find_map(|condition| match condition {
+        PointCondition::Text(Field::Name, TextTest::Is, value)
+            if !points().any(|(_, _, point)| point.name == *value) =>
+        {
+            let seen = points().map(|(_, _, point)| point.name.clone()).collect();
+            Some(format!("no trace point is named \"{value}\"; the points seen are: {}", listed(&seen)))
+        }
         PointCondition::Text(Field::Service, TextTest::Is, value)
             if !points().any(|(_, _, point)| is_service(point, value)) =>
         {

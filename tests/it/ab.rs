@@ -545,8 +545,12 @@ fn b_must_keep_the_scenarios_own_criteria() {
         .map(|row| (row["a"]["outcome"].as_str().unwrap(), row["b"]["outcome"].as_str().unwrap()))
         .collect();
     assert_eq!(outcomes, [("FAIL", "FAIL"), ("PASS", "PASS")], "{sla:?}");
-    assert!(ended.stdout.contains("B fails the scenario's criterion in 5 of 5 rounds"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("and so does A (5 of 5 rounds fail)"), "{}", ended.stdout);
+    // On a busy machine, the times need all pairs.
+    let says = |rounds: &str| {
+        ended.stdout.contains(&format!("B fails the scenario's criterion in {rounds} rounds"))
+            && ended.stdout.contains(&format!("and so does A ({rounds} rounds fail)"))
+    };
+    assert!(says("5 of 5") || says("10 of 10"), "{}", ended.stdout);
     let junit = std::fs::read_to_string(bench.path().join("ab.xml")).unwrap();
     assert!(junit.contains("failures=\"1\"") && junit.contains("max_seconds_per_iteration"), "{junit}");
 }

@@ -41,7 +41,12 @@ fn a_run_that_lost_its_traces_is_explained_again() {
     assert_ne!(explained(&bench.results()), explained(&before));
     // The collector is in the run's directory.
     let said = collect(&bench, &[]).expect_code(0).stderr;
-    assert!(said.contains(" wanted traces are complete now, 0 were before; 0 are incomplete"), "{said}");
+    assert!(
+        said.contains(
+            " wanted traces are complete now, 0 were before; 0 are incomplete, of 0 there is nothing"
+        ),
+        "{said}"
+    );
     assert_eq!(explained(&bench.results()), explained(&before));
     // Other iterations, by their number and by their ids.
     let stored = || std::fs::read_dir(run.join("traces")).unwrap().count();

@@ -43,12 +43,12 @@ fn headers_follow_key_collector_and_what_the_deployment_names() {
         (
             "profiler: { hmac_key: s3cret-key, headers: [w3c] }",
             &W3C,
-            "OSProfiler's headers are not sent: the deployment does not name them (profiler.headers)",
+            "without OSProfiler's headers: the deployment does not name them (profiler.headers)",
         ),
         (
             "profiler: { headers: [w3c] }",
             &W3C,
-            "OSProfiler's headers are not sent: the deployment has no HMAC key (profiler.hmac_key)",
+            "without OSProfiler's headers: the deployment has no HMAC key (profiler.hmac_key)",
         ),
         ("profiler: { headers: [w3c] }", &W3C, "; all profiled (traceparent only)\n"),
         (

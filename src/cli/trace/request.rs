@@ -9,7 +9,7 @@ use crate::cli::output::{print, style};
 use crate::cli::progress::Shown;
 use crate::cli::say;
 use crate::cli::signals::interrupt_by_signals;
-use crate::cli::url::UrlArguments;
+use crate::cli::url::{UrlArguments, receive_address};
 use crate::harness::options::Environment;
 use crate::harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
 use crate::harness::{HarnessError, Interrupt};
@@ -42,7 +42,7 @@ pub(in crate::cli) struct RequestArguments {
     #[arg(long, value_name = "URL", conflicts_with = "deployment")]
     connection_string: Option<String>,
     /// Receive OpenTelemetry's spans at this address (default 127.0.0.1:4318).
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:4318")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:4318", value_parser = receive_address)]
     receive: Option<SocketAddr>,
     #[command(flatten)]
     request: UrlArguments,

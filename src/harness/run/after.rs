@@ -111,7 +111,8 @@ impl Run {
             let address = addresses.first().map(ToString::to_string).unwrap_or_default();
             results.notes.push(format!(
                 "no span of this run was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the \
-                 services, and let them take the trace from the traceparent header"
+                 services, and let them take the trace from the traceparent header; spans that are held back for more \
+                 than 5 s (OTEL_BSP_SCHEDULE_DELAY) come too late"
             ));
         }
         if received.links_ignored > 0 {

@@ -291,7 +291,11 @@ fn add_file(
     (missing, started_unix_ns): (&BTreeMap<Uuid, Nanos>, u64),
     events: &Sink,
 ) -> Result<(), HarnessError> {
-    let cannot = |error: String| HarnessError::input(format!("{}: cannot {error}", path.display()));
+    let cannot = |error: String| {
+        let text = format!("{}: cannot {error}", path.display());
+        HarnessError::input(text)
+            .remedy("give --from a file of `bench receive` or of OpenTelemetry's collector")
+    };
     let opened = trace_files::open(path).map_err(|error| cannot(format!("read it: {error}")))?;
     let ids: Vec<String> = missing.keys().map(ToString::to_string).collect();
     let loaded = trace_files::load(opened, &ids).map_err(|error| cannot(error.to_string()))?;

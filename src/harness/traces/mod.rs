@@ -125,7 +125,7 @@ impl TraceSource {
             } else if given.contains(['/', '\\']) || path.extension().is_some() {
                 return Err(HarnessError::input(format!("there is no file {given}")).remedy("check the path"));
             } else {
-                named.ids.push(given.clone());
+                named.ids.push(with_dashes(given));
             }
         }
         Ok(named)
@@ -194,6 +194,23 @@ impl TraceSource {
         }
         Ok(traces)
     }
+}
+
+/// The beginning of an id as OpenTelemetry writes it, without dashes, or in capital letters, as a UUID is written here.
+fn with_dashes(id: &str) -> String {
+    let is_plain = id.len() > 8 && id.len() <= 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_dashed = id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if !is_plain {
+        return if is_dashed { id.to_ascii_lowercase() } else { id.to_owned() };
+    }
+    let mut text = String::new();
+    for (at, character) in id.to_ascii_lowercase().chars().enumerate() {
+        if [8, 12, 16, 20].contains(&at) {
+            text.push('-');
+        }
+        text.push(character);
+    }
+    text
 }
 
 /// Opens a file.
@@ -311,5 +328,24 @@ impl TraceSource {
         let ids = ids_of(&traces);
         let text = format!("only one trace can be shown, and there are {}", traces.len());
         Err(HarnessError::usage(text).remedy(format!("name one:\n{ids}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_may_be_written_as_opentelemetry_writes_them() {
+        for (given, expected) in [
+            ("2324db754343617019bff1256354a546", "2324db75-4343-6170-19bf-f1256354a546"),
+            ("2324DB7543", "2324db75-43"),
+            ("2324DB75", "2324db75"),
+            ("2324db75-4343", "2324db75-4343"),
+            ("base", "base"),
+            ("Request-7", "Request-7"),
+        ] {
+            assert_eq!(with_dashes(given), expected);
+        }
     }
 }

@@ -55,6 +55,8 @@ pub struct Traced {
     pub profiling: Profiling,
     /// Warnings.
     pub notes: Vec<String>,
+    /// Whether a deployment was given.
+    pub has_deployment: bool,
 }
 
 /// What came back.
@@ -84,10 +86,15 @@ impl Traced {
         let failed = failed.map(|error| HarnessError::failed(format!("the request failed: {error}")));
         let missing = match &self.trace {
             Some(_) if self.is_complete() => None,
-            None => Some(
-                HarnessError::failed("there is nowhere to look for the trace")
-                    .remedy("give -d DEPLOYMENT, --connection-string URL, or --receive"),
-            ),
+            None => {
+                let help = match self.has_deployment {
+                    true => {
+                        "add profiler.connection_string or profiler.receive to the deployment, or give --receive"
+                    }
+                    false => "give -d DEPLOYMENT, --connection-string URL, or --receive",
+                };
+                Some(HarnessError::failed("there is nowhere to look for the trace").remedy(help))
+            }
             Some(_) => {
                 let why = self.profiling.collector_error.as_ref().or(self.notes.last());
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -159,6 +166,7 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
         },
         profiling: results.profiling,
         notes: results.notes,
+        has_deployment: options.deployment.is_some(),
     })
 }
 

@@ -80,7 +80,7 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
             let both = [incomplete, unreadable].into_iter().filter(|text| !text.is_empty());
             both.collect::<Vec<_>>().join(", ")
         }
-        TraceState::Absent | TraceState::NotFetched => "no points".to_owned(),
+        TraceState::Absent | TraceState::NotFetched => "none of a service".to_owned(),
     };
     let failed = tree.points.iter().filter(|point| point.error.is_some()).count();
     let failed = if failed == 0 { String::new() } else { format!(", {failed} with an error") };
