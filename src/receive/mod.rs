@@ -5,7 +5,7 @@
 //! and `grpc` the two protocols, `intake` what is done with a body, [`wire`] and [`json`] the formats, [`links`] which
 //! other traces belong to a run's, `answer` what senders are told, and [`forward`] passes everything on to the backend
 //! that the service had before. Spans go to a [`Taker`]: [`spool`] keeps those of the iterations that may be chosen
-//! after the load, in the run's directory, and [`file`] keeps all of them, for a receiver without a run.
+//! after the load, in the run's directory, and [`mod@file`] keeps all of them, for a receiver without a run.
 //!
 //! All of it runs on a single thread of its own. Nothing here may hold up the load, print, or fail a run: whatever is
 //! wrong with a request is answered as the OTLP specification says, and counted ([`counts`]). All memory is bounded:
