@@ -80,7 +80,7 @@ pub fn own_us(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<u64> {
     own
 }
 
-/// Whether a point that does not begin before another one ends so long after it that it was not waited for.
+/// True if a point began within another one and ended so much later that the other one cannot have waited for it.
 fn outlives(point: (u64, u64), parent: (u64, u64)) -> bool {
     let after_us = point.1.saturating_sub(parent.1);
     let both_us = parent.1.saturating_sub(point.0);

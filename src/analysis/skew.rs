@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::base::statistics::order::at_percentile;
 
-/// Some services' clocks tell whole milliseconds (JavaScript's): so much is no sign of a drift.
+/// Some clocks count whole milliseconds, such as JavaScript's: a smaller difference does not show a drift.
 const RESOLUTION_US: i64 = 1_000;
 
 /// The bounds on the shift from the calls between two hosts.

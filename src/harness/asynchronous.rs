@@ -47,7 +47,7 @@ pub(super) fn note_read(aggregate: &Aggregate, chosen: &[Chosen], fetched: &mut 
 }
 
 /// From an iteration's start to the end of its last span, for an iteration whose trace, with the client's points, was
-/// read so long after its response; `None` for workloads without `end: asynchronous`, and without a service's span.
+/// read this long after its response; `None` without `end: asynchronous` or without a span of a service.
 pub(super) fn time_ns(
     aggregate: &Aggregate,
     sample: &IterationSample,

@@ -83,7 +83,8 @@ pub fn receive(
     let twice = |at: usize| options.addresses[..at].contains(&options.addresses[at]);
     if let Some(at) = (0..options.addresses.len()).find(|at| options.addresses[*at].port() != 0 && twice(*at))
     {
-        return Err(HarnessError::usage(format!("{} is given twice", options.addresses[at])));
+        return Err(HarnessError::usage(format!("{} is given twice", options.addresses[at]))
+            .remedy("name each address once"));
     }
     let listeners = receiving::listen(&options.addresses)?;
     let forward = options.forward.as_deref().map(target).transpose()?;

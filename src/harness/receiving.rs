@@ -30,7 +30,7 @@ use super::senders::Senders;
 const SLOWEST_KEPT: usize = 500;
 /// OpenTelemetry's batch processors send what they have every five seconds.
 const EXPORTS_WITHIN: Duration = Duration::from_millis(6_000);
-/// So long no span of a trace came, if all are to be here.
+/// A trace is taken as whole if no span of it came for this long.
 const QUIET: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const SENDERS_MAX: usize = 64;
 /// The latest traces that are known: those that came in while exporters may hold spans back.
 const TRACES_MAX: usize = 1 << 15;
-/// So many of the latest traces must be of all usual services too: a trace that was under way when a service sent has a
+/// This many of the latest traces must also have spans of all usual services: a trace that was under way when a service sent has a
 /// part of that service's spans, so it looks as it should.
 const LATEST: usize = 32;
 /// What comes this much later than the end of the load was put together after it.

@@ -70,8 +70,7 @@ impl RequestArguments {
             variable.filter(|_| self.deployment.is_none() && self.receive.is_none())
         });
         let standard = || SocketAddr::from((Ipv4Addr::LOCALHOST, 4318));
-        let receives =
-            request::receives_by_default(self.deployment.as_deref(), key.is_some(), connection.is_some());
+        let receives = self.deployment.is_none() && key.is_none() && connection.is_none();
         Ok(TraceRequest {
             request: self.request.request(&self.url)?,
             deployment: self.deployment.clone(),

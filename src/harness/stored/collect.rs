@@ -37,7 +37,7 @@ pub struct CollectOptions {
     pub run_dir: PathBuf,
     /// Iterations by their trace ids, or the beginnings of these; if there are none, those that the run would choose.
     pub ids: Vec<String>,
-    /// Also the traces of so many of the slowest iterations.
+    /// Also fetch the traces of this many of the slowest iterations.
     pub slowest: usize,
     /// Files with traces, as `bench receive` and OpenTelemetry's collector write them.
     pub from: Vec<PathBuf>,
@@ -202,7 +202,7 @@ impl CollectOptions {
         Ok(all)
     }
 
-    /// The collector: the one that is given, else that of the run's own deployment.
+    /// The given collector, or the one of the run's own deployment.
     fn connection(&self, aggregate: &Aggregate) -> Result<Option<Secret>, HarnessError> {
         let header = &aggregate.header().deployment;
         let demo = self.run_dir.join(COLLECTOR_FILE);

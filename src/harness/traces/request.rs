@@ -5,7 +5,7 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -243,10 +243,4 @@ pub fn read_key(given: &str, environment: &Environment, input: impl Read) -> Res
         Some(line) => Ok(Secret::new(line)),
         None => Err(HarnessError::usage(format!("--key {given}: its first line has no key"))),
     }
-}
-
-/// Where a request without a deployment, a key and a collector looks for its trace: at OTLP's standard port.
-#[must_use]
-pub fn receives_by_default(deployment: Option<&Path>, key: bool, connection: bool) -> bool {
-    deployment.is_none() && !key && !connection
 }
