@@ -7,6 +7,8 @@
 pub mod check;
 pub mod deployment;
 pub mod end;
+pub mod expect;
+pub mod http;
 mod matching;
 mod one_of;
 pub mod rally;
@@ -16,6 +18,7 @@ pub mod scenario;
 pub mod schema;
 pub mod shown;
 pub mod sla;
+pub mod step;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

@@ -18,9 +18,10 @@ use crate::measure::errors::Failure;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::derived::DerivedProfiler;
 use crate::osprofiler::signing::BaseSigner;
-use crate::plan::action::{Action, Step};
+use crate::plan::action::Action;
 use crate::plan::propagation::Propagation;
 use crate::plan::runner::Runner;
+use crate::plan::step::Step;
 
 use super::Context;
 use super::ONCE;

@@ -1,6 +1,5 @@
 //! The steps of an iteration, compiled: nothing is parsed while the load runs.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +9,12 @@ use http::{HeaderName, Method};
 use crate::base::diagnostics::Fault;
 use crate::base::masking::{self, names_secret};
 use crate::base::template::Text;
-use crate::base::template_names;
 use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item, key_span};
+use crate::base::yaml_place::{at, key_span};
 use crate::config::check::did_you_mean;
-use crate::config::scenario;
+use crate::config::step;
 
-use super::compiler::{BUILT_IN, Compiler};
+use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
 use super::headers::{header, holds_secret, is_long_enough_to_hide};
@@ -25,18 +23,8 @@ use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
 
-const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
-
 /// The time limit of a request whose action has no `timeout`.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// One step of an iteration.
-pub enum Step {
-    /// A request.
-    Action(Box<Action>),
-    /// A pause.
-    Think(Duration),
-}
 
 /// A request, with the checks on its response and the values to extract.
 pub struct Action {
@@ -104,83 +92,10 @@ pub enum Body {
     Text(Text),
 }
 
-/// The actions among `steps`.
-pub fn actions(steps: &[Step]) -> impl Iterator<Item = &Action> {
-    actions_of(steps.iter())
-}
-
-/// The actions among the steps of several lists.
-pub(super) fn actions_of<'s>(steps: impl Iterator<Item = &'s Step>) -> impl Iterator<Item = &'s Action> {
-    steps.filter_map(|step| match step {
-        Step::Action(action) => Some(&**action),
-        Step::Think(_) => None,
-    })
-}
-
 impl Compiler<'_> {
-    /// Compiles a list of steps. Later steps can use the values that earlier steps extract.
-    pub(super) fn steps(&mut self, steps: &[scenario::Step], node: &Node) -> Vec<Step> {
-        let mut compiled = Vec::new();
-        let mut names = BTreeSet::new();
-        let mut index = 0;
-        for (number, step) in steps.iter().enumerate() {
-            let node = item(node, number);
-            let Some(step) = self.step(step, index, node) else { continue };
-            if let Step::Action(action) = &step {
-                index = index.saturating_add(1);
-                if !names.insert(Arc::clone(&action.name)) {
-                    let fault =
-                        Fault::error(place_of_name(node), format!("a second action named `{}`", action.name));
-                    self.faults.push(
-                        fault.help("give each action its own name: it identifies the action in every table"),
-                    );
-                }
-            }
-            compiled.push(step);
-        }
-        compiled
-    }
-
-    fn step(&mut self, step: &scenario::Step, index: u16, node: &Node) -> Option<Step> {
-        let requests = methods(step);
-        match (requests.as_slice(), step.think) {
-            ([(key, method, url)], None) => {
-                self.action(step, (key, method, url), index, node).map(|a| Step::Action(Box::new(a)))
-            }
-            ([], Some(think)) => {
-                if node.entries().len() > 1 {
-                    self.faults.push(
-                        Fault::error(key_span(node, "think"), "a step with `think` has other keys, too")
-                            .help("make it a step of its own: `- think: …`"),
-                    );
-                }
-                Some(Step::Think(think.0))
-            }
-            ([], None) => {
-                let fault = Fault::error(node.span.clone(), "a step without a request");
-                self.faults
-                    .push(fault.help("add one of get, head, post, put, patch, delete, options, or think"));
-                None
-            }
-            (_, Some(_)) => {
-                let fault = Fault::error(key_span(node, "think"), "a step with both `think` and a request");
-                self.faults.push(fault.help("make it a step of its own: `- think: …`"));
-                None
-            }
-            ([first, second, ..], None) => {
-                let message = format!("a step with two requests, `{}` and `{}`", first.0, second.0);
-                let span = key_span(node, first.0).start.max(key_span(node, second.0).start);
-                let later = if key_span(node, first.0).start == span { first.0 } else { second.0 };
-                let fault = Fault::error(key_span(node, later), message);
-                self.faults.push(fault.help("make one step of each"));
-                None
-            }
-        }
-    }
-
-    fn action(
+    pub(super) fn action(
         &mut self,
-        step: &scenario::Step,
+        step: &step::Step,
         (key, method, written): (&str, &Method, &str),
         index: u16,
         node: &Node,
@@ -246,7 +161,7 @@ impl Compiler<'_> {
     /// Base URL and path of a request, and whether it goes outside the deployment.
     fn target<'t>(
         &mut self,
-        step: &scenario::Step,
+        step: &step::Step,
         written: &'t str,
         node: &Node,
         place: &Node,
@@ -290,7 +205,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn named_target(&mut self, step: &scenario::Step, node: &Node, place: &Node) -> Option<BaseUrl> {
+    fn named_target(&mut self, step: &step::Step, node: &Node, place: &Node) -> Option<BaseUrl> {
         let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
         let Some(deployment) = self.deployment else { return BaseUrl::parse("http://127.0.0.1").ok() };
         if let Some((_, base)) = deployment.targets.iter().find(|(target, _)| target == name) {
@@ -309,7 +224,7 @@ impl Compiler<'_> {
         BaseUrl::parse("http://127.0.0.1").ok()
     }
 
-    fn body(&mut self, step: &scenario::Step, node: &Node) -> Body {
+    fn body(&mut self, step: &step::Step, node: &Node) -> Body {
         let bodies =
             [("json", step.json.is_some()), ("form", step.form.is_some()), ("body", step.body.is_some())];
         let mut places: Vec<_> =
@@ -332,7 +247,7 @@ impl Compiler<'_> {
 
     fn pairs(
         &mut self,
-        pairs: Option<&std::collections::BTreeMap<String, scenario::Scalar>>,
+        pairs: Option<&std::collections::BTreeMap<String, step::Scalar>>,
         node: &Node,
     ) -> Vec<(String, Text)> {
         let mut compiled = Vec::new();
@@ -343,104 +258,6 @@ impl Compiler<'_> {
             compiled.extend(self.text(&value.0, at(node, &[name])).map(|text| (name.clone(), text)));
         }
         compiled
-    }
-
-    /// Compiles a text and checks that it uses only known variables.
-    pub(super) fn text(&mut self, text: &str, node: &Node) -> Option<Text> {
-        let before = self.faults.len();
-        self.known_names(text, node);
-        match self.engine.compile(text) {
-            Ok(compiled) => {
-                self.known_variables(&compiled, node);
-                Some(compiled)
-            }
-            // Constant text is evaluated at compile time. Unknown names in it have already been reported.
-            Err(_) if self.faults.len() > before => None,
-            Err(error) => {
-                let fault =
-                    Fault::error(node.span.clone(), format!("the template does not compile: {error}"));
-                self.faults.push(fault.help(TEMPLATE_HELP));
-                None
-            }
-        }
-    }
-
-    pub(super) fn json(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonTemplate> {
-        let before = self.faults.len();
-        self.known_names_in(value, node);
-        match JsonTemplate::compile(self.engine, value) {
-            Ok(compiled) => {
-                for text in compiled.texts() {
-                    self.known_variables(text, node);
-                }
-                Some(compiled)
-            }
-            Err(_) if self.faults.len() > before => None,
-            Err(error) => {
-                let fault = Fault::error(node.span.clone(), format!("a template does not compile: {error}"));
-                self.faults.push(fault.help(TEMPLATE_HELP));
-                None
-            }
-        }
-    }
-
-    /// Checks that the filters and tests in a text exist: the engine looks them up only when it evaluates them.
-    fn known_names(&mut self, text: &str, node: &Node) {
-        for (kind, name) in template_names::named(text) {
-            if self.engine.has(kind, name) {
-                continue;
-            }
-            let span = find_in_node(node, name);
-            let fault = Fault::error(span, format!("unknown {} `{name}`", kind.word()));
-            self.faults.push(fault.help(match did_you_mean(name, kind.known().iter().copied()) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => format!("known {}s: {}", kind.word(), kind.known().join(", ")),
-            }));
-        }
-    }
-
-    fn known_names_in(&mut self, json: &serde_json::Value, node: &Node) {
-        match json {
-            serde_json::Value::String(text) => self.known_names(text, node),
-            serde_json::Value::Array(items) => items.iter().for_each(|item| self.known_names_in(item, node)),
-            serde_json::Value::Object(map) => map.values().for_each(|item| self.known_names_in(item, node)),
-            _ => {}
-        }
-    }
-
-    fn known_variables(&mut self, text: &Text, node: &Node) {
-        for name in text.variables() {
-            if self.known.contains(&name)
-                || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name))
-            {
-                continue;
-            }
-            let span = find_in_node(node, &name);
-            let fault = Fault::error(span, format!("unknown variable `{name}`"));
-            let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
-            self.faults.push(fault.help(did_you_mean(&name, known.iter().copied()).map_or_else(
-                || {
-                    format!(
-                        "set it under `variables`, extract it in an earlier action, or use one of: {}",
-                        known.join(", ")
-                    )
-                },
-                |known| format!("did you mean `{known}`?"),
-            )));
-        }
-    }
-
-    /// Checks that templates can use a variable's name.
-    pub(super) fn variable_name(&mut self, name: &str, span: std::ops::Range<usize>) {
-        let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !valid {
-            let fault = Fault::error(span, format!("`{name}` is not a name that templates can use"));
-            self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
-        } else if BUILT_IN.contains(&name) {
-            let fault = Fault::error(span, format!("`{name}` is a built-in variable of bench"));
-            self.faults.push(fault.help("choose another name"));
-        }
     }
 }
 
@@ -463,49 +280,4 @@ fn hide_secrets_of(json: &serde_json::Value) {
         }
         _ => {}
     }
-}
-
-/// The place of an action's name, or of the request if it has no name.
-fn place_of_name(node: &Node) -> std::ops::Range<usize> {
-    let name = node.get("action").or_else(|| node.entries().first().map(|(_, value)| value));
-    name.unwrap_or(node).span.clone()
-}
-
-/// The place of the scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
-fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
-    use crate::base::yaml::Kind;
-    match &node.kind {
-        Kind::List(items) => items
-            .iter()
-            .find(|item| mentions(item, name))
-            .map_or(node.span.clone(), |n| find_in_node(n, name)),
-        Kind::Map(entries) => {
-            let found = entries.iter().map(|(_, node)| node).find(|node| mentions(node, name));
-            found.map_or(node.span.clone(), |node| find_in_node(node, name))
-        }
-        _ => node.span.clone(),
-    }
-}
-
-fn mentions(node: &Node, name: &str) -> bool {
-    use crate::base::yaml::Kind;
-    match &node.kind {
-        Kind::Text { text, .. } => text.contains('{') && text.contains(name),
-        Kind::List(items) => items.iter().any(|item| mentions(item, name)),
-        Kind::Map(entries) => entries.iter().any(|(_, node)| mentions(node, name)),
-        _ => false,
-    }
-}
-
-fn methods(step: &scenario::Step) -> Vec<(&'static str, Method, &str)> {
-    let all = [
-        ("get", Method::GET, &step.get),
-        ("head", Method::HEAD, &step.head),
-        ("post", Method::POST, &step.post),
-        ("put", Method::PUT, &step.put),
-        ("patch", Method::PATCH, &step.patch),
-        ("delete", Method::DELETE, &step.delete),
-        ("options", Method::OPTIONS, &step.options),
-    ];
-    all.into_iter().filter_map(|(key, method, url)| url.as_deref().map(|url| (key, method, url))).collect()
 }

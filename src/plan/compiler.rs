@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::base::diagnostics::Fault;
 use crate::base::template::Engine;
 use crate::base::yaml::Node;
-use crate::config::scenario;
+use crate::config::http;
 
 use super::deployment::Deployment;
 
@@ -26,5 +26,5 @@ pub(super) struct Compiler<'a> {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
     /// The HTTP options of actions that do not set their own.
-    pub(super) http: scenario::Http,
+    pub(super) http: http::Http,
 }

@@ -11,7 +11,7 @@ use crate::base::masking::names_secret;
 use crate::base::template::{Text, Value};
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
-use crate::config::scenario::{self, StatusRange};
+use crate::config::expect::{self, StatusRange};
 
 use super::compiler::Compiler;
 use super::headers::header;
@@ -96,7 +96,7 @@ const JSON_PATH_FILTERS_MAX: usize = 5;
 const JSON_PATH_CALLS_MAX: usize = 20;
 
 impl Compiler<'_> {
-    pub(super) fn expect(&mut self, config: Option<&scenario::Expect>, node: &Node) -> Expect {
+    pub(super) fn expect(&mut self, config: Option<&expect::Expect>, node: &Node) -> Expect {
         let Some(config) = config else { return Expect::default() };
         let mut expect = Expect {
             status: config.status.as_ref().map(|status| status.0.clone()).unwrap_or_default(),
@@ -128,7 +128,7 @@ impl Compiler<'_> {
         expect
     }
 
-    fn text_checks(&mut self, config: &scenario::TextCondition, whole: bool, node: &Node) -> Vec<TextCheck> {
+    fn text_checks(&mut self, config: &expect::TextCondition, whole: bool, node: &Node) -> Vec<TextCheck> {
         let mut checks = Vec::new();
         if let Some(text) = &config.plain {
             let check = if whole { TextCheck::Equals } else { TextCheck::Contains };
@@ -155,7 +155,7 @@ impl Compiler<'_> {
         self.json(value, node).map(JsonCheck::Equals)
     }
 
-    pub(super) fn extract(&mut self, name: &str, config: &scenario::Extract, node: &Node) -> Option<Extract> {
+    pub(super) fn extract(&mut self, name: &str, config: &expect::Extract, node: &Node) -> Option<Extract> {
         let places = [&config.json, &config.pointer, &config.header, &config.regex];
         if places.iter().filter(|place| place.is_some()).count() != 1 {
             let fault =

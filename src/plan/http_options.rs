@@ -3,7 +3,7 @@
 use crate::client::guard::Guard;
 use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits};
 use crate::client::url::Origin;
-use crate::config::scenario::{self, Http};
+use crate::config::http::{self, Http};
 
 use super::deployment::Deployment;
 
@@ -19,9 +19,9 @@ pub(super) fn options(
     HttpOptions {
         version: deployment.http_version,
         connections: match scenario.connections {
-            None | Some(scenario::Connections::User) => Connections::User,
-            Some(scenario::Connections::Iteration) => Connections::Iteration,
-            Some(scenario::Connections::Shared) => Connections::Shared,
+            None | Some(http::Connections::User) => Connections::User,
+            Some(http::Connections::Iteration) => Connections::Iteration,
+            Some(http::Connections::Shared) => Connections::Shared,
         },
         connections_max: scenario.max_connections.map_or_else(ConnectionsMax::default, |most| {
             ConnectionsMax(usize::try_from(most).unwrap_or(usize::MAX))

@@ -24,6 +24,8 @@ pub mod runner;
 pub mod scenario;
 pub mod shape;
 pub mod sla;
+pub mod step;
+mod texts;
 pub mod threshold;
 
 use std::collections::BTreeMap;
@@ -33,10 +35,10 @@ use std::time::Duration;
 
 use crate::base::template::Value;
 use crate::client::options::HttpOptions;
-use action::Step;
 use deployment::Deployment;
 use runner::Runner;
 use sla::Sla;
+use step::Step;
 
 /// Everything that a run needs.
 pub struct Plan {
@@ -106,6 +108,6 @@ pub struct Workload {
 impl Workload {
     /// The workload's actions, in the order of their numbers.
     pub fn actions(&self) -> impl Iterator<Item = &action::Action> {
-        action::actions(&self.steps)
+        step::actions(&self.steps)
     }
 }

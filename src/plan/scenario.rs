@@ -15,9 +15,10 @@ use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
 use crate::config::end::End;
 use crate::config::scenario::{self as config, Scenario};
-use crate::config::{Document, Rejected, check::did_you_mean, runner as config_runner, schema};
+use crate::config::{
+    Document, Rejected, check::did_you_mean, runner as config_runner, schema, step as config_step,
+};
 
-use super::action::{self, Step};
 use super::compiler::Compiler;
 use super::control::ControlShare;
 use super::deployment::{Auth, Deployment};
@@ -26,6 +27,7 @@ use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
+use super::step::{self, Step};
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
 
@@ -82,7 +84,7 @@ pub fn build(
     }
     let Parts { mut variables, setup, workloads, teardown } = parts;
     let steps = setup.iter().chain(workloads.iter().flat_map(|workload| &workload.steps)).chain(&teardown);
-    let literals = super::action::actions_of(steps).map(|action| action.base.origin.clone()).collect();
+    let literals = step::actions_of(steps).map(|action| action.base.origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
     let (has_key, collector) = (deployment.hmac_key.is_some(), deployment.connection_string.as_ref());
@@ -165,7 +167,7 @@ type Load<'a> = (Option<&'a config_runner::Runner>, Option<config_runner::WarmUp
 struct Written<'a> {
     load: Load<'a>,
     end: Option<End>,
-    steps: &'a [config::Step],
+    steps: &'a [config_step::Step],
     sla: Option<&'a config::Sla>,
 }
 
@@ -428,7 +430,7 @@ impl Compiler<'_> {
         let runner = self.runner(load, node);
         // If steps have faults, some action names may be unknown.
         let known = self.faults.len() == faults_before && self.whole.is_none();
-        let names: Vec<&str> = action::actions(&steps).map(|action| &*action.name).collect();
+        let names: Vec<&str> = step::actions(&steps).map(|action| &*action.name).collect();
         let sla = self.sla(sla, node, known.then_some(&names));
         let sla = sla?;
         let asynchronous = self.end(end, &sla, node);

@@ -16,8 +16,8 @@ use crate::iteration::credentials::{Credentials, auth_variable};
 use crate::iteration::fixed::FixedPartsCache;
 use crate::osprofiler::signing::Signer;
 use crate::plan::Plan;
-use crate::plan::action::{Step, actions};
 use crate::plan::deployment::Auth;
+use crate::plan::step::{Step, actions};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 

@@ -1,0 +1,189 @@
+//! The checks on a response and the values to take from it, as written.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::reference::DurationText;
+
+/// Checks on a response.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// A status such as 201, a class such as `2xx`, or a list of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Headers with the exact value that each must have, or a condition such as `{matches: REGEX}`.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<BTreeMap<String, TextCondition>>,
+    /// Text that the body must contain, or a condition such as `{matches: REGEX}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<TextCondition>,
+    /// JSONPaths with the value that each must have. `{exists: true}` accepts any value, `{exists: false}` none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<BTreeMap<String, Value>>,
+    /// The action fails if the request takes longer than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<DurationText>,
+}
+
+/// The accepted statuses.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status(pub Vec<StatusRange>);
+
+/// `from..=to`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StatusRange {
+    /// The first status.
+    pub from: u16,
+    /// The last status.
+    pub to: u16,
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let value = Value::deserialize(deserializer)?;
+        let items = if let Value::Array(items) = value { items } else { vec![value] };
+        items
+            .iter()
+            .map(status_range)
+            .collect::<Option<Vec<_>>>()
+            .map(Self)
+            .ok_or_else(|| D::Error::custom("a status is a number from 100 to 599 or a class such as 2xx"))
+    }
+}
+
+fn status_range(value: &Value) -> Option<StatusRange> {
+    match value {
+        Value::Number(number) => {
+            let status = u16::try_from(number.as_u64()?).ok().filter(|s| (100..600).contains(s))?;
+            Some(StatusRange { from: status, to: status })
+        }
+        Value::String(text) => {
+            let class = text.strip_suffix("xx")?.parse::<u16>().ok().filter(|c| (1..6).contains(c))?;
+            Some(StatusRange { from: class * 100, to: class * 100 + 99 })
+        }
+        _ => None,
+    }
+}
+
+impl Serialize for Status {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = |range: &StatusRange| match range.from == range.to {
+            true => Value::from(range.from),
+            false => Value::from(format!("{}xx", range.from / 100)),
+        };
+        match self.0.as_slice() {
+            [one] => written(one).serialize(serializer),
+            several => several.iter().map(written).collect::<Vec<_>>().serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Status {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Status".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = json_schema!({ "anyOf": [
+            { "type": "integer", "minimum": 100, "maximum": 599 },
+            { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] } ] });
+        json_schema!({
+            "description": "A status, a class such as 2xx, or a list of them.",
+            "anyOf": [
+                { "type": "integer", "minimum": 100, "maximum": 599 },
+                { "type": "string", "enum": ["1xx", "2xx", "3xx", "4xx", "5xx"] },
+                { "type": "array", "minItems": 1, "items": one }
+            ]
+        })
+    }
+}
+
+/// A condition on a text: text alone, or `{equals: …}`, `{contains: …}`, `{matches: REGEX}`. Text alone means `equals`
+/// for a header and `contains` for a body.
+#[derive(Clone, Debug, Default)]
+pub struct TextCondition {
+    /// Text alone.
+    pub plain: Option<String>,
+    /// The whole text must equal this.
+    pub equals: Option<String>,
+    /// The text must contain this.
+    pub contains: Option<String>,
+    /// This regular expression must match somewhere in the text.
+    pub matches: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for TextCondition {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self { plain: Some(text), ..Self::default() }),
+            Value::Object(map) => {
+                let take = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
+                Ok(Self {
+                    plain: None,
+                    equals: take("equals"),
+                    contains: take("contains"),
+                    matches: take("matches"),
+                })
+            }
+            _ => Err(serde::de::Error::custom("expected text or {equals|contains|matches: TEXT}")),
+        }
+    }
+}
+
+impl Serialize for TextCondition {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(text) = &self.plain {
+            return text.serialize(serializer);
+        }
+        let keys = [("equals", &self.equals), ("contains", &self.contains), ("matches", &self.matches)];
+        let written = keys.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
+        serializer.collect_map(written)
+    }
+}
+
+impl JsonSchema for TextCondition {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TextCondition".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Text, {equals: TEXT}, {contains: TEXT} or {matches: REGEX}. Text alone means `equals` for \
+                a header and `contains` for a body.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "object", "additionalProperties": false, "minProperties": 1, "properties": {
+                    "equals": { "type": "string" }, "contains": { "type": "string" }, "matches": { "type": "string" } } }
+            ]
+        })
+    }
+}
+
+/// Where to find a variable's value in a response: exactly one of `json`, `pointer`, `header` and `regex`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extract {
+    /// A JSONPath (RFC 9535) in the body, such as `$.token.user.id`. The value is the first match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// A JSON pointer (RFC 6901) in the body, such as `/token/user/id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// The name of a header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// A regular expression for the body. The value is its first group, or the whole match if it has no group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+    /// The value if nothing is found. Without a default, the iteration fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// `true` hides the value in every message. The default is `true` if the header or the variable has a name like a
+    /// secret, such as X-Subject-Token, Set-Cookie or `token`, and otherwise `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<bool>,
+}

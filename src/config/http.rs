@@ -1,0 +1,63 @@
+//! How requests use HTTP, as written.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::reference::SizeText;
+
+/// How requests use HTTP: connections, redirects, compression and size limits.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// `user` (the default): each virtual user keeps its connections. `iteration`: each iteration opens new
+    /// connections. `shared`: the users of a worker share connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+    /// With `connections: shared`, the largest number of connections per worker to one origin (default 256).
+    #[schemars(range(min = 1, max = 100_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<u32>,
+    /// The largest number of redirects that an action follows (default 0: the redirect itself is checked).
+    #[schemars(range(min = 0, max = 50))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirects: Option<u32>,
+    /// `true` requests compressed responses. By default, `bench` does not request compression, but decompresses what it
+    /// receives if a check or an extraction needs the body; this is not part of the service time. `false` never
+    /// decompresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decompress: Option<bool>,
+    /// The largest response body, both before and after decompression (default 64MiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_body: Option<SizeText>,
+    /// The largest response head: the status line and all headers (default 256KiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_head: Option<SizeText>,
+    /// The largest number of headers in a response (default 256).
+    #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_headers: Option<u32>,
+    /// The largest size of the trailers after a chunked body (default 64KiB).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_trailers: Option<SizeText>,
+}
+
+/// Which iterations share connections.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Connections {
+    /// Each virtual user keeps its connections.
+    User,
+    /// Each iteration opens new connections.
+    Iteration,
+    /// The users of a worker share connections.
+    Shared,
+}
+
+impl JsonSchema for Connections {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Connections".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["user", "iteration", "shared"] })
+    }
+}

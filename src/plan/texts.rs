@@ -1,0 +1,138 @@
+//! Compiles texts with templates, and reports names in them that nothing defines.
+
+use crate::base::diagnostics::Fault;
+use crate::base::template::Text;
+use crate::base::template_names;
+use crate::base::yaml::Node;
+use crate::config::check::did_you_mean;
+
+use super::compiler::{BUILT_IN, Compiler};
+use super::json::JsonTemplate;
+
+const TEMPLATE_HELP: &str = "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}";
+
+impl Compiler<'_> {
+    /// Compiles a text and checks that it uses only known variables.
+    pub(super) fn text(&mut self, text: &str, node: &Node) -> Option<Text> {
+        let before = self.faults.len();
+        self.known_names(text, node);
+        match self.engine.compile(text) {
+            Ok(compiled) => {
+                self.known_variables(&compiled, node);
+                Some(compiled)
+            }
+            // Constant text is evaluated at compile time. Unknown names in it have already been reported.
+            Err(_) if self.faults.len() > before => None,
+            Err(error) => {
+                let fault =
+                    Fault::error(node.span.clone(), format!("the template does not compile: {error}"));
+                self.faults.push(fault.help(TEMPLATE_HELP));
+                None
+            }
+        }
+    }
+
+    pub(super) fn json(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonTemplate> {
+        let before = self.faults.len();
+        self.known_names_in(value, node);
+        match JsonTemplate::compile(self.engine, value) {
+            Ok(compiled) => {
+                for text in compiled.texts() {
+                    self.known_variables(text, node);
+                }
+                Some(compiled)
+            }
+            Err(_) if self.faults.len() > before => None,
+            Err(error) => {
+                let fault = Fault::error(node.span.clone(), format!("a template does not compile: {error}"));
+                self.faults.push(fault.help(TEMPLATE_HELP));
+                None
+            }
+        }
+    }
+
+    /// Checks that the filters and tests in a text exist: the engine looks them up only when it evaluates them.
+    fn known_names(&mut self, text: &str, node: &Node) {
+        for (kind, name) in template_names::named(text) {
+            if self.engine.has(kind, name) {
+                continue;
+            }
+            let span = find_in_node(node, name);
+            let fault = Fault::error(span, format!("unknown {} `{name}`", kind.word()));
+            self.faults.push(fault.help(match did_you_mean(name, kind.known().iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("known {}s: {}", kind.word(), kind.known().join(", ")),
+            }));
+        }
+    }
+
+    fn known_names_in(&mut self, json: &serde_json::Value, node: &Node) {
+        match json {
+            serde_json::Value::String(text) => self.known_names(text, node),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| self.known_names_in(item, node)),
+            serde_json::Value::Object(map) => map.values().for_each(|item| self.known_names_in(item, node)),
+            _ => {}
+        }
+    }
+
+    fn known_variables(&mut self, text: &Text, node: &Node) {
+        for name in text.variables() {
+            if self.known.contains(&name)
+                || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name))
+            {
+                continue;
+            }
+            let span = find_in_node(node, &name);
+            let fault = Fault::error(span, format!("unknown variable `{name}`"));
+            let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+            self.faults.push(fault.help(did_you_mean(&name, known.iter().copied()).map_or_else(
+                || {
+                    format!(
+                        "set it under `variables`, extract it in an earlier action, or use one of: {}",
+                        known.join(", ")
+                    )
+                },
+                |known| format!("did you mean `{known}`?"),
+            )));
+        }
+    }
+
+    /// Checks that templates can use a variable's name.
+    pub(super) fn variable_name(&mut self, name: &str, span: std::ops::Range<usize>) {
+        let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !valid {
+            let fault = Fault::error(span, format!("`{name}` is not a name that templates can use"));
+            self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
+        } else if BUILT_IN.contains(&name) {
+            let fault = Fault::error(span, format!("`{name}` is a built-in variable of bench"));
+            self.faults.push(fault.help("choose another name"));
+        }
+    }
+}
+
+/// The place of the scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.
+fn find_in_node(node: &Node, name: &str) -> std::ops::Range<usize> {
+    use crate::base::yaml::Kind;
+    match &node.kind {
+        Kind::List(items) => items
+            .iter()
+            .find(|item| mentions(item, name))
+            .map_or(node.span.clone(), |n| find_in_node(n, name)),
+        Kind::Map(entries) => {
+            let found = entries.iter().map(|(_, node)| node).find(|node| mentions(node, name));
+            found.map_or(node.span.clone(), |node| find_in_node(node, name))
+        }
+        _ => node.span.clone(),
+    }
+}
+
+fn mentions(node: &Node, name: &str) -> bool {
+    use crate::base::yaml::Kind;
+    match &node.kind {
+        Kind::Text { text, .. } => text.contains('{') && text.contains(name),
+        Kind::List(items) => items.iter().any(|item| mentions(item, name)),
+        Kind::Map(entries) => entries.iter().any(|(_, node)| mentions(node, name)),
+        _ => false,
+    }
+}
