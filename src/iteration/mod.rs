@@ -6,7 +6,9 @@
 pub mod credentials;
 mod deadline;
 pub mod fixed;
+mod flow;
 pub mod judge;
+mod lane;
 pub mod request;
 pub mod user;
 

@@ -22,8 +22,13 @@ const WARM_UP: u64 = 0b100;
 const OPENED: u64 = 0b100;
 const HTTP2: u64 = 0b1000;
 
+/// The trace point of an iteration, and of its first action if no step is nested. Samples say how they differ from such
+/// a plan, so that the columns of nested steps are empty without them.
+const ITERATION_POINT: u64 = 1;
+const FIRST_POINT: u64 = 2;
+
 const HEAD_COLUMNS: usize = 8;
-const ACTION_COLUMNS: usize = 13;
+const ACTION_COLUMNS: usize = 16;
 
 /// Appends a block, its rows in order of their numbers.
 ///
@@ -82,6 +87,9 @@ fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; A
         zigzag(action.duration_ns.wrapping_sub(phases.wait_ns).wrapping_sub(others_ns(phases))),
         phases.receive_ns,
         phases.redirect_ns,
+        zigzag(u64::from(action.requests).wrapping_sub(1)),
+        zigzag(u64::from(action.point).wrapping_sub(position + FIRST_POINT)),
+        zigzag(u64::from(action.parent).wrapping_sub(ITERATION_POINT)),
     ]
 }
 
@@ -230,6 +238,9 @@ fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64)
         status: u16::try_from(column(4)).ok()?,
         body_bytes: column(5),
         ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
+        requests: u32::try_from(unzigzag(column(13)).wrapping_add(1)).ok()?,
+        point: u32::try_from(unzigzag(column(14)).wrapping_add(position + FIRST_POINT)).ok()?,
+        parent: u32::try_from(unzigzag(column(15)).wrapping_add(ITERATION_POINT)).ok()?,
     })
 }
 
@@ -241,9 +252,10 @@ mod tests {
 
     prop_compose! {
         fn action()(action: u16, offset_ns in 0..1_u64 << 40, duration_ns in 0..1_u64 << 40,
-            status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, times: [u32; 7], ended in 0..4_u8) -> ActionSample {
+            status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, times: [u32; 7], ended in 0..4_u8,
+            requests: u32, point: u32, parent: u32) -> ActionSample {
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
-            ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(),
+            ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(), requests, point, parent,
                 ended: Ended::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
                     send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2 } }

@@ -71,7 +71,7 @@ impl IterationSample {
     }
 }
 
-/// A request of an iteration.
+/// An action of an iteration: a request, several requests of a poll, or a group of steps, which sends none itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActionSample {
     /// The action's index within its workload.
@@ -88,4 +88,10 @@ pub struct ActionSample {
     pub body_bytes: u64,
     /// How it ended.
     pub ended: Ended,
+    /// How many requests it sent; 0 for a group.
+    pub requests: u32,
+    /// The number of its trace point within the iteration, whose own point has the number 1.
+    pub point: u32,
+    /// The number of the trace point around it.
+    pub parent: u32,
 }

@@ -14,7 +14,7 @@ use crate::base::ids::IdSpace;
 const DEPTH: usize = 3;
 
 /// A position in a trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DerivedProfiler {
     ids: IdSpace,
     stream: u16,
@@ -36,8 +36,14 @@ impl DerivedProfiler {
 
     /// Opens a point below the current one and returns its id.
     pub fn start(&mut self) -> Uuid {
-        let id = self.ids.point_id(self.stream, self.number, self.next);
-        self.next = self.next.saturating_add(1);
+        self.start_numbered(self.next)
+    }
+
+    /// Opens the point of this number below the current one and returns its id. For a caller that numbers the points of
+    /// several branches of one trace: two points of a trace must not have the same number, and 0 is the trace itself.
+    pub fn start_numbered(&mut self, number: u32) -> Uuid {
+        let id = self.ids.point_id(self.stream, self.number, number);
+        self.next = number.saturating_add(1);
         self.open.push(id);
         id
     }

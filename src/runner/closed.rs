@@ -76,7 +76,7 @@ impl Users {
         share.counters().users.set(wanted.into());
         for number in 0..wanted {
             if self.slots.len() <= number as usize {
-                let user = RefCell::new(share.new_user());
+                let user = RefCell::new(share.new_user(number.into()));
                 self.slots.push(Rc::new(UserSlot { number, user, taken: Cell::new(false) }));
             }
             let slot = &self.slots[number as usize];

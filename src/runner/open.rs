@@ -191,8 +191,9 @@ impl Users {
     }
 
     fn start_user(self: &Rc<Self>, arrival: Arrival) {
+        let number = self.slots.borrow().len() as u64;
         let slot = Rc::new(UserSlot {
-            user: RefCell::new(self.share.new_user()),
+            user: RefCell::new(self.share.new_user(number)),
             next: Cell::new(Some(arrival)),
             waiting: Cell::new(None),
         });

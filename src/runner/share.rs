@@ -34,9 +34,10 @@ impl WorkerShare {
         self.group.load.context.clock.now_ns()
     }
 
-    /// A virtual user without connections.
-    pub(super) fn new_user(&self) -> VirtualUser {
-        VirtualUser::new(&self.group.load.context)
+    /// A virtual user without connections. `slot` is its number among this worker's users.
+    pub(super) fn new_user(&self, slot: u64) -> VirtualUser {
+        let number = slot * u64::from(self.running.workers) + u64::from(self.worker);
+        VirtualUser::new(&self.group.load.context, number)
     }
 
     /// Runs one iteration, which starts now, and records it.
@@ -63,7 +64,7 @@ impl WorkerShare {
             self.record(sample);
         } else {
             // The iteration is lost, but it keeps its place in the results, and the run goes on.
-            *user = self.new_user();
+            *user = VirtualUser::new(&load.context, user.number());
             let mut sample = self.unstarted(number, warm_up, due_ns, Ended::Failed);
             sample.duration_ns = self.now_ns().saturating_sub(due_ns);
             sample.error = self.recorder.borrow_mut().failure(fault_of_bench());

@@ -68,7 +68,7 @@ impl Run {
     fn setup(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
         let name = Arc::from("setup");
         let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));
-        let mut user = VirtualUser::new(context);
+        let mut user = VirtualUser::new(context, 0);
         let ended = self.runtime.block_on(async {
             tokio::select! {
                 ended = user.once(context, &self.plan.setup, &name, &mut variables) => ended,
@@ -93,7 +93,7 @@ impl Run {
     fn teardown(&self, context: &Context) -> Vec<Failure> {
         let name = Arc::from("teardown");
         let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));
-        let mut user = VirtualUser::new(context);
+        let mut user = VirtualUser::new(context, 0);
         let steps = self.plan.teardown.iter();
         steps
             .filter_map(|step| {

@@ -1,0 +1,355 @@
+//! One strand of a virtual user's requests, which are sent one after another over its own connections.
+//!
+//! A user has one lane, and one more for each step that runs beside others in `together`. Nothing here decides which
+//! step comes next; see [`super::flow`].
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use crate::base::clock::{Nanos, saturating_nanos};
+use crate::base::template::{TemplateError, Variables, allowance};
+use crate::base::units::format_ns;
+use crate::client::decode;
+use crate::client::headers::HeaderBlock;
+use crate::client::pool::Pool;
+use crate::client::{Answer, Phases, Request};
+use crate::measure::sample::{ActionSample, Ended};
+use crate::osprofiler::derived::DerivedProfiler;
+use crate::osprofiler::signing::BaseSigner;
+use crate::plan::action::Action;
+use crate::plan::propagation::Propagation;
+
+use super::Context;
+use super::deadline::Deadline;
+use super::fixed::FixedParts;
+use super::judge::Judged;
+use super::request::{add_signed_headers, add_w3c_headers, render_body, render_headers, render_path};
+
+/// A failure of a request, as its class and its message.
+pub(super) type Fault = (&'static str, String);
+
+/// What all lanes of one iteration share.
+pub(super) struct Pass<'a> {
+    pub(super) context: &'a Context,
+    pub(super) workload: u16,
+    pub(super) number: u64,
+    pub(super) signer: Option<BaseSigner>,
+    /// False if services should not record it: of the control group, setup and teardown.
+    pub(super) sampled: bool,
+    pub(super) started: Instant,
+    /// When it must be over, and the limit for messages.
+    pub(super) deadline: Option<(Instant, Duration)>,
+    /// The number of the last trace point that was begun.
+    pub(super) points: Cell<u32>,
+}
+
+/// Where a lane is in the iteration's tree of trace points.
+#[derive(Clone)]
+pub(super) struct Branch {
+    profiler: DerivedProfiler,
+    /// The number of the innermost open point; 0 outside all points.
+    point: u32,
+}
+
+impl Branch {
+    /// Outside all points of an iteration.
+    pub(super) fn new(profiler: DerivedProfiler) -> Self {
+        Self { profiler, point: 0 }
+    }
+
+    /// Begins a point. Returns its number and that of the point around it.
+    pub(super) fn begin(&mut self, pass: &Pass<'_>) -> (u32, u32) {
+        let (point, parent) = (pass.points.get().saturating_add(1), self.point);
+        pass.points.set(point);
+        self.profiler.start_numbered(point);
+        self.point = point;
+        (point, parent)
+    }
+
+    /// Ends the innermost point, within the point number `parent`.
+    pub(super) fn end(&mut self, parent: u32) {
+        self.profiler.stop();
+        self.point = parent;
+    }
+}
+
+/// A lane.
+pub(super) struct Lane {
+    pool: Pool,
+    /// The iteration's measurements so far.
+    pub(super) actions: Vec<ActionSample>,
+    /// The current request, and the groups around it, outermost first, to record them if they are cut off.
+    pub(super) under_way: Vec<(ActionSample, Instant)>,
+    /// The phases of the last request so far.
+    phases: Phases,
+    deadline: Deadline,
+    fixed: FixedParts,
+    path: String,
+    headers: HeaderBlock,
+    /// The lanes of steps that run at the same time.
+    pub(super) beside: Vec<Lane>,
+}
+
+/// A request that ended: its measurement and the verdict on its answer.
+pub(super) struct Attempt {
+    pub(super) sample: ActionSample,
+    pub(super) verdict: Result<(), Fault>,
+}
+
+impl Lane {
+    /// A lane without connections.
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            pool: Pool::new(&context.http),
+            actions: Vec::new(),
+            under_way: Vec::new(),
+            phases: Phases::default(),
+            deadline: Deadline::default(),
+            fixed: FixedParts::default(),
+            path: String::new(),
+            headers: HeaderBlock::default(),
+            beside: Vec::new(),
+        }
+    }
+
+    /// Prepares for the next iteration.
+    pub(super) fn begin_iteration(&mut self) {
+        self.pool.begin_iteration();
+        self.actions.clear();
+        self.under_way.clear();
+        self.beside.iter_mut().for_each(Self::begin_iteration);
+    }
+
+    /// Ends everything that is under way as cut off.
+    pub(super) fn cut_off(&mut self) {
+        for lane in &mut self.beside {
+            lane.cut_off();
+            self.actions.append(&mut lane.actions);
+        }
+        let phases = std::mem::take(&mut self.phases);
+        while let Some((action, since)) = self.under_way.pop() {
+            self.actions.push(ActionSample {
+                duration_ns: saturating_nanos(since.elapsed()),
+                phases: if action.requests > 0 { phases } else { Phases::default() },
+                ended: Ended::Aborted,
+                ..action
+            });
+        }
+    }
+
+    /// Sends the request of an action within the point that was just begun, and judges the answer.
+    ///
+    /// # Errors
+    /// A template that fails: nothing was sent.
+    pub(super) async fn attempt(
+        &mut self,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        action: &Action,
+        variables: &mut Variables,
+        before: &Attempted,
+    ) -> Result<Attempt, Fault> {
+        let template = |error: TemplateError| ("template", error.to_string());
+        allowance::renew();
+        let fixed = self.fixed.get(pass.context, pass.workload, action).map_err(template)?;
+        let mut whole = None;
+        let path = match &fixed.path {
+            Some(path) => path,
+            None => {
+                self.path.clear();
+                whole = render_path(action, variables, &mut self.path).map_err(template)?;
+                &self.path
+            }
+        };
+        // A host that is not a target gets no secrets.
+        let foreign = whole.as_ref().is_some_and(|origin| !pass.context.http.guard().is_target(origin));
+        let rendered;
+        let body = match &fixed.body {
+            Some(body) => body,
+            None => {
+                rendered = render_body(&action.body, variables).map_err(template)?;
+                &rendered
+            }
+        };
+        let signed = action.signed && !foreign;
+        pass.headers(branch, action, signed, variables, &mut self.headers).map_err(template)?;
+        let sent = Instant::now();
+        let sample = before.sample(pass, action, branch.point, sent);
+        self.under_way.push((sample, before.began.unwrap_or(sent)));
+        self.phases = Phases::default();
+        let request = Request {
+            method: &action.method,
+            origin: whole.as_ref().unwrap_or(&action.base.origin),
+            path,
+            fixed: fixed.headers_for(foreign),
+            own: &self.headers,
+            body,
+            started: sent,
+            redirects_max: action.redirects_max,
+            body_bytes_max: action.body_bytes_max,
+            keep_headers: action.needs_headers(),
+            keep_body: action.needs_body(),
+        };
+        let mut answer = {
+            let sending = pin!(self.pool.send(request, &mut self.phases));
+            self.deadline.limit(pass.limit(action, sent), sending).await
+        };
+        let known = answer.as_ref().and_then(|answer| answer.as_ref().ok());
+        let ended = known.map_or_else(Instant::now, |answer| answer.ended);
+        self.under_way.pop();
+        // The time of redirects is a separate phase.
+        let redirected = Duration::from_nanos(self.phases.redirect_ns);
+        let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
+        let verdict = match &mut answer {
+            Some(Ok(answer)) => judge(answer, action, duration, variables),
+            Some(Err(error)) => Err((error.class(), error.to_string())),
+            None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
+        };
+        let answered = answer.and_then(Result::ok);
+        let (status, body_bytes) =
+            answered.map_or((0, 0), |answer| (answer.status.as_u16(), answer.body_bytes));
+        let duration = before.began.map_or(duration, |began| ended.saturating_duration_since(began));
+        let sample = ActionSample {
+            duration_ns: saturating_nanos(duration),
+            phases: self.phases,
+            status,
+            body_bytes: before.body_bytes.saturating_add(body_bytes),
+            ended: if verdict.is_ok() { Ended::Ok } else { Ended::Failed },
+            ..sample
+        };
+        Ok(Attempt { sample, verdict })
+    }
+}
+
+/// The earlier requests of an action that polls; none for other actions.
+#[derive(Default)]
+pub(super) struct Attempted {
+    /// When the first was sent.
+    pub(super) began: Option<Instant>,
+    /// How many were sent.
+    pub(super) requests: u32,
+    /// The bytes of their answers' bodies.
+    pub(super) body_bytes: u64,
+    /// The number of the point around the action.
+    pub(super) parent: u32,
+}
+
+impl Attempted {
+    /// The sample of an action whose next request is sent now.
+    fn sample(&self, pass: &Pass<'_>, action: &Action, point: u32, sent: Instant) -> ActionSample {
+        ActionSample {
+            action: action.index,
+            offset_ns: pass.offset_ns(self.began.unwrap_or(sent)),
+            ended: Ended::Failed,
+            requests: self.requests.saturating_add(1),
+            point,
+            parent: self.parent,
+            ..ActionSample::default()
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// The time from the iteration's start.
+    pub(super) fn offset_ns(&self, at: Instant) -> Nanos {
+        saturating_nanos(at.saturating_duration_since(self.started))
+    }
+
+    /// Renders the headers that differ from request to request.
+    fn headers(
+        &self,
+        branch: &Branch,
+        action: &Action,
+        signed: bool,
+        variables: &Variables,
+        headers: &mut HeaderBlock,
+    ) -> Result<(), TemplateError> {
+        headers.clear();
+        // In a profiled run, no request carries trace headers that the scenario writes.
+        let carrying = if signed { self.context.propagation } else { Propagation::NONE };
+        render_headers(action, variables, carrying, headers)?;
+        let profiler = &branch.profiler;
+        if let Some(signer) = self.signer.as_ref().filter(|_| signed) {
+            add_signed_headers(headers, &profiler.headers(signer));
+        }
+        // Without a traceparent, a service's own sampler would decide, and might record an iteration of the control group.
+        add_w3c_headers(headers, carrying, profiler, self.number, self.sampled);
+        Ok(())
+    }
+
+    /// The deadline of a request sent now.
+    fn limit(&self, action: &Action, sent: Instant) -> Instant {
+        let limit = sent + action.timeout;
+        self.deadline.map_or(limit, |(deadline, _)| deadline.min(limit))
+    }
+
+    /// Which limit expired at `now`.
+    fn timed_out(&self, action: &Action, now: Instant, phases: &Phases) -> String {
+        match self.deadline {
+            Some((deadline, limit)) if deadline <= now => iteration_timeout(limit),
+            _ => action_timeout(action, phases),
+        }
+    }
+
+    /// Waits until `until`.
+    ///
+    /// # Errors
+    /// The iteration's deadline comes first.
+    pub(super) async fn wait(&self, until: Instant) -> Result<(), Fault> {
+        match self.deadline {
+            Some((deadline, limit)) if deadline < until => {
+                tokio::time::sleep_until(deadline.into()).await;
+                Err(("timeout", iteration_timeout(limit)))
+            }
+            _ => {
+                tokio::time::sleep_until(until.into()).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// # Errors
+    /// The iteration's deadline has passed.
+    pub(super) fn in_time(&self) -> Result<(), Fault> {
+        match self.deadline {
+            Some((deadline, limit)) if deadline <= Instant::now() => {
+                Err(("timeout", iteration_timeout(limit)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn judge(
+    answer: &mut Answer,
+    action: &Action,
+    duration: Duration,
+    variables: &mut Variables,
+) -> Result<(), Fault> {
+    // Other users may have rendered on this thread in the meantime.
+    allowance::renew();
+    if action.decompress && action.needs_body() {
+        let decoded = decode::decoded(answer.headers.as_deref(), &answer.body, action.body_bytes_max);
+        if let Some(body) = decoded.map_err(|error| (error.class(), error.to_string()))? {
+            answer.body = body;
+        }
+    }
+    let judged = Judged::new(answer);
+    judged.check(action, duration, variables)?;
+    judged.extract(&action.extracts, variables)
+}
+
+fn action_timeout(action: &Action, phases: &Phases) -> String {
+    let limit = format_ns(saturating_nanos(action.timeout));
+    let reached = match phases {
+        Phases { opened: true, connect_ns: 0, .. } => "while connecting",
+        Phases { opened: true, tls_ns: 0, .. } if action.base.origin.tls => "in the TLS handshake",
+        _ => "before the answer was complete",
+    };
+    format!("timed out after {limit} {reached}")
+}
+
+fn iteration_timeout(limit: Duration) -> String {
+    format!("the iteration took longer than {}", format_ns(saturating_nanos(limit)))
+}
