@@ -413,6 +413,22 @@ impl Variables {
         self.set(name, value);
     }
 
+    /// Takes over what other uses have set that began with these variables: of each the variables of these names, and
+    /// all secrets.
+    pub fn merge<'o>(&mut self, others: impl Iterator<Item = (&'o Self, &'o Vec<Arc<str>>)>) {
+        let known = self.scope.secrets.len();
+        for (other, names) in others {
+            for (name, value) in other.scope.own.iter().filter(|(name, _)| names.contains(name)) {
+                self.set(name, value.clone());
+            }
+            if let Some(further) = other.scope.secrets.get(known..).filter(|further| !further.is_empty()) {
+                let secrets = &mut Arc::make_mut(&mut self.scope).secrets;
+                let room = SECRETS_MAX.saturating_sub(secrets.len());
+                secrets.extend(further.iter().take(room).cloned());
+            }
+        }
+    }
+
     /// The texts in the secret values that were set, for [`super::masking`].
     #[must_use]
     pub fn secrets(&self) -> Vec<String> {

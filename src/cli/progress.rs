@@ -62,6 +62,7 @@ impl Events for Shown {
         match event {
             Event::Started { directory, .. } => lines.directory = Some(directory.to_path_buf()),
             Event::Warning(text) => say(&format!("warning: {text}")),
+            Event::Logged(text) => lines.say(&format!("log: {text}")),
             Event::MetricsServed(url) => say(&format!("metrics at {url}")),
             Event::Receiving(addresses) => {
                 let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();

@@ -8,6 +8,7 @@ pub mod check;
 pub mod deployment;
 pub mod end;
 pub mod expect;
+pub mod flow;
 pub mod http;
 mod matching;
 mod one_of;

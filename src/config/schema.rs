@@ -7,12 +7,15 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::deployment::Deployment;
+use super::flow::StepsFile;
 use super::rally::RallyDocument;
 use super::scenario::Scenario;
 use super::sla::SlaFile;
 
 /// The schema of scenario files.
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(draft07::<Scenario>);
+/// The schema of files that a scenario includes.
+pub static STEPS: LazyLock<Value> = LazyLock::new(draft07::<StepsFile>);
 /// The schema of deployment files.
 pub static DEPLOYMENT: LazyLock<Value> = LazyLock::new(draft07::<Deployment>);
 /// The schema of the part of a file that `bench check --sla` reads.

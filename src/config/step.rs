@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expect::{Expect, Extract};
+use super::flow::{Alternative, Assignments, CountText, Items, Poll, Think};
 use super::reference::{DurationText, SizeText};
 
-/// A step of an iteration: an action with its request, or a think time.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+/// A step of an iteration: an action with its request, a pause, or a step that decides what comes next.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The name of the action in every table (default: its method and path).
@@ -83,9 +84,81 @@ pub struct Step {
     /// Values to take from the response, by variable name. Later actions can use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract: Option<BTreeMap<String, Extract>>,
-    /// A pause instead of a request. Such a step has no other keys.
+    /// Repeats the request until a condition holds, such as `{until: "{{ status == 'ACTIVE' }}"}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<DurationText>,
+    pub poll: Option<Poll>,
+    /// A pause: a duration, `{min: 1s, max: 3s}` (uniformly distributed) or `{mean: 2s}` (exponentially distributed).
+    /// Such a step has no other keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
+    /// Wait until this time after the start of the iteration, so that iterations of a user start at a steady pace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<DurationText>,
+    /// Run the steps in `then` if this expression is true, such as `{{ total > 10 }}`, and otherwise those in `else`.
+    #[serde(rename = "if", skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The steps to run if the condition in `if` is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then: Option<Vec<Step>>,
+    /// The steps to run if the condition in `if` is false.
+    #[serde(rename = "else", skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<Vec<Step>>,
+    /// Run `steps` this many times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<CountText>,
+    /// Run `steps` once for each item of a list. The variable named by `as` has the item.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<Items>,
+    /// Run `steps` as long as this expression is true, but at most `max` times.
+    #[serde(rename = "while", skip_serializing_if = "Option::is_none")]
+    pub while_: Option<String>,
+    /// The largest number of rounds of a `while` (default 1000). The iteration fails if there would be more.
+    #[schemars(range(min = 1, max = 100_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// With `repeat`, the variable that counts the rounds from 1. With `for_each`, the variable that has the item. With
+    /// `include`, what the names of the file's actions begin with.
+    #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+    pub as_: Option<String>,
+    /// Run one of several lists of steps, chosen at random by `weight`.
+    #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Vec<Alternative>>,
+    /// A named group of `steps`. It has its own latency in every table, and its own trace point.
+    #[schemars(length(min = 1, max = 200))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// A named group whose `steps` run at the same time, each over its own connections.
+    #[schemars(length(min = 1, max = 200))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together: Option<String>,
+    /// The steps of a `repeat`, `for_each`, `while`, `group` or `together`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<Step>>,
+    /// Set variables. Strings may contain templates; a single `{{ expression }}` keeps its type.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<Assignments>,
+    /// Print this text. A run prints the first 10 texts of each such step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+    /// End the iteration as failed, with this message.
+    #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail: Option<String>,
+    /// `true` ends the iteration here, without a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_iteration: Option<bool>,
+    /// Run the steps of another file, relative to this one. The file has the key `steps`, and perhaps `defaults` for its
+    /// parameters.
+    #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include: Option<String>,
+    /// The parameters of an `include`: variables that are set before its steps.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<Assignments>,
 }
 
 /// A string, a number or a boolean.

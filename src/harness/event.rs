@@ -24,6 +24,8 @@ pub enum Event<'a> {
     },
     /// Something that the user should know, although the work continues.
     Warning(&'a str),
+    /// A text of a `log` step of the scenario.
+    Logged(&'a str),
     /// Live metrics are served at this URL.
     MetricsServed(&'a str),
     /// Spans are received at these addresses.

@@ -10,6 +10,7 @@ use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml;
 use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
 use crate::plan::deployment::{self, Deployment};
+use crate::plan::step::actions;
 use crate::plan::{self, Plan, scenario};
 
 use super::demo;
@@ -206,7 +207,7 @@ pub fn validate_with(
     demo::stand_in(&mut deployment);
     let plan = plan(file, &document, deployment, &load)?;
     warn(events, &plan.warnings);
-    let actions = plan.workloads.iter().map(|workload| workload.actions().count()).sum();
+    let actions = plan.workloads.iter().map(|workload| actions(&workload.steps).len()).sum();
     Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
 }
 

@@ -87,7 +87,7 @@ impl WatchOptions {
             return Ok(Watched { shared: None, server: None, pusher: None });
         }
         let workloads = plan.workloads.iter().map(|workload| {
-            (workload.name.clone(), workload.actions().map(|action| action.name.to_string()).collect())
+            (workload.name.clone(), workload.named().into_iter().map(|row| row.name.to_string()).collect())
         });
         let shared = Arc::new(Shared {
             meter: Mutex::new(Meter::new(workloads)),

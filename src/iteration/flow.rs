@@ -3,16 +3,32 @@
 //! Plain requests and pauses run in one future. Every other step has its own, so that a plan without them needs no
 //! memory for them. What a request is, is [`super::lane`]'s.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::base::clock::saturating_nanos;
 use crate::base::masking::masked_with;
-use crate::base::template::Variables;
+use crate::base::template::{TemplateError, Text, Value, Variables, allowance};
 use crate::measure::errors::Failure;
+use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
+use crate::measure::sample::{ActionSample, Ended};
 use crate::plan::action::Action;
+use crate::plan::flow::{Flow, Group, LogText};
+use crate::plan::json::JsonTemplate;
 use crate::plan::step::Step;
 
 use super::lane::{Attempted, Branch, Fault, Lane, Pass};
+
+/// The most rounds of a `repeat`.
+const REPEAT_MAX: u64 = 100_000;
+/// The most rounds of all loops of an iteration, so that loops without requests end, too.
+const ROUNDS_MAX: u32 = 1_000_000;
+/// After this many rounds, other users get a turn.
+const ROUNDS_AT_A_TIME: u32 = 16;
+/// How many texts of a `log` step are printed.
+const LOGGED_MAX: u32 = 10;
 
 /// Why an iteration ends before its last step.
 pub(super) enum Ending {
@@ -21,6 +37,10 @@ pub(super) enum Ending {
     /// The scenario stops it, without a fault.
     Stopped,
 }
+
+/// How a list of steps went.
+type Went = Result<(), Ending>;
+type Boxed<'a> = Pin<Box<dyn Future<Output = Went> + 'a>>;
 
 impl Lane {
     /// Runs steps one after another.
@@ -33,23 +53,24 @@ impl Lane {
         branch: &mut Branch,
         steps: &[Step],
         variables: &mut Variables,
-    ) -> Result<(), Ending> {
+    ) -> Went {
         for step in steps {
             match step {
                 Step::Think(pause) => {
-                    let waited = pass.wait(Instant::now() + *pause).await;
+                    let waited = pass.wait(Instant::now() + pause.length(branch.random())).await;
                     waited.map_err(|fault| failed(fault, None, variables))?;
                 }
                 Step::Action(action) => {
                     let ended = self.action(pass, branch, action, variables).await;
                     ended.map_err(|fault| failed(fault, Some(&action.name), variables))?;
                 }
+                Step::Flow(flow) => self.flow(pass, branch, flow, variables).await?,
             }
         }
         Ok(())
     }
 
-    /// A request within its own trace point.
+    /// One action within its own trace point.
     async fn action(
         &mut self,
         pass: &Pass<'_>,
@@ -57,21 +78,292 @@ impl Lane {
         action: &Action,
         variables: &mut Variables,
     ) -> Result<(), Fault> {
+        if self.actions.len() >= REQUESTS_OF_ITERATION_MAX {
+            return Err(("loop", format!("more than {REQUESTS_OF_ITERATION_MAX} actions in one iteration")));
+        }
         let (_, parent) = branch.begin(pass);
         let before = Attempted { parent, ..Attempted::default() };
-        let attempt = self.attempt(pass, branch, action, variables, &before).await;
+        let attempt = match action.poll {
+            None => self.attempt(pass, branch, action, variables, &before).await,
+            Some(_) => Box::pin(self.poll(pass, branch, action, variables, before)).await,
+        };
         branch.end(parent);
         let attempt = attempt?;
         self.actions.push(attempt.sample);
         attempt.verdict
     }
+
+    fn flow<'a>(
+        &'a mut self,
+        pass: &'a Pass<'_>,
+        branch: &'a mut Branch,
+        flow: &'a Flow,
+        variables: &'a mut Variables,
+    ) -> Boxed<'a> {
+        Box::pin(async move {
+            match flow {
+                Flow::Group(group) => self.group(pass, branch, group, variables).await,
+                Flow::If { condition, then, otherwise } => {
+                    let steps = if is_true(condition, variables)? { then } else { otherwise };
+                    self.steps(pass, branch, steps, variables).await
+                }
+                Flow::Repeat { times, variable, steps } => {
+                    let times = rounds(times, variables)?;
+                    for round in 1..=times {
+                        pass.turn(variables).await?;
+                        if let Some(variable) = variable {
+                            variables.set(variable, Value::from(round));
+                        }
+                        self.steps(pass, branch, steps, variables).await?;
+                    }
+                    Ok(())
+                }
+                Flow::ForEach { items, variable, steps } => {
+                    for item in list(items, variables)? {
+                        pass.turn(variables).await?;
+                        variables.set(variable, Value::from_serialize(item));
+                        self.steps(pass, branch, steps, variables).await?;
+                    }
+                    Ok(())
+                }
+                Flow::While { condition, rounds_max, steps } => {
+                    let mut round = 0;
+                    while is_true(condition, variables)? {
+                        if round >= *rounds_max {
+                            let message =
+                                format!("`while`: its condition still holds after {rounds_max} rounds");
+                            return Err(failed(("loop", message), None, variables));
+                        }
+                        round += 1;
+                        pass.turn(variables).await?;
+                        self.steps(pass, branch, steps, variables).await?;
+                    }
+                    Ok(())
+                }
+                Flow::Choice(alternatives) => {
+                    let steps = chosen(alternatives, branch.random());
+                    self.steps(pass, branch, steps, variables).await
+                }
+                Flow::Include { with, steps } => {
+                    set(with, variables)?;
+                    self.steps(pass, branch, steps, variables).await
+                }
+                Flow::Pace(pace) => {
+                    let waited = pass.wait(pass.started + *pace).await;
+                    waited.map_err(|fault| failed(fault, None, variables))
+                }
+                Flow::Set(values) => set(values, variables),
+                Flow::Log(log) => pass.log(log, variables),
+                Flow::Fail(text) => {
+                    let message = rendered(text, variables)?;
+                    Err(failed(("fail", message), None, variables))
+                }
+                Flow::StopIteration => Err(Ending::Stopped),
+            }
+        })
+    }
+
+    /// Steps within a trace point of their own.
+    async fn group(
+        &mut self,
+        pass: &Pass<'_>,
+        branch: &mut Branch,
+        group: &Group,
+        variables: &mut Variables,
+    ) -> Went {
+        let began = Instant::now();
+        let (point, parent) = branch.begin(pass);
+        let sample = ActionSample {
+            action: group.index,
+            offset_ns: pass.offset_ns(began),
+            point,
+            parent,
+            ..ActionSample::default()
+        };
+        self.under_way.push((sample, began));
+        let ended = match &group.together {
+            None => self.steps(pass, branch, &group.steps, variables).await,
+            Some(sets) => self.together(pass, branch, &group.steps, sets, variables).await,
+        };
+        self.under_way.pop();
+        branch.end(parent);
+        self.actions.push(ActionSample {
+            duration_ns: saturating_nanos(began.elapsed()),
+            ended: if matches!(ended, Err(Ending::Failed(_))) { Ended::Failed } else { Ended::Ok },
+            ..sample
+        });
+        ended
+    }
+
+    /// Steps at the same time, each in a lane of its own. All of them run to their ends; then the first failure counts,
+    /// in the order of the file.
+    async fn together(
+        &mut self,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        steps: &[Step],
+        sets: &[Vec<Arc<str>>],
+        variables: &mut Variables,
+    ) -> Went {
+        while self.beside.len() < steps.len() {
+            self.beside.push(Lane::new(pass.context));
+        }
+        let lanes = self.beside.iter_mut().zip(steps).enumerate();
+        let running = lanes.map(|(number, (lane, step))| {
+            let (mut branch, mut own) = (branch.beside(number), variables.clone());
+            async move {
+                let ended = lane.steps(pass, &mut branch, std::slice::from_ref(step), &mut own).await;
+                (ended, own)
+            }
+        });
+        let ended = futures_util::future::join_all(running.collect::<Vec<_>>()).await;
+        for lane in &mut self.beside {
+            self.actions.append(&mut lane.actions);
+        }
+        variables.merge(ended.iter().map(|(_, own)| own).zip(sets));
+        let (mut stopped, ended) = (false, ended.into_iter().map(|(ended, _)| ended));
+        for ended in ended {
+            match ended {
+                // A failure counts more than a stop.
+                Err(failed @ Ending::Failed(_)) => return Err(failed),
+                Err(Ending::Stopped) => stopped = true,
+                Ok(()) => {}
+            }
+        }
+        if stopped { Err(Ending::Stopped) } else { Ok(()) }
+    }
+}
+
+impl Pass<'_> {
+    /// Counts a round of a loop, and lets others have a turn now and then: a loop may have no request.
+    async fn turn(&self, variables: &Variables) -> Went {
+        let round = self.rounds.get();
+        self.rounds.set(round + 1);
+        let fault = if round >= ROUNDS_MAX {
+            Err(("loop", format!("more than {ROUNDS_MAX} rounds of loops in one iteration")))
+        } else {
+            self.in_time()
+        };
+        fault.map_err(|fault| failed(fault, None, variables))?;
+        if round % ROUNDS_AT_A_TIME == ROUNDS_AT_A_TIME - 1 {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Prints a text of the scenario, if it is among the first.
+    fn log(&self, log: &LogText, variables: &Variables) -> Went {
+        if log.printed.load(Ordering::Relaxed) >= LOGGED_MAX {
+            return Ok(());
+        }
+        let text = rendered(&log.text, variables)?;
+        let number = log.printed.fetch_add(1, Ordering::Relaxed);
+        if number < LOGGED_MAX {
+            let last =
+                if number + 1 == LOGGED_MAX { " (further texts of this step are not printed)" } else { "" };
+            (self.context.log)(&format!("{}{last}", masked_with(&text, &variables.secrets())));
+        }
+        Ok(())
+    }
 }
 
 /// The failure of an iteration, without secrets.
-fn failed((class, message): Fault, action: Option<&Arc<str>>, variables: &Variables) -> Ending {
+pub(super) fn failed((class, message): Fault, action: Option<&Arc<str>>, variables: &Variables) -> Ending {
     Ending::Failed(Failure {
         class: class.to_owned(),
         action: action.map(Arc::clone),
         message: masked_with(&message, &variables.secrets()).into_owned(),
     })
+}
+
+fn template(error: TemplateError, variables: &Variables) -> Ending {
+    failed(("template", error.to_string()), None, variables)
+}
+
+/// Whether a condition holds.
+pub(super) fn holds(condition: &Text, variables: &Variables) -> Result<bool, TemplateError> {
+    allowance::renew();
+    Ok(match condition.evaluate(variables)? {
+        // What a file or an answer gives as text.
+        value if value.as_str().is_some_and(|text| matches!(text, "false" | "False" | "0")) => false,
+        value => value.is_true(),
+    })
+}
+
+fn is_true(condition: &Text, variables: &Variables) -> Result<bool, Ending> {
+    holds(condition, variables).map_err(|error| template(error, variables))
+}
+
+fn rendered(text: &Text, variables: &Variables) -> Result<String, Ending> {
+    allowance::renew();
+    let mut output = String::new();
+    text.render(variables, &mut output).map_err(|error| template(error, variables))?;
+    Ok(output)
+}
+
+/// The number of rounds of a `repeat`.
+fn rounds(times: &Text, variables: &Variables) -> Result<u64, Ending> {
+    let text = rendered(times, variables)?;
+    let times = text.trim().parse::<u64>().ok().filter(|times| *times <= REPEAT_MAX);
+    times.ok_or_else(|| {
+        let message = format!("`repeat` needs a whole number from 0 to {REPEAT_MAX}");
+        failed(("loop", message), None, variables)
+    })
+}
+
+/// The items of a `for_each`.
+fn list(items: &JsonTemplate, variables: &Variables) -> Result<Vec<serde_json::Value>, Ending> {
+    allowance::renew();
+    match items.evaluate(variables).map_err(|error| template(error, variables))? {
+        serde_json::Value::Array(items) => Ok(items),
+        _ => Err(failed(("loop", "`for_each`: the value is not a list".to_owned()), None, variables)),
+    }
+}
+
+fn set(values: &[(Arc<str>, JsonTemplate)], variables: &mut Variables) -> Went {
+    allowance::renew();
+    let evaluated: Result<Vec<_>, _> =
+        values.iter().map(|(name, value)| Ok((name, value.evaluate(variables)?))).collect();
+    let evaluated = evaluated.map_err(|error| template(error, variables))?;
+    for (name, value) in evaluated {
+        variables.set(name, Value::from_serialize(value));
+    }
+    Ok(())
+}
+
+/// One of several lists of steps, by weight.
+fn chosen(alternatives: &[(f64, Vec<Step>)], random: u64) -> &[Step] {
+    let sum: f64 = alternatives.iter().map(|(weight, _)| weight).sum();
+    let mut left = (random >> 11) as f64 / (1_u64 << 53) as f64 * sum;
+    for (weight, steps) in alternatives {
+        if left < *weight {
+            return steps;
+        }
+        left -= weight;
+    }
+    // Rounding may leave a little; the last one that can be chosen takes it.
+    alternatives.iter().rev().find(|(weight, _)| *weight > 0.0).map_or(&[], |(_, steps)| steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_are_chosen_as_often_as_their_weights_say() {
+        let think =
+            |ms| vec![Step::Think(crate::plan::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))];
+        let alternatives = [(70.0, think(1)), (0.0, think(2)), (29.0, think(3)), (1.0, Vec::new())];
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut counts = [0; 4];
+        for _ in 0..100_000 {
+            let steps = chosen(&alternatives, random.u64(..));
+            let place = alternatives.iter().position(|(_, other)| std::ptr::eq(other.as_slice(), steps));
+            counts[place.unwrap()] += 1;
+        }
+        assert_eq!(counts[1], 0);
+        assert!((69_000..71_000).contains(&counts[0]) && (28_000..30_000).contains(&counts[2]), "{counts:?}");
+        assert!((800..1_200).contains(&counts[3]), "{counts:?}");
+        assert!(!chosen(&alternatives[..3], u64::MAX).is_empty());
+    }
 }

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use crate::base::clock::{Nanos, saturating_nanos};
+use crate::base::ids::mix;
 use crate::base::template::{TemplateError, Variables, allowance};
 use crate::base::units::format_ns;
 use crate::client::decode;
@@ -42,6 +43,8 @@ pub(super) struct Pass<'a> {
     pub(super) deadline: Option<(Instant, Duration)>,
     /// The number of the last trace point that was begun.
     pub(super) points: Cell<u32>,
+    /// How many rounds of loops there were.
+    pub(super) rounds: Cell<u32>,
 }
 
 /// Where a lane is in the iteration's tree of trace points.
@@ -50,12 +53,25 @@ pub(super) struct Branch {
     profiler: DerivedProfiler,
     /// The number of the innermost open point; 0 outside all points.
     point: u32,
+    /// The state of its random numbers.
+    random: u64,
 }
 
 impl Branch {
     /// Outside all points of an iteration.
-    pub(super) fn new(profiler: DerivedProfiler) -> Self {
-        Self { profiler, point: 0 }
+    pub(super) fn new(profiler: DerivedProfiler, seed: u64) -> Self {
+        Self { profiler, point: 0, random: seed }
+    }
+
+    /// At the same place, for the step number `number` of those that run at the same time.
+    pub(super) fn beside(&self, number: usize) -> Self {
+        Self { random: mix(self.random ^ (number as u64 + 1)), ..self.clone() }
+    }
+
+    /// The next random number of this branch. It depends only on the iteration and on the steps before.
+    pub(super) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.random)
     }
 
     /// Begins a point. Returns its number and that of the point around it.

@@ -9,6 +9,7 @@ pub mod fixed;
 mod flow;
 pub mod judge;
 mod lane;
+mod poll;
 pub mod request;
 pub mod user;
 
@@ -48,6 +49,8 @@ pub struct Context {
     pub http: Arc<Settings>,
     /// The scenario's variables and the variables that `setup` extracted.
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
+    /// Prints a text of the scenario's `log` steps. It must not wait: the load does.
+    pub log: Box<dyn Fn(&str) + Send + Sync>,
     /// The fixed parts of requests, built on first use.
     pub fixed_parts: fixed::FixedPartsCache,
 }

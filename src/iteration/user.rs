@@ -94,8 +94,12 @@ impl VirtualUser {
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),
             points: Cell::new(0),
+            rounds: Cell::new(0),
         };
-        let mut branch = Branch::new(DerivedProfiler::new(context.ids, workload, number));
+        let mut branch = Branch::new(
+            DerivedProfiler::new(context.ids, workload, number),
+            context.ids.draw((workload, number)),
+        );
         branch.begin(&pass);
         let ended = self.lane.steps(&pass, &mut branch, steps, &mut variables).await;
         self.variables = Some(variables);
@@ -146,8 +150,9 @@ impl VirtualUser {
             started: start,
             deadline: None,
             points: Cell::new(0),
+            rounds: Cell::new(0),
         };
-        let mut branch = Branch::new(DerivedProfiler::new(context.ids, ONCE, 0));
+        let mut branch = Branch::new(DerivedProfiler::new(context.ids, ONCE, 0), context.ids.draw((ONCE, 0)));
         branch.begin(&pass);
         match self.lane.steps(&pass, &mut branch, steps, variables).await {
             Err(Ending::Failed(failure)) => Err(failure),

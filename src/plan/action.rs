@@ -17,6 +17,7 @@ use crate::config::step;
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
+use super::flow::Poll;
 use super::headers::{header, holds_secret, is_long_enough_to_hide};
 use super::json::JsonTemplate;
 use crate::client::decode;
@@ -62,6 +63,8 @@ pub struct Action {
     pub expect: Expect,
     /// The values to take from the response.
     pub extracts: Vec<Extract>,
+    /// How to repeat it until a condition holds.
+    pub poll: Option<Box<Poll>>,
     /// Method and path as written.
     pub label: String,
 }
@@ -97,7 +100,6 @@ impl Compiler<'_> {
         &mut self,
         step: &step::Step,
         (key, method, written): (&str, &Method, &str),
-        index: u16,
         node: &Node,
     ) -> Option<Action> {
         let place = at(node, &[key]);
@@ -136,8 +138,10 @@ impl Compiler<'_> {
             extracts.extend(self.extract(name, config, place));
         }
         self.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
+        let poll = step.poll.as_ref().and_then(|poll| self.poll(poll, at(node, &["poll"])));
+        let (name, index) = self.register(step.action.as_deref().unwrap_or(&label), node);
         Some(Action {
-            name: Arc::from(step.action.as_deref().unwrap_or(&label)),
+            name,
             index,
             method: method.clone(),
             base,
@@ -154,6 +158,7 @@ impl Compiler<'_> {
             body_bytes_max: step.max_body.or(self.http.max_body).map_or(BODY_BYTES_MAX, |size| size.0),
             expect,
             extracts,
+            poll,
             label,
         })
     }

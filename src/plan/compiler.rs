@@ -2,6 +2,7 @@
 //! the steps, and [`super::condition`] compiles their checks and extractions.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::base::diagnostics::Fault;
 use crate::base::template::Engine;
@@ -9,6 +10,7 @@ use crate::base::yaml::Node;
 use crate::config::http;
 
 use super::deployment::Deployment;
+use super::step::Nesting;
 
 /// Built-in variables that every template can use.
 pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
@@ -27,4 +29,10 @@ pub(super) struct Compiler<'a> {
     pub(super) warnings: Vec<String>,
     /// The HTTP options of actions that do not set their own.
     pub(super) http: http::Http,
+    /// Where the steps are nested.
+    pub(super) nesting: Nesting,
+    /// The scenario's folder.
+    pub(super) folder: PathBuf,
+    /// The texts of included files.
+    pub(super) included: Vec<String>,
 }

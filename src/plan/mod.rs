@@ -11,10 +11,13 @@ mod connection;
 pub mod control;
 pub mod deployment;
 pub mod end;
+pub mod flow;
+mod flow_steps;
 pub mod given;
 mod headers;
 pub mod http;
 mod http_options;
+mod include;
 pub mod json;
 pub mod overrides;
 pub mod propagation;
@@ -106,8 +109,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload's actions, in the order of their numbers.
-    pub fn actions(&self) -> impl Iterator<Item = &action::Action> {
-        step::actions(&self.steps)
+    /// The workload's actions and groups, in the order of their numbers.
+    #[must_use]
+    pub fn named(&self) -> Vec<step::Named> {
+        step::named(&self.steps)
     }
 }

@@ -27,7 +27,7 @@ use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::runner::Runner;
 use super::sla::Sla;
-use super::step::{self, Step};
+use super::step::{self, Nesting, Step};
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
 
@@ -82,9 +82,10 @@ pub fn build(
     if !faults.is_empty() {
         return Err(faults);
     }
-    let Parts { mut variables, setup, workloads, teardown } = parts;
-    let steps = setup.iter().chain(workloads.iter().flat_map(|workload| &workload.steps)).chain(&teardown);
-    let literals = step::actions_of(steps).map(|action| action.base.origin.clone()).collect();
+    let Parts { mut variables, setup, workloads, teardown, included } = parts;
+    let lists = workloads.iter().map(|workload| &workload.steps).chain([&setup, &teardown]);
+    let actions = lists.flat_map(|steps| step::actions(steps));
+    let literals = actions.map(|action| action.base.origin.clone()).collect();
     variables.push((Arc::from("auth"), auth_value(&deployment.auth)));
     warnings.extend(deployment.warnings.iter().cloned());
     let (has_key, collector) = (deployment.hmac_key.is_some(), deployment.connection_string.as_ref());
@@ -99,7 +100,7 @@ pub fn build(
     let mut plan = Plan {
         title: value.title.clone(),
         file: file.to_path_buf(),
-        sha256: hex::encode(&Sha256::digest(document.source.text.as_bytes())),
+        sha256: sha256(&document.source.text, &included),
         set: shown(value, options),
         control: match (value.profile, &profiling_off) {
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
@@ -177,6 +178,15 @@ struct Parts {
     setup: Vec<Step>,
     workloads: Vec<Workload>,
     teardown: Vec<Step>,
+    /// The texts of included files.
+    included: Vec<String>,
+}
+
+/// SHA-256 of a scenario and the files that it includes, hexadecimal.
+fn sha256(text: &str, included: &[String]) -> String {
+    let mut digest = Sha256::new_with_prefix(text.as_bytes());
+    included.iter().for_each(|text| digest.update(text.as_bytes()));
+    hex::encode(&digest.finalize())
 }
 
 /// Compiles a scenario, or the readable part of one whose `whole` document has faults of structure.
@@ -197,6 +207,9 @@ fn compile(
         faults: Vec::new(),
         warnings: Vec::new(),
         http: value.http.unwrap_or_default(),
+        nesting: Nesting::default(),
+        folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
+        included: Vec::new(),
     };
     let variables = compiler.variables(file, value, root, options, env);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
@@ -207,9 +220,9 @@ fn compile(
     compiler.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
-    let Compiler { faults, mut warnings, .. } = compiler;
+    let Compiler { faults, mut warnings, included, .. } = compiler;
     warnings.dedup();
-    (Parts { variables, setup, workloads, teardown }, faults, warnings)
+    (Parts { variables, setup, workloads, teardown, included }, faults, warnings)
 }
 
 /// Why nothing is profiled, if so. The order of the reasons is the order in which a user would look.
@@ -423,14 +436,15 @@ impl Compiler<'_> {
             return None;
         }
         let steps = self.steps(steps, steps_node);
-        if self.faults.len() == faults_before && !steps.iter().any(|step| matches!(step, Step::Action(_))) {
+        if self.faults.len() == faults_before && step::actions(&steps).is_empty() {
             let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
             self.faults.push(fault.help("add an action with get, post, …"));
         }
         let runner = self.runner(load, node);
         // If steps have faults, some action names may be unknown.
         let known = self.faults.len() == faults_before && self.whole.is_none();
-        let names: Vec<&str> = step::actions(&steps).map(|action| &*action.name).collect();
+        let rows = step::named(&steps);
+        let names: Vec<&str> = rows.iter().map(|row| &*row.name).collect();
         let sla = self.sla(sla, node, known.then_some(&names));
         let sla = sla?;
         let asynchronous = self.end(end, &sla, node);

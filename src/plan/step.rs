@@ -1,8 +1,7 @@
 //! The steps of an iteration, compiled.
 
-use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 
@@ -13,88 +12,198 @@ use crate::config::step;
 
 use super::action::Action;
 use super::compiler::Compiler;
+use super::flow::{self, Flow, Group, Pause};
+
+/// The most actions and groups of a workload.
+pub(super) const ACTIONS_MAX: u16 = 1000;
+/// How deep steps may be nested.
+const DEPTH_MAX: usize = 20;
 
 /// One step of an iteration.
 pub enum Step {
     /// A request.
     Action(Box<Action>),
     /// A pause.
-    Think(Duration),
+    Think(Pause),
+    /// A step that decides what comes next.
+    Flow(Box<Flow>),
 }
 
-/// The actions among `steps`.
-pub fn actions(steps: &[Step]) -> impl Iterator<Item = &Action> {
-    actions_of(steps.iter())
+/// A row of the tables: an action or a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Method and path of an action as written; [`flow::GROUP`] or [`flow::TOGETHER`] for a group.
+    pub label: String,
 }
 
-/// The actions among the steps of several lists.
-pub(super) fn actions_of<'s>(steps: impl Iterator<Item = &'s Step>) -> impl Iterator<Item = &'s Action> {
-    steps.filter_map(|step| match step {
-        Step::Action(action) => Some(&**action),
-        Step::Think(_) => None,
-    })
+/// The actions among `steps` and in the steps within them, in the order of the file.
+#[must_use]
+pub fn actions(steps: &[Step]) -> Vec<&Action> {
+    let mut found = Vec::new();
+    visit(steps, &mut |step| {
+        if let Step::Action(action) = step {
+            found.push(&**action);
+        }
+    });
+    found
+}
+
+/// Actions and groups, in the order of their numbers.
+#[must_use]
+pub fn named(steps: &[Step]) -> Vec<Named> {
+    let mut found = Vec::new();
+    visit(steps, &mut |step| match step {
+        Step::Action(action) => {
+            found.push(Named { name: Arc::clone(&action.name), label: action.label.clone() });
+        }
+        Step::Flow(flow) => found.extend(flow.named()),
+        Step::Think(_) => {}
+    });
+    found
+}
+
+/// How many requests of one iteration can be under way at the same time.
+#[must_use]
+pub fn lanes(steps: &[Step]) -> u64 {
+    let of_step = |step: &Step| match step {
+        Step::Flow(flow) => match &**flow {
+            // The lane around them keeps its connections.
+            Flow::Group(Group { steps, together: Some(_), .. }) => {
+                1 + steps.iter().map(|step| lanes(std::slice::from_ref(step))).sum::<u64>()
+            }
+            flow => flow.within().into_iter().map(lanes).max().unwrap_or(1),
+        },
+        Step::Action(_) | Step::Think(_) => 1,
+    };
+    steps.iter().map(of_step).max().unwrap_or(1)
+}
+
+/// Every step, each before the steps within it.
+pub fn visit<'s>(steps: &'s [Step], seen: &mut dyn FnMut(&'s Step)) {
+    for step in steps {
+        seen(step);
+        if let Step::Flow(flow) = step {
+            flow.within().into_iter().for_each(|steps| visit(steps, seen));
+        }
+    }
+}
+
+/// The state of compiling one list of steps with those within it.
+#[derive(Default)]
+pub(super) struct Nesting {
+    /// The names of actions and groups so far.
+    names: std::collections::BTreeSet<Arc<str>>,
+    /// How many of them there are.
+    count: u16,
+    depth: usize,
+    /// What the names of an included file begin with.
+    pub(super) prefix: Option<String>,
+    /// The included files that are being read, outermost first.
+    pub(super) files: Vec<PathBuf>,
 }
 
 impl Compiler<'_> {
-    /// Compiles a list of steps. Later steps can use the values that earlier steps extract.
+    /// Compiles the steps of setup, teardown or an iteration. Later steps can use the values that earlier steps extract.
     pub(super) fn steps(&mut self, steps: &[step::Step], node: &Node) -> Vec<Step> {
-        let mut compiled = Vec::new();
-        let mut names = BTreeSet::new();
-        let mut index = 0;
-        for (number, step) in steps.iter().enumerate() {
-            let node = item(node, number);
-            let Some(step) = self.step(step, index, node) else { continue };
-            if let Step::Action(action) = &step {
-                index = index.saturating_add(1);
-                if !names.insert(Arc::clone(&action.name)) {
-                    let fault =
-                        Fault::error(place_of_name(node), format!("a second action named `{}`", action.name));
-                    self.faults.push(
-                        fault.help("give each action its own name: it identifies the action in every table"),
-                    );
-                }
-            }
-            compiled.push(step);
+        self.nesting = Nesting::default();
+        self.block(steps, node)
+    }
+
+    /// Compiles a list of steps at any depth.
+    pub(super) fn block(&mut self, steps: &[step::Step], node: &Node) -> Vec<Step> {
+        if self.nesting.depth >= DEPTH_MAX {
+            let fault =
+                Fault::error(node.span.clone(), format!("steps are nested more than {DEPTH_MAX} deep"));
+            self.faults.push(fault.help("nest them less deeply"));
+            return Vec::new();
         }
+        self.nesting.depth += 1;
+        let compiled = steps
+            .iter()
+            .enumerate()
+            .filter_map(|(number, step)| self.step(step, item(node, number)))
+            .collect();
+        self.nesting.depth -= 1;
         compiled
     }
 
-    fn step(&mut self, step: &step::Step, index: u16, node: &Node) -> Option<Step> {
+    /// The name of an action or a group, and its number.
+    pub(super) fn register(&mut self, name: &str, node: &Node) -> (Arc<str>, u16) {
+        let name: Arc<str> = match &self.nesting.prefix {
+            Some(prefix) => Arc::from(format!("{prefix}: {name}")),
+            None => Arc::from(name),
+        };
+        let index = self.nesting.count;
+        self.nesting.count = index.saturating_add(1);
+        if self.nesting.count == ACTIONS_MAX + 1 {
+            let fault = Fault::error(place_of_name(node), format!("more than {ACTIONS_MAX} actions"));
+            self.faults
+                .push(fault.help("split the iteration, or run the same steps with `repeat` or `for_each`"));
+        }
+        if !self.nesting.names.insert(Arc::clone(&name)) {
+            let fault = Fault::error(place_of_name(node), format!("a second action named `{name}`"));
+            let help = match self.nesting.files.is_empty() {
+                true => "give each action its own name: it identifies the action in every table",
+                false => "include the file `as` another name each time: `as: first` gives `first: …`",
+            };
+            self.faults.push(fault.help(help));
+        }
+        (name, index)
+    }
+
+    /// Compiles a step of those that run at the same time.
+    pub(super) fn nested_step(&mut self, step: &step::Step, node: &Node) -> Option<Step> {
+        self.block(std::slice::from_ref(step), node).pop()
+    }
+
+    fn step(&mut self, step: &step::Step, node: &Node) -> Option<Step> {
         let requests = methods(step);
-        match (requests.as_slice(), step.think) {
-            ([(key, method, url)], None) => {
-                self.action(step, (key, method, url), index, node).map(|a| Step::Action(Box::new(a)))
+        let kinds = flow::kinds(step);
+        match (requests.as_slice(), kinds.as_slice()) {
+            ([(key, method, url)], []) => {
+                flow::companions(key, node, &mut self.faults);
+                self.action(step, (key, method, url), node).map(|a| Step::Action(Box::new(a)))
             }
-            ([], Some(think)) => {
-                if node.entries().len() > 1 {
-                    self.faults.push(
-                        Fault::error(key_span(node, "think"), "a step with `think` has other keys, too")
-                            .help("make it a step of its own: `- think: …`"),
-                    );
-                }
-                Some(Step::Think(think.0))
+            ([], [kind]) => {
+                flow::companions(kind, node, &mut self.faults);
+                self.flow(step, kind, node)
             }
-            ([], None) => {
+            ([], []) => {
                 let fault = Fault::error(node.span.clone(), "a step without a request");
-                self.faults
-                    .push(fault.help("add one of get, head, post, put, patch, delete, options, or think"));
+                self.faults.push(fault.help(format!(
+                    "add one of get, head, post, put, patch, delete, options, or one of {}",
+                    flow::KINDS.map(|(kind, _)| kind).join(", ")
+                )));
                 None
             }
-            (_, Some(_)) => {
-                let fault = Fault::error(key_span(node, "think"), "a step with both `think` and a request");
-                self.faults.push(fault.help("make it a step of its own: `- think: …`"));
+            ([], [first, second, ..]) => {
+                let message = format!("a step with both `{first}` and `{second}`");
+                let fault = Fault::error(later(node, first, second).1, message);
+                self.faults.push(fault.help("make one step of each"));
                 None
             }
-            ([first, second, ..], None) => {
+            ([_, ..], [kind, ..]) => {
+                let message = format!("a step with both `{kind}` and a request");
+                let fault = Fault::error(key_span(node, kind), message);
+                self.faults.push(fault.help(format!("make it a step of its own: `- {kind}: …`")));
+                None
+            }
+            ([first, second, ..], []) => {
                 let message = format!("a step with two requests, `{}` and `{}`", first.0, second.0);
-                let span = key_span(node, first.0).start.max(key_span(node, second.0).start);
-                let later = if key_span(node, first.0).start == span { first.0 } else { second.0 };
-                let fault = Fault::error(key_span(node, later), message);
+                let fault = Fault::error(later(node, first.0, second.0).1, message);
                 self.faults.push(fault.help("make one step of each"));
                 None
             }
         }
     }
+}
+
+/// Which of two keys comes later in the file, with its place.
+fn later<'k>(node: &Node, one: &'k str, other: &'k str) -> (&'k str, std::ops::Range<usize>) {
+    let (place, second) = (key_span(node, one), key_span(node, other));
+    if place.start > second.start { (one, place) } else { (other, second) }
 }
 
 /// The place of an action's name, or of the request if it has no name.

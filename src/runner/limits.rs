@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use crate::client::options::Connections;
 use crate::client::url::Origin;
 use crate::plan::runner::Model;
+use crate::plan::step::{actions, lanes};
 use crate::plan::{Plan, Workload};
 
 /// Descriptors reserved for everything except the load's connections: files, pipes, timers, the collector.
@@ -75,13 +76,13 @@ impl Need {
     fn of(group: &[&Workload], ends: u64, shared: Option<u64>) -> Self {
         let mut need = Self { ends, connections_each: 1, ..Self::default() };
         for workload in group {
-            let mut origins: Vec<&Origin> = Vec::new();
-            for action in workload.actions() {
+            let (lanes, mut origins) = (lanes(&workload.steps), Vec::<&Origin>::new());
+            for action in actions(&workload.steps) {
                 if !origins.contains(&&action.base.origin) {
                     origins.push(&action.base.origin);
                 }
             }
-            need.connections_each = need.connections_each.max(origins.len() as u64);
+            need.connections_each = need.connections_each.max(origins.len() as u64 * lanes);
             let users = u64::from(workload.runner.concurrency().unwrap_or(1));
             if matches!(workload.runner.model, Model::Open(_)) {
                 need.users_allowed += users;
@@ -91,7 +92,7 @@ impl Need {
             for origin in origins {
                 let one_address = origin.host == "localhost" || origin.host.parse::<IpAddr>().is_ok();
                 let entry = need.connections.entry(format!("{}:{}", origin.host, origin.port));
-                entry.or_insert((0, one_address)).0 += users.min(shared.unwrap_or(users));
+                entry.or_insert((0, one_address)).0 += (users * lanes).min(shared.unwrap_or(users * lanes));
             }
         }
         need

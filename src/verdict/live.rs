@@ -62,7 +62,8 @@ impl<'a> LiveGate<'a> {
     /// Watches the thresholds of a plan that say `abort_on_fail`; `inner` sees everything first.
     pub fn new(plan: &Plan, ids: RunIds, stop: &Stop, inner: &'a mut dyn Observer) -> Self {
         let watched = |workload: &crate::plan::Workload| {
-            let names: Vec<&str> = workload.actions().map(|action| &*action.name).collect();
+            let names = workload.named();
+            let names: Vec<&str> = names.iter().map(|row| &*row.name).collect();
             Watched::new(&workload.sla, &names)
         };
         let workloads = plan.workloads.iter().map(watched).collect();

@@ -339,7 +339,7 @@ fn write(paired: &Paired, directory: &Path) -> Result<(), HarnessError> {
 fn names(plan: &crate::plan::Plan) -> Vec<Names> {
     let of = |workload: &crate::plan::Workload| Names {
         workload: workload.name.clone(),
-        actions: workload.actions().map(|action| action.name.to_string()).collect(),
+        actions: workload.named().into_iter().map(|row| row.name.to_string()).collect(),
     };
     plan.workloads.iter().map(of).collect()
 }

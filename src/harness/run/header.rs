@@ -15,10 +15,7 @@ impl Run {
             sla: workload.sla.clone(),
             planned: workload.runner.planned(),
             asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
-            actions: workload
-                .actions()
-                .map(|action| (action.name.to_string(), action.label.clone()))
-                .collect(),
+            actions: workload.named().into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
         });
         Header {
             run_id: self.run_id,

@@ -10,6 +10,7 @@ use crate::client::pool;
 use crate::client::tls;
 use crate::collect;
 use crate::harness::error::HarnessError;
+use crate::harness::event::Event;
 use crate::harness::files;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
@@ -62,6 +63,12 @@ impl Run {
         Ok(Prepared { context, client, token_valid_for })
     }
 
+    /// Passes the texts of `log` steps on.
+    fn log(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+        let events = Arc::clone(&self.events);
+        Box::new(move |text| events.event(&Event::Logged(text)))
+    }
+
     fn context(&self, http: Arc<Settings>, credentials: Arc<Credentials>) -> Context {
         let deployment = &self.plan.deployment;
         let mut variables = self.plan.variables.clone();
@@ -82,6 +89,7 @@ impl Run {
             credentials,
             http,
             variables: Arc::new(variables),
+            log: self.log(),
             fixed_parts: FixedPartsCache::default(),
         }
     }

@@ -1,0 +1,109 @@
+//! Repeats the request of an action until a condition holds. All attempts are one sample and one trace point.
+
+use std::time::Instant;
+
+use crate::base::clock::saturating_nanos;
+use crate::base::template::{TemplateError, Variables};
+use crate::base::units::format_ns;
+use crate::measure::sample::{ActionSample, Ended};
+use crate::plan::action::Action;
+use crate::plan::flow::Poll;
+
+use super::flow::holds;
+use super::lane::{Attempt, Attempted, Branch, Fault, Lane, Pass};
+
+/// Classes of failures after which another attempt may succeed: those of the checks on an answer.
+const CHECKS: [&str; 4] = ["status", "check", "extract", "latency"];
+
+/// What an attempt shows.
+enum Outcome {
+    /// The poll is over.
+    Over(Result<(), Fault>),
+    /// Not yet, for this reason.
+    NotYet(Option<Fault>),
+}
+
+impl Lane {
+    pub(super) async fn poll(
+        &mut self,
+        pass: &Pass<'_>,
+        branch: &Branch,
+        action: &Action,
+        variables: &mut Variables,
+        mut before: Attempted,
+    ) -> Result<Attempt, Fault> {
+        let Some(poll) = &action.poll else {
+            return self.attempt(pass, branch, action, variables, &before).await;
+        };
+        loop {
+            let Attempt { sample, verdict } = self.attempt(pass, branch, action, variables, &before).await?;
+            let ended = Instant::now();
+            let began =
+                before.began.unwrap_or_else(|| ended - std::time::Duration::from_nanos(sample.duration_ns));
+            let next = ended + poll.interval;
+            let (why, over) = match outcome(poll, verdict, variables) {
+                Outcome::Over(verdict) => (None, Some(verdict)),
+                Outcome::NotYet(why) => (why, None),
+            };
+            if let Some(verdict) = over {
+                return Ok(concluded(sample, verdict));
+            }
+            if next > began + poll.deadline {
+                return Ok(concluded(sample, Err(too_late(poll, why))));
+            }
+            before = Attempted {
+                began: Some(began),
+                requests: sample.requests,
+                body_bytes: sample.body_bytes,
+                parent: before.parent,
+            };
+            self.under_way.push((ActionSample { ended: Ended::Failed, ..sample }, began));
+            let waited = pass.wait(next).await;
+            self.under_way.pop();
+            if let Err(fault) = waited {
+                let duration_ns = saturating_nanos(began.elapsed());
+                return Ok(concluded(ActionSample { duration_ns, ..sample }, Err(fault)));
+            }
+        }
+    }
+}
+
+fn concluded(sample: ActionSample, verdict: Result<(), Fault>) -> Attempt {
+    let ended = if verdict.is_ok() { Ended::Ok } else { Ended::Failed };
+    Attempt { sample: ActionSample { ended, ..sample }, verdict }
+}
+
+fn outcome(poll: &Poll, verdict: Result<(), Fault>, variables: &Variables) -> Outcome {
+    let template = |error: TemplateError| Outcome::Over(Err(("template", error.to_string())));
+    if verdict.is_ok()
+        && let Some(condition) = &poll.fail_if
+    {
+        match holds(condition, variables) {
+            Ok(true) => return Outcome::Over(Err(("poll", "the condition in `fail_if` holds".to_owned()))),
+            Ok(false) => {}
+            Err(error) => return template(error),
+        }
+    }
+    match (verdict, &poll.until) {
+        (Err(fault), None) if CHECKS.contains(&fault.0) => Outcome::NotYet(Some(fault)),
+        (Err(fault), _) => Outcome::Over(Err(fault)),
+        (Ok(()), None) => Outcome::Over(Ok(())),
+        (Ok(()), Some(condition)) => match holds(condition, variables) {
+            Ok(true) => Outcome::Over(Ok(())),
+            Ok(false) => Outcome::NotYet(None),
+            Err(error) => template(error),
+        },
+    }
+}
+
+/// The message has no count of attempts, which would differ from iteration to iteration.
+fn too_late(poll: &Poll, why: Option<Fault>) -> Fault {
+    let limit = format_ns(saturating_nanos(poll.deadline));
+    (
+        "poll",
+        match why {
+            Some((_, why)) => format!("still not so after {limit}: {why}"),
+            None => format!("the condition in `until` does not hold after {limit}"),
+        },
+    )
+}

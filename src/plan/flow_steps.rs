@@ -1,0 +1,298 @@
+//! Compiles the steps that decide what comes next, and reports their faults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::diagnostics::Fault;
+use crate::base::masking::{self, names_secret};
+use crate::base::template::Text;
+use crate::base::yaml::Node;
+use crate::base::yaml_place::{at, item, key_span};
+use crate::config::flow::{self as config, Assignments, Think};
+use crate::config::step;
+
+use super::compiler::Compiler;
+use super::flow::{Flow, Group, LogText, Pause, Poll};
+use super::json::JsonTemplate;
+use super::step::{Step, visit};
+
+/// The pause between two attempts of a poll without `interval`.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The limit of a poll without `deadline`.
+const POLL_DEADLINE: Duration = Duration::from_secs(60);
+/// The most rounds of a `while` without `max`.
+const ROUNDS_MAX: u32 = 1000;
+/// The longest exponential pause without `max`, in means.
+const MEANS_MAX: u32 = 10;
+
+/// A list of steps within a step.
+type Within<'a> = Option<&'a [step::Step]>;
+
+impl Compiler<'_> {
+    /// Compiles a step of the kind that the key `kind` says.
+    pub(super) fn flow(&mut self, step: &step::Step, kind: &'static str, node: &Node) -> Option<Step> {
+        let place = at(node, &[kind]);
+        let flow = match kind {
+            "think" => return Some(Step::Think(self.pause(step.think?, place)?)),
+            "pace" => {
+                self.above_zero(step.pace.map(|pace| pace.0), place, "pace");
+                Flow::Pace(step.pace?.0)
+            }
+            "if" => self.condition_step(step, node)?,
+            "repeat" => self.repeat(step, node)?,
+            "for_each" => self.for_each(step, node)?,
+            "while" => Flow::While {
+                condition: self.condition(step.while_.as_deref()?, place)?,
+                rounds_max: step.max.unwrap_or(ROUNDS_MAX),
+                steps: self.within(step.steps.as_deref(), kind, node),
+            },
+            "choice" => self.choice(step.choice.as_deref()?, place)?,
+            "group" | "together" => self.group(step, kind, node)?,
+            "set" => Flow::Set(self.assignments(step.set.as_ref()?, place)),
+            "log" => Flow::Log(LogText {
+                text: self.text(step.log.as_deref()?, place)?,
+                printed: std::sync::atomic::AtomicU32::new(0),
+            }),
+            "fail" => Flow::Fail(self.text(step.fail.as_deref()?, place)?),
+            "stop_iteration" => {
+                if step.stop_iteration == Some(false) {
+                    let fault = Fault::error(place.span.clone(), "`stop_iteration: false` does nothing");
+                    self.faults.push(fault.help("write true, or remove the step"));
+                }
+                Flow::StopIteration
+            }
+            _ => self.include(step, node)?,
+        };
+        Some(Step::Flow(Box::new(flow)))
+    }
+
+    /// Compiles the `poll` of an action.
+    pub(super) fn poll(&mut self, config: &config::Poll, node: &Node) -> Option<Box<Poll>> {
+        let condition = |compiler: &mut Self, text: Option<&String>, key: &str| match text {
+            Some(text) => compiler.condition(text, at(node, &[key])).map(Some),
+            None => Some(None),
+        };
+        let until = condition(self, config.until.as_ref(), "until");
+        let fail_if = condition(self, config.fail_if.as_ref(), "fail_if");
+        let interval = config.interval.map_or(POLL_INTERVAL, |interval| interval.0);
+        let deadline = config.deadline.map_or(POLL_DEADLINE, |deadline| deadline.0);
+        self.above_zero(Some(interval), at(node, &["interval"]), "interval");
+        self.above_zero(Some(deadline), at(node, &["deadline"]), "deadline");
+        Some(Box::new(Poll { until: until?, fail_if: fail_if?, interval, deadline }))
+    }
+
+    fn pause(&mut self, think: Think, node: &Node) -> Option<Pause> {
+        match think {
+            Think::Fixed(pause) => Some(Pause::Fixed(pause.0)),
+            Think::Uniform(config::UniformThink { min, max }) if min.0 > max.0 => {
+                let fault = Fault::error(at(node, &["min"]).span.clone(), "`min` is more than `max`");
+                self.faults.push(fault.help("exchange them"));
+                None
+            }
+            Think::Uniform(config::UniformThink { min, max }) => Some(Pause::Uniform(min.0, max.0)),
+            Think::Exponential(config::ExponentialThink { mean, max }) => {
+                self.above_zero(Some(mean.0), at(node, &["mean"]), "mean");
+                let max = max.map_or(mean.0.saturating_mul(MEANS_MAX), |max| max.0);
+                if max < mean.0 {
+                    let fault = Fault::error(at(node, &["max"]).span.clone(), "`max` is less than `mean`");
+                    self.faults.push(fault.help("give the longest pause, or remove `max`"));
+                }
+                Some(Pause::Exponential { mean: mean.0, max })
+            }
+        }
+    }
+
+    /// An expression that is true or false, with or without its braces.
+    fn condition(&mut self, text: &str, node: &Node) -> Option<Text> {
+        let compiled = match text.contains("{{") || text.contains("{%") {
+            true => self.text(text, node)?,
+            false => self.text(&format!("{{{{ {} }}}}", text.trim()), node)?,
+        };
+        if matches!(compiled, Text::Template(_)) {
+            let fault = Fault::error(node.span.clone(), "a condition is a single expression");
+            self.faults.push(fault.help("write it without text around it: \"{{ status == 'ACTIVE' }}\""));
+            return None;
+        }
+        Some(compiled)
+    }
+
+    /// The steps below a key, of which there must be some.
+    fn within(&mut self, steps: Within<'_>, kind: &str, node: &Node) -> Vec<Step> {
+        self.list(steps, "steps", kind, node)
+    }
+
+    fn list(&mut self, steps: Within<'_>, key: &str, kind: &str, node: &Node) -> Vec<Step> {
+        let place = at(node, &[key]);
+        match steps {
+            Some([]) => {
+                let fault = Fault::error(place.span.clone(), format!("`{key}` is empty"));
+                self.faults.push(fault.help("add a step"));
+                Vec::new()
+            }
+            Some(steps) => self.block(steps, place),
+            None if self.whole.is_some() => Vec::new(),
+            None => {
+                let fault = Fault::error(key_span(node, kind), format!("`{kind}` without `{key}`"));
+                self.faults.push(fault.help(format!("add `{key}:` with a list of steps")));
+                Vec::new()
+            }
+        }
+    }
+
+    fn condition_step(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
+        let condition = self.condition(step.condition.as_deref()?, at(node, &["if"]));
+        let then = match (&step.then, &step.otherwise) {
+            // `else` alone is enough.
+            (None, Some(_)) => Vec::new(),
+            (then, _) => self.list(then.as_deref(), "then", "if", node),
+        };
+        let otherwise = match &step.otherwise {
+            Some(steps) => self.list(Some(steps), "else", "if", node),
+            None => Vec::new(),
+        };
+        Some(Flow::If { condition: condition?, then, otherwise })
+    }
+
+    fn repeat(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
+        let times = self.text(&step.repeat.as_ref()?.0, at(node, &["repeat"]));
+        let variable = self.loop_variable(step.as_.as_deref(), node);
+        let steps = self.with_variable(variable.as_ref(), |compiler| {
+            compiler.within(step.steps.as_deref(), "repeat", node)
+        });
+        if let Some(Text::Literal(text)) = &times
+            && text.trim().parse::<u32>().is_err()
+        {
+            let place = at(node, &["repeat"]).span.clone();
+            let fault = Fault::error(place, format!("`{text}` is not a number of rounds"));
+            self.faults.push(fault.help("write a whole number, or a template such as \"{{ pages }}\""));
+        }
+        Some(Flow::Repeat { times: times?, variable, steps })
+    }
+
+    fn for_each(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
+        let place = at(node, &["for_each"]);
+        let items = self.json(&step.for_each.as_ref()?.0, place);
+        if let Some(text) = step.for_each.as_ref()?.0.as_str()
+            && !text.contains("{{")
+        {
+            let fault = Fault::error(place.span.clone(), "`for_each` needs a list");
+            self.faults.push(fault.help(format!("write [a, b], or a template such as \"{{{{ {text} }}}}\"")));
+        }
+        let variable = match self.loop_variable(step.as_.as_deref(), node) {
+            Some(variable) => variable,
+            None if step.as_.is_some() => return None,
+            None => Arc::from("item"),
+        };
+        let steps = self.with_variable(Some(&variable), |compiler| {
+            compiler.within(step.steps.as_deref(), "for_each", node)
+        });
+        Some(Flow::ForEach { items: items?, variable, steps })
+    }
+
+    fn loop_variable(&mut self, name: Option<&str>, node: &Node) -> Option<Arc<str>> {
+        let name = name?;
+        let before = self.faults.len();
+        self.variable_name(name, at(node, &["as"]).span.clone());
+        (self.faults.len() == before).then(|| Arc::from(name))
+    }
+
+    /// Compiles what can use a variable that others cannot.
+    fn with_variable<T>(&mut self, name: Option<&Arc<str>>, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let added = name.is_some_and(|name| self.known.insert((**name).to_owned()));
+        let compiled = compile(self);
+        if let Some(name) = name.filter(|_| added) {
+            self.known.remove(&**name);
+        }
+        compiled
+    }
+
+    fn choice(&mut self, alternatives: &[config::Alternative], node: &Node) -> Option<Flow> {
+        let mut compiled = Vec::new();
+        let mut sum = 0.0;
+        for (number, alternative) in alternatives.iter().enumerate() {
+            let node = item(node, number);
+            let weight = alternative.weight.unwrap_or(1.0);
+            sum += weight;
+            // An alternative without steps does nothing, which some iterations may.
+            let steps = self.block(&alternative.steps, at(node, &["steps"]));
+            compiled.push((weight, steps));
+        }
+        if sum <= 0.0 {
+            let fault = Fault::error(node.span.clone(), "all weights of this choice are zero");
+            self.faults.push(fault.help("give at least one of them a weight above 0"));
+            return None;
+        }
+        Some(Flow::Choice(compiled))
+    }
+
+    fn group(&mut self, step: &step::Step, kind: &'static str, node: &Node) -> Option<Flow> {
+        let name = step.group.as_ref().or(step.together.as_ref())?;
+        let (name, index) = self.register(name, at(node, &[kind]));
+        let known = self.known.clone();
+        let steps = if kind == "together" {
+            self.side_by_side(step, node)
+        } else {
+            self.within(step.steps.as_deref(), kind, node)
+        };
+        if steps.is_empty() {
+            return None;
+        }
+        let together = (kind == "together").then(|| steps.iter().map(sets).collect());
+        self.known.extend(known);
+        Some(Flow::Group(Group { name, index, steps, together }))
+    }
+
+    /// Steps that run at the same time: none can use what another one extracts.
+    fn side_by_side(&mut self, step: &step::Step, node: &Node) -> Vec<Step> {
+        let place = at(node, &["steps"]);
+        let Some(steps) = step.steps.as_deref().filter(|steps| !steps.is_empty()) else {
+            return self.within(step.steps.as_deref(), "together", node);
+        };
+        let before = self.known.clone();
+        let mut after = before.clone();
+        let mut compiled = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            self.known.clone_from(&before);
+            compiled.extend(self.nested_step(step, item(place, number)));
+            after.append(&mut self.known);
+        }
+        self.known = after;
+        compiled
+    }
+
+    pub(super) fn assignments(
+        &mut self,
+        written: &Assignments,
+        node: &Node,
+    ) -> Vec<(Arc<str>, JsonTemplate)> {
+        let mut compiled = Vec::new();
+        for (name, value) in written {
+            self.variable_name(name, key_span(node, name));
+            if let Some(text) = value.as_str().filter(|text| names_secret(name) && !text.contains("{{")) {
+                masking::hide(text);
+            }
+            let value = self.json(value, at(node, &[name]));
+            compiled.extend(value.map(|value| (Arc::from(name.as_str()), value)));
+        }
+        self.known.extend(written.keys().cloned());
+        compiled
+    }
+}
+
+/// The variables that a step and the steps within it may set.
+fn sets(step: &Step) -> Vec<Arc<str>> {
+    let mut names = Vec::new();
+    visit(std::slice::from_ref(step), &mut |step| match step {
+        Step::Action(action) => {
+            names.extend(action.extracts.iter().map(|extract| Arc::clone(&extract.variable)))
+        }
+        Step::Flow(flow) => match &**flow {
+            Flow::Set(values) | Flow::Include { with: values, .. } => {
+                names.extend(values.iter().map(|(name, _)| Arc::clone(name)));
+            }
+            _ => {}
+        },
+        Step::Think(_) => {}
+    });
+    names
+}

@@ -1,0 +1,106 @@
+//! Steps that a scenario takes from other files.
+//!
+//! A fault in such a file is reported at the `include` that names it, with the file and the line: diagnostics show one
+//! file at a time.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::base::diagnostics::{Fault, Source};
+use crate::base::yaml;
+use crate::base::yaml_place::{at, key_span};
+use crate::config::flow::StepsFile;
+use crate::config::{Document, Rejected, schema, step};
+
+use super::compiler::Compiler;
+use super::flow::Flow;
+
+/// How deep files may include others.
+const FILES_MAX: usize = 10;
+
+impl Compiler<'_> {
+    pub(super) fn include(&mut self, step: &step::Step, node: &yaml::Node) -> Option<Flow> {
+        let named = step.include.as_deref()?;
+        let span = at(node, &["include"]).span.clone();
+        let folder = self.nesting.files.last().and_then(|file| file.parent()).unwrap_or(&self.folder);
+        let path = folder.join(named);
+        if self.nesting.files.contains(&path) || self.nesting.files.len() >= FILES_MAX {
+            let fault =
+                Fault::error(span, format!("`{named}` includes itself, or files are nested too deeply"));
+            self.faults.push(fault.help("use `repeat` or `while` for loops"));
+            return None;
+        }
+        let document = match read(&path) {
+            Ok(document) => document,
+            Err(Unread::Missing(error)) => {
+                let fault = Fault::error(span, format!("cannot read {}: {error}", path.display()));
+                self.faults.push(fault.help("name a file relative to this one"));
+                return None;
+            }
+            Err(Unread::Rejected(rejected)) => {
+                let Rejected { source, faults } = *rejected;
+                self.faults.extend(faults.into_iter().map(|fault| moved(fault, &source, &span)));
+                return None;
+            }
+        };
+        let Document { source, root, value: StepsFile { defaults, steps } } = document;
+        let before = self.faults.len();
+        let (given, own) = (step.with.clone().unwrap_or_default(), defaults.unwrap_or_default());
+        let missing = own.into_iter().filter(|(name, _)| !given.contains_key(name)).collect();
+        let mut with = self.assignments(&given, at(node, &["with"]));
+        let faults_of_with = self.faults.len();
+        with.extend(self.assignments(&missing, at(&root, &["defaults"])));
+        let prefix = self.prefix(step.as_.as_deref());
+        let outer = std::mem::replace(&mut self.nesting.prefix, prefix);
+        self.nesting.files.push(path);
+        let compiled = self.block(&steps, at(&root, &["steps"]));
+        self.nesting.files.pop();
+        self.nesting.prefix = outer;
+        for fault in self.faults.drain(faults_of_with.max(before)..).collect::<Vec<_>>() {
+            self.faults.push(moved(fault, &source, &span));
+        }
+        self.included.push(source.text);
+        if step.with.is_some() && given.is_empty() {
+            let fault = Fault::error(key_span(node, "with"), "`with` is empty");
+            self.faults.push(fault.help("add a parameter, or remove the key"));
+        }
+        Some(Flow::Include { with, steps: compiled })
+    }
+
+    /// What the names of an included file's actions begin with.
+    fn prefix(&self, own: Option<&str>) -> Option<String> {
+        match (&self.nesting.prefix, own) {
+            (Some(outer), Some(own)) => Some(format!("{outer}: {own}")),
+            (outer, own) => own.map(str::to_owned).or_else(|| outer.clone()),
+        }
+    }
+}
+
+enum Unread {
+    Missing(std::io::Error),
+    Rejected(Box<Rejected>),
+}
+
+fn read(path: &Path) -> Result<Document<StepsFile>, Unread> {
+    let mut bytes = Vec::new();
+    let limit = yaml::BYTES_MAX as u64 + 1;
+    let file = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    file.map_err(Unread::Missing)?;
+    let source = yaml::source(&path.display().to_string(), &bytes).map_err(|faulty| {
+        let (source, fault) = *faulty;
+        Unread::Rejected(Box::new(Rejected { source, faults: vec![fault] }))
+    })?;
+    crate::config::read(source, &schema::STEPS).map_err(|rejected| Unread::Rejected(Box::new(rejected)))
+}
+
+/// A fault of an included file, at the place that names it.
+fn moved(fault: Fault, source: &Source, span: &std::ops::Range<usize>) -> Fault {
+    let place = match &fault.span {
+        Some(inner) => {
+            let before = source.text.get(..inner.start).unwrap_or_default();
+            format!("{}:{}", source.name, 1 + before.matches('\n').count())
+        }
+        None => source.name.clone(),
+    };
+    Fault { span: Some(span.clone()), message: format!("{place}: {}", fault.message), ..fault }
+}
