@@ -14,7 +14,7 @@ use crate::base::units::parse_duration;
 use crate::base::yaml::{DEPTH_MAX, Key, Kind, Node};
 
 use super::deployment::Slowdown;
-use super::matching::{fits, resolve};
+use super::matching::{fits, resolve, with_most_keys};
 use super::reference::ShareText;
 use super::shown::{is_public, is_switch};
 
@@ -152,10 +152,7 @@ impl<'s> Checker<'s> {
             self.no_value(node, name);
             return;
         }
-        let keyed = fitting.iter().copied().find(|branch| {
-            let known = branch.get("properties").and_then(Value::as_object);
-            node.entries().iter().any(|(key, _)| known.is_some_and(|known| known.contains_key(&key.name)))
-        });
+        let keyed = with_most_keys(node, fitting.iter().copied());
         match keyed.or_else(|| fitting.first().copied()) {
             Some(branch) => self.node(node, branch, name),
             None => {

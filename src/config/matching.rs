@@ -48,3 +48,16 @@ pub(super) fn fits(node: &Node, expected: &str) -> bool {
         _ => true,
     }
 }
+
+/// The schema of a map that knows the most keys of `node`; the first of equal ones, and none if no key is known.
+pub(super) fn with_most_keys<'s>(
+    node: &Node,
+    branches: impl Iterator<Item = &'s Value>,
+) -> Option<&'s Value> {
+    let known = |branch: &Value| match branch.get("properties").and_then(Value::as_object) {
+        Some(known) => node.entries().iter().filter(|(key, _)| known.contains_key(&key.name)).count(),
+        None => 0,
+    };
+    let counted = branches.map(|branch| (known(branch), branch)).filter(|(count, _)| *count > 0);
+    counted.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, branch)| branch)
+}

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::base::diagnostics::Shown;
 use crate::base::yaml::{Key, Kind, Node};
 
-use super::matching::{did_you_mean, fits, resolve};
+use super::matching::{did_you_mean, fits, resolve, with_most_keys};
 
 /// Finds which parts of a document may be shown, and which must not be.
 #[must_use]
@@ -49,10 +49,7 @@ impl<'s> Walk<'s> {
         let branches: Vec<&'s Value> = branches.iter().map(|branch| resolve(self.schema, branch)).collect();
         let reference = branches.iter().any(|branch| is_marked(branch));
         let fitting = || branches.iter().copied().filter(|branch| of_type(node, branch));
-        let keyed = fitting().find(|branch| {
-            let known = branch.get("properties").and_then(Value::as_object);
-            node.entries().iter().any(|(key, _)| known.is_some_and(|known| known.contains_key(&key.name)))
-        });
+        let keyed = with_most_keys(node, fitting());
         match keyed.or_else(|| fitting().next()) {
             Some(branch) if branch.get("anyOf").is_some() => self.node(node, branch, below),
             Some(branch) => self.plain(node, branch, below || is_marked(branch), reference),

@@ -267,7 +267,7 @@ impl Compiler<'_> {
 }
 
 /// True for a text without templates that is long enough to hide.
-fn is_written_secret(text: &str) -> bool {
+pub(super) fn is_written_secret(text: &str) -> bool {
     is_long_enough_to_hide(text) && !text.contains("{{")
 }
 

@@ -11,6 +11,7 @@ use crate::base::yaml_place::{at, item, key_span};
 use crate::config::flow::{self as config, Assignments, Think};
 use crate::config::step;
 
+use super::action::is_written_secret;
 use super::compiler::Compiler;
 use super::flow::{Flow, Group, LogText, Pause, Poll};
 use super::json::JsonTemplate;
@@ -268,7 +269,7 @@ impl Compiler<'_> {
         let mut compiled = Vec::new();
         for (name, value) in written {
             self.variable_name(name, key_span(node, name));
-            if let Some(text) = value.as_str().filter(|text| names_secret(name) && !text.contains("{{")) {
+            if let Some(text) = value.as_str().filter(|text| names_secret(name) && is_written_secret(text)) {
                 masking::hide(text);
             }
             let value = self.json(value, at(node, &[name]));

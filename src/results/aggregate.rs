@@ -129,8 +129,14 @@ pub struct WorkloadStats {
 
 /// The figures of an action.
 pub struct ActionStats {
-    /// How its requests ended.
+    /// How its samples ended: its requests, its polls, or its rounds as a group.
     pub requests: Counts,
+    /// In how many iterations it ran.
+    pub iterations: u64,
+    /// The iteration of its last sample.
+    last_iteration: Option<SampleId>,
+    /// How many requests were sent: none by a group, and one or more by a poll.
+    pub sent: u64,
     /// From send to the last byte, of requests that were not cut off.
     pub service: Latency,
     /// The same from when it was due, so including how late its iteration had started.
@@ -369,6 +375,9 @@ impl ActionStats {
     fn new() -> Self {
         Self {
             requests: Counts::default(),
+            iterations: 0,
+            last_iteration: None,
+            sent: 0,
             service: Latency::new(),
             response: Latency::new(),
             failed_response: Latency::new(),
@@ -384,6 +393,8 @@ impl ActionStats {
     /// `head` is that of its iteration, whose lag applies to all its requests.
     fn add(&mut self, action: &ActionSample, head: &IterationHead, id: SampleId) {
         count(&mut self.requests, action.ended);
+        self.iterations += u64::from(self.last_iteration.replace(id) != Some(id));
+        self.sent += u64::from(action.requests);
         self.opened += u64::from(action.phases.opened);
         self.http2 += u64::from(action.phases.http2);
         self.body_bytes = self.body_bytes.saturating_add(action.body_bytes);

@@ -187,6 +187,8 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &RunIds)
         name: name.clone(),
         request: request.clone(),
         requests: stats.requests,
+        iterations: (stats.iterations != stats.requests.total).then_some(stats.iterations),
+        sent: (stats.sent != stats.requests.total).then_some(stats.sent),
         service_time: distribution(&stats.service, ids),
         response_time: distribution(&stats.response, ids),
         phases: phases(&stats.phases),

@@ -1,7 +1,7 @@
 //! The client's trace points of an iteration, made from the run log.
 //!
 //! They are the parents of the services' points. `iteration` lasts from when it was due to its end. It contains the
-//! `scheduling delay` until it started and an `action` for each request, with the phases of the request except the
+//! `scheduling delay` until it started, a `group` for each group of steps, and an `action` for each action, with the phases of the request except the
 //! waiting: that is the time of the services and the network. The services got the action's id as their parent, so a
 //! single tree reaches from the user to the last statement. Nothing here may read a clock.
 
@@ -20,8 +20,10 @@ use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timesta
 pub const REPORTER: &str = "bench";
 /// The name of the point for the whole iteration.
 pub const ITERATION: &str = "iteration";
-/// The name of a request's point.
+/// The name of an action's point.
 pub const ACTION: &str = "action";
+/// The name of the point of a group of steps.
+pub const GROUP: &str = "group";
 /// The name of the time until an iteration started.
 pub const SCHEDULING_DELAY: &str = "scheduling delay";
 
@@ -43,20 +45,20 @@ pub fn records(log: &RunLog, sample: &IterationSample, failure: Option<&Failure>
         client.add(SCHEDULING_DELAY, &id, &iteration, (sample.due_ns, sample.start_ns), json!({}), None);
     }
     for (place, action) in (0..).zip(&sample.actions) {
-        let id = client.point(place + 2);
+        let (id, parent) = (client.point(action.point), client.point(action.parent));
         let (name, request) = workload.actions.get(usize::from(action.action)).cloned().unwrap_or_default();
         let start_ns = sample.start_ns.saturating_add(action.offset_ns);
+        let time_ns = (start_ns, start_ns.saturating_add(action.duration_ns));
+        if action.requests == 0 {
+            let stop = (action.ended == Ended::Failed).then(|| json!({"etype": "failed"}));
+            client.add(GROUP, &id, &parent, time_ns, json!({"name": name, "kind": request}), stop);
+            continue;
+        }
         let info = json!({"name": name, "request_line": request});
-        let stop = Some(stop_info(action));
-        client.add(
-            ACTION,
-            &id,
-            &iteration,
-            (start_ns, start_ns.saturating_add(action.duration_ns)),
-            info,
-            stop,
-        );
-        client.phases(place, action, start_ns, &id);
+        client.add(ACTION, &id, &parent, time_ns, info, Some(stop_info(action)));
+        if action.requests == 1 {
+            client.phases(place, action, start_ns, &id);
+        }
     }
     client.records
 }
@@ -78,6 +80,9 @@ pub fn link(services: &mut [Record], client: &[Record]) {
 
 fn stop_info(action: &ActionSample) -> Value {
     let mut info = json!({"status": action.status, "body_bytes": action.body_bytes});
+    if action.requests > 1 {
+        info["requests"] = action.requests.into();
+    }
     if action.phases.http2 {
         info["http"] = 2.into();
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::VERSION;
+use super::{VERSION, VERSION_OLDEST};
 
 /// Why a log cannot be read, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum LogError {
         path: String,
     },
     /// It is of another version.
-    #[error("{path} has version {found} of the run log; this bench reads version {VERSION}: {}", remedy(*found))]
+    #[error("{path} has version {found} of the run log; this bench reads versions {VERSION_OLDEST} and {VERSION}: {}", remedy(*found))]
     Version {
         /// The file.
         path: String,

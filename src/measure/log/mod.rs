@@ -39,8 +39,10 @@ pub use run_log::{Ending, RunLog, Visitor, decodes};
 pub use writer::{LogWriter, Sink};
 
 const MAGIC: &[u8; 8] = b"BENCHLOG";
-/// The version that this build writes and reads.
-pub const VERSION: u16 = 3;
+/// The version that this build writes. It reads this one and the one before, which has no nested steps.
+pub const VERSION: u16 = 4;
+/// The oldest version that this build reads.
+const VERSION_OLDEST: u16 = 3;
 /// The largest payload that is read or written, in bytes.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// The log's name in a run directory.

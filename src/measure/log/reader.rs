@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use super::{
     FRAME_HEAD_BYTES, Frame, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_SAMPLES, LogError, MAGIC,
-    PAYLOAD_BYTES_MAX, VERSION, checksum,
+    PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
 };
 use crate::measure::codec::{self, Scratch};
 use crate::measure::rows::Rows;
@@ -78,7 +78,7 @@ impl<R: Read> LogReader<R> {
             return Err(LogError::Foreign { path });
         }
         let found = u16::from_le_bytes([start[8], start[9]]);
-        if found != VERSION {
+        if !(VERSION_OLDEST..=VERSION).contains(&found) {
             return Err(LogError::Version { path, found });
         }
         Ok(Self {

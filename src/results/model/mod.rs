@@ -280,10 +280,16 @@ pub struct Counts {
 pub struct Action {
     /// Its name.
     pub name: String,
-    /// `GET /v3/users/{{ id }}`: the method and the URL as written.
+    /// `GET /v3/users/{{ id }}`: the method and the URL as written; `group` or `together` for a group of steps.
     pub request: String,
-    /// How its requests ended.
+    /// How its requests ended; the polls of an action that polls, and the rounds of a group.
     pub requests: Counts,
+    /// In how many iterations it ran, if it ran several times in some of them. Its percentiles are over all its samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u64>,
+    /// How many requests it sent, if there were several for a sample, or none for a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
     /// From send to the last byte of the answer.
     pub service_time: Distribution,
     /// From when it was due to the last byte: the service time plus how late its iteration had started.

@@ -1,4 +1,4 @@
-//! Logs of version 3 that were written once, under tests/vectors/log, are read to what they were written from.
+//! Logs of versions 3 and 4 that were written once, under tests/vectors/log, are read to what they were written from.
 
 use std::path::PathBuf;
 
@@ -205,6 +205,9 @@ fn samples() -> Vec<IterationSample> {
             status: if number == 9 { 0 } else { 200 + (number % 2) as u16 },
             body_bytes: 612 + number * 1_000_003,
             ended: if index == 1 { ended } else { Ended::Ok },
+            requests: 1,
+            point: u32::from(index) + 2,
+            parent: 1,
         };
         let due_ns = number * 10_000_000;
         IterationSample {
@@ -265,11 +268,37 @@ fn with_unknown_keys(value: &mut Value) {
     }
 }
 
+/// The last sample has a group with a poll in it, and two requests at the same time.
+fn nested() -> Vec<IterationSample> {
+    let mut samples = samples();
+    let action = |(action, point, parent, requests): (u16, u32, u32, u32)| ActionSample {
+        action,
+        point,
+        parent,
+        requests,
+        offset_ns: 1_000,
+        duration_ns: 9_000_000,
+        ..ActionSample::default()
+    };
+    if let Some(last) = samples.last_mut() {
+        last.actions = [(1, 3, 2, 7), (2, 4, 2, 1), (0, 2, 1, 0)].map(action).to_vec();
+    }
+    samples
+}
+
 #[test]
-fn the_log_of_version_3_is_read_and_written_as_it_was() {
+fn the_log_of_version_3_is_read_and_its_samples_are_written_as_they_were() {
     let golden = vector("version-3.log");
     assert_eq!(read(&golden).unwrap(), expected());
-    assert!(written(&header(), &failures(), &samples(), &end()) == golden, "the format has changed");
+    let now = written(&header(), &failures(), &samples(), &end());
+    assert!(now[10..] == golden[10..], "the format has changed");
+}
+
+#[test]
+fn the_log_of_version_4_is_read_and_written_as_it_was() {
+    let now = written(&header(), &failures(), &nested(), &end());
+    assert_eq!(read(&now).unwrap(), Whole { samples: nested(), ..expected() });
+    assert!(now == vector("version-4.log"), "the format has changed");
 }
 
 #[test]
@@ -310,11 +339,11 @@ fn keys_that_a_later_build_adds_are_passed_over() {
 fn other_versions_say_what_to_do() {
     let golden = vector("version-3.log");
     for (version, expected) in [
-        (1, "has version 1 of the run log; this bench reads version 3: use the bench that wrote it"),
-        (2, "has version 2 of the run log; this bench reads version 3: use the bench that wrote it"),
+        (1, "has version 1 of the run log; this bench reads versions 3 and 4: use the bench that wrote it"),
+        (2, "has version 2 of the run log; this bench reads versions 3 and 4: use the bench that wrote it"),
         (
-            4,
-            "has version 4 of the run log; this bench reads version 3: a newer bench wrote it; use that one, or",
+            5,
+            "has version 5 of the run log; this bench reads versions 3 and 4: a newer bench wrote it; use that one, or",
         ),
         (0xffff, "has version 65535 of the run log"),
     ] {
