@@ -9,12 +9,16 @@
 
 pub mod allowance;
 mod builtins;
+mod draws;
+mod encodings;
+mod fakes;
+mod generators;
 mod guarded;
 #[cfg(test)]
 #[path = "template/tests.rs"]
 mod limits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use minijinja::machinery::{
@@ -28,6 +32,9 @@ use uuid::Uuid;
 pub use minijinja::Value;
 
 use super::template_names::Kind;
+use draws::Draws;
+pub use fakes::KINDS as FAKE_KINDS;
+pub use generators::FUNCTIONS;
 use guarded::Rewriter;
 
 /// Compiles templates, which live as long as the process.
@@ -55,6 +62,19 @@ pub struct Code {
     instructions: Instructions<'static>,
     /// The names that it does not define itself.
     names: BTreeSet<String>,
+    /// Whether it draws random numbers.
+    draws: bool,
+}
+
+impl Code {
+    fn new(
+        environment: &'static Environment<'static>,
+        instructions: Instructions<'static>,
+        names: HashSet<String>,
+    ) -> Self {
+        let draws = generators::DRAWING.iter().any(|name| names.contains(*name));
+        Self { environment, instructions, names: names.into_iter().collect(), draws }
+    }
 }
 
 /// Why a template could not be compiled or rendered: a single line.
@@ -72,12 +92,10 @@ impl From<minijinja::Error> for TemplateError {
     }
 }
 
-/// The functions that templates may call, with their descriptions.
-pub const FUNCTIONS: [(&str, &str); 3] = [
-    ("uuid()", "a random UUID"),
-    ("random_int(low, high)", "a random whole number, both bounds included"),
-    ("now()", "seconds since the Unix epoch, with a fraction"),
-];
+/// The names of all functions.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().filter_map(|(function, _)| function.split('(').next())
+}
 
 /// minijinja's own functions, except `debug`: it would print all variables, including secrets.
 const GLOBALS: [&str; 3] = ["range", "dict", "namespace"];
@@ -106,12 +124,7 @@ impl Engine {
             environment.add_global(name.to_owned(), value);
         }
         builtins::install(&mut environment);
-        environment.add_function("uuid", random_uuid);
-        environment.add_function("random_int", random_int);
-        environment.add_function("now", || {
-            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            since.unwrap_or_default().as_secs_f64()
-        });
+        generators::install(&mut environment);
         let mut counting = environment.clone();
         counting.set_fuel(Some(allowance::STEPS_MAX));
         Self { straight: Box::leak(Box::new(environment)), counting: Box::leak(Box::new(counting)) }
@@ -146,7 +159,7 @@ impl Engine {
             None => Text::Template(self.template(source)?),
         };
         if text.variables().is_empty()
-            && let Err(error) = text.code_value(Value::UNDEFINED, &mut String::new())
+            && let Err(error) = text.code_value(&Variables::new(Arc::default()), &mut String::new())
             && let Some(limit) = allowance::limit(&error)
         {
             return Err(TemplateError(limit));
@@ -161,7 +174,7 @@ impl Engine {
         let mut generator = CodeGenerator::new("<expression>", source);
         generator.compile_expr(&Rewriter::default().expression(&parse_expr(source)?));
         let (instructions, _) = generator.finish();
-        Ok(Code { environment: self.straight, instructions, names: names.into_iter().collect() })
+        Ok(Code::new(self.straight, instructions, names))
     }
 
     fn template(&self, source: &'static str) -> Result<Code, TemplateError> {
@@ -176,7 +189,7 @@ impl Engine {
         }
         let (instructions, _) = generator.finish();
         let environment = if rewriter.repeats { self.counting } else { self.straight };
-        Ok(Code { environment, instructions, names: names.into_iter().collect() })
+        Ok(Code::new(environment, instructions, names))
     }
 }
 
@@ -236,19 +249,6 @@ fn tag_length(text: &str, close: &str) -> usize {
     text.len()
 }
 
-fn random_int(low: i64, high: i64) -> Result<i64, minijinja::Error> {
-    if low > high {
-        let detail = "random_int(low, high) needs low <= high";
-        return Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, detail));
-    }
-    Ok(fastrand::i64(low..=high))
-}
-
-/// Each thread has its own generator, seeded by the operating system, so that a value needs no system call and no lock.
-fn random_uuid() -> String {
-    uuid::Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid().to_string()
-}
-
 /// `x.y` of the text `{{ x.y }}`, if that is the whole text.
 fn sole_expression(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("{{")?.strip_suffix("}}")?;
@@ -270,9 +270,16 @@ impl Text {
             Self::Literal(_) => return BTreeSet::new(),
             Self::Expression(code) | Self::Template(code) => &code.names,
         };
-        let functions: Vec<&str> = FUNCTIONS.iter().filter_map(|(f, _)| f.split('(').next()).collect();
-        let own = |name: &str| !functions.contains(&name) && !GLOBALS.contains(&name);
-        names.iter().filter(|name| own(name)).cloned().collect()
+        names.iter().filter(|name| !function_names().any(|known| known == *name)).cloned().collect()
+    }
+
+    /// Whether it draws random numbers or counts: its value depends on the seed.
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        match self {
+            Self::Literal(_) => false,
+            Self::Expression(code) | Self::Template(code) => code.draws,
+        }
     }
 
     /// Appends the text with its variables filled in.
@@ -291,7 +298,7 @@ impl Text {
                 }
             }
             Self::Template(_) => {
-                self.code_value(variables.context(), output)?;
+                self.code_value(variables, output)?;
             }
         }
         // A body may consist of several texts.
@@ -309,7 +316,7 @@ impl Text {
         match self {
             Self::Literal(text) => Ok(Value::from(&**text)),
             Self::Expression(_) => {
-                let value = self.code_value(variables.context(), &mut String::new())?.unwrap_or_default();
+                let value = self.code_value(variables, &mut String::new())?.unwrap_or_default();
                 if value.is_undefined() {
                     let names = self.variables().into_iter().collect::<Vec<_>>().join("`, `");
                     return Err(TemplateError(format!("undefined value: `{names}` has no such value")));
@@ -325,8 +332,14 @@ impl Text {
     }
 
     /// Runs the code: appends its output, and returns the value of an expression.
-    fn code_value(&self, root: Value, output: &mut String) -> Result<Option<Value>, minijinja::Error> {
+    fn code_value(
+        &self,
+        variables: &Variables,
+        output: &mut String,
+    ) -> Result<Option<Value>, minijinja::Error> {
         let (Self::Expression(code) | Self::Template(code)) = self else { return Ok(None) };
+        let _lent = code.draws.then(|| variables.scope.draws.lend());
+        let root = variables.context();
         let no_blocks = BTreeMap::new();
         let vm = Vm::new(code.environment);
         let mut output = make_string_output(output);
@@ -368,6 +381,7 @@ struct Scope {
     own: Vec<(Arc<str>, Value)>,
     /// Values that must not appear in messages.
     secrets: Vec<Value>,
+    draws: Draws,
 }
 
 impl Variables {
@@ -383,7 +397,9 @@ impl Variables {
         shared: Arc<Vec<(Arc<str>, Value)>>,
         computed: Vec<(&'static str, Computed)>,
     ) -> Self {
-        Self { scope: Arc::new(Scope { shared, computed, own: Vec::new(), secrets: Vec::new() }) }
+        // Nobody can repeat these draws, unless the caller sets a seed.
+        let draws = Draws::new(fastrand::u64(..), 0, 0);
+        Self { scope: Arc::new(Scope { shared, computed, own: Vec::new(), secrets: Vec::new(), draws }) }
     }
 
     /// Removes what was set, for the next use. Returns the computed variables, to be changed in place.
@@ -392,6 +408,31 @@ impl Variables {
         scope.own.clear();
         scope.secrets.clear();
         &mut scope.computed
+    }
+
+    /// Lets functions such as `random_int` draw from the random numbers that these three select, from the first one.
+    pub fn draw_from(&mut self, seed: u64, stream: u64, number: u64) {
+        Arc::make_mut(&mut self.scope).draws = Draws::new(seed, stream, number);
+    }
+
+    /// The same variables for a part that runs beside others: it draws random numbers of its own, so that they do not
+    /// depend on which part is faster.
+    #[must_use]
+    pub fn branch(&self, part: u64) -> Self {
+        let mut branch = self.clone();
+        let scope = Arc::make_mut(&mut branch.scope);
+        scope.draws = scope.draws.branch(part);
+        branch
+    }
+
+    /// Adds values that must not appear in messages until the next [`Self::renew`].
+    pub fn hide(&mut self, values: Vec<Value>) {
+        if values.is_empty() {
+            return;
+        }
+        let secrets = &mut Arc::make_mut(&mut self.scope).secrets;
+        let room = SECRETS_MAX.saturating_sub(secrets.len());
+        secrets.extend(values.into_iter().take(room));
     }
 
     /// Sets a variable until the next [`Self::renew`].

@@ -32,9 +32,11 @@ impl Kind {
     }
 }
 
-const FILTERS: [&str; 48] = [
+const FILTERS: [&str; 55] = [
     "abs",
     "attr",
+    "base64decode",
+    "base64encode",
     "batch",
     "bool",
     "capitalize",
@@ -49,6 +51,8 @@ const FILTERS: [&str; 48] = [
     "float",
     "format",
     "groupby",
+    "hash",
+    "hmac",
     "indent",
     "int",
     "items",
@@ -60,6 +64,7 @@ const FILTERS: [&str; 48] = [
     "lower",
     "map",
     "max",
+    "md5",
     "min",
     "pprint",
     "reject",
@@ -70,6 +75,7 @@ const FILTERS: [&str; 48] = [
     "safe",
     "select",
     "selectattr",
+    "sha256",
     "slice",
     "sort",
     "split",
@@ -80,6 +86,7 @@ const FILTERS: [&str; 48] = [
     "trim",
     "unique",
     "upper",
+    "urlencode",
     "zip",
 ];
 

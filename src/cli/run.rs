@@ -7,6 +7,7 @@ use crate::harness::live::otlp_url;
 use crate::harness::options::{Environment, WatchOptions};
 use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
+use crate::plan::SEED_MAX;
 
 use crate::base::complaint::Complaint;
 use crate::plan::given::Given;
@@ -77,6 +78,11 @@ pub(super) struct LoadArguments {
     /// reference. NAME==VALUE takes the rest as it is, also if it begins with `@`, `env:` or `=`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     set: Vec<(String, Given)>,
+    /// The seed of rows and of random values in requests (default: the scenario's, or a random one).
+    ///
+    /// With the same seed, a run sends the same requests again. The results name the seed. Trace ids do not follow it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=SEED_MAX))]
+    seed: Option<u64>,
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
@@ -89,6 +95,7 @@ impl LoadArguments {
     pub(super) fn options(&self) -> LoadOptions {
         LoadOptions {
             set: self.set.iter().cloned().collect(),
+            seed: self.seed,
             no_profile: self.no_profile,
             workers: self.workers,
             environment: Environment::default(),

@@ -5,6 +5,7 @@
 //! place. This module must not resolve anything, apply defaults or look up secrets.
 
 pub mod check;
+pub mod data;
 pub mod deployment;
 pub mod end;
 pub mod expect;

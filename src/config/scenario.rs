@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::data::Data;
 use super::end::End;
 use super::http::Http;
 use super::reference::{DurationText, Reference, ShareText};
@@ -27,6 +28,15 @@ pub struct Scenario {
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variables: Option<BTreeMap<String, Variable>>,
+    /// Rows for iterations, from files or lists, by variable name: `{{ users.name }}` is a column of the row that the
+    /// iteration takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<BTreeMap<String, Data>>,
+    /// The seed of everything random in requests, so that another run sends the same (default: a random one, which the
+    /// results name). `--seed N` overrides it.
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_u64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// `true` (the default) profiles every iteration, if the deployment has an HMAC key. `false` turns profiling off.
     /// `{control: 10%}` leaves a random share of iterations unprofiled and reports the cost of profiling.
     #[serde(skip_serializing_if = "Option::is_none")]

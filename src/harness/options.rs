@@ -76,6 +76,8 @@ impl std::fmt::Debug for Environment {
 pub struct LoadOptions {
     /// Other values for variables that the scenario declares.
     pub set: BTreeMap<String, Given>,
+    /// The seed of rows and of generated values, instead of the scenario's or a random one.
+    pub seed: Option<u64>,
     /// Switch profiling off: initialise no profiler and send no trace headers.
     pub no_profile: bool,
     /// How many threads make the load; if absent, one for each core.
@@ -86,7 +88,7 @@ pub struct LoadOptions {
 
 impl LoadOptions {
     pub(super) fn of_plan(&self) -> scenario::Options {
-        scenario::Options { set: self.set.clone(), no_profile: self.no_profile }
+        scenario::Options { set: self.set.clone(), seed: self.seed, no_profile: self.no_profile }
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Context {
     pub credentials: Arc<Credentials>,
     /// The settings of HTTP and TLS.
     pub http: Arc<Settings>,
+    /// The seed of rows and of generated values. It is not that of `ids`: runs never share trace ids.
+    pub data_seed: u64,
     /// The scenario's variables and the variables that `setup` extracted.
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
     /// Prints a text of the scenario's `log` steps. It must not wait: the load does.
@@ -58,17 +60,31 @@ pub struct Context {
 impl Context {
     /// The initial variables of iteration `number` of `workload`.
     #[must_use]
-    pub fn variables(&self, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) -> Variables {
+    pub fn variables(
+        &self,
+        (index, workload): (u16, &Arc<str>),
+        number: u64,
+        trace_id: uuid::Uuid,
+    ) -> Variables {
         let computed = vec![
             ("workload", Computed::Text(Arc::clone(workload))),
             ("iteration", Computed::Number(number)),
             ("trace_id", Computed::Id(trace_id)),
         ];
-        Variables::with_computed(Arc::clone(&self.variables), computed)
+        let mut variables = Variables::with_computed(Arc::clone(&self.variables), computed);
+        variables.draw_from(self.data_seed, index.into(), number);
+        variables
     }
 
     /// The same for the next iteration of a virtual user, without allocating.
-    fn renew(variables: &mut Variables, workload: &Arc<str>, number: u64, trace_id: uuid::Uuid) {
+    fn renew(
+        &self,
+        variables: &mut Variables,
+        (index, workload): (u16, &Arc<str>),
+        number: u64,
+        trace_id: uuid::Uuid,
+    ) {
+        variables.draw_from(self.data_seed, index.into(), number);
         for (_, computed) in variables.renew() {
             match computed {
                 // The name's counter of references is shared by all threads.

@@ -11,6 +11,7 @@ use crate::base::template::Variables;
 use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::derived::DerivedProfiler;
+use crate::plan::data::{Feeder, Taker};
 use crate::plan::runner::Runner;
 use crate::plan::step::Step;
 
@@ -26,6 +27,8 @@ pub struct Assignment<'a> {
     pub workload: u16,
     /// The workload's name.
     pub name: &'a Arc<str>,
+    /// The data that its steps use.
+    pub data: &'a [Arc<Feeder>],
     /// The iteration's number within it.
     pub number: u64,
     /// True before the workload's warm-up is over.
@@ -101,7 +104,10 @@ impl VirtualUser {
             context.ids.draw((workload, number)),
         );
         branch.begin(&pass);
-        let ended = self.lane.steps(&pass, &mut branch, steps, &mut variables).await;
+        let ended = match self.take_rows(context, assignment, &mut variables) {
+            Ok(()) => self.lane.steps(&pass, &mut branch, steps, &mut variables).await,
+            Err(failure) => Err(Ending::Failed(failure)),
+        };
         self.variables = Some(variables);
         self.sample.duration_ns = saturating_nanos(started.elapsed());
         std::mem::swap(&mut self.sample.actions, &mut self.lane.actions);
@@ -140,7 +146,10 @@ impl VirtualUser {
         variables: &mut Variables,
     ) -> Result<(), Failure> {
         let start = Instant::now();
-        self.begin(&Assignment { workload: ONCE, name, number: 0, warm_up: false, due_ns: 0, start }, 0);
+        self.begin(
+            &Assignment { workload: ONCE, name, data: &[], number: 0, warm_up: false, due_ns: 0, start },
+            0,
+        );
         let pass = Pass {
             context,
             workload: ONCE,
@@ -175,13 +184,35 @@ impl VirtualUser {
         };
     }
 
+    /// Sets the variables of the workload's data.
+    fn take_rows(
+        &self,
+        context: &Context,
+        assignment: &Assignment<'_>,
+        variables: &mut Variables,
+    ) -> Result<(), Failure> {
+        for data in assignment.data {
+            let (seed, workload) = (context.data_seed, assignment.workload);
+            let taker = Taker { seed, workload, iteration: assignment.number, user: self.number };
+            let (row, secrets) = data.row(&taker).map_err(|message| Failure {
+                class: "data".to_owned(),
+                action: None,
+                message,
+            })?;
+            variables.set(data.name(), row);
+            variables.hide(secrets);
+        }
+        Ok(())
+    }
+
     fn variables_of(&mut self, context: &Context, assignment: &Assignment<'_>, base_id: Uuid) -> Variables {
+        let name = (assignment.workload, assignment.name);
         match self.variables.take() {
             Some(mut variables) => {
-                Context::renew(&mut variables, assignment.name, assignment.number, base_id);
+                context.renew(&mut variables, name, assignment.number, base_id);
                 variables
             }
-            None => context.variables(assignment.name, assignment.number, base_id),
+            None => context.variables(name, assignment.number, base_id),
         }
     }
 }

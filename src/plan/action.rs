@@ -272,7 +272,7 @@ pub(super) fn is_written_secret(text: &str) -> bool {
 }
 
 /// Hides texts whose key in a JSON body has a name like a secret, in case a service sends them back.
-fn hide_secrets_of(json: &serde_json::Value) {
+pub(super) fn hide_secrets_of(json: &serde_json::Value) {
     match json {
         serde_json::Value::Array(items) => items.iter().for_each(hide_secrets_of),
         serde_json::Value::Object(map) => {

@@ -25,6 +25,12 @@ pub(super) struct Compiler<'a> {
     pub(super) whole: Option<(&'a Node, BTreeSet<String>)>,
     /// Variables that can be used at this place.
     pub(super) known: BTreeSet<String>,
+    /// The names of the scenario's data.
+    pub(super) data_names: BTreeSet<String>,
+    /// The names among these that were used since the workload began.
+    pub(super) data_used: BTreeSet<String>,
+    /// True once a text draws random numbers, or rows are taken in random order.
+    pub(super) uses_seed: bool,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
     /// The HTTP options of actions that do not set their own.

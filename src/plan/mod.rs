@@ -9,6 +9,7 @@ mod compiler;
 pub mod condition;
 mod connection;
 pub mod control;
+pub mod data;
 pub mod deployment;
 pub mod end;
 pub mod flow;
@@ -43,6 +44,9 @@ use runner::Runner;
 use sla::Sla;
 use step::Step;
 
+/// The largest seed: larger numbers are not exact in every reader of JSON.
+pub const SEED_MAX: u64 = (1 << 53) - 1;
+
 /// Everything that a run needs.
 pub struct Plan {
     /// The scenario's title.
@@ -61,6 +65,10 @@ pub struct Plan {
     pub propagation: propagation::Propagation,
     /// The share of iterations left unprofiled for comparison; zero if nothing is profiled.
     pub control: control::ControlShare,
+    /// The seed of rows and of generated values, if the scenario or the caller sets it.
+    pub seed: Option<u64>,
+    /// Whether requests depend on that seed.
+    pub uses_seed: bool,
     /// The variables that all iterations share, except those of `setup`.
     pub variables: Vec<(Arc<str>, Value)>,
     /// How requests use HTTP.
@@ -102,6 +110,8 @@ pub struct Workload {
     pub runner: Runner,
     /// What an iteration does.
     pub steps: Vec<Step>,
+    /// The data that its templates use.
+    pub data: Vec<Arc<data::Feeder>>,
     /// The criteria that its results must meet.
     pub sla: Sla,
     /// How long after the last response to wait for asynchronous work; `None` if iterations end with their responses.
@@ -113,5 +123,19 @@ impl Workload {
     #[must_use]
     pub fn named(&self) -> Vec<step::Named> {
         step::named(&self.steps)
+    }
+
+    /// How many iterations there are rows for, with the name of the data; `None` if no data ends the workload.
+    #[must_use]
+    pub fn rows_max(&self) -> Option<(u64, &str)> {
+        let ending = self.data.iter().filter_map(|data| Some((data.iterations_max()?, &**data.name())));
+        ending.min()
+    }
+
+    /// The planned number of iterations, including the warm-up; `None` if only the clock bounds them.
+    #[must_use]
+    pub fn planned(&self) -> Option<u64> {
+        let rows = self.rows_max().map_or(u64::MAX, |(rows, _)| rows);
+        self.runner.planned().map(|planned| planned.min(rows))
     }
 }

@@ -21,6 +21,7 @@ use crate::config::{
 
 use super::compiler::Compiler;
 use super::control::ControlShare;
+use super::data::Feeder;
 use super::deployment::{Auth, Deployment};
 use super::given::Given;
 use super::propagation::Propagation;
@@ -62,6 +63,8 @@ pub fn named_deployment(file: &Path, root: &Node) -> Option<(PathBuf, std::ops::
 pub struct Options {
     /// Variables given with `--set`.
     pub set: BTreeMap<String, Given>,
+    /// The seed given with `--seed`.
+    pub seed: Option<u64>,
     /// True if `--no-profile` was given.
     pub no_profile: bool,
 }
@@ -82,7 +85,7 @@ pub fn build(
     if !faults.is_empty() {
         return Err(faults);
     }
-    let Parts { mut variables, setup, workloads, teardown, included } = parts;
+    let Parts { mut variables, setup, workloads, teardown, included, uses_seed } = parts;
     let lists = workloads.iter().map(|workload| &workload.steps).chain([&setup, &teardown]);
     let actions = lists.flat_map(|steps| step::actions(steps));
     let literals = actions.map(|action| action.base.origin.clone()).collect();
@@ -110,6 +113,8 @@ pub fn build(
         profiling_off,
         http: super::http_options::options(value.http.as_ref(), &deployment, literals),
         deployment,
+        seed: options.seed.or(value.seed),
+        uses_seed,
         variables,
         setup,
         workloads,
@@ -178,6 +183,7 @@ struct Parts {
     setup: Vec<Step>,
     workloads: Vec<Workload>,
     teardown: Vec<Step>,
+    uses_seed: bool,
     /// The texts of included files.
     included: Vec<String>,
 }
@@ -204,6 +210,9 @@ fn compile(
         deployment,
         whole: whole.map(|whole| (whole, crate::config::words(whole))),
         known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
+        data_names: BTreeSet::new(),
+        data_used: BTreeSet::new(),
+        uses_seed: false,
         faults: Vec::new(),
         warnings: Vec::new(),
         http: value.http.unwrap_or_default(),
@@ -212,17 +221,20 @@ fn compile(
         included: Vec::new(),
     };
     let variables = compiler.variables(file, value, root, options, env);
+    let data = compiler.data(file, value, root);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
     let after_setup = compiler.known.clone();
-    let workloads = compiler.workloads(value, root, &after_setup);
+    compiler.known.extend(compiler.data_names.iter().cloned());
+    let in_workloads = compiler.known.clone();
+    let workloads = compiler.workloads(value, root, &in_workloads, &data);
     compiler.what_thresholds_need(value, root, &workloads);
     compiler.what_ends_need(value, root, &workloads);
     compiler.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
-    let Compiler { faults, mut warnings, included, .. } = compiler;
+    let Compiler { faults, mut warnings, included, uses_seed, .. } = compiler;
     warnings.dedup();
-    (Parts { variables, setup, workloads, teardown, included }, faults, warnings)
+    (Parts { variables, setup, workloads, teardown, included, uses_seed }, faults, warnings)
 }
 
 /// Why nothing is profiled, if so. The order of the reasons is the order in which a user would look.
@@ -353,7 +365,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn workloads(&mut self, value: &Scenario, root: &Node, after_setup: &BTreeSet<String>) -> Vec<Workload> {
+    fn workloads(
+        &mut self,
+        value: &Scenario,
+        root: &Node,
+        known: &BTreeSet<String>,
+        data: &[Arc<Feeder>],
+    ) -> Vec<Workload> {
         let single = [
             ("runner", value.runner.is_some()),
             ("iteration", value.iteration.is_some()),
@@ -372,7 +390,7 @@ impl Compiler<'_> {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
                 let load = (Some(runner), value.warm_up);
                 let written = Written { load, end: value.end, steps, sla: value.sla.as_ref() };
-                return self.workload(&value.title, &written, root).into_iter().collect();
+                return self.workload(&value.title, &written, data, root).into_iter().collect();
             }
             // A key with a fault has already been reported.
             let missing: Vec<&str> = single[..2]
@@ -415,19 +433,26 @@ impl Compiler<'_> {
                         .help("rename one"),
                 );
             }
-            self.known.clone_from(after_setup);
+            self.known.clone_from(known);
             let written = Written {
                 load: (config.runner.as_ref(), config.warm_up),
                 end: config.end,
                 steps: &config.iteration,
                 sla: config.sla.as_ref(),
             };
-            workloads.extend(self.workload(&config.name, &written, node));
+            workloads.extend(self.workload(&config.name, &written, data, node));
         }
         workloads
     }
 
-    fn workload(&mut self, name: &str, written: &Written<'_>, node: &Node) -> Option<Workload> {
+    fn workload(
+        &mut self,
+        name: &str,
+        written: &Written<'_>,
+        data: &[Arc<Feeder>],
+        node: &Node,
+    ) -> Option<Workload> {
+        self.data_used.clear();
         let Written { load, end, steps, sla } = *written;
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
@@ -448,7 +473,12 @@ impl Compiler<'_> {
         let sla = self.sla(sla, node, known.then_some(&names));
         let sla = sla?;
         let asynchronous = self.end(end, &sla, node);
-        Some(Workload { name: name.to_owned(), runner: runner?, steps, sla, asynchronous })
+        let used = |feeder: &&Arc<Feeder>| self.data_used.contains(&**feeder.name());
+        let data: Vec<Arc<Feeder>> = data.iter().filter(used).cloned().collect();
+        self.uses_seed |= data.iter().any(|feeder| feeder.is_random());
+        let workload = Workload { name: name.to_owned(), runner: runner?, steps, data, sla, asynchronous };
+        self.enough_rows(&workload, node);
+        Some(workload)
     }
 
     /// The runner of the workload at `node`, with its warm-up.

@@ -76,7 +76,11 @@ impl Compiler<'_> {
     }
 
     fn known_variables(&mut self, text: &Text, node: &Node) {
+        self.uses_seed |= text.draws();
         for name in text.variables() {
+            if self.data_names.contains(&name) {
+                self.data_used.insert(name.clone());
+            }
             if self.known.contains(&name)
                 || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name))
             {
@@ -84,6 +88,11 @@ impl Compiler<'_> {
             }
             let span = find_in_node(node, &name);
             let fault = Fault::error(span, format!("unknown variable `{name}`"));
+            if self.data_names.contains(&name) {
+                let help = "only iterations take rows; setup and teardown do not";
+                self.faults.push(fault.help(help));
+                continue;
+            }
             let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
             self.faults.push(fault.help(did_you_mean(&name, known.iter().copied()).map_or_else(
                 || {
@@ -106,6 +115,9 @@ impl Compiler<'_> {
             self.faults.push(fault.help("use letters, digits and underscores, a letter first"));
         } else if BUILT_IN.contains(&name) {
             let fault = Fault::error(span, format!("`{name}` is a built-in variable of bench"));
+            self.faults.push(fault.help("choose another name"));
+        } else if self.data_names.contains(name) {
+            let fault = Fault::error(span, format!("`{name}` is the name of the scenario's data"));
             self.faults.push(fault.help("choose another name"));
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
 use super::words::{self, duration};
-use super::{asynchronous, observer, record};
+use super::{asynchronous, observer, record, seed};
 use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
     Counts, Criterion, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState,
@@ -282,7 +282,8 @@ fn facts(results: &Results) -> Vec<(&'static str, Line)> {
     let load = results.generator.as_ref().map(|seen| ("load", words::generator(seen).into()));
     let traces = words::fetched(&results.profiling).map(|fetched| ("traces", fetched.into()));
     let spans = results.profiling.received.as_ref().map(|seen| ("spans", words::received(seen).into()));
-    record.chain(load).chain(traces).chain(spans).collect()
+    let seed = results.run.seed.map(|seed| ("seed", seed::words(seed).into()));
+    record.chain(load).chain(traces).chain(spans).chain(seed).collect()
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
         run: Run {
             id: header.run_id,
             id_seed: header.id_seed,
+            seed: header.data_seed,
             status: aggregate.end.as_ref().map_or(RunStatus::Recovered, |end| RunStatus::from(end.status)),
             started_at: rfc3339(header.started_unix_ns),
             duration_s: seconds(end_ns.saturating_sub(start_ns)),

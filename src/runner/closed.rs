@@ -89,6 +89,9 @@ impl Users {
 
     /// True at the end of a ramp. Having no users is not enough: a ramp can contain a pause.
     fn is_over(&self) -> bool {
+        if self.share.running.is_used_up() {
+            return true;
+        }
         let runner = &self.share.running.plan(&self.share.group.load).runner;
         let lasts = runner.duration().unwrap_or_default();
         Duration::from_nanos(self.share.group.elapsed_ns()) >= lasts

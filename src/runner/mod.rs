@@ -104,18 +104,18 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -
     let machine = machine::Watch::start();
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
-    let issued =
-        load.plan.workloads.iter().map(|workload| Issued::none_of(workload.runner.planned())).collect();
-    let mut run = Run { load, log, observer, failed: None, issued, workers: Vec::new() };
+    let issued = load.plan.workloads.iter().map(|workload| Issued::none_of(workload.planned())).collect();
+    let mut run = Run { load, log, observer, failed: None, issued, notes: Vec::new(), workers: Vec::new() };
     for group in groups {
         if load.stop.is_stopping() {
             break;
         }
         run.group(group);
     }
-    let Run { failed, issued, workers, .. } = run;
+    let Run { failed, issued, mut notes, workers, .. } = run;
     let generator = machine.finish(workers, issued.iter().map(|workload| workload.unrecorded).sum());
-    LoadReport { notes: generator.notes(), generator, issued, failed }
+    notes.extend(generator.notes());
+    LoadReport { notes, generator, issued, failed }
 }
 
 /// A run in progress: the state that its groups share.
@@ -125,6 +125,7 @@ struct Run<'a> {
     observer: &'a mut dyn Observer,
     failed: Option<io::Error>,
     issued: Vec<Issued>,
+    notes: Vec<String>,
     workers: Vec<WorkerVitals>,
 }
 
@@ -164,6 +165,7 @@ impl Run<'_> {
         }
         for (running, total) in group.workloads.iter().zip(&totals) {
             self.issued[usize::from(running.workload)] = running.issued(self.load, total);
+            self.notes.extend(running.note(self.load));
             if !running.is_end_reported() {
                 self.observer.end(&running.progress(&group, total));
             }

@@ -127,8 +127,14 @@ async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     let arrival =
         |number: u64| Arrival { number, due_ns: share.group.started_ns + model.arrivals.due_ns(number) };
     let mut number = u64::from(share.worker);
-    if number >= model.arrivals.total() {
-        return;
+    let total = running.arrivals(model);
+    let last = || {
+        if total < model.arrivals.total() {
+            running.set_used_up();
+        }
+    };
+    if number >= total {
+        return last();
     }
     let mut next = arrival(number);
     loop {
@@ -138,8 +144,8 @@ async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
             monitor.arrival_handled(now_ns - next.due_ns);
             users.arrive(next);
             number += u64::from(running.workers);
-            if number >= model.arrivals.total() {
-                return;
+            if number >= total {
+                return last();
             }
             next = arrival(number);
             at_a_time += 1;

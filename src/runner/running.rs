@@ -10,7 +10,7 @@ use crate::config::runner::WarmUp;
 use crate::measure::log::Issued;
 use crate::measure::recorder::Live;
 use crate::plan::Workload;
-use crate::plan::runner::Model;
+use crate::plan::runner::{Model, Open};
 
 use super::count::{CachePadded, Counters, Spread};
 use super::{Load, Progress};
@@ -66,6 +66,10 @@ pub(super) struct Running {
     /// One for each worker.
     pub(super) counters: Vec<CachePadded<Counters>>,
     claims: Claims,
+    /// Iterations with this number or a higher one have no row of data, so they do not start.
+    rows_max: u64,
+    /// True once an iteration did not start because of that.
+    used_up: AtomicBool,
     /// Workers that still have something to do.
     active_workers: AtomicU32,
     ended_after: OnceLock<Duration>,
@@ -94,6 +98,8 @@ impl Running {
             users_max,
             counters: (0..workers).map(|_| CachePadded::default()).collect(),
             claims: Claims::new(workload),
+            rows_max: workload.rows_max().map_or(u64::MAX, |(rows, _)| rows),
+            used_up: AtomicBool::new(false),
             active_workers: AtomicU32::new(workers),
             ended_after: OnceLock::new(),
             end_reported: AtomicBool::new(false),
@@ -115,6 +121,29 @@ impl Running {
         if self.active_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _ = self.ended_after.set(Duration::from_nanos(group.elapsed_ns()));
         }
+    }
+
+    /// The number of arrivals of an open model that there are rows for.
+    pub(super) fn arrivals(&self, model: &Open) -> u64 {
+        model.arrivals.total().min(self.rows_max)
+    }
+
+    /// An iteration did not start because it has no row.
+    pub(super) fn set_used_up(&self) {
+        self.used_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_used_up(&self) -> bool {
+        self.used_up.load(Ordering::Relaxed)
+    }
+
+    /// Why the workload ended early, if its data was used up.
+    pub(super) fn note(&self, load: &Load) -> Option<String> {
+        let (rows, data) = self.plan(load).rows_max().filter(|_| self.is_used_up())?;
+        let name = &self.name;
+        Some(format!(
+            "{name} ended after {rows} iterations, because its data `{data}` was used up (on_end: stop)"
+        ))
     }
 
     /// True when no worker has anything left to do.
@@ -162,10 +191,11 @@ impl Running {
             self.counters.iter().map(|CachePadded(counters)| value(counters)).sum()
         };
         let (planned, not_started) = match &self.plan(load).runner.model {
-            Model::Closed(_) => self.claims.planned(),
+            Model::Closed(_) => self.claims.planned(self.rows_max),
             Model::Open(open) => {
                 let arrived: u64 = sum(|counters| counters.arrived.get());
-                (Some(open.arrivals.total()), Some(open.arrivals.total().saturating_sub(arrived)))
+                let planned = self.arrivals(open);
+                (Some(planned), Some(planned.saturating_sub(arrived)))
             }
         };
         Issued {
@@ -180,7 +210,12 @@ impl Running {
     /// The next iteration of a closed model for this worker, or `None`. `local` counts the worker's
     /// iterations.
     pub(super) fn claim(&self, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {
-        self.claims.next(self.workers, worker, local, elapsed_ns)
+        let claim = self.claims.next(self.workers, worker, local, elapsed_ns)?;
+        if claim.number >= self.rows_max {
+            self.set_used_up();
+            return None;
+        }
+        Some(claim)
     }
 }
 
@@ -223,7 +258,7 @@ impl Claims {
 
     /// The number of planned iterations, including the warm-up, and the number of these that were not claimed; `None`
     /// if only the clock bounds them.
-    fn planned(&self) -> (Option<u64>, Option<u64>) {
+    fn planned(&self, rows_max: u64) -> (Option<u64>, Option<u64>) {
         let Some(times) = self.times else { return (None, None) };
         let count = |counter: &CachePadded<AtomicU64>| counter.0.load(Ordering::Relaxed);
         let claimed = count(&self.next);
@@ -239,7 +274,8 @@ impl Claims {
                 (claimed.saturating_sub(measured).saturating_add(times), claimed)
             }
         };
-        (Some(planned), Some(planned - claimed))
+        let planned = planned.min(rows_max);
+        (Some(planned), Some(planned.saturating_sub(claimed)))
     }
 
     fn next(&self, workers: u32, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {

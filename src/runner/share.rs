@@ -52,7 +52,8 @@ impl WorkerShare {
         let load = &self.group.load;
         let plan = self.running.plan(load);
         let (workload, name) = (self.running.workload, &self.running.name);
-        let assignment = Assignment { workload, name, number, warm_up, due_ns, start };
+        let data = plan.data.as_slice();
+        let assignment = Assignment { workload, name, data, number, warm_up, due_ns, start };
         self.counters().started.bump();
         // Pinned here and borrowed: passing the future by value would take its space twice in each user.
         let ended = {

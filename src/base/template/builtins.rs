@@ -6,6 +6,7 @@ use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters, tests};
 
 use super::allowance::{self, Size};
+use super::encodings;
 
 /// Measures a value that an operator is about to traverse, and returns it.
 pub(super) const READ: &str = "#read";
@@ -40,6 +41,9 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         "groupby" => filters::groupby, "unique" => filters::unique, "chain" => filters::chain,
         "zip" => filters::zip, "pprint" => filters::pprint, "format" => filters::format,
         "tojson" => filters::tojson,
+        "hash" => encodings::hash, "sha256" => encodings::sha256, "md5" => encodings::md5,
+        "hmac" => encodings::hmac, "base64encode" => encodings::base64encode,
+        "base64decode" => encodings::base64decode, "urlencode" => encodings::urlencode,
     );
     guard!(add_test:
         "eq" => tests::is_eq, "equalto" => tests::is_eq, "==" => tests::is_eq, "ne" => tests::is_ne,

@@ -12,8 +12,8 @@ use crate::harness::event::{Sink, warn};
 use crate::harness::interrupt::Interrupt;
 use crate::harness::options::YamlFile;
 use crate::harness::{demo, files, run};
-use crate::plan::Plan;
 use crate::plan::deployment::DEFAULT_TARGET;
+use crate::plan::{Plan, SEED_MAX};
 use crate::report::pairs::Side;
 use crate::verdict::paired::{AbMetric, Names};
 
@@ -40,6 +40,10 @@ pub(super) struct Job {
     pub(super) a: Arm,
     pub(super) b: Arm,
     ready: Option<(String, PlainClient)>,
+    /// The seed from which each pair has its own.
+    pub(super) seed: u64,
+    /// Whether requests depend on the seed.
+    pub(super) uses_seed: bool,
 }
 
 /// Reads all files of both sides, to find every fault before anything starts.
@@ -62,7 +66,16 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
         None => None,
         Some(url) => Some((url.clone(), client(url, &plan_a)?)),
     };
-    Ok(Job { title: plan_a.title.clone(), names: super::names(&plan_a), a, b, ready })
+    let seed = plan_a.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX));
+    Ok(Job {
+        title: plan_a.title.clone(),
+        names: super::names(&plan_a),
+        a,
+        b,
+        ready,
+        seed,
+        uses_seed: plan_a.uses_seed,
+    })
 }
 
 /// Refuses to count trace points if there will be no traces.

@@ -290,6 +290,7 @@ impl Comparison {
             looks: self.rules.looks,
             alpha: self.trial.alpha(),
             order_seed: self.order_seed,
+            seed: self.job.uses_seed.then_some(self.job.seed),
             pairs: self.pairs,
             workloads: self.job.names,
             rows: self.trial.rows(),

@@ -1,10 +1,12 @@
 //! The rounds of a comparison: how a round runs, and when a pair of rounds is complete.
 
 use crate::analysis::points::{PairTraces, Points};
+use crate::base::ids::mix;
 use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::Event;
-use crate::harness::options::RunOptions;
+use crate::harness::options::{LoadOptions, RunOptions};
 use crate::harness::run::{self, RoundEnded};
+use crate::plan::SEED_MAX;
 use crate::report::pairs::{Further, Pair, RoundInfo};
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::Side;
@@ -158,7 +160,7 @@ impl Comparison {
                 TRACES_COUNTED.saturating_mul(u32::try_from(self.job.names.len()).unwrap_or(u32::MAX))
             },
         };
-        let ended = run::round(self.run_options(arm), &wanted, &self.interrupt, &self.events);
+        let ended = run::round(self.run_options(arm, number), &wanted, &self.interrupt, &self.events);
         drop(service);
         let ended = ended.map_err(|error| match error.kind() {
             Kind::Interrupted => Ended::Interrupted,
@@ -178,9 +180,12 @@ impl Comparison {
         }
     }
 
-    fn run_options(&self, arm: &Arm) -> RunOptions {
+    /// Both sides of a pair have the same seed, so they send the same requests.
+    fn run_options(&self, arm: &Arm, pair: usize) -> RunOptions {
         let AbOptions { scenario, load, .. } = &self.options;
         let (deployment, load) = (arm.deployment.clone(), load.clone());
+        let seed = mix(self.job.seed ^ mix(pair as u64)) & SEED_MAX;
+        let load = LoadOptions { seed: Some(seed), ..load };
         RunOptions { deployment, load, ..RunOptions::new(scenario.clone()) }
     }
 }

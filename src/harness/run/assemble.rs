@@ -17,9 +17,9 @@ use crate::harness::options::RunOptions;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
-use crate::plan::Plan;
 use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
 use crate::plan::rounds::as_round;
+use crate::plan::{Plan, SEED_MAX};
 use crate::results::directory::RunDirectory;
 use crate::runner;
 
@@ -87,6 +87,7 @@ pub(super) fn assemble(
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {
         ids: RunIds::random(plan.control),
+        data_seed: plan.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX)),
         plan: Arc::new(plan),
         clock,
         run_id,

@@ -13,13 +13,14 @@ impl Run {
             name: workload.name.clone(),
             runner: workload.runner.to_json(),
             sla: workload.sla.clone(),
-            planned: workload.runner.planned(),
+            planned: workload.planned(),
             asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
             actions: workload.named().into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
         });
         Header {
             run_id: self.run_id,
             id_seed: self.ids.seed(),
+            data_seed: self.plan.uses_seed.then_some(self.data_seed),
             started_unix_ns: self.clock.wall_anchor_unix_ns(),
             scenario: Scenario {
                 title: plan.title.clone(),

@@ -30,7 +30,7 @@ impl Run {
         observer: &mut dyn Observer,
     ) -> Loaded {
         let (mut notes, mut generator) = (Vec::new(), None);
-        let planned = self.plan.workloads.iter().map(|workload| workload.runner.planned());
+        let planned = self.plan.workloads.iter().map(|workload| workload.planned());
         let mut issued: Vec<Issued> = planned.map(Issued::none_of).collect();
         let setup = self.setup(&mut context, stop);
         if let Err(failure) = &setup {
@@ -67,7 +67,7 @@ impl Run {
     /// until then is visible to all iterations and to teardown.
     fn setup(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
         let name = Arc::from("setup");
-        let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));
+        let mut variables = context.variables((ONCE, &name), 0, context.ids.trace_id((ONCE, 0)));
         let mut user = VirtualUser::new(context, 0);
         let ended = self.runtime.block_on(async {
             tokio::select! {
@@ -92,7 +92,9 @@ impl Run {
     /// Runs every step of teardown, even after a failed one; returns the failures.
     fn teardown(&self, context: &Context) -> Vec<Failure> {
         let name = Arc::from("teardown");
-        let mut variables = context.variables(&name, 0, context.ids.trace_id((ONCE, 0)));
+        let mut variables = context.variables((ONCE, &name), 0, context.ids.trace_id((ONCE, 0)));
+        // Other values than those of setup.
+        variables.draw_from(context.data_seed, ONCE.into(), 1);
         let mut user = VirtualUser::new(context, 0);
         let steps = self.plan.teardown.iter();
         steps

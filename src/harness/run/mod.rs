@@ -136,6 +136,8 @@ struct Run {
     plan: Arc<Plan>,
     clock: RunClock,
     ids: RunIds,
+    /// The seed of rows and of generated values.
+    data_seed: u64,
     run_id: Uuid,
     workers: u32,
     users_max: u32,

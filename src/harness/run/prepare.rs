@@ -88,6 +88,7 @@ impl Run {
             foreign_headers: files::default_headers(None),
             credentials,
             http,
+            data_seed: self.data_seed,
             variables: Arc::new(variables),
             log: self.log(),
             fixed_parts: FixedPartsCache::default(),

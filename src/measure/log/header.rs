@@ -21,6 +21,10 @@ pub struct Header {
     pub run_id: Uuid,
     /// The seed of all trace ids.
     pub id_seed: Uuid,
+    /// The seed of rows and of generated values in requests; absent if nothing depended on it, and in logs of earlier
+    /// builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_seed: Option<u64>,
     /// The zero of every offset, on the wall clock.
     pub started_unix_ns: u64,
     /// What was run.

@@ -12,7 +12,7 @@ use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::culprit::OUTSIDE;
-use crate::report::{document, words};
+use crate::report::{document, seed, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
     Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState,
@@ -436,12 +436,13 @@ fn facts(results: &Results) -> Vec<FactGroup> {
         Some(fetched(results)).filter(|f| !f.is_empty()).unwrap_or("none".to_owned()),
     ));
     traced.extend(results.profiling.received.iter().map(|seen| fact("Spans", &words::received(seen))));
-    let run_facts = vec![
+    let mut run_facts = vec![
         fact("Run id", &run.id.to_string()),
         fact("Id seed", &run.id_seed.to_string()),
         fact("Started", &run.started_at),
         fact("Duration", &text::duration(run.duration_s * 1e3)),
     ];
+    run_facts.extend(run.seed.map(|seed| fact("Seed of the data", &seed::words(seed))));
     let mut machine = vec![
         fact("bench", &environment.bench_version),
         fact("System", &environment.os),

@@ -56,6 +56,9 @@ pub struct Paired {
     pub alpha: f64,
     /// The seed of the order within each pair.
     pub order_seed: u64,
+    /// The seed from which each pair has the seed of its requests, for `--seed`; absent if nothing depended on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// The pairs in their order.
     pub pairs: Vec<Pair>,
     /// The workloads' names.

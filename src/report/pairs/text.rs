@@ -365,6 +365,7 @@ mod tests {
             looks: [8, 16],
             alpha: 0.01,
             order_seed: 0,
+            seed: Some(1),
             pairs: Vec::new(),
             workloads: vec![Names { workload: HOSTILE.into(), actions: vec![HOSTILE.into()] }],
             rows: Vec::new(),

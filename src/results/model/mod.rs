@@ -78,6 +78,9 @@ pub struct Run {
     pub id: Uuid,
     /// The seed from which every trace id of this run is derived.
     pub id_seed: Uuid,
+    /// The seed of rows and of random values in requests, for `--seed`; absent if nothing depended on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// How it ended.
     pub status: RunStatus,
     /// RFC 3339, UTC: the zero of every `start_s` and `due_s`.

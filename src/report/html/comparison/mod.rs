@@ -22,6 +22,7 @@ use crate::report::document as model;
 use crate::report::document::{Block, Cell, Column, Line, Table, Tone};
 use crate::report::pairs::{Pair, Paired, Side};
 use crate::report::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
+use crate::report::seed;
 use crate::report::words::{duration, known_ratio, ratio};
 use crate::results::model::Outcome;
 use crate::verdict::compare::RatioRow;
@@ -104,16 +105,22 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
         sections: sections.into_iter().flatten().collect(),
         rounds: Some(document::table(&rounds(paired))),
         facts_title: "How it was compared",
-        facts: facts(vec![
-            ("Scenario", Line::default().code(paired.scenario.file.as_str()).done()),
-            ("SHA-256", Line::default().code(paired.scenario.sha256.as_str()).done()),
-            ("Margin", format!("{} %", paired.margin_percent).into()),
-            ("Judged", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
-            ("Seed of the random order", paired.order_seed.to_string().into()),
-            ("bench", paired.bench_version.into()),
-        ]),
+        facts: facts(paired_facts(paired)),
     };
     write(&page, out)
+}
+
+fn paired_facts(paired: &Paired) -> Vec<(&'static str, Line)> {
+    let mut facts = vec![
+        ("Scenario", Line::default().code(paired.scenario.file.as_str()).done()),
+        ("SHA-256", Line::default().code(paired.scenario.sha256.as_str()).done()),
+        ("Margin", format!("{} %", paired.margin_percent).into()),
+        ("Judged", format!("after {} and {} pairs", paired.looks[0], paired.looks[1]).into()),
+        ("Seed of the random order", paired.order_seed.to_string().into()),
+        ("bench", paired.bench_version.into()),
+    ];
+    facts.extend(paired.seed.map(|of| ("Seed of the data", seed::words(of).into())));
+    facts
 }
 
 /// Writes the page of two runs side by side.

@@ -156,6 +156,7 @@ fn paired(text: Option<&str>, outcome: Outcome) -> Paired {
         looks: [10, 20],
         alpha: 0.0025,
         order_seed: 7,
+        seed: None,
         pairs: (0..13).map(pair).collect(),
         workloads: vec![Names {
             workload: words("list-users"),

@@ -1,0 +1,199 @@
+//! Gives iterations their rows.
+
+use std::sync::Arc;
+
+use crate::base::ids::mix;
+use crate::base::template::Value;
+use crate::config::data::{DataMap, OnEnd, Order, Per};
+
+use super::Row;
+use super::order::position;
+use super::stored::{Stored, json_row};
+
+/// Rows with a name, and who gets which.
+#[derive(Debug)]
+pub struct Feeder {
+    name: Arc<str>,
+    /// Differs for each name, so that two feeders of the same length are not shuffled alike.
+    key: u64,
+    rows: Rows,
+    order: Order,
+    per: Per,
+    on_end: OnEnd,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Inline(Vec<Arc<Row>>),
+    Stored(Box<Stored>),
+}
+
+/// Who takes a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Taker {
+    /// The seed of the data.
+    pub seed: u64,
+    /// The workload's number.
+    pub workload: u16,
+    /// The iteration's number within the workload.
+    pub iteration: u64,
+    /// The virtual user's number within the workload.
+    pub user: u64,
+}
+
+impl Feeder {
+    pub(super) fn inline(name: &str, map: &DataMap, rows: &[serde_json::Value]) -> Self {
+        Self::new(name, map, Rows::Inline(rows.iter().map(|row| Arc::new(json_row(row))).collect()))
+    }
+
+    pub(super) fn stored(name: &str, map: &DataMap, stored: Stored) -> Self {
+        Self::new(name, map, Rows::Stored(Box::new(stored)))
+    }
+
+    fn new(name: &str, map: &DataMap, rows: Rows) -> Self {
+        Self {
+            name: Arc::from(name),
+            key: name.bytes().fold(0, |key, byte| mix(key ^ u64::from(byte))),
+            rows,
+            order: map.order.unwrap_or(Order::Sequential),
+            per: map.per.unwrap_or(Per::Iteration),
+            on_end: map.on_end.unwrap_or(OnEnd::Repeat),
+        }
+    }
+
+    /// The name of its variable.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        match &self.rows {
+            Rows::Inline(rows) => rows.len() as u64,
+            Rows::Stored(stored) => stored.rows(),
+        }
+    }
+
+    /// The names of the columns, if all rows have the same.
+    #[must_use]
+    pub fn columns(&self) -> Option<&[Arc<str>]> {
+        match &self.rows {
+            Rows::Inline(_) => None,
+            Rows::Stored(stored) => stored.columns(),
+        }
+    }
+
+    /// True if the seed decides who gets which row.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        self.order != Order::Sequential
+    }
+
+    /// Who takes a row.
+    #[must_use]
+    pub fn per(&self) -> Per {
+        self.per
+    }
+
+    /// What happens when every row was taken.
+    #[must_use]
+    pub fn on_end(&self) -> OnEnd {
+        self.on_end
+    }
+
+    /// How many iterations of a workload get a row before it ends; `None` if this data does not end it.
+    #[must_use]
+    pub fn iterations_max(&self) -> Option<u64> {
+        ((self.per, self.on_end) == (Per::Iteration, OnEnd::Stop)).then(|| self.rows())
+    }
+
+    /// The row for an iteration.
+    ///
+    /// # Errors
+    /// There is no row for it, or the file cannot be read any more.
+    pub fn row(&self, taker: &Taker) -> Result<(Value, Vec<Value>), String> {
+        let (number, who) = match self.per {
+            Per::Iteration => (taker.iteration, "iteration"),
+            Per::User => (taker.user, "user"),
+        };
+        let rows = self.rows();
+        if number >= rows && self.on_end != OnEnd::Repeat {
+            return Err(format!("data `{}` has {rows} rows, and none for {who} {number}", self.name));
+        }
+        let key = mix(mix(taker.seed) ^ self.key) ^ u64::from(taker.workload) << 48;
+        let at = position(self.order, mix(key), number, rows);
+        match &self.rows {
+            Rows::Inline(rows) => {
+                let row = rows.get(usize::try_from(at).unwrap_or(usize::MAX));
+                row.map(|row| (row.value.clone(), row.secrets.clone()))
+                    .ok_or_else(|| format!("data `{}` has no row {at}", self.name))
+            }
+            Rows::Stored(stored) => {
+                let row = stored.row(at).map_err(|error| format!("data `{}`: {error}", self.name))?;
+                Ok((row.value, row.secrets))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn feeder(name: &str, order: Order, per: Per, on_end: OnEnd) -> Feeder {
+        let map = DataMap { order: Some(order), per: Some(per), on_end: Some(on_end), ..DataMap::default() };
+        Feeder::inline(name, &map, &(0..20).map(serde_json::Value::from).collect::<Vec<_>>())
+    }
+
+    fn taken(feeder: &Feeder, seed: u64, workload: u16, iterations: std::ops::Range<u64>) -> Vec<String> {
+        let taker = |iteration| Taker { seed, workload, iteration, user: 100 + iteration };
+        iterations.map(|number| feeder.row(&taker(number)).unwrap().0.to_string()).collect()
+    }
+
+    #[test]
+    fn rows_depend_on_seed_workload_name_and_number_only() {
+        for order in [Order::Shuffled, Order::Random] {
+            let one = feeder("a", order, Per::Iteration, OnEnd::Repeat);
+            let first = taken(&one, 1, 0, 0..20);
+            // As another worker, which takes each third iteration from the end.
+            let thirds = (0..3).flat_map(|third| (0..20).rev().filter(move |number| number % 3 == third));
+            for number in thirds {
+                assert_eq!(taken(&one, 1, 0, number..number + 1)[0], first[number as usize]);
+            }
+            let other = feeder("b", order, Per::Iteration, OnEnd::Repeat);
+            let all = [
+                first.clone(),
+                taken(&one, 2, 0, 0..20),
+                taken(&one, 1, 1, 0..20),
+                taken(&one, 1, 0, 20..40),
+                taken(&other, 1, 0, 0..20),
+            ];
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_row_an_iteration_fails_unless_rows_repeat() {
+        let rows = [
+            (Per::Iteration, OnEnd::Repeat, 45, Ok("5")),
+            (Per::Iteration, OnEnd::Error, 19, Ok("19")),
+            (Per::Iteration, OnEnd::Error, 20, Err("data `d` has 20 rows, and none for iteration 20")),
+            (Per::Iteration, OnEnd::Stop, 20, Err("none for iteration 20")),
+            (Per::User, OnEnd::Repeat, 0, Ok("0")),
+            (Per::User, OnEnd::Error, 0, Err("none for user 100")),
+        ];
+        for (per, on_end, number, expected) in rows {
+            let feeder = feeder("d", Order::Sequential, per, on_end);
+            let taker = Taker { seed: 1, workload: 0, iteration: number, user: 100 + number };
+            match (feeder.row(&taker), expected) {
+                (Ok((value, _)), Ok(expected)) => assert_eq!(value.to_string(), expected),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+                (found, _) => panic!("{per:?} {on_end:?} {number}: {found:?}"),
+            }
+            assert_eq!(feeder.iterations_max(), (on_end == OnEnd::Stop).then_some(20));
+        }
+    }
+}
