@@ -94,6 +94,10 @@ pub struct Rps {
     /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
+    /// `poisson`: arrivals come at random with this mean rate, as from many independent users. By default, they come at
+    /// equal intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random: Option<Randomness>,
     /// How precisely iterations start at their due times (default `timer`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
@@ -126,6 +130,9 @@ pub struct Ramping {
     /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
+    /// For stages with `rps`: `poisson` lets arrivals come at random. By default, they come at equal intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random: Option<Randomness>,
     /// For stages with `rps`: how precisely iterations start at their due times (default `timer`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
@@ -145,6 +152,23 @@ pub struct Stage {
     #[schemars(range(min = 0.0, max = 1_000_000.0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps: Option<f64>,
+}
+
+/// How arrivals vary.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Randomness {
+    /// The gaps between arrivals are exponentially distributed.
+    Poisson,
+}
+
+impl JsonSchema for Randomness {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Randomness".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["poisson"] })
+    }
 }
 
 /// How precisely iterations start at their due times.

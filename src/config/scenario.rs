@@ -186,6 +186,9 @@ pub struct Workload {
     #[schemars(with = "Runner")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<Runner>,
+    /// How long to wait before this workload: after the one before it, or with `parallel: true`, after the load began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_after: Option<DurationText>,
     /// Load before the measured part: a duration or a number of iterations. It is not part of any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,

@@ -21,6 +21,7 @@ mod http_options;
 mod include;
 pub mod json;
 pub mod overrides;
+pub mod poisson;
 pub mod propagation;
 pub mod references;
 pub mod rounds;
@@ -37,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::ids::mix;
 use crate::base::template::Value;
 use crate::client::options::HttpOptions;
 use deployment::Deployment;
@@ -91,6 +93,15 @@ pub struct Plan {
     pub warnings: Vec<String>,
 }
 
+impl Plan {
+    /// Draws the arrivals of workloads with `random: poisson`. They depend only on this seed and the workload.
+    pub fn draw_arrivals(&mut self, seed: u64) {
+        for (number, workload) in (1_u64..).zip(&mut self.workloads) {
+            workload.runner.at_random(mix(mix(seed) ^ number));
+        }
+    }
+}
+
 /// Which traces are fetched after the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traces {
@@ -108,6 +119,8 @@ pub struct Workload {
     pub name: String,
     /// When its iterations start.
     pub runner: Runner,
+    /// How long after the workload before it ended, or with parallel workloads after the load began, it starts.
+    pub start_after: Duration,
     /// What an iteration does.
     pub steps: Vec<Step>,
     /// The data that its templates use.

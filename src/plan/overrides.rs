@@ -115,6 +115,7 @@ impl Had {
             max_concurrency: None,
             max_queue: None,
             timeout: None,
+            random: None,
             pacing: None,
         };
         let none = Self { concurrency: None, times: None, duration: None, rate: None, open };
@@ -146,6 +147,7 @@ impl Had {
                 open: Rps {
                     max_queue: ramping.max_queue,
                     timeout: ramping.timeout,
+                    random: ramping.random,
                     pacing: ramping.pacing,
                     ..open
                 },

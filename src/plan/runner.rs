@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::base::complaint::Complaint;
 
+use super::poisson;
 use super::shape::{Arrivals, Concurrency, Segment};
 use crate::config::runner as config;
 
@@ -66,6 +67,10 @@ pub struct Open {
     pub queue_max: u32,
     /// True to start within some microseconds of the due time, at the cost of processor time.
     pub precise: bool,
+    /// True if arrivals come at random; see [`Runner::at_random`].
+    pub random: bool,
+    /// The number of arrivals that the scenario sets, without the warm-up.
+    times: Option<u64>,
 }
 
 /// A fault of a runner: its key, what is wrong, and the remedy.
@@ -132,6 +137,15 @@ impl Runner {
         let name = runner.key();
         let timeout = timeout.map_or(ITERATION_TIMEOUT, |timeout| timeout.0);
         Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, name, settings })
+    }
+
+    /// Draws the arrivals of a runner with `random: poisson` from a seed. Others stay as they are.
+    pub fn at_random(&mut self, seed: u64) {
+        if let Model::Open(open) = &mut self.model
+            && open.random
+        {
+            open.arrivals = open.arrivals.at_random(seed, open.times);
+        }
     }
 
     /// How many iterations may run at the same time; `None` means as many as the system allows.
@@ -250,7 +264,10 @@ fn arrivals_of(rps: &config::Rps) -> Result<(Open, Value), RunnerFault> {
         concurrency_max: rps.max_concurrency,
         queue_max: rps.max_queue.unwrap_or(QUEUE_MAX),
         precise: rps.pacing == Some(config::Pacing::Precise),
+        random: rps.random.is_some(),
+        times: rps.times,
     };
+    bounded(&open)?;
     open_settings(&open, &mut settings);
     Ok((open, settings))
 }
@@ -263,6 +280,19 @@ fn open_settings(open: &Open, settings: &mut Value) {
     if open.precise {
         settings["pacing"] = "precise".into();
     }
+    if open.random {
+        settings["random"] = "poisson".into();
+    }
+}
+
+/// Arrivals at random are added up before the load.
+fn bounded(open: &Open) -> Result<(), RunnerFault> {
+    if open.random && open.arrivals.total() > poisson::ARRIVALS_MAX / 2 {
+        let most = poisson::ARRIVALS_MAX / 2;
+        let what = format!("more than {most} arrivals at random");
+        return Err(fault(&["random"], what, "make the load shorter, or split it into workloads"));
+    }
+    Ok(())
 }
 
 /// As in Rally: a rate that rises by `step` after each `duration`, up to `end`.
@@ -345,7 +375,10 @@ fn ramp(ramping: &config::Ramping) -> Result<(Model, Value), RunnerFault> {
         concurrency_max: ramping.max_concurrency,
         queue_max: ramping.max_queue.unwrap_or(QUEUE_MAX),
         precise: ramping.pacing == Some(config::Pacing::Precise),
+        random: ramping.random.is_some(),
+        times: None,
     };
+    bounded(&open)?;
     open_settings(&open, &mut settings);
     Ok((Model::Open(open), settings))
 }
@@ -373,6 +406,7 @@ fn ramp_of_users(ramping: &config::Ramping, start: f64, segments: &[Segment]) ->
         ("max_concurrency", ramping.max_concurrency.is_some()),
         ("max_queue", ramping.max_queue.is_some()),
         ("pacing", ramping.pacing.is_some()),
+        ("random", ramping.random.is_some()),
     ];
     if let Some((key, _)) = of_rates.iter().find(|(_, there)| *there) {
         let message = format!("`{key}` has no meaning for stages of `concurrency`");

@@ -26,7 +26,7 @@ use super::deployment::{Auth, Deployment};
 use super::given::Given;
 use super::propagation::Propagation;
 use super::references::{self, Env};
-use super::runner::Runner;
+use super::runner::{Model, Runner};
 use super::sla::Sla;
 use super::step::{self, Nesting, Step};
 use super::threshold::Metric;
@@ -172,6 +172,7 @@ type Load<'a> = (Option<&'a config_runner::Runner>, Option<config_runner::WarmUp
 /// A workload, as written.
 struct Written<'a> {
     load: Load<'a>,
+    start_after: Duration,
     end: Option<End>,
     steps: &'a [config_step::Step],
     sla: Option<&'a config::Sla>,
@@ -389,7 +390,8 @@ impl Compiler<'_> {
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
                 let load = (Some(runner), value.warm_up);
-                let written = Written { load, end: value.end, steps, sla: value.sla.as_ref() };
+                let start_after = Duration::ZERO;
+                let written = Written { load, start_after, end: value.end, steps, sla: value.sla.as_ref() };
                 return self.workload(&value.title, &written, data, root).into_iter().collect();
             }
             // A key with a fault has already been reported.
@@ -436,6 +438,7 @@ impl Compiler<'_> {
             self.known.clone_from(known);
             let written = Written {
                 load: (config.runner.as_ref(), config.warm_up),
+                start_after: config.start_after.map_or(Duration::ZERO, |wait| wait.0),
                 end: config.end,
                 steps: &config.iteration,
                 sla: config.sla.as_ref(),
@@ -453,7 +456,7 @@ impl Compiler<'_> {
         node: &Node,
     ) -> Option<Workload> {
         self.data_used.clear();
-        let Written { load, end, steps, sla } = *written;
+        let Written { load, start_after, end, steps, sla } = *written;
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
             let fault = Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps"));
@@ -476,7 +479,10 @@ impl Compiler<'_> {
         let used = |feeder: &&Arc<Feeder>| self.data_used.contains(&**feeder.name());
         let data: Vec<Arc<Feeder>> = data.iter().filter(used).cloned().collect();
         self.uses_seed |= data.iter().any(|feeder| feeder.is_random());
-        let workload = Workload { name: name.to_owned(), runner: runner?, steps, data, sla, asynchronous };
+        let (name, runner) = (name.to_owned(), runner?);
+        let draws = matches!(&runner.model, Model::Open(open) if open.random);
+        self.uses_seed |= draws || step::draws(&steps);
+        let workload = Workload { name, runner, start_after, steps, data, sla, asynchronous };
         self.enough_rows(&workload, node);
         Some(workload)
     }

@@ -4,7 +4,10 @@
 //! compute any arrival without the others. [`Concurrency`] computes the number of virtual users of a closed model. This
 //! module must not read a clock or depend on the service.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::poisson::Poisson;
 
 /// Tolerance for whole arrivals: sums of rates times durations are not exact.
 const SLACK: f64 = 1e-6;
@@ -89,6 +92,14 @@ pub struct Arrivals {
     segments: Vec<Placed>,
     total: u64,
     warm_up: u64,
+    /// The arrivals of a rate of 1, if they come at random.
+    random: Option<Arc<Poisson>>,
+}
+
+/// Finds the due times of arrivals with growing numbers, one after another.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    last: Option<(u64, f64)>,
 }
 
 impl Arrivals {
@@ -107,7 +118,7 @@ impl Arrivals {
         }
         let segments = place(cut);
         let all = segments.last().map_or(0.0, |last| last.before + last.segment.arrivals());
-        Self { total: whole(all).min(times.unwrap_or(u64::MAX)), segments, warm_up: 0 }
+        Self { total: whole(all).min(times.unwrap_or(u64::MAX)), segments, warm_up: 0, random: None }
     }
 
     /// Adds a warm-up at the rate of the start: for this long, or with this many arrivals. `None` if that rate is zero.
@@ -121,7 +132,25 @@ impl Arrivals {
         let level = Segment::level(count(warm_up) / rate, rate);
         let rest = self.segments.iter().map(|placed| placed.segment);
         let segments = place(std::iter::once(level).chain(rest));
-        Some(Self { segments, total: self.total.saturating_add(warm_up), warm_up })
+        Some(Self { segments, total: self.total.saturating_add(warm_up), warm_up, random: None })
+    }
+
+    /// The same rate with arrivals at random, as a Poisson process: their number varies, unless `times` limits it and
+    /// the rate lasts long enough.
+    #[must_use]
+    pub fn at_random(&self, seed: u64, times: Option<u64>) -> Self {
+        let all = self.segments.last().map_or(0.0, |last| last.before + last.segment.arrivals());
+        let process = Poisson::new(
+            seed,
+            all,
+            u64::MAX.min(times.map_or(u64::MAX, |times| {
+                // The warm-up's own number is not known yet; it is cut below.
+                times.saturating_add(self.warm_up.saturating_mul(2)).saturating_add(1000)
+            })),
+        );
+        let warm_up = if self.warm_up == 0 { 0 } else { process.before(count(self.warm_up)) };
+        let total = process.total().min(times.map_or(u64::MAX, |times| times.saturating_add(warm_up)));
+        Self { segments: self.segments.clone(), total, warm_up, random: Some(Arc::new(process)) }
     }
 
     /// The number of arrivals, including the warm-up.
@@ -139,7 +168,23 @@ impl Arrivals {
     /// The due time of arrival `number` (from 0), in nanoseconds since the start. It never decreases as `number` grows.
     #[must_use]
     pub fn due_ns(&self, number: u64) -> u64 {
-        let nth = count(number);
+        self.due_at_ns(self.random.as_ref().map_or(count(number), |process| process.at(number)))
+    }
+
+    /// The same, for a caller that asks for growing numbers.
+    #[must_use]
+    pub fn due_next_ns(&self, number: u64, cursor: &mut Cursor) -> u64 {
+        let Some(process) = &self.random else { return self.due_ns(number) };
+        let at = match cursor.last {
+            Some(last) if last.0 <= number => process.after(last, number),
+            _ => process.at(number),
+        };
+        cursor.last = Some((number, at));
+        self.due_at_ns(at)
+    }
+
+    /// When the integral of the rate reaches `nth`.
+    fn due_at_ns(&self, nth: f64) -> u64 {
         // An arrival on the border of two segments belongs to the second one, so it comes after a pause.
         let after = self.segments.partition_point(|placed| placed.before <= nth + SLACK);
         let with_arrivals = |placed: &&Placed| placed.segment.arrivals() > 0.0;

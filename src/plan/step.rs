@@ -80,6 +80,20 @@ pub fn lanes(steps: &[Step]) -> u64 {
     steps.iter().map(of_step).max().unwrap_or(1)
 }
 
+/// Whether random numbers decide what the steps do.
+#[must_use]
+pub fn draws(steps: &[Step]) -> bool {
+    let mut draws = false;
+    visit(steps, &mut |step| {
+        draws |= match step {
+            Step::Think(pause) => !matches!(pause, Pause::Fixed(_)),
+            Step::Flow(flow) => matches!(**flow, Flow::Choice(_)),
+            Step::Action(_) => false,
+        };
+    });
+    draws
+}
+
 /// Every step, each before the steps within it.
 pub fn visit<'s>(steps: &'s [Step], seen: &mut dyn FnMut(&'s Step)) {
     for step in steps {

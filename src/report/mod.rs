@@ -16,6 +16,7 @@ pub mod observer;
 pub mod pairs;
 pub mod record;
 pub mod run;
+mod samples;
 mod seed;
 pub mod terminal;
 pub mod trace;

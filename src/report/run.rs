@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
 use super::words::{self, duration};
-use super::{asynchronous, observer, record, seed};
+use super::{asynchronous, observer, record, samples, seed};
 use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
     Counts, Criterion, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState,
@@ -126,6 +126,7 @@ fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(name, Some(workload_line(workload, results).into()))];
     if workload.iterations.total > 0 {
         blocks.push(Block::Table(times(workload)));
+        blocks.extend(samples::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     }
     if !workload.errors.is_empty() {
         blocks.push(Block::Table(errors(workload)));

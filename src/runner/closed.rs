@@ -70,7 +70,8 @@ pub(super) async fn drive(share: Rc<WorkerShare>, model: &Closed) -> usize {
 impl Users {
     /// Starts users up to the number wanted at this time.
     fn fill(&mut self, model: &Closed) {
-        let (share, elapsed) = (&self.share, Duration::from_nanos(self.share.group.elapsed_ns()));
+        let (share, elapsed) =
+            (&self.share, Duration::from_nanos(self.share.running.elapsed_ns(&self.share.group)));
         let wanted = share.running.share(model.users.users(elapsed), share.worker);
         self.wanted.set(wanted);
         share.counters().users.set(wanted.into());
@@ -94,7 +95,7 @@ impl Users {
         }
         let runner = &self.share.running.plan(&self.share.group.load).runner;
         let lasts = runner.duration().unwrap_or_default();
-        Duration::from_nanos(self.share.group.elapsed_ns()) >= lasts
+        Duration::from_nanos(self.share.running.elapsed_ns(&self.share.group)) >= lasts
     }
 
     async fn cut_off(&mut self) {
@@ -113,7 +114,7 @@ async fn run_user(share: Rc<WorkerShare>, slot: Rc<UserSlot>, wanted: Rc<Cell<u3
         let now = Instant::now();
         let now_ns = share.group.load.context.clock.offset_ns(now);
         let mut next = local.get();
-        let elapsed_ns = now_ns.saturating_sub(share.group.started_ns);
+        let elapsed_ns = now_ns.saturating_sub(share.running.started_ns(&share.group));
         let claim = share.running.claim(share.worker, &mut next, elapsed_ns);
         local.set(next);
         let Some(claim) = claim else { break };

@@ -19,6 +19,7 @@ use crate::base::clock::Nanos;
 use crate::iteration::user::VirtualUser;
 use crate::measure::sample::Ended;
 use crate::plan::runner::Open;
+use crate::plan::shape::Cursor;
 
 use super::pacer::Pacer;
 use super::share::WorkerShare;
@@ -124,8 +125,12 @@ async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     let (load, running) = (&share.group.load, &share.running);
     let crate::plan::runner::Model::Open(model) = &running.plan(load).runner.model else { return };
     let clock = load.context.clock;
-    let arrival =
-        |number: u64| Arrival { number, due_ns: share.group.started_ns + model.arrivals.due_ns(number) };
+    let started_ns = running.started_ns(&share.group);
+    let mut cursor = Cursor::default();
+    let mut arrival = |number: u64| Arrival {
+        number,
+        due_ns: started_ns + model.arrivals.due_next_ns(number, &mut cursor),
+    };
     let mut number = u64::from(share.worker);
     let total = running.arrivals(model);
     let last = || {

@@ -48,10 +48,6 @@ impl Group {
     pub(super) fn position(&self, workload: u16) -> Option<usize> {
         self.workloads.iter().position(|running| running.workload == workload)
     }
-
-    pub(super) fn elapsed_ns(&self) -> Nanos {
-        self.load.context.clock.now_ns().saturating_sub(self.started_ns)
-    }
 }
 
 /// A running workload.
@@ -66,6 +62,8 @@ pub(super) struct Running {
     /// One for each worker.
     pub(super) counters: Vec<CachePadded<Counters>>,
     claims: Claims,
+    /// How long after its group it starts.
+    start_after_ns: Nanos,
     /// Iterations with this number or a higher one have no row of data, so they do not start.
     rows_max: u64,
     /// True once an iteration did not start because of that.
@@ -98,12 +96,23 @@ impl Running {
             users_max,
             counters: (0..workers).map(|_| CachePadded::default()).collect(),
             claims: Claims::new(workload),
+            start_after_ns: saturating_nanos(workload.start_after),
             rows_max: workload.rows_max().map_or(u64::MAX, |(rows, _)| rows),
             used_up: AtomicBool::new(false),
             active_workers: AtomicU32::new(workers),
             ended_after: OnceLock::new(),
             end_reported: AtomicBool::new(false),
         }
+    }
+
+    /// When it starts, on the run's clock.
+    pub(super) fn started_ns(&self, group: &Group) -> Nanos {
+        group.started_ns + self.start_after_ns
+    }
+
+    /// The time since its start; zero before.
+    pub(super) fn elapsed_ns(&self, group: &Group) -> Nanos {
+        group.load.context.clock.now_ns().saturating_sub(self.started_ns(group))
     }
 
     /// Its plan.
@@ -119,7 +128,7 @@ impl Running {
     /// A worker has nothing more to do.
     pub(super) fn leave(&self, group: &Group) {
         if self.active_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let _ = self.ended_after.set(Duration::from_nanos(group.elapsed_ns()));
+            let _ = self.ended_after.set(Duration::from_nanos(self.elapsed_ns(group)));
         }
     }
 
@@ -171,7 +180,7 @@ impl Running {
         };
         let lag = Spread::default();
         self.counters.iter().for_each(|CachePadded(counters)| lag.add(&counters.lag));
-        let elapsed = Duration::from_nanos(group.elapsed_ns());
+        let elapsed = Duration::from_nanos(self.elapsed_ns(group));
         Progress {
             workload: usize::from(self.workload),
             elapsed: self.ended_after.get().copied().unwrap_or(elapsed),

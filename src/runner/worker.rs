@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 
@@ -89,6 +90,16 @@ fn work(group: &Arc<Group>, number: u32, sender: &SyncSender<Batch>) -> io::Resu
 async fn drive(share: Rc<WorkerShare>, monitor: Rc<WorkerMonitor>) -> io::Result<usize> {
     let (load, running) = (Arc::clone(&share.group.load), Arc::clone(&share.running));
     let _leave = LeaveOnDrop { group: Arc::clone(&share.group), running: Arc::clone(&running) };
+    let wait_ns = running.started_ns(&share.group).saturating_sub(load.context.clock.now_ns());
+    // The clock itself says when an open model's arrivals are due.
+    if running.plan(&load).start_after > Duration::ZERO
+        && matches!(running.plan(&load).runner.model, Model::Closed(_))
+    {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_nanos(wait_ns)) => {}
+            () = load.stop.stopping() => return Ok(0),
+        }
+    }
     match &running.plan(&load).runner.model {
         Model::Closed(model) => Ok(closed::drive(share, model).await),
         Model::Open(model) => open::drive(share, model, monitor).await,

@@ -84,10 +84,12 @@ pub(super) fn assemble(
             plan.traces.others = plan.traces.others.max(round.random_traces);
         }
     }
+    let data_seed = plan.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX));
+    plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {
         ids: RunIds::random(plan.control),
-        data_seed: plan.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX)),
+        data_seed,
         plan: Arc::new(plan),
         clock,
         run_id,

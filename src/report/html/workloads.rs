@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::causes::{self, ComparisonView, EffectView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::{asynchronous, words};
+use crate::report::{asynchronous, samples, words};
 use crate::results::model::{
     Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload,
 };
@@ -71,6 +71,8 @@ struct DistributionView {
 struct ActionView {
     name: String,
     request: String,
+    /// What its percentiles are over, if that is not one request in each iteration.
+    samples: Option<String>,
     counts: CountsView,
     p50: String,
     p90: String,
@@ -267,6 +269,7 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
     ActionView {
         name: action.name.clone(),
         request: action.request.clone(),
+        samples: samples::clause(action),
         counts: counts(&action.requests),
         p50: value_at(times, 50.0),
         p90: value_at(times, 90.0),
