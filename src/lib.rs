@@ -35,6 +35,7 @@
 //! | 1 | [`client`] | HTTP: connections, phases, limits, TLS; the only module that uses hyper's client and reqwest | know of scenarios |
 //! | 2 | [`config`] | the YAML as written, its JSON Schema, errors in its structure | resolve or default anything |
 //! | 3 | [`plan`] | the validated plan: references resolved, templates compiled, errors with their positions | do I/O beyond the files that the YAML names |
+//! | 3 | [`import`] | curl commands, HTTP archives and OpenAPI documents as scenarios | read or write files, send requests |
 //! | 4 | [`measure`] | samples, a recorder per worker, distributions with exemplars, the run log | lock, allocate or send per sample |
 //! | 5 | [`iteration`] | a single iteration: actions, variables, checks, the fresh profiler | decide when to start |
 //! | 6 | [`runner`] | when iterations start and stop | know what an iteration does |
@@ -75,6 +76,7 @@ pub mod collect;
 pub mod config;
 pub mod demo;
 pub mod harness;
+pub mod import;
 pub mod iteration;
 pub mod measure;
 pub mod plan;

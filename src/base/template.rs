@@ -17,6 +17,7 @@ mod guarded;
 #[cfg(test)]
 #[path = "template/tests.rs"]
 mod limits;
+mod listing;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -419,10 +420,8 @@ impl Variables {
     /// depend on which part is faster.
     #[must_use]
     pub fn branch(&self, part: u64) -> Self {
-        let mut branch = self.clone();
-        let scope = Arc::make_mut(&mut branch.scope);
-        scope.draws = scope.draws.branch(part);
-        branch
+        let draws = self.scope.draws.branch(part);
+        Self { scope: Arc::new(Scope { draws, ..(*self.scope).clone() }) }
     }
 
     /// Adds values that must not appear in messages until the next [`Self::renew`].
@@ -478,6 +477,12 @@ impl Variables {
             secret_texts(value, &mut texts);
         }
         texts
+    }
+
+    /// The value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Value> {
+        self.scope.get_value(&Value::from(name))
     }
 
     /// The variables that were set.

@@ -126,10 +126,31 @@ const TESTS: [&str; 33] = [
     "true",
 ];
 
+/// Whether a text calls a function of this name: `{{ name(…) }}`.
+#[must_use]
+pub fn calls(text: &str, name: &str) -> bool {
+    let mut called = false;
+    each_tag(text, |tokens| {
+        called |= tokens.iter().enumerate().any(|(at, token)| {
+            let before = at.checked_sub(1).map(|before| tokens[before]);
+            *token == Token::Word(name)
+                && tokens.get(at + 1) == Some(&Token::Sign('('))
+                && !matches!(before, Some(Token::Sign('.' | '|')))
+        });
+    });
+    called
+}
+
 /// The filters and tests that a text names literally.
 #[must_use]
 pub fn named(text: &str) -> Vec<(Kind, &str)> {
     let mut found = Vec::new();
+    each_tag(text, |tokens| names_of(tokens, &mut found));
+    found
+}
+
+/// Calls `visit` with the tokens of each expression and statement.
+fn each_tag<'t>(text: &'t str, mut visit: impl FnMut(&[Token<'t>])) {
     let mut rest = text;
     while let Some(open) = ["{{", "{%", "{#"].iter().filter_map(|mark| rest.find(mark)).min() {
         let tag = &rest[open..];
@@ -142,14 +163,13 @@ pub fn named(text: &str) -> Vec<(Kind, &str)> {
             }
         };
         let (tokens, length) = tokens(&tag[2..], close);
-        names_of(&tokens, &mut found);
+        visit(&tokens);
         let raw = close == "%}" && tokens.first() == Some(&Token::Word("raw"));
         rest = &tag[2 + length..];
         if raw {
             rest = rest.find("endraw").map_or("", |at| &rest[at..]);
         }
     }
-    found
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

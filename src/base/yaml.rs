@@ -352,10 +352,9 @@ fn count(node: &Node) -> usize {
 
 fn syntax_fault(text: &str, at: usize, info: &str) -> Fault {
     let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    let line = text[line_start..].lines().next().unwrap_or_default();
-    let indent = &line[..line.len() - line.trim_start().len()];
-    if indent.contains('\t') {
-        let tab = line_start + indent.find('\t').unwrap_or(0);
+    // A line can be a continuation of the one before; then the parser stops at the first of them.
+    if let Some(tab) = tab_in_indentation(&text[line_start..], 2) {
+        let tab = line_start + tab;
         return Fault::error(tab..tab + 1, "a tab as indentation").help("indent with spaces");
     }
     if info.contains("recursion limit") {
@@ -364,6 +363,20 @@ fn syntax_fault(text: &str, at: usize, info: &str) -> Fault {
     let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
     Fault::error(at..end, format!("not valid YAML: {info}"))
         .help("check the indentation, quotes, brackets and colons on this line and the line above")
+}
+
+/// Where the first tab is that indents one of the first lines which are not empty.
+fn tab_in_indentation(text: &str, lines: usize) -> Option<usize> {
+    let mut start = 0;
+    let starts = text.split_inclusive('\n').map(|line| {
+        start += line.len();
+        (start - line.len(), line)
+    });
+    let mut written = starts.filter(|(_, line)| !line.trim().is_empty()).take(lines);
+    written.find_map(|(start, line)| {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        indent.find('\t').map(|at| start + at)
+    })
 }
 
 fn too_deep(span: Range<usize>) -> Fault {

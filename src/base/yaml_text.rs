@@ -3,24 +3,36 @@
 //! [`super::yaml`] reads the same value back. It quotes more than YAML libraries do: words that YAML 1.1 parsers read
 //! as booleans are quoted, as keys too.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_yaml::Value;
 
 use super::yaml::is_plain_text;
 
+/// Comments above the keys and items of a document, by their JSON pointer (RFC 6901). An empty line in a comment is an
+/// empty line in the text.
+pub type Comments = BTreeMap<String, String>;
+
 /// A value as a YAML document.
 #[must_use]
 pub fn to_text(value: &Value) -> String {
-    let mut text = String::new();
+    to_commented_text(value, &Comments::new())
+}
+
+/// A value as a YAML document with comments. The first key of a map in a list has none: the comment of such an item
+/// stands above its dash.
+#[must_use]
+pub fn to_commented_text(value: &Value, comments: &Comments) -> String {
+    let mut writer = Writer { text: String::new(), comments, pointer: String::new() };
     match value {
-        Value::Mapping(_) | Value::Sequence(_) if !is_empty(value) => push_block(value, 0, &mut text),
+        Value::Mapping(_) | Value::Sequence(_) if !is_empty(value) => writer.block(value, 0, false),
         _ => {
-            push_scalar(value, 0, &mut text);
-            text.push('\n');
+            push_scalar(value, 0, &mut writer.text);
+            writer.text.push('\n');
         }
     }
-    text
+    writer.text
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -31,56 +43,87 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The lines of a map or a list, whose first line is begun already.
-fn push_block(value: &Value, indent: usize, text: &mut String) {
-    let mut first = true;
-    let mut begin_line = |text: &mut String| {
-        if !std::mem::take(&mut first) {
-            text.extend(std::iter::repeat_n(' ', indent));
-        }
-    };
-    match value {
-        Value::Mapping(map) => {
-            for (key, value) in map {
-                begin_line(text);
-                text.push_str(&on_one_line(key.as_str().unwrap_or_default()));
-                text.push(':');
-                push_value(value, indent, text);
-            }
-        }
-        Value::Sequence(items) => {
-            for item in items {
-                begin_line(text);
-                text.push('-');
-                if is_block(item) {
-                    text.push(' ');
-                    push_block(item, indent + 2, text);
-                } else {
-                    text.push(' ');
-                    push_scalar(item, indent + 2, text);
-                    text.push('\n');
+struct Writer<'c> {
+    text: String,
+    comments: &'c Comments,
+    /// The JSON pointer to what is being written.
+    pointer: String,
+}
+
+impl Writer<'_> {
+    /// The lines of a map or a list. `begun`: the first of them has its indentation already.
+    fn block(&mut self, value: &Value, indent: usize, mut begun: bool) {
+        match value {
+            Value::Mapping(map) => {
+                for (key, value) in map {
+                    let key = key.as_str().unwrap_or_default();
+                    self.below(&key.replace('~', "~0").replace('/', "~1"), |writer| {
+                        writer.begin_line(indent, std::mem::take(&mut begun));
+                        writer.text.push_str(&on_one_line(key));
+                        writer.text.push(':');
+                        writer.value(value, indent);
+                    });
                 }
             }
+            Value::Sequence(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.below(&index.to_string(), |writer| {
+                        writer.begin_line(indent, std::mem::take(&mut begun));
+                        writer.text.push_str("- ");
+                        if is_block(item) {
+                            writer.block(item, indent + 2, true);
+                        } else {
+                            push_scalar(item, indent + 2, &mut writer.text);
+                            writer.text.push('\n');
+                        }
+                    });
+                }
+            }
+            _ => {}
         }
-        _ => {}
+    }
+
+    /// The value of a key.
+    fn value(&mut self, value: &Value, indent: usize) {
+        if is_block(value) {
+            self.text.push('\n');
+            self.block(value, indent + 2, false);
+        } else {
+            self.text.push(' ');
+            push_scalar(value, indent + 2, &mut self.text);
+            self.text.push('\n');
+        }
+    }
+
+    fn below(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
+        let length = self.pointer.len();
+        if !self.comments.is_empty() {
+            self.pointer.push('/');
+            self.pointer.push_str(name);
+        }
+        write(self);
+        self.pointer.truncate(length);
+    }
+
+    fn begin_line(&mut self, indent: usize, begun: bool) {
+        if begun {
+            return;
+        }
+        let blanks = |text: &mut String| text.extend(std::iter::repeat_n(' ', indent));
+        for line in self.comments.get(&self.pointer).into_iter().flat_map(|comment| comment.split('\n')) {
+            if !line.is_empty() {
+                blanks(&mut self.text);
+                self.text.push_str("# ");
+                self.text.push_str(&super::visible::on_one_line(line));
+            }
+            self.text.push('\n');
+        }
+        blanks(&mut self.text);
     }
 }
 
 fn is_block(value: &Value) -> bool {
     matches!(value, Value::Mapping(_) | Value::Sequence(_)) && !is_empty(value)
-}
-
-/// The value of a key.
-fn push_value(value: &Value, indent: usize, text: &mut String) {
-    if is_block(value) {
-        text.push('\n');
-        text.extend(std::iter::repeat_n(' ', indent + 2));
-        push_block(value, indent + 2, text);
-    } else {
-        text.push(' ');
-        push_scalar(value, indent + 2, text);
-        text.push('\n');
-    }
 }
 
 fn push_scalar(value: &Value, indent: usize, text: &mut String) {
@@ -191,6 +234,36 @@ w: ''
 ";
         assert_eq!(to_text(&value), expected);
         assert_eq!(read_again(&value), value);
+    }
+
+    #[test]
+    fn comments_stand_above_keys_and_items() {
+        let value: Value = serde_yaml::from_str(r#"{"a":[{"b":1,"c/d":{"g":2}},"x"],"f":3}"#).unwrap();
+        let comments = [
+            ("/a", "first"),
+            ("/a/0", "an\u{1b} item\nof two lines"),
+            ("/a/0/b", "not written"),
+            ("/a/0/c~1d", "a slash"),
+            ("/f", "\nlast"),
+        ];
+        let comments: Comments = comments.map(|(at, text)| (at.to_owned(), text.to_owned())).into();
+        let text = to_commented_text(&value, &comments);
+        let expected = "\
+# first
+a:
+  # an‹U+001B› item
+  # of two lines
+  - b: 1
+    # a slash
+    c/d:
+      g: 2
+  - x
+
+# last
+f: 3
+";
+        assert_eq!(text.replace(' ', "·"), expected.replace(' ', "·"));
+        assert_eq!(yaml::parse(&Source::new("t", text)).unwrap().to_value(), value);
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -11,6 +11,9 @@ pub mod exit;
 mod export;
 mod gate;
 mod generate;
+mod import;
+mod init;
+mod once;
 mod output;
 mod process;
 mod progress;
@@ -65,7 +68,7 @@ enum Command {
     /// Check scenario and deployment files; list every fault with its place.
     ///
     /// Reads the files as a run does, including Rally's deployment documents, and sends nothing. The
-    /// environment variables and the files that they refer to must exist. Exits with 0 when all
+    /// environment variables and the files that they refer to must exist, except with --offline. Exits with 0 when all
     /// files are good, with 65 when one is not.
     Validate {
         /// Scenario and deployment files; a scenario is checked together with its deployment.
@@ -74,7 +77,16 @@ enum Command {
         /// The deployment file for the scenarios, instead of the ones that they name.
         #[arg(short, long, value_name = "FILE")]
         deployment: Option<PathBuf>,
+        /// Do not look up environment variables and files with secrets: they need not exist.
+        #[arg(long)]
+        offline: bool,
+        /// Also print what the scenario will do: steps, requests, the load over time, variables, criteria.
+        #[arg(long)]
+        explain: bool,
     },
+    Init(init::InitArguments),
+    #[command(subcommand)]
+    Import(import::ImportCommand),
     /// Print the JSON Schema (draft-07) of a kind of file, for editors and programs.
     ///
     /// Editors with a YAML language server complete and check a file whose first
@@ -200,7 +212,11 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
-        Command::Validate { files, deployment } => Ok(validate::validate(&files, deployment.as_deref())),
+        Command::Validate { files, deployment, offline, explain } => {
+            Ok(validate::validate(&files, deployment.as_deref(), offline, explain))
+        }
+        Command::Init(arguments) => init::run(&arguments),
+        Command::Import(command) => import::run(&command),
         Command::Schema { kind } => generate::schema(kind),
         Command::Report { run_dir, quiet, gate, traces } => {
             let finished = stored::report(&run_dir, &gate.report(&traces), &Shown::new(quiet).sink())?;

@@ -8,16 +8,31 @@ use crate::harness::options::{Environment, WatchOptions};
 use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 use crate::plan::SEED_MAX;
+use crate::plan::references::Env;
 
 use crate::base::complaint::Complaint;
 use crate::plan::given::Given;
 
 use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
+use super::once::{self, OnceArguments};
 use super::output;
 use super::progress::Shown;
 use super::signals::interrupt_by_signals;
 use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
+
+const NOTHING: &str = "name a scenario, as in `bench run scenarios/demo.yaml`, or a URL, as in \
+    `bench run http://127.0.0.1:8080/orders -c 20 -z 30s`; `bench run --help` has more examples";
+
+const EXAMPLES: &str = "\
+Examples:
+  bench run order.yaml                                      a scenario, with the deployment that it names
+  bench run order.yaml -d staging.yaml --set customer=c-2   with another deployment and variable
+  bench run http://127.0.0.1:8080/orders                    a URL, without any file: 200 GETs, 50 at a time
+  bench run http://127.0.0.1:8080/orders -c 20 -z 30s       20 at a time for 30 seconds
+  bench run http://127.0.0.1:8080/orders -q 100 -z 30s      100 per second, however long each takes
+  bench run http://127.0.0.1:8080/orders -T application/json --data '{\"n\": 1}'   a POST
+  bench run http://127.0.0.1:8080/orders --save mine.yaml   the same, written as a scenario to build on";
 
 /// Run a scenario and report what it found.
 ///
@@ -26,9 +41,10 @@ use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_addre
 /// the run gracefully and reports what ran; a second Ctrl-C ends it at once, and `bench report`
 /// recovers what was recorded.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct RunArguments {
     /// The scenario file, or the URL to load.
-    #[arg(value_name = "SCENARIO|URL", required_unless_present = "q")]
+    #[arg(value_name = "SCENARIO|URL")]
     scenario: Option<PathBuf>,
     /// The deployment file, instead of the one that the scenario names.
     #[arg(short, long, value_name = "FILE")]
@@ -42,6 +58,8 @@ pub(super) struct RunArguments {
     url: UrlArguments,
     #[command(flatten)]
     save: SaveArgument,
+    #[command(flatten)]
+    once: OnceArguments,
     #[command(flatten)]
     load: LoadArguments,
     /// After the load, also write the client's own points of the fetched traces to the collector: its other readers
@@ -119,7 +137,7 @@ struct WatchArguments {
 }
 
 fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
-    Given::parse(text, &|name| Environment::default().get(name))
+    Given::parse(text, Env::new(&|name| Environment::default().get(name)))
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
@@ -147,6 +165,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.receive = *receive;
     options.report = gate.report(traces);
     options.watch = WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() };
+    if arguments.once.once {
+        return once::run(&arguments.once, options);
+    }
     let shown = Shown::new(quiet);
     let run = PreparedRun::new(options, &shown.sink())?;
     let interrupt = Interrupt::new();
@@ -170,7 +191,7 @@ impl RunArguments {
         let (name, number) = match (&self.scenario, &self.q) {
             (Some(name), q) => (name.clone(), q.as_ref().map(Option::as_deref)),
             (None, Some(Some(name))) => (name.into(), Some(None)),
-            (None, _) => return usage("nothing to run".to_owned(), "name a scenario file or a URL"),
+            (None, _) => return usage("nothing to run".to_owned(), NOTHING),
         };
         let is_url = name.to_str().is_some_and(UrlRun::is_url);
         let rate_per_s = match (is_url, number) {

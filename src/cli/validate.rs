@@ -1,20 +1,39 @@
 //! `bench validate`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::harness::files;
+use crate::harness::LoadOptions;
+use crate::harness::files::{self, Valid};
+use crate::harness::options::Environment;
 
 use super::exit::{self, Exit};
 use super::output;
 use super::progress::Shown;
 
 /// Checks files one by one; a scenario together with its deployment.
-pub(super) fn validate(files: &[PathBuf], given: Option<&Path>) -> Exit {
+pub(super) fn validate(files: &[PathBuf], given: Option<&Path>, offline: bool, explain: bool) -> Exit {
+    let environment = if offline { Environment::offline() } else { Environment::default() };
+    let load = LoadOptions { environment, ..LoadOptions::default() };
     let (mut code, given, events) = (Exit::Ok, given.map(Into::into), Shown::new(false).sink());
+    let mut said = HashSet::new();
     for file in files {
-        match files::validate(&file.into(), given.as_ref(), &events) {
-            Ok(valid) => output::print(&format!("{}: {valid}", file.display())),
+        match files::validate_with(&file.into(), given.as_ref(), &load.environment, &events) {
+            Ok(valid) => {
+                output::print(&format!("{}: {valid}", file.display()));
+                if explain
+                    && matches!(valid, Valid::Scenario { .. })
+                    && let Ok(text) = files::explain(&file.into(), given.as_ref(), &load, None)
+                {
+                    output::print(&format!(
+                        "
+{text}
+"
+                    ));
+                }
+            }
             Err(error) => {
+                let error = error.without_repeats(&mut said, file.display());
                 output::complain(&exit::words(&error, output::colours(output::Stream::Error)));
                 code = Exit::Input;
             }

@@ -18,6 +18,7 @@ use crate::base::clock::saturating_nanos;
 use super::Phases;
 use super::error::ClientError;
 use super::options::{Settings, Version};
+use super::proxy::Proxy;
 use super::resolve::Resolver;
 use super::url::Origin;
 
@@ -27,6 +28,9 @@ pub(super) enum Stream {
     Plain(TcpStream),
     /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
+    /// A Unix socket.
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
 }
 
 /// What was opened.
@@ -34,6 +38,16 @@ pub(super) struct Opened {
     pub(super) stream: Stream,
     /// True when HTTP/2 is to be spoken on it.
     pub(super) http2: bool,
+    /// For requests in clear through a proxy: what their first line and their headers have in addition.
+    pub(super) proxied: Option<Box<Proxied>>,
+}
+
+/// How requests in clear are sent through a proxy.
+pub(super) struct Proxied {
+    /// Stands before the path.
+    pub(super) prefix: String,
+    /// A header line with its end, or nothing.
+    pub(super) header: String,
 }
 
 /// What opens connections: for one thread, with the names that it has resolved.
@@ -52,6 +66,12 @@ impl Connector {
         let guard = &self.settings.options.guard;
         guard.admit(origin)?;
         phases.opened = true;
+        if origin.socket().is_some() {
+            return Box::pin(self.connect_socket(origin, phases)).await;
+        }
+        if let Some(proxy) = self.settings.options.proxies.of(origin) {
+            return Box::pin(self.connect_through(proxy, origin, phases)).await;
+        }
         let started = Instant::now();
         let addresses = self.resolver.addresses(&origin.host, origin.port).await?;
         guard.admit_addresses(origin, &addresses)?;
@@ -60,13 +80,25 @@ impl Connector {
         let socket = connect_any(origin, &addresses).await?;
         let connected = Instant::now();
         phases.connect_ns = saturating_nanos(connected - resolved);
-        // Small requests must leave at once; a socket that refuses the option works all the same.
-        let _ = socket.set_nodelay(true);
-        let version = self.settings.options.version;
-        if !origin.tls {
-            return Ok(Opened { stream: Stream::Plain(socket), http2: version == Version::Http2 });
+        if origin.tls {
+            return self.encrypt(origin, socket, connected, phases).await;
         }
-        let stream = handshake(origin, &self.settings.tls, socket).await?;
+        let http2 = self.settings.options.version == Version::Http2;
+        Ok(Opened { stream: Stream::Plain(socket), http2, proxied: None })
+    }
+
+    /// The TLS handshake.
+    async fn encrypt(
+        &self,
+        origin: &Origin,
+        socket: TcpStream,
+        connected: Instant,
+        phases: &mut Phases,
+    ) -> Result<Opened, ClientError> {
+        let version = self.settings.options.version;
+        let names = &self.settings.options.server_names;
+        let name = names.iter().find(|(of, _)| of == origin).map_or(&origin.host, |(_, name)| name);
+        let stream = handshake(origin, name, &self.settings.tls, socket).await?;
         phases.tls_ns = saturating_nanos(connected.elapsed());
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         if version == Version::Http2 && !http2 {
@@ -75,7 +107,57 @@ impl Connector {
                 reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
             });
         }
-        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2 })
+        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2, proxied: None })
+    }
+
+    /// Connects to a proxy, which the phases take for the server; the phase connect includes the tunnel for TLS. The
+    /// proxy resolves the server's name.
+    async fn connect_through(
+        &self,
+        proxy: &Proxy,
+        origin: &Origin,
+        phases: &mut Phases,
+    ) -> Result<Opened, ClientError> {
+        let started = Instant::now();
+        let addresses = self.resolver.addresses(&proxy.origin.host, proxy.origin.port).await?;
+        let resolved = Instant::now();
+        phases.resolve_ns = saturating_nanos(resolved - started);
+        let mut socket = connect_any(&proxy.origin, &addresses).await.map_err(|error| match error {
+            ClientError::Connect { address, reason } => {
+                ClientError::Connect { address: format!("the proxy {address}"), reason }
+            }
+            other => other,
+        })?;
+        if origin.tls {
+            proxy.tunnel(&mut socket, origin).await?;
+            let connected = Instant::now();
+            phases.connect_ns = saturating_nanos(connected - resolved);
+            return self.encrypt(origin, socket, connected, phases).await;
+        }
+        phases.connect_ns = saturating_nanos(resolved.elapsed());
+        if self.settings.options.version == Version::Http2 {
+            let reason = "HTTP/2 without TLS cannot be sent through a proxy; use `http: { version: auto }`";
+            return Err(ClientError::Request(reason.to_owned()));
+        }
+        let proxied =
+            Proxied { prefix: format!("http://{}", origin.authority), header: proxy.authorization_line() };
+        Ok(Opened { stream: Stream::Plain(socket), http2: false, proxied: Some(Box::new(proxied)) })
+    }
+
+    #[cfg(unix)]
+    async fn connect_socket(&self, origin: &Origin, phases: &mut Phases) -> Result<Opened, ClientError> {
+        let started = Instant::now();
+        let connected = tokio::net::UnixStream::connect(&origin.host).await;
+        let socket = connected.map_err(|error| ClientError::connecting(&origin.shown(), &error))?;
+        phases.connect_ns = saturating_nanos(started.elapsed());
+        let http2 = self.settings.options.version == Version::Http2;
+        Ok(Opened { stream: Stream::Unix(socket), http2, proxied: None })
+    }
+
+    #[cfg(not(unix))]
+    async fn connect_socket(&self, origin: &Origin, _: &mut Phases) -> Result<Opened, ClientError> {
+        let reason = "this system has no Unix sockets".to_owned();
+        Err(ClientError::Connect { address: origin.shown(), reason })
     }
 }
 
@@ -83,7 +165,11 @@ async fn connect_any(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStr
     let mut last = None;
     for address in addresses {
         match TcpStream::connect(address).await {
-            Ok(socket) => return Ok(socket),
+            Ok(socket) => {
+                // Small requests must leave at once; a socket that refuses the option works all the same.
+                let _ = socket.set_nodelay(true);
+                return Ok(socket);
+            }
             Err(error) => last = Some(error),
         }
     }
@@ -93,11 +179,12 @@ async fn connect_any(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStr
 
 async fn handshake(
     origin: &Origin,
+    name: &str,
     tls: &Arc<ClientConfig>,
     socket: TcpStream,
 ) -> Result<TlsStream<TcpStream>, ClientError> {
     let failed = |reason: String| ClientError::Tls { address: origin.authority.clone(), reason };
-    let name = ServerName::try_from(origin.host.clone()).map_err(|error| failed(error.to_string()))?;
+    let name = ServerName::try_from(name.to_owned()).map_err(|error| failed(error.to_string()))?;
     let connector = tokio_rustls::TlsConnector::from(Arc::clone(tls));
     let connected = connector.connect(name, socket).await;
     connected.map_err(|error| ClientError::handshaking(&origin.authority, &error))
@@ -107,10 +194,9 @@ impl Stream {
     /// Writes as much as the socket accepts at once, without waiting; the caller writes the rest.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => match stream.try_write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-                written => written,
-            },
+            Self::Plain(stream) => without_waiting(stream.try_write(bytes)),
+            #[cfg(unix)]
+            Self::Unix(stream) => without_waiting(stream.try_write(bytes)),
             Self::Tls(_) => Ok(0),
         }
     }
@@ -118,11 +204,13 @@ impl Stream {
     /// The state of the socket itself, which may be newer than the runtime's: closed, quiet, or with unexpected bytes.
     pub(super) fn look(&self) -> PoolCheck {
         let socket = match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.get_ref().0,
+            Self::Plain(stream) => socket2::SockRef::from(stream),
+            Self::Tls(stream) => socket2::SockRef::from(stream.get_ref().0),
+            #[cfg(unix)]
+            Self::Unix(stream) => socket2::SockRef::from(stream),
         };
         let mut byte = [std::mem::MaybeUninit::uninit()];
-        match socket2::SockRef::from(socket).peek(&mut byte) {
+        match socket.peek(&mut byte) {
             Ok(0) => PoolCheck::Closed,
             Ok(_) => PoolCheck::Bytes,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
@@ -130,6 +218,13 @@ impl Stream {
             }
             Err(_) => PoolCheck::Closed,
         }
+    }
+}
+
+fn without_waiting(written: io::Result<usize>) -> io::Result<usize> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        written => written,
     }
 }
 
@@ -153,6 +248,8 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            #[cfg(unix)]
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
 }
@@ -162,6 +259,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            #[cfg(unix)]
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -169,6 +268,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(unix)]
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -176,6 +277,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(unix)]
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

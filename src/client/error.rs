@@ -67,6 +67,14 @@ pub enum ClientError {
         /// The limit.
         limit: u64,
     },
+    /// A file of the request's body cannot be read, or is not what it was before the load.
+    #[error("cannot send {path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The request could not be built.
     #[error("the request cannot be sent: {0}")]
     Request(String),
@@ -86,6 +94,7 @@ impl ClientError {
             Self::Redirect { .. } => "redirect",
             Self::Protocol(_) => "protocol",
             Self::BodyTooLarge { .. } => "body_limit",
+            Self::File { .. } => "file",
             Self::Request(_) => "request",
         }
     }
@@ -105,7 +114,7 @@ impl ClientError {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         let help = match cause {
             Some(rustls::Error::InvalidCertificate(_)) => {
-                "; name the certificate that signed it under `tls.ca` of the deployment, \
+                "; name the certificate that signed it, or the certificate itself, under `tls.ca` of the deployment, \
                  or switch verification off with `tls: { verify: false }`"
             }
             Some(rustls::Error::InvalidMessage(_)) => "; does that port speak TLS?",

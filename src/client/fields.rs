@@ -25,6 +25,8 @@ pub(super) struct Fields {
     chunked: Option<bool>,
     close: bool,
     keep_alive: bool,
+    /// True if the answer sets a cookie.
+    pub(super) sets_cookies: bool,
     /// What is wrong with the length; no matter to an answer that has no body.
     bad_length: Option<&'static str>,
 }
@@ -38,6 +40,7 @@ impl Fields {
                 let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
                 self.chunked = Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
             }
+            10 if name.eq_ignore_ascii_case(b"set-cookie") => self.sets_cookies = true,
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for token in value.split(|byte| *byte == b',') {
                     self.close |= token.trim_ascii().eq_ignore_ascii_case(b"close");

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use super::Request;
 use super::error::ClientError;
 use super::fields::Fields;
 use super::options::Limits;
@@ -32,16 +33,44 @@ pub(super) struct Head {
     pub(super) length: usize,
 }
 
+/// Which headers of an answer are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeepHeaders {
+    /// None.
+    Never,
+    /// All, if one of them sets a cookie.
+    WithCookies,
+    /// All.
+    Always,
+}
+
+impl KeepHeaders {
+    /// What is needed of the answer to `request`.
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        match (request.keep_headers, request.cookies) {
+            (true, _) => Self::Always,
+            (false, Some(_)) => Self::WithCookies,
+            (false, None) => Self::Never,
+        }
+    }
+
+    /// Whether to keep headers, of which one sets a cookie or not.
+    pub(super) fn wants(self, sets_cookies: bool) -> bool {
+        self == Self::Always || self == Self::WithCookies && sets_cookies
+    }
+}
+
 /// Parses a head at the beginning of `bytes`; `None` if it is not complete yet.
 pub(super) fn head(
     bytes: &[u8],
     to_head: bool,
-    keep_headers: bool,
+    keep: KeepHeaders,
     limits: &Limits,
 ) -> Result<Option<Head>, ClientError> {
-    if !keep_headers
+    if keep != KeepHeaders::Always
         && let Some(quick) = quick_head(bytes, limits.headers_max)
         && quick.length <= limits.head_bytes_max
+        && !keep.wants(quick.fields.sets_cookies)
         && let Ok(status) = StatusCode::from_u16(quick.status)
     {
         let (framing, keep_alive) = quick.fields.decide(status, to_head, true)?;
@@ -71,7 +100,7 @@ pub(super) fn head(
         StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|error| protocol(error.to_string()))?;
     let fields = fields(response.headers);
     let (framing, keep_alive) = fields.decide(status, to_head, response.version == Some(1))?;
-    let headers = keep_headers.then(|| Box::new(header_map(response.headers)));
+    let headers = keep.wants(fields.sets_cookies).then(|| Box::new(header_map(response.headers)));
     Ok(Some(Head { status, headers, framing, keep_alive, length }))
 }
 
@@ -268,7 +297,8 @@ mod tests {
     ];
 
     fn parse(text: &str) -> Result<Option<Head>, String> {
-        head(text.as_bytes(), false, true, &Limits::default()).map_err(|error| error.to_string())
+        head(text.as_bytes(), false, KeepHeaders::Always, &Limits::default())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -295,9 +325,14 @@ mod tests {
             let head = parse(&format!("{fields}\r\n\r\n")).unwrap().unwrap();
             assert_eq!((head.framing, head.keep_alive), (framing, keep_alive), "{fields}");
         }
-        let to_head = head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, false, &Limits::default())
-            .unwrap()
-            .unwrap();
+        let to_head = head(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+            true,
+            KeepHeaders::Never,
+            &Limits::default(),
+        )
+        .unwrap()
+        .unwrap();
         assert_eq!((to_head.framing, to_head.keep_alive), (Framing::None, true));
     }
 
@@ -363,7 +398,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1..50_usize) {
-            let _ = head(&bytes, false, true, &Limits::default());
+            let _ = head(&bytes, false, KeepHeaders::Always, &Limits::default());
             let _ = unchunk(&bytes, step);
         }
 
@@ -381,9 +416,9 @@ mod tests {
                 bytes[at] = byte;
             }
             let limits = Limits::default();
-            let seen = |keep_headers| head(&bytes, false, keep_headers, &limits).map_err(|error| error.to_string())
+            let seen = |keep| head(&bytes, false, keep, &limits).map_err(|error| error.to_string())
                 .map(|head| head.map(|head| (head.status, head.framing, head.keep_alive, head.length)));
-            prop_assert_eq!(seen(false), seen(true), "{}", String::from_utf8_lossy(&bytes));
+            prop_assert_eq!(seen(KeepHeaders::Never), seen(KeepHeaders::Always), "{}", String::from_utf8_lossy(&bytes));
         }
 
         #[test]
@@ -399,7 +434,7 @@ mod tests {
             let at = at % wire.len();
             if insert { wire.insert(at, byte) } else { wire[at] = byte }
             let judged = |bytes: &[u8]| {
-                head(bytes, false, true, &Limits::default())
+                head(bytes, false, KeepHeaders::Always, &Limits::default())
                     .map(|head| head.map(|head| (head.status, head.headers, head.framing, head.keep_alive, head.length)))
                     .map_err(|error| error.to_string())
             };

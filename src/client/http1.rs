@@ -7,18 +7,20 @@
 
 use std::io;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::Method;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio_util::io::poll_read_buf;
 
 use crate::base::clock::saturating_nanos;
 
+use super::body::{Content, Source};
 use super::buffers::{self, BUFFER_BYTES};
-use super::connect::{PoolCheck, Stream};
+use super::connect::{Opened, PoolCheck, Proxied, Stream};
 use super::error::ClientError;
-use super::framing::{Chunks, Framing, Head, head};
+use super::framing::{Chunks, Framing, Head, KeepHeaders, head};
 use super::options::Limits;
 use super::{Answer, Phases, Request};
 
@@ -36,6 +38,8 @@ pub(super) struct Http1 {
     output: Vec<u8>,
     input: Vec<u8>,
     limits: Limits,
+    /// For requests in clear through a proxy.
+    proxied: Option<Box<Proxied>>,
     requests: u64,
     /// When bytes, or the end, were last read: between answers, the start of the idle time.
     read_at: Instant,
@@ -44,9 +48,11 @@ pub(super) struct Http1 {
 }
 
 impl Http1 {
-    pub(super) fn new(stream: Stream, limits: Limits) -> Self {
+    pub(super) fn new(opened: Opened, limits: Limits) -> Self {
+        let Opened { stream, proxied, .. } = opened;
         Self {
             stream,
+            proxied,
             output: Vec::new(),
             input: Vec::new(),
             limits,
@@ -90,14 +96,30 @@ impl Http1 {
         self.requests += 1;
         // The connection must not be used again until the answer is read completely.
         self.usable = false;
+        // A file that cannot be read must not leave half a request behind.
+        let body = match request.body {
+            Content::Bytes(body) if body.len() <= BODY_BYTES_INLINE => None,
+            large => Some(Box::pin(large.open()).await?),
+        };
         self.write_head(request);
+        self.input.clear();
+        let mut first_at = None;
         let started = if phases.opened { Instant::now() } else { request.started };
-        let written = self.send(request).await;
+        let written = match (body, request.body) {
+            (None, Content::Bytes(small)) => self.send(small).await.map(|()| true).map_err(Broken::from),
+            (None, Content::Parts(_)) => Ok(true),
+            // A separate future, because it is rare and needs memory.
+            (Some(large), _) => Box::pin(self.stream(large, &mut first_at)).await,
+        };
         buffers::give(&mut self.output);
         let sent_at = Instant::now();
         phases.send_ns = saturating_nanos(sent_at - started);
         // A server may answer and close before it has read the whole request; the answer counts.
-        let mut first_at = None;
+        let written = match written {
+            Err(Broken::Answer(error)) => return Err(error),
+            Err(Broken::Connection(error)) => Err(error),
+            Ok(whole) => Ok(whole),
+        };
         let answer = self.read_answer(request, &mut first_at).await;
         let ended_at = if answer.is_ok() { self.read_at } else { Instant::now() };
         phases.wait_ns = saturating_nanos(first_at.unwrap_or(ended_at) - sent_at);
@@ -106,7 +128,7 @@ impl Http1 {
             Ok((mut answer, keep_alive)) => {
                 answer.ended = ended_at;
                 // Bytes after the answer do not belong to any request.
-                self.usable = keep_alive && written.is_ok() && self.input.is_empty();
+                self.usable = keep_alive && matches!(written, Ok(true)) && self.input.is_empty();
                 buffers::give(&mut self.input);
                 Ok(answer)
             }
@@ -123,12 +145,18 @@ impl Http1 {
         let output = &mut self.output;
         output.extend_from_slice(request.method.as_str().as_bytes());
         output.push(b' ');
+        if let Some(proxied) = &self.proxied {
+            output.extend_from_slice(proxied.prefix.as_bytes());
+        }
         output.extend_from_slice(request.path.as_bytes());
         output.extend_from_slice(b" HTTP/1.1\r\n");
         if !request.fixed.has_host() && !request.own.has_host() {
             output.extend_from_slice(b"host: ");
             output.extend_from_slice(request.origin.authority.as_bytes());
             output.extend_from_slice(b"\r\n");
+        }
+        if let Some(proxied) = &self.proxied {
+            output.extend_from_slice(proxied.header.as_bytes());
         }
         output.extend_from_slice(request.fixed.http1());
         output.extend_from_slice(request.own.http1());
@@ -142,18 +170,58 @@ impl Http1 {
         output.extend_from_slice(b"\r\n");
     }
 
-    async fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
-        if request.body.len() <= BODY_BYTES_INLINE {
-            self.output.extend_from_slice(request.body);
-            let written = self.stream.try_write(&self.output)?;
-            if written < self.output.len() {
-                self.stream.write_all(&self.output[written..]).await?;
-            }
-        } else {
-            self.stream.write_all(&self.output).await?;
-            self.stream.write_all(request.body).await?;
+    async fn send(&mut self, body: &[u8]) -> io::Result<()> {
+        self.output.extend_from_slice(body);
+        let written = self.stream.try_write(&self.output)?;
+        if written < self.output.len() {
+            self.stream.write_all(&self.output[written..]).await?;
         }
         self.stream.flush().await
+    }
+
+    /// Sends the head and a large body. False if the server refused the request before the end of its body: the rest is
+    /// not sent.
+    async fn stream(&mut self, mut body: Source, first_at: &mut Option<Instant>) -> Result<bool, Broken> {
+        self.stream.write_all(&self.output).await?;
+        while !body.is_at_end() {
+            let chunk = body.next().await?;
+            if !self.send_chunk(&chunk, first_at).await? {
+                return Ok(false);
+            }
+        }
+        self.stream.flush().await?;
+        Ok(true)
+    }
+
+    /// Sends a part of a body, and hears what the server answers in the meantime. False if it refuses the request.
+    async fn send_chunk(&mut self, mut chunk: &[u8], first_at: &mut Option<Instant>) -> io::Result<bool> {
+        while !chunk.is_empty() {
+            let (stream, input) = (&mut self.stream, &mut self.input);
+            let step = std::future::poll_fn(|cx| {
+                // The runtime knows when there is nothing to read, so that this costs no system call.
+                if input.len() < BODY_BYTES_INLINE {
+                    input.reserve(BUFFER_BYTES / 2);
+                    match poll_read_buf(Pin::new(&mut *stream), cx, input) {
+                        Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                        Poll::Ready(heard) => return Poll::Ready(heard.map(|_| Step::Heard)),
+                        Poll::Pending => {}
+                    }
+                }
+                Pin::new(&mut *stream).poll_write(cx, chunk).map_ok(Step::Sent)
+            });
+            match step.await? {
+                Step::Sent(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Step::Sent(sent) => chunk = &chunk[sent..],
+                Step::Heard => {
+                    self.read_at = Instant::now();
+                    first_at.get_or_insert(self.read_at);
+                    if is_refusal(&self.input) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
     }
 
     async fn read_answer(
@@ -161,10 +229,13 @@ impl Http1 {
         request: &Request<'_>,
         first_at: &mut Option<Instant>,
     ) -> Result<(Answer, bool), Broken> {
-        self.input.clear();
         let head = self.read_head(request, first_at).await?;
-        let mut body =
-            Body { kept: Vec::new(), length: 0, keep: request.keep_body, limit: request.body_bytes_max };
+        let mut body = Body {
+            kept: Vec::new(),
+            length: 0,
+            keep: request.bytes_kept(head.status),
+            limit: request.body_bytes_max,
+        };
         match head.framing {
             Framing::None => {}
             Framing::Length(length) => self.read_length(length, &mut body).await?,
@@ -191,7 +262,7 @@ impl Http1 {
         let mut interim = 0;
         loop {
             if !self.input.is_empty()
-                && let Some(head) = head(&self.input, to_head, request.keep_headers, &self.limits)?
+                && let Some(head) = head(&self.input, to_head, KeepHeaders::of(request), &self.limits)?
             {
                 self.input.drain(..head.length);
                 if !head.status.is_informational() {
@@ -275,6 +346,24 @@ impl Http1 {
     }
 }
 
+/// What happened to a body that is being sent.
+enum Step {
+    Sent(usize),
+    Heard,
+}
+
+/// True if the bytes begin the final answer, and it is not a success: the server does not want the rest of the body.
+fn is_refusal(mut input: &[u8]) -> bool {
+    while let Some(status) = input.get(9..12).filter(|_| input.starts_with(b"HTTP/1.")) {
+        if status[0] != b'1' {
+            return status[0] > b'2';
+        }
+        let Some(end) = memchr::memmem::find(input, b"\r\n\r\n") else { return false };
+        input = &input[end + 4..];
+    }
+    false
+}
+
 /// Why there is no answer.
 enum Broken {
     /// The connection ended or failed.
@@ -299,7 +388,8 @@ impl From<ClientError> for Broken {
 struct Body {
     kept: Vec<u8>,
     length: u64,
-    keep: bool,
+    /// How many bytes to keep.
+    keep: usize,
     limit: u64,
 }
 
@@ -309,9 +399,7 @@ impl Body {
         if self.length > self.limit {
             return Err(ClientError::BodyTooLarge { limit: self.limit });
         }
-        if self.keep {
-            self.kept.extend_from_slice(data);
-        }
+        super::keep(&mut self.kept, data, self.keep);
         Ok(())
     }
 }

@@ -15,14 +15,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, SET_COOKIE, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
 
 use crate::base::clock::saturating_nanos;
 
+use super::body::{Content, Source};
 use super::connect::Stream;
 use super::error::ClientError;
+use super::framing::KeepHeaders;
 use super::headers::HeaderBlock;
 use super::options::Limits;
 use super::{Answer, Phases, Request};
@@ -296,21 +300,29 @@ async fn talk(
 ) -> Result<Answer, Broken> {
     let head = head(request).map_err(Broken::Answer)?;
     poll_fn(|cx| sender.poll_ready(cx)).await?;
+    let body = match request.body {
+        Content::Bytes(bytes) => Source::of(bytes),
+        // A separate future, because it is rare and needs memory.
+        parts => Box::pin(parts.open()).await.map_err(Broken::Answer)?,
+    };
     let (response, mut stream) = sender.send_request(head, request.body.is_empty())?;
     let mut response = pin!(response);
-    let mut sending = pin!(send_body(&mut stream, request.body.clone()));
+    let mut sending = pin!(send_body(&mut stream, body));
     let mut unsent = !request.body.is_empty();
     let sent = &mut times.sent;
     let response = poll_fn(|cx| {
         // A server may answer before it has read the whole request; the answer counts. An error of sending
         // that matters ends the answer too.
-        if unsent && sending.as_mut().poll(cx).is_ready() {
+        if unsent && let Poll::Ready(sent) = sending.as_mut().poll(cx) {
             unsent = false;
+            if let Err(Broken::Answer(error)) = sent {
+                return Poll::Ready(Err(Broken::Answer(error)));
+            }
         }
         if !unsent && sent.is_none() {
             *sent = Some(Instant::now());
         }
-        response.as_mut().poll(cx)
+        response.as_mut().poll(cx).map_err(Broken::Connection)
     })
     .await?;
     times.first = Some(Instant::now());
@@ -319,7 +331,7 @@ async fn talk(
         let reason = format!("it has more than {} headers", limits.headers_max);
         return Err(Broken::Answer(ClientError::Protocol(reason)));
     }
-    let mut kept = Vec::new();
+    let (mut kept, bytes_kept) = (Vec::new(), request.bytes_kept(head.status));
     let mut length = 0_u64;
     while let Some(data) = poll_fn(|cx| body.poll_data(cx)).await {
         let data = data?;
@@ -328,25 +340,34 @@ async fn talk(
             return Err(Broken::Answer(ClientError::BodyTooLarge { limit: request.body_bytes_max }));
         }
         body.flow_control().release_capacity(data.len())?;
-        if request.keep_body {
-            kept.extend_from_slice(&data);
-        }
+        super::keep(&mut kept, &data, bytes_kept);
     }
-    let headers = request.keep_headers.then(|| Box::new(head.headers));
+    let keep = KeepHeaders::of(request).wants(head.headers.contains_key(SET_COOKIE));
+    let headers = keep.then(|| Box::new(head.headers));
     Ok(Answer { status: head.status, headers, body: kept, body_bytes: length, ended: Instant::now() })
 }
 
 /// Sends the body, as flow control allows.
-async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Bytes) -> Result<(), h2::Error> {
-    while !body.is_empty() {
-        stream.reserve_capacity(body.len());
-        let room = match poll_fn(|cx| stream.poll_capacity(cx)).await {
-            Some(room) => room?,
-            // The server does not want the rest.
-            None => return Ok(()),
+async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Source) -> Result<(), Broken> {
+    while !body.is_at_end() {
+        let mut chunk = match body.next().await {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                // The server must not take what it has for the whole.
+                stream.send_reset(h2::Reason::CANCEL);
+                return Err(Broken::Answer(error));
+            }
         };
-        let part = body.split_to(room.min(body.len()));
-        stream.send_data(part, body.is_empty())?;
+        while !chunk.is_empty() {
+            stream.reserve_capacity(chunk.len());
+            let room = match poll_fn(|cx| stream.poll_capacity(cx)).await {
+                Some(room) => room?,
+                // The server does not want the rest.
+                None => return Ok(()),
+            };
+            let part = chunk.split_to(room.min(chunk.len()));
+            stream.send_data(part, chunk.is_empty() && body.is_at_end())?;
+        }
     }
     Ok(())
 }

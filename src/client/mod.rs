@@ -5,8 +5,10 @@
 //! the users of a worker share: resolved names, and connections if configured. Requests that are not load
 //! use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
 
+pub mod body;
 mod buffers;
 pub mod connect;
+pub mod cookies;
 pub mod decode;
 mod dns;
 pub mod error;
@@ -17,28 +19,34 @@ pub mod headers;
 pub mod http1;
 mod http2;
 pub mod keystone;
+pub mod oauth2;
 pub mod options;
 pub mod plain;
 pub mod pool;
+pub mod proxy;
 mod quick_head;
 mod redirect;
 mod resolve;
 mod shared;
 mod system;
 pub mod tls;
+pub mod tokens;
+mod trust;
 pub mod url;
 mod worker;
 
 use std::time::Instant;
 
-use bytes::Bytes;
 use http::header::AsHeaderName;
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::base::clock::Nanos;
+use body::Content;
+use cookies::Jar;
 use headers::HeaderBlock;
 
 /// A request of the load path.
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The method.
     pub method: &'a Method,
@@ -51,17 +59,45 @@ pub struct Request<'a> {
     /// Headers of this request only; no name is in both.
     pub own: &'a HeaderBlock,
     /// The body; if empty, none is sent.
-    pub body: &'a Bytes,
+    pub body: &'a Content,
     /// When the action began; its phases count from then.
     pub started: Instant,
     /// How many redirects to follow; with 0, the redirect itself is the answer.
     pub redirects_max: u32,
     /// The largest body that is read, in bytes.
     pub body_bytes_max: u64,
+    /// The cookies to send and to keep, if any.
+    pub cookies: Option<&'a Jar>,
     /// Whether to keep the answer's headers.
     pub keep_headers: bool,
     /// Whether to keep the answer's body (its length is always counted).
     pub keep_body: bool,
+    /// True for a status that is a failure: the first [`BEGINNING_BYTES`] of such an answer's body are kept in any case.
+    pub is_refused: &'a dyn Fn(http::StatusCode) -> bool,
+}
+
+/// How much of the body of a refused answer is kept, to quote it.
+pub const BEGINNING_BYTES: usize = 2048;
+
+impl Request<'_> {
+    /// How many bytes of the body to keep of an answer with this status.
+    fn bytes_kept(&self, status: http::StatusCode) -> usize {
+        if self.keep_body {
+            usize::MAX
+        } else if (self.is_refused)(status) {
+            BEGINNING_BYTES
+        } else {
+            0
+        }
+    }
+}
+
+/// Appends as much of a part of a body as is kept.
+fn keep(kept: &mut Vec<u8>, data: &[u8], bytes_max: usize) {
+    let room = bytes_max.saturating_sub(kept.len());
+    if room > 0 {
+        kept.extend_from_slice(&data[..data.len().min(room)]);
+    }
 }
 
 /// An answer of the load path.
@@ -69,9 +105,9 @@ pub struct Request<'a> {
 pub struct Answer {
     /// The status.
     pub status: http::StatusCode,
-    /// The headers, if kept.
+    /// The headers, if kept, or if they set cookies.
     pub headers: Option<Box<HeaderMap>>,
-    /// The body, if kept.
+    /// The body or its beginning, if kept.
     pub body: Vec<u8>,
     /// The length of the body.
     pub body_bytes: u64,

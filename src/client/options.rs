@@ -1,11 +1,14 @@
 //! The HTTP options of a run: versions, connections, limits, names. Plain data, fixed before the load.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rustls::ClientConfig;
 
+use super::cookies::CookieMode;
 use super::guard::Guard;
+use super::proxy::Proxies;
+use super::url::Origin;
 
 /// The default limit on the size of an answer, in bytes.
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
@@ -38,6 +41,12 @@ impl Settings {
     pub fn guard(&self) -> &Guard {
         &self.options.guard
     }
+
+    /// Which requests share cookies.
+    #[must_use]
+    pub fn cookies(&self) -> CookieMode {
+        self.options.cookies
+    }
 }
 
 /// HTTP options.
@@ -55,6 +64,13 @@ pub struct HttpOptions {
     pub dns: DnsOptions,
     /// Which hosts may be reached.
     pub guard: Guard,
+    /// Which requests share cookies.
+    pub cookies: CookieMode,
+    /// The names that servers are asked for in the TLS handshake, and that their certificates must have, where these
+    /// are not the hosts' own.
+    pub server_names: Vec<(Origin, String)>,
+    /// The proxies.
+    pub proxies: Proxies,
 }
 
 /// The version of HTTP.
@@ -113,4 +129,15 @@ impl Default for Limits {
 pub struct DnsOptions {
     /// The DNS servers; empty for the system's.
     pub servers: Vec<SocketAddr>,
+    /// Addresses of names, in lower case, that nobody is asked for.
+    pub hosts: Vec<(String, Vec<IpAddr>)>,
+}
+
+impl DnsOptions {
+    /// The addresses that the options themselves give a name.
+    pub(super) fn fixed(&self, host: &str) -> Option<&[IpAddr]> {
+        let host = host.trim_end_matches('.');
+        let known = self.hosts.iter().find(|(name, _)| name.eq_ignore_ascii_case(host));
+        known.map(|(_, addresses)| addresses.as_slice())
+    }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use rustls::ClientConfig;
 
 use super::options::DnsOptions;
+use super::proxy::Proxies;
 use super::resolve::Lookup;
+use super::url::Origin;
 
 /// The time limit of a request.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -56,11 +58,26 @@ impl PlainClient {
     /// # Errors
     /// If reqwest rejects the settings.
     pub fn new(tls: &Arc<ClientConfig>, dns: &DnsOptions) -> Result<Self, PlainError> {
+        Self::through(tls, dns, &Proxies::default())
+    }
+
+    /// The same through these proxies.
+    ///
+    /// # Errors
+    /// If reqwest rejects the settings.
+    pub fn through(tls: &Arc<ClientConfig>, dns: &DnsOptions, proxies: &Proxies) -> Result<Self, PlainError> {
+        let proxies = proxies.clone();
+        let of = move |url: &url::Url| {
+            let origin = Origin::of(url).ok()?;
+            proxies.of(&origin).map(|proxy| proxy.url().to_owned())
+        };
         let client = reqwest::Client::builder()
             .dns_resolver(Arc::new(Names(Arc::new(Lookup::new(dns)))))
             .tls_backend_preconfigured(ClientConfig::clone(tls))
             .redirect(reqwest::redirect::Policy::none())
+            // Only this one: reqwest would read the environment.
             .no_proxy()
+            .proxy(reqwest::Proxy::custom(of))
             .connect_timeout(TIMEOUT / 2)
             .timeout(TIMEOUT)
             .build()

@@ -8,10 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use http::header::COOKIE;
 
 use crate::base::clock::saturating_nanos;
 
+use super::body::Content;
+use super::cookies::Jar;
 use super::error::ClientError;
 use super::headers::HeaderBlock;
 use super::http1::Http1;
@@ -29,6 +31,19 @@ const SLOTS_MAX: usize = 64;
 pub struct Pool {
     worker: Rc<Worker>,
     slots: Vec<Slot>,
+    /// The redirects that the last request followed, if they are recorded.
+    followed: Option<Vec<Followed>>,
+}
+
+/// A redirect that was followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The status of the answer that redirected.
+    pub status: http::StatusCode,
+    /// The method of the next request.
+    pub method: http::Method,
+    /// The URL of the next request, for messages.
+    pub url: String,
 }
 
 /// An origin and its idle connection, if any.
@@ -46,7 +61,7 @@ impl Pool {
     /// A virtual user without connections.
     #[must_use]
     pub fn new(settings: &Arc<Settings>) -> Self {
-        Self { worker: Worker::current(settings), slots: Vec::new() }
+        Self { worker: Worker::current(settings), slots: Vec::new(), followed: None }
     }
 
     /// Starts an iteration, which opens its own connections if the scenario says so.
@@ -56,24 +71,65 @@ impl Pool {
         }
     }
 
+    /// Records which redirects the next requests follow.
+    pub fn record_redirects(&mut self) {
+        self.followed = Some(Vec::new());
+    }
+
+    /// The recorded redirects.
+    pub fn take_redirects(&mut self) -> Vec<Followed> {
+        self.followed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Sends a request, reads its answer, and follows as many redirects as the request allows. Reuses a
     /// connection if there is one; nothing is sent twice. Cancelling drops the connection.
     ///
     /// # Errors
     /// See [`ClientError`]; `phases` has the phases until then.
     pub async fn send(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
-        if request.redirects_max == 0 {
-            self.exchange(&request, phases).await
+        if request.redirects_max == 0 && request.cookies.is_none_or(Jar::is_empty) {
+            let answer = self.exchange(&request, phases).await?;
+            if let (Some(jar), Some(headers)) = (request.cookies, &answer.headers) {
+                jar.keep(request.origin, request.path, headers);
+            }
+            Ok(answer)
         } else {
-            // A separate future, so that users without redirects need no memory for it.
+            // A separate future, so that users without redirects and cookies need no memory for it.
             Box::pin(self.follow(request, phases)).await
         }
     }
 
+    /// A single request with the cookies that belong to it, and its answer, whose cookies are kept. A header `Cookie` of
+    /// the request replaces those of the jar.
+    async fn exchange_with_cookies(
+        &mut self,
+        request: &Request<'_>,
+        phases: &mut Phases,
+    ) -> Result<Answer, ClientError> {
+        let Some(jar) = request.cookies else { return self.exchange(request, phases).await };
+        let mut own = request.own.clone();
+        let has_cookie = |block: &HeaderBlock| block.iter().any(|(name, _)| *name == COOKIE);
+        if !has_cookie(request.fixed)
+            && !has_cookie(&own)
+            && let Some(cookies) = jar.header(request.origin, request.path)
+        {
+            own.push_valid(&COOKIE, &cookies);
+        }
+        let answer = self.exchange(&Request { own: &own, ..*request }, phases).await?;
+        if let Some(headers) = &answer.headers {
+            jar.keep(request.origin, request.path, headers);
+        }
+        Ok(answer)
+    }
+
     /// Follows redirects. The phases are those of the last request; all time before it is the phase `redirect`.
     async fn follow(&mut self, request: Request<'_>, phases: &mut Phases) -> Result<Answer, ClientError> {
-        let (redirects_max, nothing) = (request.redirects_max, (HeaderBlock::default(), Bytes::new()));
-        let mut answer = self.exchange(&Request { keep_headers: true, ..request }, phases).await?;
+        let (redirects_max, nothing) = (request.redirects_max, HeaderBlock::default());
+        let first = Request { keep_headers: request.keep_headers || redirects_max > 0, ..request };
+        let mut answer = self.exchange_with_cookies(&first, phases).await?;
+        if redirects_max == 0 {
+            return Ok(answer);
+        }
         let mut hop = Hop::first(request.method, request.origin, request.path);
         let mut visited = Vec::new();
         while let Some(next) = hop.next(answer.status, answer.headers.as_deref())? {
@@ -87,6 +143,10 @@ impl Pool {
                     format!("there are more than {redirects_max} redirects, the last to {}", hop.address());
                 return Err(ClientError::Redirect { reason });
             }
+            if let Some(followed) = &mut self.followed {
+                let (method, url) = (hop.method.clone(), hop.address());
+                followed.push(Followed { status: answer.status, method, url });
+            }
             let headers = hop.headers([request.fixed, request.own]);
             // The next request begins when the last answer ends.
             let started = answer.ended;
@@ -99,13 +159,13 @@ impl Pool {
                 origin: &hop.origin,
                 path: &hop.path,
                 fixed: &headers,
-                own: &nothing.0,
-                body: if hop.with_body { request.body } else { &nothing.1 },
+                own: &nothing,
+                body: if hop.with_body { request.body } else { &Content::EMPTY },
                 started,
                 keep_headers: true,
                 ..request
             };
-            answer = self.exchange(&request, phases).await?;
+            answer = self.exchange_with_cookies(&request, phases).await?;
         }
         Ok(answer)
     }
@@ -169,7 +229,7 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
     Ok(if opened.http2 {
         Connection::Http2(Box::new(Http2::new(opened.stream, limits).await?))
     } else {
-        Connection::Http1(Http1::new(opened.stream, limits))
+        Connection::Http1(Http1::new(opened, limits))
     })
 }
 
@@ -182,7 +242,8 @@ pub async fn probe(origin: &Origin, settings: &Arc<Settings>, limit: Duration) -
     let mut phases = Phases::default();
     let connecting = worker.connector.connect(origin, &mut phases);
     let connected = tokio::time::timeout(limit, connecting).await.map(|opened| opened.map(|_| ()));
-    let (seconds, address) = (limit.as_secs(), origin.authority.clone());
+    let proxy = settings.options.proxies.of(origin).map(|proxy| &proxy.origin);
+    let (seconds, address) = (limit.as_secs(), proxy.unwrap_or(origin).authority.clone());
     match connected {
         Ok(connected) => connected,
         Err(_) if phases.connect_ns > 0 => {

@@ -66,7 +66,9 @@ impl Hop {
         let target = url::Url::parse(&base)
             .and_then(|base| base.join(location.trim()))
             .map_err(|error| refused(format!("`{}` is not a URL: {error}", shown())))?;
-        let origin = Origin::of(&target).map_err(|reason| refused(format!("`{}`: {reason}", shown())))?;
+        let here = self.origin.socket().is_some() && target.as_str().starts_with("http://localhost/");
+        let origin = if here { Ok(self.origin.clone()) } else { Origin::of(&target) };
+        let origin = origin.map_err(|reason| refused(format!("`{}`: {reason}", shown())))?;
         let mut path = String::new();
         push_escaped_path(target.path(), &mut path);
         if let Some(query) = target.query() {
@@ -89,9 +91,8 @@ impl Hop {
 
     /// The URL, for messages.
     pub(super) fn address(&self) -> String {
-        let scheme = if self.origin.tls { "https" } else { "http" };
         let path: String = masked(&self.path).chars().take(100).collect();
-        format!("{scheme}://{}{path}", self.origin.authority)
+        format!("{}{path}", self.origin.shown())
     }
 
     /// The headers of the scenario's request that may be sent with this one.

@@ -118,6 +118,8 @@ impl Entry {
 pub(super) struct Lookup {
     /// The deployment's own servers.
     own: Option<Servers>,
+    /// What the deployment itself says.
+    options: DnsOptions,
     system: System,
 }
 
@@ -128,11 +130,14 @@ impl Lookup {
             timeout: OWN_TIMEOUT,
             attempts: OWN_ATTEMPTS,
         });
-        Self { own, system: System::read() }
+        Self { own, options: options.clone(), system: System::read() }
     }
 
-    /// Uses the hosts file, then DNS, then the system's resolver; or only the deployment's DNS servers, if it has any.
+    /// Uses the deployment's own list, then the hosts file, then DNS, then the system's resolver; or only the deployment's DNS servers, if it has any.
     pub(super) async fn find(&self, host: &str) -> Result<Found, LookupError> {
+        if let Some(addresses) = self.options.fixed(host) {
+            return Ok(Found { addresses: addresses.to_vec(), ttl: TTL_MAX });
+        }
         if let Some(servers) = &self.own {
             return dns::ask(servers, host.trim_end_matches('.')).await.map(reachable);
         }

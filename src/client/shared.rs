@@ -64,7 +64,7 @@ impl Shared {
             Some(connection) => connection,
             None => {
                 let opened = connector.connect(request.origin, phases).await?;
-                Http1::new(opened.stream, connector.settings.options.limits)
+                Http1::new(opened, connector.settings.options.limits)
             }
         };
         let answer = connection.exchange(request, phases).await?;
@@ -119,7 +119,7 @@ impl Shared {
         let opened = connector.connect(request.origin, phases).await?;
         host.speaks_http2.set(Some(opened.http2));
         if !opened.http2 {
-            host.idle.borrow_mut().push(Http1::new(opened.stream, connector.settings.options.limits));
+            host.idle.borrow_mut().push(Http1::new(opened, connector.settings.options.limits));
             return Ok(None);
         }
         let started = Instant::now();

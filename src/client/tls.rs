@@ -11,12 +11,14 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::base::certificates;
 
+use super::trust::GivenCertificates;
+
 /// TLS options.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
     /// Verify the servers' certificates.
     pub verify: bool,
-    /// PEM certificates to trust instead of the system's.
+    /// PEM certificates to trust instead of the system's: as issuers, and as the servers' own.
     pub ca: Option<PathBuf>,
     /// The client's PEM certificate chain and key.
     pub identity: Option<(PathBuf, PathBuf)>,
@@ -41,6 +43,12 @@ pub enum TlsError {
     NoRoots,
 }
 
+/// True for a name that a server can be asked for in the handshake.
+#[must_use]
+pub fn is_server_name(name: &str) -> bool {
+    matches!(ServerName::try_from(name), Ok(ServerName::DnsName(_)))
+}
+
 /// Builds rustls' configuration. The system's certificates are loaded only if `wanted`, because that takes time and
 /// plain HTTP does not need them.
 ///
@@ -50,10 +58,15 @@ pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, T
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
         ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let builder = if options.verify {
-        builder.with_root_certificates(roots(options, wanted)?)
-    } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+    let builder = match &options.ca {
+        _ if !options.verify => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+        }
+        Some(path) => {
+            let trusted = GivenCertificates::new(of_file(path)?, provider)?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(trusted))
+        }
+        None => builder.with_root_certificates(roots(wanted)?),
     };
     let mut config = match &options.identity {
         None => builder.with_no_client_auth(),
@@ -67,17 +80,13 @@ pub fn config(options: &TlsOptions, wanted: bool) -> Result<Arc<ClientConfig>, T
     Ok(Arc::new(config))
 }
 
-fn roots(options: &TlsOptions, wanted: bool) -> Result<RootCertStore, TlsError> {
-    let mut store = RootCertStore::empty();
-    if let Some(path) = &options.ca {
-        for certificate in of_file(path)? {
-            store.add(certificate)?;
-        }
-    } else if wanted {
-        store = certificates::of_system();
-        if store.is_empty() {
-            return Err(TlsError::NoRoots);
-        }
+fn roots(wanted: bool) -> Result<RootCertStore, TlsError> {
+    if !wanted {
+        return Ok(RootCertStore::empty());
+    }
+    let store = certificates::of_system();
+    if store.is_empty() {
+        return Err(TlsError::NoRoots);
     }
     Ok(store)
 }

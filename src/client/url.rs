@@ -5,12 +5,12 @@ use url::Url;
 use crate::base::complaint::Complaint;
 use crate::base::percent;
 
-/// Where requests go: scheme, host and port.
+/// Where requests go: scheme, host and port, or a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// True for https.
     pub tls: bool,
-    /// Host name or address, without brackets.
+    /// Host name or address, without brackets; or the absolute path of a Unix socket, which no URL of http has here.
     pub host: String,
     /// Port; the scheme's default if the URL has none.
     pub port: u16,
@@ -28,11 +28,22 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Parses a base URL.
+    /// Parses a base URL. A Unix socket is `unix:/run/app.sock`, `unix:///run/app.sock`, either with `:/path` behind it,
+    /// or `http+unix://%2Frun%2Fapp.sock/path`.
     ///
     /// # Errors
     /// Not a URL, a scheme other than http and https, or a URL with credentials, a query or a fragment.
     pub fn parse(text: &str) -> Result<Self, Complaint> {
+        if let Some(socket) = text.trim().strip_prefix("unix:") {
+            let path = socket.strip_prefix("//").unwrap_or(socket);
+            let (path, prefix) = path.split_once(":/").unwrap_or((path, ""));
+            return Self::of_socket(path, prefix);
+        }
+        if let Some(rest) = text.trim().strip_prefix("http+unix://") {
+            let (host, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let path = String::from_utf8(percent::decode(host)).unwrap_or_default();
+            return Self::of_socket(&path, prefix);
+        }
         let url = Url::parse(text.trim())
             .map_err(|error| Complaint::new(format!("not a URL: {error}"), "write it as http://host:port"))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -48,6 +59,27 @@ impl BaseUrl {
         Ok(Self { origin: Origin::of(&url)?, prefix })
     }
 
+    fn of_socket(path: &str, prefix: &str) -> Result<Self, Complaint> {
+        // Of `sockaddr_un`, without the final NUL.
+        const PATH_BYTES_MAX: usize = 107;
+        let wrong =
+            |what: &str| Err(Complaint::new(what, "write unix:/run/app.sock, or unix:/run/app.sock:/path"));
+        if !path.starts_with('/') || path.ends_with('/') {
+            return wrong("a Unix socket needs its absolute path");
+        }
+        if path.len() > PATH_BYTES_MAX || path.contains('\0') {
+            return wrong("the path of a Unix socket is too long");
+        }
+        if prefix.contains(['?', '#']) {
+            return wrong("a base URL has no query and no fragment");
+        }
+        let mut escaped = String::new();
+        push_escaped_path(prefix.trim_end_matches('/'), &mut escaped);
+        let prefix = if escaped.is_empty() { escaped } else { format!("/{escaped}") };
+        let origin = Origin { tls: false, host: path.to_owned(), port: 0, authority: "localhost".to_owned() };
+        Ok(Self { origin, prefix })
+    }
+
     /// The same origin without the path.
     #[must_use]
     pub fn root(&self) -> Self {
@@ -57,12 +89,30 @@ impl BaseUrl {
 
 impl std::fmt::Display for BaseUrl {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scheme = if self.origin.tls { "https" } else { "http" };
-        write!(formatter, "{scheme}://{}{}", self.origin.authority, self.prefix)
+        write!(formatter, "{}", self.origin.shown())?;
+        if self.origin.socket().is_some() && !self.prefix.is_empty() {
+            formatter.write_str(":")?;
+        }
+        formatter.write_str(&self.prefix)
     }
 }
 
 impl Origin {
+    /// The path of the Unix socket, if it is one.
+    #[must_use]
+    pub fn socket(&self) -> Option<&std::path::Path> {
+        self.host.starts_with('/').then(|| std::path::Path::new(&self.host))
+    }
+
+    /// As it is written: `http://host:port` or `unix:/run/app.sock`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self.socket() {
+            Some(path) => format!("unix:{}", path.display()),
+            None => format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority),
+        }
+    }
+
     /// The origin of a URL.
     pub(super) fn of(url: &Url) -> Result<Self, Complaint> {
         let tls = match url.scheme() {
@@ -86,6 +136,19 @@ impl Origin {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { tls, host, port, authority })
     }
+}
+
+/// Checks the URL of an endpoint, which may have a path and a query; true if it is https.
+///
+/// # Errors
+/// A URL that is invalid or contains credentials.
+pub fn endpoint_uses_tls(text: &str) -> Result<bool, Complaint> {
+    let url = Url::parse(text)
+        .map_err(|error| Complaint::new(format!("not a URL: {error}"), "write it as https://host/token"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Complaint::new("a URL must not contain credentials", "put them under `auth`"));
+    }
+    Origin::of(&url).map(|origin| origin.tls)
 }
 
 /// True if rendering may produce a complete URL: `{{ link }}`, `http://{{ host }}/a`.
@@ -169,6 +232,12 @@ mod tests {
             ("http://127.0.0.1:25000", Ok("http://127.0.0.1:25000")),
             ("https://cloud.example/identity/", Ok("https://cloud.example/identity")),
             ("http://[::1]:80/", Ok("http://[::1]")),
+            ("unix:/run/app.sock", Ok("unix:/run/app.sock")),
+            ("unix:///run/app.sock:/v1.43/", Ok("unix:/run/app.sock:/v1.43")),
+            ("http+unix://%2Frun%2Fapp.sock/v1", Ok("unix:/run/app.sock:/v1")),
+            ("http+unix://%2Frun%2Fapp.sock", Ok("unix:/run/app.sock")),
+            ("unix:app.sock", Err("absolute path")),
+            ("http+unix://app.sock/x", Err("absolute path")),
             ("http://user:pw@h/", Err("must not contain credentials")),
             ("ftp://h/", Err("scheme `ftp`")),
             ("h:80", Err("scheme `h`")),

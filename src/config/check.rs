@@ -205,7 +205,8 @@ impl<'s> Checker<'s> {
             if let Some(property) = known.iter().find(|(k, _)| *k == key.name).map(|(_, schema)| *schema) {
                 self.node(value, property, &format!("`{}`", key.name));
             } else if additional == Some(&Value::Bool(false)) {
-                self.unknown_key(key, known.iter().map(|(k, _)| *k), name);
+                let literal = schema.get("literal").and_then(Value::as_str);
+                self.unknown_key(key, known.iter().map(|(k, _)| *k), name, literal);
             } else if let Some(rest @ Value::Object(_)) = additional {
                 self.node(value, rest, &format!("`{}`", key.name));
             }
@@ -213,7 +214,14 @@ impl<'s> Checker<'s> {
         self.map_size(node, entries, schema, &known, name);
     }
 
-    fn unknown_key<'k>(&mut self, key: &Key, known: impl Iterator<Item = &'k str> + Clone, name: &str) {
+    /// `literal`: the key below which a map stands for itself.
+    fn unknown_key<'k>(
+        &mut self,
+        key: &Key,
+        known: impl Iterator<Item = &'k str> + Clone,
+        name: &str,
+        literal: Option<&str>,
+    ) {
         self.unusable.insert(key.span.clone());
         let candidate = did_you_mean(&key.name, known.clone());
         // `hmac_key: { THE KEY }` is a map to YAML.
@@ -226,6 +234,10 @@ impl<'s> Checker<'s> {
         let help = match candidate {
             Some(candidate) => format!("did you mean `{candidate}`?"),
             None => format!("known keys: {}", known.collect::<Vec<_>>().join(", ")),
+        };
+        let help = match literal {
+            Some(literal) => format!("{help}; if the map itself is meant, write {{ {literal}: {{ … }} }}"),
+            None => help,
         };
         self.faults.push(fault.help(help));
     }
@@ -374,6 +386,10 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
         }
         Kind::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
         Kind::Null => "give it a value, or remove the key".to_owned(),
+        Kind::Int(_) | Kind::Float(_) if wanted("object") && known.contains(&"max") => {
+            let number = if secret { "…".to_owned() } else { node.describe().replace("the number ", "") };
+            format!("write `max: {number}` below it; known keys: {}", known.join(", "))
+        }
         _ if wanted("object") && !known.is_empty() => {
             let meant = if let Kind::Text { text, .. } = &node.kind
                 && !secret

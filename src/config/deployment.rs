@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::base::complaint::Complaint;
 use crate::base::units::parse_percent;
 
+use super::auth::{OAuth2, TokenCommand};
+use super::network::{Addresses, Proxy, ServerNames};
 use super::one_of::one_of;
 use super::reference::{DurationText, Reference, SecretReference};
 
@@ -34,6 +36,10 @@ pub struct Deployment {
     /// How the targets' host names are resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<Dns>,
+    /// The proxy for all requests to the targets and for logging in (default: what `http_proxy`, `https_proxy` and
+    /// `no_proxy` say in the environment). `none` uses no proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
     /// Headers for every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, SecretReference>>,
@@ -55,9 +61,14 @@ pub struct Tls {
     /// Verify the servers' certificates (default true). If this is off, every result says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// A file with PEM certificates to trust instead of the system's.
+    /// A file with PEM certificates to trust instead of the system's: those of issuers, or a server's own, such as
+    /// one that `openssl req -x509` made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
+    /// The host name that the targets' certificates must have and that `bench` asks for (SNI), if it is not the URL's: a
+    /// name, or a map from targets to names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sni: Option<ServerNames>,
     /// A file with the client's PEM certificate chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
@@ -138,6 +149,9 @@ pub struct Dns {
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<Reference>>,
+    /// The addresses of names that nobody is asked for, such as `api.example.com: 10.0.0.7`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<BTreeMap<String, Addresses>>,
 }
 
 one_of! {
@@ -151,6 +165,10 @@ one_of! {
         "bearer" => Bearer(Bearer),
         /// A token from Keystone v3. `bench` sends it as X-Auth-Token and renews it before it expires.
         "keystone" => Keystone(Keystone),
+        /// A token by OAuth 2.0's client credentials. `bench` sends it as a bearer token and renews it before it expires.
+        "oauth2" => OAuth2(OAuth2),
+        /// A token that a program prints. `bench` runs it again before the token expires.
+        "command" => Command(TokenCommand),
     }
 }
 

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::condition::{Condition, TextCondition};
 use super::reference::DurationText;
 
 /// Checks on a response.
@@ -22,9 +23,13 @@ pub struct Expect {
     /// Text that the body must contain, or a condition such as `{matches: REGEX}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<TextCondition>,
-    /// JSONPaths with the value that each must have. `{exists: true}` accepts any value, `{exists: false}` none.
+    /// JSONPaths with the value that each must have, or comparisons such as `{gt: 3}`. A map that the value must equal is
+    /// written as `{equals: MAP}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub json: Option<BTreeMap<String, Value>>,
+    pub json: Option<BTreeMap<String, Condition>>,
+    /// Variables with the value that each must have after `extract`, or comparisons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variables: Option<BTreeMap<String, Condition>>,
     /// The action fails if the request takes longer than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<DurationText>,
@@ -103,67 +108,7 @@ impl JsonSchema for Status {
     }
 }
 
-/// A condition on a text: text alone, or `{equals: …}`, `{contains: …}`, `{matches: REGEX}`. Text alone means `equals`
-/// for a header and `contains` for a body.
-#[derive(Clone, Debug, Default)]
-pub struct TextCondition {
-    /// Text alone.
-    pub plain: Option<String>,
-    /// The whole text must equal this.
-    pub equals: Option<String>,
-    /// The text must contain this.
-    pub contains: Option<String>,
-    /// This regular expression must match somewhere in the text.
-    pub matches: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for TextCondition {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self { plain: Some(text), ..Self::default() }),
-            Value::Object(map) => {
-                let take = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
-                Ok(Self {
-                    plain: None,
-                    equals: take("equals"),
-                    contains: take("contains"),
-                    matches: take("matches"),
-                })
-            }
-            _ => Err(serde::de::Error::custom("expected text or {equals|contains|matches: TEXT}")),
-        }
-    }
-}
-
-impl Serialize for TextCondition {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Some(text) = &self.plain {
-            return text.serialize(serializer);
-        }
-        let keys = [("equals", &self.equals), ("contains", &self.contains), ("matches", &self.matches)];
-        let written = keys.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
-        serializer.collect_map(written)
-    }
-}
-
-impl JsonSchema for TextCondition {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "TextCondition".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Text, {equals: TEXT}, {contains: TEXT} or {matches: REGEX}. Text alone means `equals` for \
-                a header and `contains` for a body.",
-            "anyOf": [
-                { "type": "string" },
-                { "type": "object", "additionalProperties": false, "minProperties": 1, "properties": {
-                    "equals": { "type": "string" }, "contains": { "type": "string" }, "matches": { "type": "string" } } }
-            ]
-        })
-    }
-}
-
-/// Where to find a variable's value in a response: exactly one of `json`, `pointer`, `header` and `regex`.
+/// Where to find a variable's value in a response: exactly one of `json`, `pointer`, `header`, `cookie` and `regex`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
@@ -173,6 +118,9 @@ pub struct Extract {
     /// A JSON pointer (RFC 6901) in the body, such as `/token/user/id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
+    /// The name of a cookie that this response or an earlier one of the iteration set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
     /// The name of a header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,

@@ -15,13 +15,11 @@ use super::step::Step;
 pub struct Poll {
     /// The condition that ends the poll, an expression such as `{{ status == 'ACTIVE' }}`. It can use what the action
     /// extracts. Without it, the poll ends when all checks in `expect` pass.
-    #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
+    pub until: Option<Condition>,
     /// The condition that fails the action, such as `{{ status == 'ERROR' }}`.
-    #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fail_if: Option<String>,
+    pub fail_if: Option<Condition>,
     /// The pause between an answer and the next attempt (default 1s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<DurationText>,
@@ -144,6 +142,37 @@ impl JsonSchema for CountText {
         json_schema!({
             "description": "A whole number, or a template that gives one: 3, \"{{ pages }}\".",
             "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 100_000 }, { "type": "string", "minLength": 1 }]
+        })
+    }
+}
+
+/// An expression that is true or false, or one of the two.
+#[derive(Clone, Debug)]
+pub struct Condition(pub String);
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        CountText::deserialize(deserializer).map(|text| Self(text.0))
+    }
+}
+
+impl Serialize for Condition {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.parse::<bool>() {
+            Ok(value) => value.serialize(serializer),
+            Err(_) => self.0.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Condition {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Condition".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An expression that is true or false, with or without its braces: \"{{ total > 10 }}\".",
+            "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "boolean" }]
         })
     }
 }

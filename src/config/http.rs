@@ -17,6 +17,11 @@ pub struct Http {
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
+    /// Which requests share cookies. `iteration` (the default): those of an iteration, which begins without cookies.
+    /// `user`: those of a virtual user, in all of its iterations; for runners with a fixed number of users. `off`:
+    /// cookies are neither kept nor sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<Cookies>,
     /// The largest number of redirects that an action follows (default 0: the redirect itself is checked).
     #[schemars(range(min = 0, max = 50))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +44,27 @@ pub struct Http {
     /// The largest size of the trailers after a chunked body (default 64KiB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_trailers: Option<SizeText>,
+}
+
+/// Which requests share cookies.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cookies {
+    /// Those of an iteration.
+    Iteration,
+    /// Those of a virtual user.
+    User,
+    /// None.
+    Off,
+}
+
+impl JsonSchema for Cookies {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cookies".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["iteration", "user", "off"] })
+    }
 }
 
 /// Which iterations share connections.

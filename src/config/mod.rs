@@ -4,7 +4,10 @@
 //! JSON Schema from them, and [`check`] compares a document with that schema and finds every fault at once, with its
 //! place. This module must not resolve anything, apply defaults or look up secrets.
 
+pub mod auth;
+pub mod body;
 pub mod check;
+pub mod condition;
 pub mod data;
 pub mod deployment;
 pub mod end;
@@ -12,9 +15,11 @@ pub mod expect;
 pub mod flow;
 pub mod http;
 mod matching;
+pub mod network;
 mod one_of;
 pub mod rally;
 pub mod reference;
+pub mod referred;
 pub mod runner;
 pub mod scenario;
 pub mod schema;
@@ -40,6 +45,8 @@ pub struct Document<T> {
     pub root: Node,
     /// The document.
     pub value: T,
+    /// The references that stand in place of texts in its steps.
+    pub referred: Vec<referred::Referred>,
 }
 
 /// A file that was rejected, with its faults.
@@ -71,17 +78,18 @@ pub fn read<T: DeserializeOwned>(
 /// These faults and all faults of structure, at once.
 pub fn from_node<T: DeserializeOwned>(
     mut source: Source,
-    root: Node,
+    mut root: Node,
     mut faults: Vec<Fault>,
     schema: &serde_json::Value,
 ) -> Result<Document<T>, Rejected> {
     source.shown = shown::shown(&source.text, &root, schema);
+    let referred = referred::take(&mut root, &source.name);
     add_independent(&mut faults, check::check(&root, schema, &source.shown));
     if !faults.is_empty() {
         return Err(Rejected { source, faults });
     }
     match serde_path_to_error::deserialize(root.to_value()) {
-        Ok(value) => Ok(Document { source, root, value }),
+        Ok(value) => Ok(Document { source, root, value, referred }),
         Err(error) => {
             // The schema cannot express this fault; the path leads to its place.
             let fault = Fault::error(check::span_at(&root, error.path()), error.inner().to_string());
@@ -102,9 +110,11 @@ pub fn write<T: Serialize>(document: &T) -> Result<String, serde_yaml::Error> {
 /// Reads a rejected document without its faulty parts. The result serves only to find further faults, never to run.
 #[must_use]
 pub fn salvage<T: DeserializeOwned>(rejected: &Rejected, schema: &serde_json::Value) -> Option<Document<T>> {
-    let root = check::without_faults(yaml::parse_all(&rejected.source).0?, schema)?;
+    let mut root = yaml::parse_all(&rejected.source).0?;
+    let referred = referred::take(&mut root, &rejected.source.name);
+    let root = check::without_faults(root, schema)?;
     let value = serde_path_to_error::deserialize(root.to_value()).ok()?;
-    Some(Document { source: rejected.source.clone(), root, value })
+    Some(Document { source: rejected.source.clone(), root, value, referred })
 }
 
 /// Adds the faults of `further` that are not consequences of a fault in `faults`: those that have a place and do not

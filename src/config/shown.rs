@@ -101,7 +101,7 @@ impl<'s> Walk<'s> {
             }
             None => {
                 self.shown.public.push(key.span.clone());
-                self.hide_texts(value);
+                if is_switch(value) { self.show_texts(value) } else { self.hide_texts(value) }
             }
         }
     }

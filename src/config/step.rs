@@ -6,8 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::body::{Multipart, Values};
 use super::expect::{Expect, Extract};
-use super::flow::{Alternative, Assignments, CountText, Items, Poll, Think};
+use super::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 use super::reference::{DurationText, SizeText};
 
 /// A step of an iteration: an action with its request, a pause, or a step that decides what comes next.
@@ -39,6 +40,9 @@ pub struct Step {
     /// Send an OPTIONS request to this path of the target, or to this URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
+    /// Send a request with any other method, such as `PURGE /cache`: the method and the path, or a URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// The name of a target in the deployment (default `default`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -46,25 +50,39 @@ pub struct Step {
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// Query parameters; `bench` encodes them.
+    /// Query parameters; `bench` encodes them. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<BTreeMap<String, Scalar>>,
+    pub query: Option<BTreeMap<String, Values>>,
     /// A JSON body. Strings in it may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
-    /// A form body; `bench` encodes it.
+    /// A form body; `bench` encodes it. A list sends a name several times.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub form: Option<BTreeMap<String, Scalar>>,
+    pub form: Option<BTreeMap<String, Values>>,
     /// A text body. It may contain templates.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    /// A body that is the content of this file, as it is. The path is relative to the scenario. A large file is read
+    /// from disk while it is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// A multipart/form-data body: texts, which may contain templates, and files.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multipart: Option<Multipart>,
+    /// `true` compresses the body with gzip and says so in `Content-Encoding` (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gzip: Option<bool>,
     /// `false` sends the request without the deployment's credentials (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<bool>,
+    /// `false` sends the request without cookies and keeps none of its response (default: `cookies` of `http`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<bool>,
     /// The time limit of the request (default 30s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
@@ -96,7 +114,7 @@ pub struct Step {
     pub pace: Option<DurationText>,
     /// Run the steps in `then` if this expression is true, such as `{{ total > 10 }}`, and otherwise those in `else`.
     #[serde(rename = "if", skip_serializing_if = "Option::is_none")]
-    pub condition: Option<String>,
+    pub condition: Option<Condition>,
     /// The steps to run if the condition in `if` is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub then: Option<Vec<Step>>,
@@ -112,7 +130,7 @@ pub struct Step {
     pub for_each: Option<Items>,
     /// Run `steps` as long as this expression is true, but at most `max` times.
     #[serde(rename = "while", skip_serializing_if = "Option::is_none")]
-    pub while_: Option<String>,
+    pub while_: Option<Condition>,
     /// The largest number of rounds of a `while` (default 1000). The iteration fails if there would be more.
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(skip_serializing_if = "Option::is_none")]

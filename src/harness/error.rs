@@ -1,5 +1,6 @@
 //! The error type of the harness: its kind, what happened, and what to do.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::base::diagnostics;
@@ -116,6 +117,27 @@ impl HarnessError {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
+        self
+    }
+
+    /// Leaves out the faults of files that were already reported, and remembers those that were not. `of` is the file
+    /// that was checked: something is always said about it.
+    #[must_use]
+    pub fn without_repeats(mut self, said: &mut HashSet<String>, of: impl fmt::Display) -> Self {
+        let mut shared = None;
+        self.parts.retain(|part| {
+            let is_new = said.insert(part.text(false));
+            if let Part::Faults(rejected) = part
+                && !is_new
+            {
+                shared = Some(rejected.source.name.clone());
+            }
+            is_new
+        });
+        if let (true, Some(shared)) = (self.parts.is_empty(), shared) {
+            let text = format!("{of}: it has only the faults of {shared}, which are shown above");
+            self.parts.push(Part::Message { text, remedy: None });
+        }
         self
     }
 

@@ -10,8 +10,11 @@ use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml;
 use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
 use crate::plan::deployment::{self, Deployment};
+use crate::plan::references::Env;
 use crate::plan::step::actions;
 use crate::plan::{self, Plan, scenario};
+use crate::report;
+use crate::report::document::terminal::Style;
 
 use super::demo;
 use super::error::HarnessError;
@@ -30,7 +33,7 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
             let read =
                 std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
             read.map_err(|error| {
-                HarnessError::input(format!("cannot read {name}: {error}")).remedy("check the path")
+                HarnessError::input(format!("cannot read {name}: {error}")).remedy(meant(&name))
             })?;
         }
     }
@@ -40,13 +43,27 @@ pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
     })
 }
 
+/// What to do about a file that cannot be read: it may be meant as a URL.
+fn meant(name: &str) -> String {
+    let (scheme, rest) = name.split_once("://").unwrap_or(("", name));
+    let host = rest.split('/').next().unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let has_port =
+        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    if scheme.is_empty() && !has_port && host != "localhost" && !host.starts_with("www.") {
+        return "check the path".to_owned();
+    }
+    format!("check the path; a URL begins with http:// or https://, as in `bench run http://{rest}`")
+}
+
 /// A deployment, resolved.
 ///
 /// # Errors
 /// All faults of the file.
 pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployment, HarnessError> {
-    let env = |name: &str| environment.get(name);
-    deployment::load(file.path(), source(file)?, &env).map_err(HarnessError::faults)
+    let look_up = |name: &str| environment.get(name);
+    let env = Env::new(&look_up).leaving_open(environment.is_offline());
+    deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)
 }
 
 /// A scenario with its deployment; all faults of both are shown together. Those that only a
@@ -57,12 +74,18 @@ pub(super) fn scenario_and_deployment(
     load: &LoadOptions,
 ) -> Result<(Document<Scenario>, Deployment), HarnessError> {
     let (path, options) = (file.path(), &load.of_plan());
-    let env = |name: &str| load.environment.get(name);
-    let deployment = |file: &YamlFile| deployment(file, &load.environment);
+    let look_up = |name: &str| load.environment.get(name);
+    let env = Env::new(&look_up).leaving_open(load.environment.is_offline());
+    let deployment = |file: &YamlFile| {
+        let read = deployment(file, &load.environment);
+        // With unknown values for what is not set, its targets can still be checked.
+        let stand_in = read.as_ref().err().and_then(|_| deployment(file, &Environment::offline()).ok());
+        (read, stand_in)
+    };
     let scenario = match source(file) {
         Ok(source) => scenario::read(source),
         Err(stopped) => {
-            let deployment = given.and_then(|given| deployment(given).err());
+            let deployment = given.and_then(|given| deployment(given).0.err());
             return Err(deployment.into_iter().fold(stopped, HarnessError::and));
         }
     };
@@ -89,15 +112,22 @@ pub(super) fn scenario_and_deployment(
             ),
         (None, None) => {}
     }
-    let (deployment, broken) = match deployment_read {
-        Some(Ok(deployment)) => (Some(deployment), None),
-        Some(Err(stopped)) => (None, Some(stopped)),
-        None => (None, None),
+    let (deployment, broken, mut stand_in) = match deployment_read {
+        Some((Ok(deployment), _)) => (Some(deployment), None, None),
+        Some((Err(stopped), stand_in)) => (None, Some(stopped), stand_in),
+        None => (None, None, None),
     };
+    stand_in.iter_mut().for_each(demo::stand_in);
     let rejected_scenario = match (scenario, deployment) {
         (Ok(document), Some(deployment)) => return Ok((document, deployment)),
         (Ok(document), None) => {
-            own_faults.extend(scenario::faults_without_deployment(path, &document, options, &env));
+            own_faults.extend(scenario::faults_without_deployment(
+                path,
+                &document,
+                stand_in.as_ref(),
+                options,
+                env,
+            ));
             Rejected { source: document.source, faults: own_faults }
         }
         (Err(mut faulty), deployment) => {
@@ -105,7 +135,8 @@ pub(super) fn scenario_and_deployment(
                 demo::stand_in(&mut deployment);
                 deployment
             });
-            scenario::find_further(path, &mut faulty, stood_in.as_ref(), options, &env);
+            let stood_in = stood_in.or(stand_in);
+            scenario::find_further(path, &mut faulty, stood_in.as_ref(), options, env);
             faulty.faults.extend(own_faults);
             faulty
         }
@@ -132,8 +163,9 @@ pub(super) fn plan(
     deployment: Deployment,
     load: &LoadOptions,
 ) -> Result<Plan, HarnessError> {
-    let env = |name: &str| load.environment.get(name);
-    plan::scenario::build(file.path(), document, deployment, &load.of_plan(), &env)
+    let look_up = |name: &str| load.environment.get(name);
+    let env = Env::new(&look_up).leaving_open(load.environment.is_offline());
+    plan::scenario::build(file.path(), document, deployment, &load.of_plan(), env)
         .map_err(|faults| HarnessError::faults(Rejected { source: document.source.clone(), faults }))
 }
 
@@ -209,6 +241,22 @@ pub fn validate_with(
     warn(events, &plan.warnings);
     let actions = plan.workloads.iter().map(|workload| actions(&workload.steps).len()).sum();
     Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
+}
+
+/// What a scenario will do, in words for a terminal of this many columns. Nothing is sent.
+///
+/// # Errors
+/// All faults of the file, and those of the deployment that it names.
+pub fn explain(
+    file: &YamlFile,
+    given: Option<&YamlFile>,
+    load: &LoadOptions,
+    columns: Option<usize>,
+) -> Result<String, HarnessError> {
+    let (document, mut deployment) = scenario_and_deployment(file, given, load)?;
+    demo::stand_in(&mut deployment);
+    let plan = plan(file, &document, deployment, load)?;
+    Ok(report::explain::text(&plan, &document, Style { columns, colour: false }))
 }
 
 /// True if the file was meant to be a scenario, even with misspelt keys.

@@ -13,6 +13,8 @@ pub mod demo;
 pub mod error;
 pub mod event;
 pub mod files;
+pub mod import;
+pub mod init;
 pub mod live;
 pub mod options;
 pub mod outcome;
@@ -29,6 +31,7 @@ mod pages;
 mod receiving;
 mod run;
 mod senders;
+pub mod single;
 pub mod url_run;
 mod writing;
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::iteration::observe::Observed;
 use crate::plan::given::Given;
 use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;
@@ -43,18 +44,34 @@ type LookUp = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// How to look up the environment variables that files refer to.
 #[derive(Clone)]
-pub struct Environment(Arc<LookUp>);
+pub struct Environment {
+    look_up: Arc<LookUp>,
+    offline: bool,
+}
 
 impl Environment {
     /// Looks them up in another place than this process's environment.
     pub fn new(look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(look_up))
+        Self { look_up: Arc::new(look_up), offline: false }
+    }
+
+    /// Nothing is looked up: every variable and every file with a secret counts as there, with an unknown value. For
+    /// checks of files only; a run with it would send those unknown values.
+    #[must_use]
+    pub fn offline() -> Self {
+        Self { offline: true, ..Self::new(|_| None) }
+    }
+
+    /// True for [`Self::offline`].
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.offline
     }
 
     /// The value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
-        (self.0)(name)
+        (self.look_up)(name)
     }
 }
 
@@ -147,6 +164,8 @@ pub struct RunOptions {
     pub report: ReportOptions,
     /// How the load is watched.
     pub watch: WatchOptions,
+    /// Run one iteration of each workload, unjudged, and record here what happens in it.
+    pub once: Option<Arc<Observed>>,
 }
 
 impl RunOptions {
@@ -163,6 +182,7 @@ impl RunOptions {
             publish: false,
             report: ReportOptions::default(),
             watch: WatchOptions::default(),
+            once: None,
         }
     }
 }

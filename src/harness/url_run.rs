@@ -15,7 +15,7 @@ use super::options::YamlFile;
 
 /// The name of the deployment that is saved beside a scenario.
 const OWN_DEPLOYMENT: &str = "deployment.yaml";
-/// The methods that a scenario's steps can send, as their keys.
+/// The methods with keys of their own in a scenario's steps.
 const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 /// How many iterations there are unless something else is wanted.
@@ -95,11 +95,17 @@ impl UrlRun {
     ) -> Result<Value, HarnessError> {
         let method = self.method.as_deref().unwrap_or(if self.body.is_some() { "POST" } else { "GET" });
         let key = method.to_ascii_lowercase();
-        if !METHODS.contains(&key.as_str()) {
+        let known = METHODS.contains(&key.as_str());
+        // Methods are case-sensitive, but nobody means another one by `get`.
+        let upper = method.to_ascii_uppercase();
+        if !known && !is_method(&upper) {
             return Err(HarnessError::usage(format!("`{method}` is not a method that bench sends"))
-                .remedy("use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
+                .remedy("use a word such as GET, POST or PURGE"));
         }
-        let mut step = Map::from_iter([(key, Value::from(path))]);
+        let mut step = match known {
+            true => Map::from_iter([(key, Value::from(path))]),
+            false => Map::from_iter([("request".to_owned(), Value::from(format!("{upper} {path}")))]),
+        };
         if !self.headers.is_empty() {
             let headers = self.headers.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
             step.insert("headers".to_owned(), Value::Object(headers.collect()));
@@ -134,6 +140,10 @@ impl UrlRun {
         }
         deployment
     }
+}
+
+fn is_method(text: &str) -> bool {
+    text != "CONNECT" && http::Method::from_bytes(text.as_bytes()).is_ok()
 }
 
 fn written(value: &Value) -> Result<String, HarnessError> {

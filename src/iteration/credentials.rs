@@ -1,6 +1,6 @@
 //! The credentials for requests: the authentication header, renewed before it expires, outside measured time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -9,15 +9,18 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use minijinja::value::{Object, ObjectRepr};
 
 use crate::base::masking;
+use crate::base::programs;
 use crate::base::secret::Secret;
 use crate::base::template::Value;
-use crate::client::keystone;
 use crate::client::plain::{PlainClient, PlainError};
-use crate::plan::deployment::Auth;
+use crate::client::{keystone, oauth2, tokens};
+use crate::plan::deployment::{Auth, TokenCommand};
 
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 /// A token is renewed when this share of its lifetime is left.
 const RENEW_AT_SHARE_LEFT: f64 = 0.2;
+/// How long a token of unknown lifetime is used.
+const LIFETIME_UNKNOWN: Duration = Duration::from_secs(300);
 /// The wait after a failed renewal, and the shortest time between two logins.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -53,15 +56,10 @@ impl Credentials {
                 let value = format!("Basic {pair}");
                 (Some(Current { header: sensitive(AUTHORIZATION, &value)?, token: None }), None)
             }
-            Auth::Bearer { token } => {
-                let header = sensitive(AUTHORIZATION, &format!("Bearer {}", token.expose()))?;
-                (Some(Current { header, token: Some(token.clone()) }), None)
-            }
-            Auth::Keystone(credentials) => {
-                let token = keystone::issue_token(client, credentials).await?;
-                masking::hide_learned(token.value.expose());
-                let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
-                (Some(Current { header, token: Some(token.value) }), Some(token.valid_for))
+            Auth::Bearer { token } => (Some(bearer(token.clone())?), None),
+            Auth::Keystone(_) | Auth::OAuth2(_) | Auth::Command(_) => {
+                let (current, valid_for) = issued(auth, client).await?;
+                (Some(current), Some(valid_for))
             }
         };
         Ok((Self { current: RwLock::new(current), generation: AtomicU64::new(0) }, valid_for))
@@ -80,28 +78,22 @@ impl Credentials {
         current.as_ref().map(|current| current.header.clone())
     }
 
-    /// Renews a Keystone token before it expires, for as long as this future is polled. A failed renewal
-    /// is repeated soon: the old token may still be valid.
+    /// Renews a token before it expires, for as long as this future is polled. A failed renewal is repeated soon: the
+    /// old token may still be valid.
     pub async fn keep_fresh(&self, auth: &Auth, client: &PlainClient, valid_for: Option<Duration>) {
-        let (Auth::Keystone(credentials), Some(valid_for)) = (auth, valid_for) else {
+        let Some(valid_for) = valid_for else {
             return std::future::pending().await;
         };
         let mut wait = renew_after(valid_for);
         loop {
             tokio::time::sleep(wait).await;
-            let renewed = keystone::issue_token(client, credentials).await;
-            if let Ok(token) = &renewed {
-                masking::hide_learned(token.value.expose());
-            }
-            let renewed =
-                renewed.and_then(|token| Ok((sensitive(X_AUTH_TOKEN, token.value.expose())?, token)));
-            wait = match renewed {
-                Ok((header, token)) => {
+            wait = match issued(auth, client).await {
+                Ok((renewed, valid_for)) => {
                     let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                    *current = Some(Current { header, token: Some(token.value) });
+                    *current = Some(renewed);
                     drop(current);
                     self.generation.fetch_add(1, Ordering::Release);
-                    renew_after(token.valid_for)
+                    renew_after(valid_for)
                 }
                 Err(_) => RETRY_AFTER,
             };
@@ -112,6 +104,60 @@ impl Credentials {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.as_ref().and_then(|current| current.token.clone())
     }
+}
+
+/// Asks for a token. Gives its header, and how long it is valid.
+async fn issued(auth: &Auth, client: &PlainClient) -> Result<(Current, Duration), PlainError> {
+    match auth {
+        Auth::Keystone(credentials) => {
+            let token = keystone::issue_token(client, credentials).await?;
+            masking::hide_learned(token.value.expose());
+            let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
+            Ok((Current { header, token: Some(token.value) }, token.valid_for))
+        }
+        Auth::OAuth2(grant) => {
+            let token = oauth2::issue_token(client, grant).await?;
+            Ok((bearer(token.value)?, token.valid_for.unwrap_or(LIFETIME_UNKNOWN)))
+        }
+        Auth::Command(command) => printed(command).await,
+        Auth::None | Auth::Basic { .. } | Auth::Bearer { .. } => {
+            Err(PlainError("these credentials are not renewed".to_owned()))
+        }
+    }
+}
+
+/// Runs the program that prints a token, on a thread of its own.
+async fn printed(command: &TokenCommand) -> Result<(Current, Duration), PlainError> {
+    let (program, limit) = (command.program.clone(), command.limit);
+    let shown = || masking::masked(&command.program.join(" ")).chars().take(100).collect::<String>();
+    let failed = |error: String| PlainError(format!("auth.command `{}`: {error}", shown()));
+    let cancelled = Cancelled(Arc::default());
+    let flag = Arc::clone(&cancelled.0);
+    let output = tokio::task::spawn_blocking(move || programs::output(&program, limit, &flag)).await;
+    let output = output.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+    let token = tokens::printed(&output, command.pointer.as_deref()).map_err(failed)?;
+    let valid_for = command.lifetime.or(token.valid_for).unwrap_or(LIFETIME_UNKNOWN);
+    let current = match &command.header {
+        None => bearer(token.value)?,
+        Some(name) => {
+            Current { header: sensitive(name.clone(), token.value.expose())?, token: Some(token.value) }
+        }
+    };
+    Ok((current, valid_for))
+}
+
+/// Ends a program when nobody waits for it any more.
+struct Cancelled(Arc<AtomicBool>);
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn bearer(token: Secret) -> Result<Current, PlainError> {
+    let header = sensitive(AUTHORIZATION, &format!("Bearer {}", token.expose()))?;
+    Ok(Current { header, token: Some(token) })
 }
 
 fn renew_after(valid_for: Duration) -> Duration {

@@ -5,16 +5,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
 use crate::base::template::TemplateError;
+use crate::client::body::Content;
 use crate::client::headers::HeaderBlock;
 use crate::client::url::push_escaped_path;
-use crate::plan::action::{Action, Body};
+use crate::plan::action::Action;
 use crate::plan::propagation::Propagation;
 
-use super::request::{content_type, invalid_header, is_trace_header, start_with_slash};
+use super::bodies::{content_type, literal_body};
+use super::request::{invalid_header, is_trace_header, start_with_slash};
 use super::{Context, ONCE};
 
 /// The fixed parts of an action's requests.
@@ -28,7 +29,7 @@ pub(super) struct Fixed {
     /// Path and query, escaped, if they have no template.
     pub(super) path: Option<String>,
     /// The body, if it has no template.
-    pub(super) body: Option<Bytes>,
+    pub(super) body: Option<Content>,
 }
 
 impl Fixed {
@@ -40,7 +41,7 @@ impl Fixed {
                 false => None,
             },
             path: literal_path(action),
-            body: literal_body(&action.body),
+            body: literal_body(action)?,
         })
     }
 
@@ -59,6 +60,9 @@ fn headers(
     let mut map = if signed { context.headers.clone() } else { context.foreign_headers.clone() };
     if let Some(content_type) = content_type(&action.body) {
         map.insert(CONTENT_TYPE, content_type);
+    }
+    if action.gzip {
+        map.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     if authorised && let Some((name, value)) = context.credentials.header() {
         map.insert(name, value);
@@ -83,15 +87,6 @@ fn literal_path(action: &Action) -> Option<String> {
     push_escaped_path(path, &mut output);
     start_with_slash(&mut output);
     Some(output)
-}
-
-fn literal_body(body: &Body) -> Option<Bytes> {
-    match body {
-        Body::Empty => Some(Bytes::new()),
-        Body::Json(json) => json.literal().map(Bytes::from),
-        Body::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned())),
-        Body::Form(_) => None,
-    }
 }
 
 /// All fixed parts built so far, by workload and action.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::base::clock::saturating_nanos;
 use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Text, Value, Variables, allowance};
+use crate::base::units::format_ns;
 use crate::measure::errors::Failure;
 use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
 use crate::measure::sample::{ActionSample, Ended};
@@ -57,7 +58,9 @@ impl Lane {
         for step in steps {
             match step {
                 Step::Think(pause) => {
-                    let waited = pass.wait(Instant::now() + pause.length(branch.random())).await;
+                    let length = pause.length(branch.random());
+                    pass.step(branch, || format!("think {}", format_ns(saturating_nanos(length))));
+                    let waited = pass.wait(Instant::now() + length).await;
                     waited.map_err(|fault| failed(fault, None, variables))?;
                 }
                 Step::Action(action) => {
@@ -101,16 +104,35 @@ impl Lane {
         variables: &'a mut Variables,
     ) -> Boxed<'a> {
         Box::pin(async move {
+            pass.step(branch, || words(flow));
+            branch.depth += 1;
+            let went = self.flow_within(pass, branch, flow, variables).await;
+            branch.depth -= 1;
+            went
+        })
+    }
+
+    fn flow_within<'a>(
+        &'a mut self,
+        pass: &'a Pass<'_>,
+        branch: &'a mut Branch,
+        flow: &'a Flow,
+        variables: &'a mut Variables,
+    ) -> Boxed<'a> {
+        Box::pin(async move {
             match flow {
                 Flow::Group(group) => self.group(pass, branch, group, variables).await,
                 Flow::If { condition, then, otherwise } => {
-                    let steps = if is_true(condition, variables)? { then } else { otherwise };
+                    let holds = is_true(condition, variables)?;
+                    pass.step(branch, || (if holds { "it holds" } else { "it does not hold" }).to_owned());
+                    let steps = if holds { then } else { otherwise };
                     self.steps(pass, branch, steps, variables).await
                 }
                 Flow::Repeat { times, variable, steps } => {
                     let times = rounds(times, variables)?;
                     for round in 1..=times {
                         pass.turn(variables).await?;
+                        pass.step(branch, || format!("round {round} of {times}"));
                         if let Some(variable) = variable {
                             variables.set(variable, Value::from(round));
                         }
@@ -121,6 +143,7 @@ impl Lane {
                 Flow::ForEach { items, variable, steps } => {
                     for item in list(items, variables)? {
                         pass.turn(variables).await?;
+                        pass.step(branch, || format!("{variable} = {item}"));
                         variables.set(variable, Value::from_serialize(item));
                         self.steps(pass, branch, steps, variables).await?;
                     }
@@ -210,7 +233,7 @@ impl Lane {
         }
         let lanes = self.beside.iter_mut().zip(steps).enumerate();
         let running = lanes.map(|(number, (lane, step))| {
-            let (mut branch, mut own) = (branch.beside(number), variables.clone());
+            let (mut branch, mut own) = (branch.beside(number), variables.branch(number as u64));
             async move {
                 let ended = lane.steps(pass, &mut branch, std::slice::from_ref(step), &mut own).await;
                 (ended, own)
@@ -267,12 +290,37 @@ impl Pass<'_> {
     }
 }
 
+/// What a step does, for people.
+fn words(flow: &Flow) -> String {
+    let names = |values: &[(Arc<str>, JsonTemplate)]| {
+        values.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", ")
+    };
+    match flow {
+        Flow::Group(group) => match group.together {
+            Some(_) => format!("together {}", group.name),
+            None => format!("group {}", group.name),
+        },
+        Flow::If { .. } => "if".to_owned(),
+        Flow::Repeat { .. } => "repeat".to_owned(),
+        Flow::ForEach { variable, .. } => format!("for each {variable}"),
+        Flow::While { .. } => "while".to_owned(),
+        Flow::Choice(_) => "choice".to_owned(),
+        Flow::Pace(pace) => format!("pace {}", format_ns(saturating_nanos(*pace))),
+        Flow::Fail(_) => "fail".to_owned(),
+        Flow::StopIteration => "stop_iteration".to_owned(),
+        Flow::Set(values) => format!("set {}", names(values)),
+        Flow::Log(_) => "log".to_owned(),
+        Flow::Include { .. } => "include".to_owned(),
+    }
+}
+
 /// The failure of an iteration, without secrets.
 pub(super) fn failed((class, message): Fault, action: Option<&Arc<str>>, variables: &Variables) -> Ending {
     Ending::Failed(Failure {
         class: class.to_owned(),
         action: action.map(Arc::clone),
         message: masked_with(&message, &variables.secrets()).into_owned(),
+        seen: None,
     })
 }
 

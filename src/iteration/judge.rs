@@ -1,6 +1,6 @@
 //! Checks an answer against the scenario's expectations and extracts variables from it.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -9,8 +9,16 @@ use crate::base::masking::masked_with;
 use crate::base::template::{Value, Variables};
 use crate::base::units::format_ns;
 use crate::client::Answer;
+use crate::client::cookies::Jar;
+use crate::config::expect::StatusRange;
+use crate::measure::errors::Seen;
 use crate::plan::action::Action;
-use crate::plan::condition::{Expect, Extract, JsonCheck, Place, TextCheck};
+use crate::plan::compare::Condition;
+use crate::plan::condition::{Expect, Extract, Place};
+
+use super::compare::{self, Found, Subject};
+use super::excerpt;
+use super::observe::Checked;
 
 /// The result of a check; a failure has a class and a message.
 pub(super) type Verdict = Result<(), (&'static str, String)>;
@@ -21,13 +29,16 @@ const QUOTE_CHARS: usize = 80;
 /// An answer with its body parsed at most once.
 pub(super) struct Judged<'a> {
     answer: &'a Answer,
+    cookies: Option<&'a Jar>,
     json: OnceCell<Result<Json, String>>,
     text: OnceCell<String>,
+    /// The value that did not meet its check.
+    found: RefCell<Option<String>>,
 }
 
 impl<'a> Judged<'a> {
-    pub(super) fn new(answer: &'a Answer) -> Self {
-        Self { answer, json: OnceCell::new(), text: OnceCell::new() }
+    pub(super) fn new(answer: &'a Answer, cookies: Option<&'a Jar>) -> Self {
+        Self { answer, cookies, json: OnceCell::new(), text: OnceCell::new(), found: RefCell::default() }
     }
 
     /// Checks the answer against the action's expectations.
@@ -38,40 +49,26 @@ impl<'a> Judged<'a> {
             let limit = format_ns(crate::base::clock::saturating_nanos(limit));
             return Err(("latency", format!("slower than {limit}")));
         }
-        for (name, check) in &expect.headers {
-            let value =
-                self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-            match value {
-                None => return Err(("check", format!("the answer has no header {name}"))),
-                Some(value) => check_text(&format!("the header {name}"), &value, check, variables)?,
-            }
+        for (name, condition) in &expect.headers {
+            let value = self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let found = value.as_deref().map_or(Found::Nothing, Found::Text);
+            self.compare(condition, &Subject::Header(name), found, variables)?;
         }
-        for check in &expect.body {
-            check_text("the body", self.text(), check, variables)?;
+        if let Some(condition) = &expect.body {
+            self.compare(condition, &Subject::Body, Found::Text(self.text()), variables)?;
         }
         self.check_json(expect, variables)
     }
 
     fn check_status(&self, expect: &Expect) -> Verdict {
         let status = self.answer.status.as_u16();
-        if expect.status.is_empty() {
-            return if status < 400 { Ok(()) } else { Err(("status", format!("answered {status}"))) };
-        }
-        if expect.status.iter().any(|range| (range.from..=range.to).contains(&status)) {
+        if expect.accepts(status) {
             return Ok(());
         }
-        let ranges: Vec<String> = expect
-            .status
-            .iter()
-            .map(|range| {
-                if range.from == range.to {
-                    range.from.to_string()
-                } else {
-                    format!("{}xx", range.from / 100)
-                }
-            })
-            .collect();
-        Err(("status", format!("answered {status}, expected {}", ranges.join(" or "))))
+        if expect.status.is_empty() {
+            return Err(("status", format!("answered {status}")));
+        }
+        Err(("status", format!("answered {status}, expected {}", accepted(expect))))
     }
 
     fn check_json(&self, expect: &Expect, variables: &Variables) -> Verdict {
@@ -79,28 +76,97 @@ impl<'a> Judged<'a> {
             return Ok(());
         }
         let json = self.json().map_err(|message| ("check", message))?;
-        for (path, check) in &expect.json {
-            let found = path.query(json).first();
-            match (check, found) {
-                (JsonCheck::Exists(true), Some(_)) | (JsonCheck::Exists(false), None) => {}
-                (JsonCheck::Exists(false), Some(_)) => {
-                    return Err(("check", format!("there is a value at {path}")));
-                }
-                (_, None) => return Err(("check", format!("there is no value at {path}"))),
-                (JsonCheck::Equals(expected), Some(found)) => {
-                    let expected =
-                        expected.evaluate(variables).map_err(|error| ("template", error.to_string()))?;
-                    if !same(found, &expected) {
-                        // The message leaves out the found value, because it may differ each time.
-                        return Err((
-                            "check",
-                            format!("the value at {path} is not {}", quote(&expected.to_string(), variables)),
-                        ));
-                    }
-                }
-            }
+        for (path, condition) in &expect.json {
+            let found = path.query(json).first().map_or(Found::Nothing, Found::Json);
+            self.compare(condition, &Subject::Path(path), found, variables)?;
         }
         Ok(())
+    }
+
+    /// Checks variables after the extraction.
+    pub(super) fn check_variables(&self, expect: &Expect, variables: &Variables) -> Verdict {
+        for (name, condition) in &expect.variables {
+            let value = value_of(name, variables);
+            self.compare(condition, &Subject::Variable(name), found_in(value.as_ref()), variables)?;
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &self,
+        condition: &Condition,
+        subject: &Subject<'_>,
+        found: Found<'_>,
+        variables: &Variables,
+    ) -> Verdict {
+        let verdict = compare::check(condition, subject, found, variables);
+        if verdict.is_err() {
+            self.found.replace(compare::shown(subject, found, variables));
+        }
+        verdict
+    }
+
+    /// Every check of the answer, for people. Templates in checks see the variables before the extraction.
+    pub(super) fn outcomes(
+        &self,
+        action: &Action,
+        duration: Duration,
+        variables: &Variables,
+    ) -> Vec<Checked> {
+        let (expect, mut all) = (&action.expect, Vec::new());
+        all.push(Checked {
+            what: "the status".to_owned(),
+            expected: match expect.status.is_empty() {
+                true => "is below 400".to_owned(),
+                false => format!("is {}", accepted(expect)),
+            },
+            found: Some(self.answer.status.as_u16().to_string()),
+            holds: expect.accepts(self.answer.status.as_u16()),
+        });
+        all.extend(expect.latency.map(|limit| {
+            let words = |time| format_ns(crate::base::clock::saturating_nanos(time));
+            Checked {
+                what: "the time".to_owned(),
+                expected: format!("is at most {}", words(limit)),
+                found: Some(words(duration)),
+                holds: duration <= limit,
+            }
+        }));
+        for (name, condition) in &expect.headers {
+            let value = self.answer.header(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let found = value.as_deref().map_or(Found::Nothing, Found::Text);
+            all.push(compare::outcome(condition, &Subject::Header(name), found, variables));
+        }
+        if let Some(condition) = &expect.body {
+            all.push(compare::outcome(condition, &Subject::Body, Found::Text(self.text()), variables));
+        }
+        let json = if expect.json.is_empty() { Ok(&Json::Null) } else { self.json() };
+        for (path, condition) in &expect.json {
+            let found = json.as_ref().ok().and_then(|json| path.query(json).first());
+            let found = found.map_or(Found::Nothing, Found::Json);
+            let mut checked = compare::outcome(condition, &Subject::Path(path), found, variables);
+            if let Err(error) = &json {
+                (checked.found, checked.holds) = (Some(error.clone()), false);
+            }
+            all.push(checked);
+        }
+        all
+    }
+
+    /// Every check of variables after the extraction, for people.
+    pub(super) fn outcomes_of_variables(expect: &Expect, variables: &Variables) -> Vec<Checked> {
+        let one = |(name, condition): &(std::sync::Arc<str>, Condition)| {
+            let value = value_of(name, variables);
+            compare::outcome(condition, &Subject::Variable(name), found_in(value.as_ref()), variables)
+        };
+        expect.variables.iter().map(one).collect()
+    }
+
+    /// What was seen in an answer that failed.
+    pub(super) fn seen(&self, variables: &Variables) -> Option<Box<Seen>> {
+        let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &variables.secrets());
+        let found = self.found.take();
+        (body.is_some() || found.is_some()).then(|| Box::new(Seen { found, body }))
     }
 
     /// Extracts the action's variables.
@@ -134,6 +200,7 @@ impl<'a> Judged<'a> {
                 .answer
                 .header(name)
                 .map(|value| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned())),
+            Place::Cookie(name) => self.cookies.and_then(|jar| jar.value(name)).map(Value::from),
             Place::Json(path) => path.query(self.json()?).first().map(Value::from_serialize),
             Place::Pointer(pointer) => self.json()?.pointer(pointer).map(Value::from_serialize),
             Place::Regex(regex) => regex.captures(self.text()).map(|captures| {
@@ -163,48 +230,38 @@ impl<'a> Judged<'a> {
     }
 }
 
-fn check_text(what: &str, text: &str, check: &TextCheck, variables: &Variables) -> Verdict {
-    let render = |template: &crate::base::template::Text| {
-        let mut expected = String::new();
-        template.render(variables, &mut expected).map_err(|error| ("template", error.to_string()))?;
-        Ok(expected)
+/// The accepted statuses.
+fn accepted(expect: &Expect) -> String {
+    let range = |range: &StatusRange| match range.from == range.to {
+        true => range.from.to_string(),
+        false => format!("{}xx", range.from / 100),
     };
-    match check {
-        TextCheck::Equals(expected) => {
-            let expected = render(expected)?;
-            if text == expected {
-                Ok(())
-            } else {
-                Err(("check", format!("{what} is not {}", quote(&expected, variables))))
-            }
-        }
-        TextCheck::Contains(expected) => {
-            let expected = render(expected)?;
-            if text.contains(&expected) {
-                Ok(())
-            } else {
-                Err(("check", format!("{what} does not contain {}", quote(&expected, variables))))
-            }
-        }
-        TextCheck::Matches(regex) => {
-            if regex.is_match(text) {
-                Ok(())
-            } else {
-                Err(("check", format!("{what} does not match {}", short(regex.as_str()))))
-            }
-        }
+    expect.status.iter().map(range).collect::<Vec<_>>().join(" or ")
+}
+
+/// The value of a variable as JSON.
+pub(super) fn value_of(name: &str, variables: &Variables) -> Option<Json> {
+    variables.get(name).map(|value| serde_json::to_value(value).unwrap_or_default())
+}
+
+/// A variable's value. A text may be a header's, which has no type.
+pub(super) fn found_in(value: Option<&Json>) -> Found<'_> {
+    match value {
+        Some(Json::String(text)) => Found::Text(text),
+        Some(value) => Found::Json(value),
+        None => Found::Nothing,
     }
 }
 
 /// Quotes a rendered text without its secrets. Masks before cutting.
-fn quote(text: &str, variables: &Variables) -> String {
+pub(super) fn quote(text: &str, variables: &Variables) -> String {
     // The quotes let masking find a short secret that is the whole text.
     let quoted = format!("`{text}`");
     let shown = masked_with(&quoted, &variables.secrets());
     short(&shown[1..shown.len() - 1])
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let short: String = text.chars().take(QUOTE_CHARS).collect();
     if short.len() < text.len() { format!("`{short}…`") } else { format!("`{short}`") }
 }
@@ -214,18 +271,7 @@ fn describe(place: &Place) -> String {
         Place::Json(path) => path.to_string(),
         Place::Pointer(pointer) => pointer.clone(),
         Place::Header(name) => format!("the header {name}"),
+        Place::Cookie(name) => format!("the cookie {name}"),
         Place::Regex(regex) => format!("a match of {}", short(regex.as_str())),
-    }
-}
-
-/// JSON equality that treats 1 and 1.0 as the same number.
-fn same(a: &Json, b: &Json) -> bool {
-    match (a, b) {
-        (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
-        }
-        (a, b) => a == b,
     }
 }

@@ -9,23 +9,29 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::{Nanos, saturating_nanos};
 use crate::base::ids::mix;
+use crate::base::masking::masked_with;
 use crate::base::template::{TemplateError, Variables, allowance};
 use crate::base::units::format_ns;
+use crate::client::cookies::Jar;
 use crate::client::decode;
 use crate::client::headers::HeaderBlock;
 use crate::client::pool::Pool;
 use crate::client::{Answer, Phases, Request};
+use crate::measure::errors::Seen;
 use crate::measure::sample::{ActionSample, Ended};
 use crate::osprofiler::derived::DerivedProfiler;
 use crate::osprofiler::signing::BaseSigner;
 use crate::plan::action::Action;
+use crate::plan::condition::Extract;
 use crate::plan::propagation::Propagation;
 
 use super::Context;
+use super::bodies::render_body;
 use super::deadline::Deadline;
 use super::fixed::FixedParts;
 use super::judge::Judged;
-use super::request::{add_signed_headers, add_w3c_headers, render_body, render_headers, render_path};
+use super::observe::{Answered, Checked, Exchange, Observation, Sent};
+use super::request::{add_signed_headers, add_w3c_headers, render_headers, render_path};
 
 /// A failure of a request, as its class and its message.
 pub(super) type Fault = (&'static str, String);
@@ -41,6 +47,8 @@ pub(super) struct Pass<'a> {
     pub(super) started: Instant,
     /// When it must be over, and the limit for messages.
     pub(super) deadline: Option<(Instant, Duration)>,
+    /// The iteration's cookies; `None` if they are off.
+    pub(super) cookies: Option<&'a Jar>,
     /// The number of the last trace point that was begun.
     pub(super) points: Cell<u32>,
     /// How many rounds of loops there were.
@@ -55,12 +63,14 @@ pub(super) struct Branch {
     point: u32,
     /// The state of its random numbers.
     random: u64,
+    /// In how many steps it is.
+    pub(super) depth: usize,
 }
 
 impl Branch {
     /// Outside all points of an iteration.
     pub(super) fn new(profiler: DerivedProfiler, seed: u64) -> Self {
-        Self { profiler, point: 0, random: seed }
+        Self { profiler, point: 0, random: seed, depth: 0 }
     }
 
     /// At the same place, for the step number `number` of those that run at the same time.
@@ -103,6 +113,8 @@ pub(super) struct Lane {
     fixed: FixedParts,
     path: String,
     headers: HeaderBlock,
+    /// What was seen in the last answer, if it failed.
+    seen: Option<Box<Seen>>,
     /// The lanes of steps that run at the same time.
     pub(super) beside: Vec<Lane>,
 }
@@ -125,6 +137,7 @@ impl Lane {
             fixed: FixedParts::default(),
             path: String::new(),
             headers: HeaderBlock::default(),
+            seen: None,
             beside: Vec::new(),
         }
     }
@@ -134,7 +147,14 @@ impl Lane {
         self.pool.begin_iteration();
         self.actions.clear();
         self.under_way.clear();
+        self.seen = None;
         self.beside.iter_mut().for_each(Self::begin_iteration);
+    }
+
+    /// What was seen in the answer that failed.
+    pub(super) fn take_seen(&mut self) -> Option<Box<Seen>> {
+        let own = self.seen.take();
+        own.or_else(|| self.beside.iter_mut().find_map(Self::take_seen))
     }
 
     /// Ends everything that is under way as cut off.
@@ -166,7 +186,14 @@ impl Lane {
         variables: &mut Variables,
         before: &Attempted,
     ) -> Result<Attempt, Fault> {
-        let template = |error: TemplateError| ("template", error.to_string());
+        let template = |error: TemplateError| {
+            pass.observe(|| Observation::Unsent {
+                depth: branch.depth,
+                action: action.name.to_string(),
+                message: error.to_string(),
+            });
+            ("template", error.to_string())
+        };
         allowance::renew();
         let fixed = self.fixed.get(pass.context, pass.workload, action).map_err(template)?;
         let mut whole = None;
@@ -184,10 +211,14 @@ impl Lane {
         let body = match &fixed.body {
             Some(body) => body,
             None => {
-                rendered = render_body(&action.body, variables).map_err(template)?;
+                rendered = render_body(action, variables).map_err(template)?;
                 &rendered
             }
         };
+        let observed = pass.context.observed.as_deref();
+        if observed.is_some() {
+            self.pool.record_redirects();
+        }
         let signed = action.signed && !foreign;
         pass.headers(branch, action, signed, variables, &mut self.headers).map_err(template)?;
         let sent = Instant::now();
@@ -204,9 +235,12 @@ impl Lane {
             started: sent,
             redirects_max: action.redirects_max,
             body_bytes_max: action.body_bytes_max,
-            keep_headers: action.needs_headers(),
-            keep_body: action.needs_body(),
+            cookies: pass.cookies.filter(|_| action.cookies),
+            keep_headers: observed.is_some() || action.needs_headers(),
+            keep_body: observed.is_some() || action.needs_body(),
+            is_refused: &|status| !action.expect.accepts(status.as_u16()),
         };
+        let request_seen = observed.map(|_| Box::new(Sent::of(&request)));
         let mut answer = {
             let sending = pin!(self.pool.send(request, &mut self.phases));
             self.deadline.limit(pass.limit(action, sent), sending).await
@@ -217,12 +251,39 @@ impl Lane {
         // The time of redirects is a separate phase.
         let redirected = Duration::from_nanos(self.phases.redirect_ns);
         let duration = ended.saturating_duration_since(sent).saturating_sub(redirected);
+        self.seen = None;
+        let mut outcomes = observed.map(|_| Vec::new());
         let verdict = match &mut answer {
-            Some(Ok(answer)) => judge(answer, action, duration, variables),
+            Some(Ok(answer)) => {
+                judge(answer, action, duration, pass.cookies, variables, &mut self.seen, &mut outcomes)
+            }
             Some(Err(error)) => Err((error.class(), error.to_string())),
             None => Err(("timeout", pass.timed_out(action, ended, &self.phases))),
         };
+        let verdict = verdict.map_err(|(class, message)| match pass.cookies.filter(|jar| !jar.is_empty()) {
+            Some(jar) => (class, masked_with(&message, &jar.secrets()).into_owned()),
+            None => (class, message),
+        });
         let answered = answer.and_then(Result::ok);
+        if let (Some(observed), Some(request)) = (observed, request_seen) {
+            let answer = answered.as_ref().map(Answered::of);
+            let extracted = if answer.is_some() { extracted(action, variables) } else { Vec::new() };
+            observed.push(Observation::Exchange(Box::new(Exchange {
+                depth: branch.depth,
+                action: action.name.to_string(),
+                attempt: sample.requests,
+                request: *request,
+                redirects: self.pool.take_redirects(),
+                answer,
+                phases: self.phases,
+                duration,
+                checks: outcomes.unwrap_or_default(),
+                extracted,
+                failure: verdict.as_ref().err().cloned(),
+                secrets: variables.secrets(),
+                variables: variables.texts(),
+            })));
+        }
         let (status, body_bytes) =
             answered.map_or((0, 0), |answer| (answer.status.as_u16(), answer.body_bytes));
         let duration = before.began.map_or(duration, |began| ended.saturating_duration_since(began));
@@ -267,6 +328,18 @@ impl Attempted {
 }
 
 impl Pass<'_> {
+    /// Records what happens, if somebody looks.
+    pub(super) fn observe(&self, observation: impl FnOnce() -> Observation) {
+        if let Some(observed) = &self.context.observed {
+            observed.push(observation());
+        }
+    }
+
+    /// Records a step that is no request.
+    pub(super) fn step(&self, branch: &Branch, text: impl FnOnce() -> String) {
+        self.observe(|| Observation::Step { depth: branch.depth, text: text() });
+    }
+
     /// The time from the iteration's start.
     pub(super) fn offset_ns(&self, at: Instant) -> Nanos {
         saturating_nanos(at.saturating_duration_since(self.started))
@@ -341,7 +414,10 @@ fn judge(
     answer: &mut Answer,
     action: &Action,
     duration: Duration,
+    cookies: Option<&Jar>,
     variables: &mut Variables,
+    seen: &mut Option<Box<Seen>>,
+    outcomes: &mut Option<Vec<Checked>>,
 ) -> Result<(), Fault> {
     // Other users may have rendered on this thread in the meantime.
     allowance::renew();
@@ -351,9 +427,30 @@ fn judge(
             answer.body = body;
         }
     }
-    let judged = Judged::new(answer);
-    judged.check(action, duration, variables)?;
-    judged.extract(&action.extracts, variables)
+    let judged = Judged::new(answer, cookies);
+    if let Some(outcomes) = outcomes {
+        outcomes.extend(judged.outcomes(action, duration, variables));
+    }
+    let verdict = judged
+        .check(action, duration, variables)
+        .and_then(|()| judged.extract(&action.extracts, variables))
+        .and_then(|()| judged.check_variables(&action.expect, variables));
+    if let Some(outcomes) = outcomes {
+        outcomes.extend(Judged::outcomes_of_variables(&action.expect, variables));
+    }
+    if verdict.is_err() {
+        *seen = judged.seen(variables);
+    }
+    verdict
+}
+
+/// The variables that an action extracts, as they are now.
+fn extracted(action: &Action, variables: &Variables) -> Vec<(String, String, bool)> {
+    let value = |extract: &Extract| {
+        let value = variables.get(&extract.variable)?;
+        Some((extract.variable.to_string(), value.to_string(), extract.secret))
+    };
+    action.extracts.iter().filter_map(value).collect()
 }
 
 fn action_timeout(action: &Action, phases: &Phases) -> String {

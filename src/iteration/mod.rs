@@ -3,12 +3,16 @@
 //! A [`user::VirtualUser`] runs one iteration after another, each with a fresh profiler, and returns a
 //! sample for each. It never decides when an iteration starts; `runner` does.
 
+mod bodies;
+mod compare;
 pub mod credentials;
 mod deadline;
+mod excerpt;
 pub mod fixed;
 mod flow;
 pub mod judge;
 mod lane;
+pub mod observe;
 mod poll;
 pub mod request;
 pub mod user;
@@ -18,6 +22,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::base::clock::RunClock;
+use crate::base::ids::mix;
 use crate::base::template::{Computed, Value, Variables};
 use crate::client::options::Settings;
 use crate::measure::ids::RunIds;
@@ -53,6 +58,8 @@ pub struct Context {
     pub variables: Arc<Vec<(Arc<str>, Value)>>,
     /// Prints a text of the scenario's `log` steps. It must not wait: the load does.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
+    /// Where to record what happens, if somebody looks at a single iteration; `None` in a load.
+    pub observed: Option<Arc<observe::Observed>>,
     /// The fixed parts of requests, built on first use.
     pub fixed_parts: fixed::FixedPartsCache,
 }
@@ -76,6 +83,11 @@ impl Context {
         variables
     }
 
+    /// A random number for an iteration, from the seed of its data: what decides between its steps.
+    fn data_draw(&self, workload: u16, number: u64) -> u64 {
+        mix(mix(mix(self.data_seed.wrapping_add(1)) ^ u64::from(workload)) ^ number)
+    }
+
     /// The same for the next iteration of a virtual user, without allocating.
     fn renew(
         &self,
@@ -95,4 +107,16 @@ impl Context {
             }
         }
     }
+}
+
+/// A text that was sent or answered, without secrets: those that are known, and those that their names tell.
+#[must_use]
+pub fn without_secrets(text: &str, secrets: &[String]) -> String {
+    excerpt::without_named_secrets(&excerpt::masked_at_every_level(text, secrets))
+}
+
+/// The places in such a text of values that only their names tell to be secrets, with these names; in order.
+#[must_use]
+pub fn named_secrets(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    excerpt::named_secrets(text)
 }

@@ -1,14 +1,13 @@
 //! Builds a request from a compiled action and the iteration's variables.
 
-use bytes::Bytes;
-use http::header::{HeaderName, HeaderValue};
+use http::header::HeaderName;
 
 use crate::base::template::{TemplateError, Text, Variables};
 use crate::client::headers::HeaderBlock;
 use crate::client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
 use crate::osprofiler::derived::DerivedProfiler;
 use crate::osprofiler::signing::TraceHeaders;
-use crate::plan::action::{Action, Body};
+use crate::plan::action::Action;
 use crate::plan::propagation::Propagation;
 
 static X_TRACE_INFO: HeaderName = HeaderName::from_static("x-trace-info");
@@ -64,7 +63,8 @@ pub(super) fn start_with_slash(path: &mut String) {
     }
 }
 
-fn render_pairs(
+/// Appends the parameters of a query or a form.
+pub(super) fn render_pairs(
     pairs: &[(String, Text)],
     variables: &Variables,
     output: &mut String,
@@ -81,27 +81,6 @@ fn render_pairs(
         push_query_value(&value, output);
     }
     Ok(())
-}
-
-/// The body of `action`.
-pub(super) fn render_body(body: &Body, variables: &Variables) -> Result<Bytes, TemplateError> {
-    let mut text = String::new();
-    match body {
-        Body::Empty => {}
-        Body::Json(json) => json.render(variables, &mut text)?,
-        Body::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
-        Body::Text(body) => body.render(variables, &mut text)?,
-    }
-    Ok(Bytes::from(text))
-}
-
-/// The content type that goes with a body.
-pub(super) fn content_type(body: &Body) -> Option<HeaderValue> {
-    match body {
-        Body::Json(_) => Some(HeaderValue::from_static("application/json")),
-        Body::Form(_) => Some(HeaderValue::from_static("application/x-www-form-urlencoded")),
-        Body::Empty | Body::Text(_) => None,
-    }
 }
 
 /// Appends the action's headers that have templates, without those that `carrying` replaces.

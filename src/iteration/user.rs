@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::base::clock::{Nanos, saturating_nanos};
 use crate::base::template::Variables;
+use crate::client::cookies::{CookieMode, Jar};
 use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::derived::DerivedProfiler;
@@ -19,6 +20,7 @@ use super::Context;
 use super::ONCE;
 use super::flow::Ending;
 use super::lane::{Branch, Lane, Pass};
+use super::observe::Observation;
 
 /// Which iteration to run.
 #[derive(Clone, Copy)]
@@ -44,6 +46,7 @@ pub struct VirtualUser {
     /// Its number within the workload, from 0; the same in every run.
     number: u64,
     lane: Lane,
+    cookies: Jar,
     sample: IterationSample,
     /// When the current iteration began.
     began: Option<Instant>,
@@ -58,6 +61,7 @@ impl VirtualUser {
         Self {
             number,
             lane: Lane::new(context),
+            cookies: Jar::default(),
             sample: IterationSample::default(),
             began: None,
             variables: None,
@@ -96,14 +100,19 @@ impl VirtualUser {
             sampled,
             started,
             deadline: Some((started + runner.timeout, runner.timeout)),
+            cookies: of_next_iteration(&self.cookies, context.http.cookies()),
             points: Cell::new(0),
             rounds: Cell::new(0),
         };
         let mut branch = Branch::new(
             DerivedProfiler::new(context.ids, workload, number),
-            context.ids.draw((workload, number)),
+            context.data_draw(workload, number),
         );
         branch.begin(&pass);
+        pass.observe(|| Observation::Part {
+            name: assignment.name.to_string(),
+            trace_id: Some(base_id).filter(|_| context.propagation.traces()),
+        });
         let ended = match self.take_rows(context, assignment, &mut variables) {
             Ok(()) => self.lane.steps(&pass, &mut branch, steps, &mut variables).await,
             Err(failure) => Err(Ending::Failed(failure)),
@@ -113,7 +122,7 @@ impl VirtualUser {
         std::mem::swap(&mut self.sample.actions, &mut self.lane.actions);
         self.began = None;
         let failure = match ended {
-            Err(Ending::Failed(failure)) => Some(failure),
+            Err(Ending::Failed(failure)) => Some(Failure { seen: self.lane.take_seen(), ..failure }),
             Ok(()) | Err(Ending::Stopped) => None,
         };
         if failure.is_some() {
@@ -158,13 +167,17 @@ impl VirtualUser {
             sampled: false,
             started: start,
             deadline: None,
+            cookies: of_next_iteration(&self.cookies, context.http.cookies()),
             points: Cell::new(0),
             rounds: Cell::new(0),
         };
-        let mut branch = Branch::new(DerivedProfiler::new(context.ids, ONCE, 0), context.ids.draw((ONCE, 0)));
+        let mut branch = Branch::new(DerivedProfiler::new(context.ids, ONCE, 0), context.data_draw(ONCE, 0));
         branch.begin(&pass);
+        if !steps.is_empty() {
+            pass.observe(|| Observation::Part { name: name.to_string(), trace_id: None });
+        }
         match self.lane.steps(&pass, &mut branch, steps, variables).await {
-            Err(Ending::Failed(failure)) => Err(failure),
+            Err(Ending::Failed(failure)) => Err(Failure { seen: self.lane.take_seen(), ..failure }),
             Ok(()) | Err(Ending::Stopped) => Ok(()),
         }
     }
@@ -198,6 +211,7 @@ impl VirtualUser {
                 class: "data".to_owned(),
                 action: None,
                 message,
+                seen: None,
             })?;
             variables.set(data.name(), row);
             variables.hide(secrets);
@@ -215,4 +229,14 @@ impl VirtualUser {
             None => context.variables(name, assignment.number, base_id),
         }
     }
+}
+
+/// The cookies for the iteration that begins.
+fn of_next_iteration(jar: &Jar, mode: CookieMode) -> Option<&Jar> {
+    match mode {
+        CookieMode::Off => return None,
+        CookieMode::Iteration => jar.clear(),
+        CookieMode::User => {}
+    }
+    Some(jar)
 }

@@ -1,6 +1,7 @@
 //! Faults, each text stored once and referred to by number.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 const TEXTS_MAX: usize = 200;
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// A fault.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+/// A fault. Two are equal if they are of the same kind, whatever was seen.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Failure {
     /// Its class, such as `timeout`, `connect`, `status`, `check`.
     pub class: String,
@@ -18,6 +19,40 @@ pub struct Failure {
     pub action: Option<Arc<str>>,
     /// What happened, as a message.
     pub message: String,
+    /// What was seen in the answer. Of faults of the same kind, the first is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Box<Seen>>,
+}
+
+/// What was seen in an answer that failed: bounded, without secrets, on one line.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Seen {
+    /// The value that did not meet its check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// The beginning of the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+impl Failure {
+    fn kind(&self) -> (&str, Option<&str>, &str) {
+        (&self.class, self.action.as_deref(), &self.message)
+    }
+}
+
+impl PartialEq for Failure {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind() == other.kind()
+    }
+}
+
+impl Eq for Failure {}
+
+impl Hash for Failure {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind().hash(state);
+    }
 }
 
 /// A fault with the number by which samples refer to it.
@@ -56,6 +91,8 @@ impl FailureTable {
         }
         if self.numbers.len() >= TEXTS_MAX && !self.numbers.contains_key(&failure) {
             "(more than 200 different messages)".clone_into(&mut failure.message);
+            // What was seen belongs to only one of them.
+            failure.seen = None;
         }
         if let Some(number) = self.numbers.get(&failure) {
             return *number;
@@ -79,12 +116,17 @@ mod tests {
 
     #[test]
     fn each_text_has_one_number_and_workers_do_not_share_numbers() {
-        let failure = |text: &str| Failure { class: "c".into(), action: None, message: text.into() };
+        let failure =
+            |text: &str| Failure { class: "c".into(), action: None, message: text.into(), seen: None };
         let (mut a, mut b) = (FailureTable::new(0, 0, 2), FailureTable::new(0, 1, 2));
         assert_eq!((a.number(failure("x")), a.number(failure("y")), a.number(failure("x"))), (1, 3, 1));
         assert_eq!((b.number(failure("x")), b.number(failure("y"))), (2, 4));
         assert!(FailureTable::new(1, 0, 2).number(failure("x")) > 4);
-        assert_eq!(a.take_fresh().len(), 2);
+        let seen = |body: &str| Some(Box::new(Seen { found: None, body: Some(body.to_owned()) }));
+        let number = a.number(Failure { seen: seen("first"), ..failure("z") });
+        assert_eq!(a.number(Failure { seen: seen("second"), ..failure("z") }), number);
+        let fresh = a.take_fresh();
+        assert_eq!((fresh.len(), &fresh[2].failure.seen), (3, &seen("first")));
         assert!(a.take_fresh().is_empty());
         for text in 0..1000 {
             a.number(failure(&text.to_string()));

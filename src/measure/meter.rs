@@ -204,7 +204,7 @@ mod tests {
             });
         }
         samples.push(&IterationSample { warm_up: true, ..IterationSample::default() });
-        let failure = Failure { class: "timeout".into(), action: None, message: String::new() };
+        let failure = Failure { class: "timeout".into(), action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 3, failure }];
         let mut meter = Meter::new([("w".to_owned(), vec!["a".to_owned()])]);
         meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });

@@ -14,12 +14,12 @@ use crate::base::yaml_place::{at, key_span};
 use crate::config::check::did_you_mean;
 use crate::config::step;
 
+use super::body::Body;
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
 use super::flow::Poll;
 use super::headers::{header, holds_secret, is_long_enough_to_hide};
-use super::json::JsonTemplate;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
@@ -47,8 +47,12 @@ pub struct Action {
     pub headers: Vec<(HeaderName, Text)>,
     /// The body.
     pub body: Body,
+    /// Whether the body is compressed with gzip.
+    pub gzip: bool,
     /// Whether the deployment's credentials are sent.
     pub authorised: bool,
+    /// Whether cookies are sent and kept, unless the run does without.
+    pub cookies: bool,
     /// Whether trace headers are sent. They go only to the deployment's targets, never to other hosts.
     pub signed: bool,
     /// The time limit.
@@ -83,18 +87,6 @@ impl Action {
     }
 }
 
-/// A request's body.
-pub enum Body {
-    /// No body.
-    Empty,
-    /// JSON, sent as application/json.
-    Json(JsonTemplate),
-    /// A form, sent as application/x-www-form-urlencoded.
-    Form(Vec<(String, Text)>),
-    /// Text, sent as it is.
-    Text(Text),
-}
-
 impl Compiler<'_> {
     pub(super) fn action(
         &mut self,
@@ -126,11 +118,11 @@ impl Compiler<'_> {
         {
             headers.extend(self.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
         }
-        let body = self.body(step, node);
+        let body = self.body(step, &label, node);
         let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
         self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
         // Extracted values are available only to later actions.
-        let expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
+        let mut expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
         let mut extracts = Vec::new();
         for (name, config) in step.extract.iter().flatten() {
             let place = at(node, &["extract", name]);
@@ -138,6 +130,7 @@ impl Compiler<'_> {
             extracts.extend(self.extract(name, config, place));
         }
         self.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
+        expect.variables = self.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
         let poll = step.poll.as_ref().and_then(|poll| self.poll(poll, at(node, &["poll"])));
         let (name, index) = self.register(step.action.as_deref().unwrap_or(&label), node);
         Some(Action {
@@ -150,7 +143,9 @@ impl Compiler<'_> {
             query,
             headers,
             body,
+            gzip: step.gzip.unwrap_or(false),
             authorised: step.auth.unwrap_or(true) && !foreign,
+            cookies: step.cookies.unwrap_or(true),
             signed: !foreign,
             timeout: step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0),
             redirects_max: step.redirects.or(self.http.redirects).unwrap_or(0),
@@ -227,42 +222,6 @@ impl Compiler<'_> {
         self.faults.push(fault.help(help));
         // Any base URL will do to find the action's other faults.
         BaseUrl::parse("http://127.0.0.1").ok()
-    }
-
-    fn body(&mut self, step: &step::Step, node: &Node) -> Body {
-        let bodies =
-            [("json", step.json.is_some()), ("form", step.form.is_some()), ("body", step.body.is_some())];
-        let mut places: Vec<_> =
-            bodies.iter().filter(|(_, there)| *there).map(|(key, _)| key_span(node, key)).collect();
-        places.sort_by_key(|span| span.start);
-        if let Some(second) = places.get(1) {
-            let fault = Fault::error(second.clone(), "more than one body");
-            self.faults.push(fault.help("keep one of json, form, body"));
-        }
-        if let Some(json) = &step.json {
-            hide_secrets_of(json);
-            return self.json(json, at(node, &["json"])).map_or(Body::Empty, Body::Json);
-        }
-        if step.form.is_some() {
-            return Body::Form(self.pairs(step.form.as_ref(), at(node, &["form"])));
-        }
-        let body = step.body.as_ref().and_then(|body| self.text(body, at(node, &["body"])));
-        body.map_or(Body::Empty, Body::Text)
-    }
-
-    fn pairs(
-        &mut self,
-        pairs: Option<&std::collections::BTreeMap<String, step::Scalar>>,
-        node: &Node,
-    ) -> Vec<(String, Text)> {
-        let mut compiled = Vec::new();
-        for (name, value) in pairs.into_iter().flatten() {
-            if names_secret(name) && is_written_secret(&value.0) {
-                masking::hide(&value.0);
-            }
-            compiled.extend(self.text(&value.0, at(node, &[name])).map(|text| (name.clone(), text)));
-        }
-        compiled
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::base::diagnostics::Fault;
-use crate::base::template::Engine;
+use crate::base::template::{Engine, Value};
 use crate::base::yaml::Node;
 use crate::config::http;
 
 use super::deployment::Deployment;
+use super::references::Env;
 use super::step::Nesting;
 
 /// Built-in variables that every template can use.
@@ -25,6 +27,10 @@ pub(super) struct Compiler<'a> {
     pub(super) whole: Option<(&'a Node, BTreeSet<String>)>,
     /// Variables that can be used at this place.
     pub(super) known: BTreeSet<String>,
+    /// How references are resolved.
+    pub(super) env: Env<'a>,
+    /// The variables that stand in place of references, with their values.
+    pub(super) referred: Vec<(Arc<str>, Value)>,
     /// The names of the scenario's data.
     pub(super) data_names: BTreeSet<String>,
     /// The names among these that were used since the workload began.

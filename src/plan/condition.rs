@@ -8,14 +8,14 @@ use serde_json_path::JsonPath;
 
 use crate::base::diagnostics::Fault;
 use crate::base::masking::names_secret;
-use crate::base::template::{Text, Value};
+use crate::base::template::Value;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
 use crate::config::expect::{self, StatusRange};
 
+use super::compare::{Condition, Test};
 use super::compiler::Compiler;
 use super::headers::header;
-use super::json::JsonTemplate;
 
 /// Checks on a response.
 #[derive(Default)]
@@ -23,31 +23,15 @@ pub struct Expect {
     /// The accepted statuses. If empty, all below 400 are accepted.
     pub status: Vec<StatusRange>,
     /// Conditions on headers.
-    pub headers: Vec<(http::HeaderName, TextCheck)>,
-    /// Conditions on the body.
-    pub body: Vec<TextCheck>,
+    pub headers: Vec<(http::HeaderName, Condition)>,
+    /// A condition on the body.
+    pub body: Option<Condition>,
     /// Conditions on values in a JSON body.
-    pub json: Vec<(JsonPath, JsonCheck)>,
+    pub json: Vec<(JsonPath, Condition)>,
+    /// Conditions on variables, checked after the extraction.
+    pub variables: Vec<(Arc<str>, Condition)>,
     /// The check fails if the request takes longer.
     pub latency: Option<Duration>,
-}
-
-/// A condition on a text.
-pub enum TextCheck {
-    /// The whole text equals this.
-    Equals(Text),
-    /// The text contains this.
-    Contains(Text),
-    /// This regular expression matches somewhere in the text.
-    Matches(Regex),
-}
-
-/// A condition on a JSON value.
-pub enum JsonCheck {
-    /// The value equals this.
-    Equals(JsonTemplate),
-    /// A value exists (true) or does not exist (false).
-    Exists(bool),
 }
 
 /// A value to take from a response.
@@ -70,15 +54,26 @@ pub enum Place {
     Pointer(String),
     /// A header.
     Header(http::HeaderName),
+    /// A cookie.
+    Cookie(String),
     /// A regular expression on the body.
     Regex(Regex),
 }
 
 impl Expect {
+    /// True for an accepted status.
+    #[must_use]
+    pub fn accepts(&self, status: u16) -> bool {
+        match self.status.is_empty() {
+            true => status < 400,
+            false => self.status.iter().any(|range| (range.from..=range.to).contains(&status)),
+        }
+    }
+
     /// True if a check needs the body.
     #[must_use]
     pub fn needs_body(&self) -> bool {
-        !self.body.is_empty() || !self.json.is_empty()
+        self.body.is_some() || !self.json.is_empty()
     }
 }
 
@@ -86,7 +81,7 @@ impl Place {
     /// True if the place is in the body.
     #[must_use]
     pub fn needs_body(&self) -> bool {
-        !matches!(self, Self::Header(_))
+        !matches!(self, Self::Header(_) | Self::Cookie(_))
     }
 }
 
@@ -107,8 +102,7 @@ impl Compiler<'_> {
             let place = at(node, &["headers", name]);
             match header(name, "") {
                 Ok((name, _)) => {
-                    let checks = self.text_checks(condition, true, place);
-                    expect.headers.extend(checks.into_iter().map(|check| (name.clone(), check)));
+                    expect.headers.push((name, self.expectation(&condition.0, Test::Equals, place)));
                 }
                 Err(complaint) => {
                     let span = key_span(at(node, &["headers"]), name);
@@ -117,50 +111,40 @@ impl Compiler<'_> {
             }
         }
         if let Some(condition) = &config.body {
-            expect.body = self.text_checks(condition, false, at(node, &["body"]));
+            expect.body = Some(self.expectation(&condition.0, Test::Contains, at(node, &["body"])));
         }
         for (path, value) in config.json.iter().flatten() {
             let place = at(node, &["json", path]);
             let span = key_span(at(node, &["json"]), path);
-            let (path, check) = (self.json_path(path, span), self.json_check(value, place));
-            expect.json.extend(path.zip(check));
+            let (path, condition) =
+                (self.json_path(path, span), self.expectation(value, Test::Equals, place));
+            expect.json.extend(path.map(|path| (path, condition)));
         }
         expect
     }
 
-    fn text_checks(&mut self, config: &expect::TextCondition, whole: bool, node: &Node) -> Vec<TextCheck> {
-        let mut checks = Vec::new();
-        if let Some(text) = &config.plain {
-            let check = if whole { TextCheck::Equals } else { TextCheck::Contains };
-            checks.extend(self.text(text, node).map(check));
+    /// Compiles the conditions on variables, which may be those that the action itself extracts.
+    pub(super) fn expect_variables(
+        &mut self,
+        config: Option<&expect::Expect>,
+        node: &Node,
+    ) -> Vec<(Arc<str>, Condition)> {
+        let node = at(node, &["variables"]);
+        let mut conditions = Vec::new();
+        for (name, condition) in config.and_then(|config| config.variables.as_ref()).into_iter().flatten() {
+            self.known_variable(name, key_span(node, name));
+            let condition = self.expectation(condition, Test::Equals, at(node, &[name]));
+            conditions.push((Arc::from(name.as_str()), condition));
         }
-        if let Some(text) = &config.equals {
-            checks.extend(self.text(text, at(node, &["equals"])).map(TextCheck::Equals));
-        }
-        if let Some(text) = &config.contains {
-            checks.extend(self.text(text, at(node, &["contains"])).map(TextCheck::Contains));
-        }
-        if let Some(text) = &config.matches {
-            checks.extend(self.regex(text, at(node, &["matches"])).map(TextCheck::Matches));
-        }
-        checks
-    }
-
-    fn json_check(&mut self, value: &serde_json::Value, node: &Node) -> Option<JsonCheck> {
-        if let Some(exists) =
-            value.as_object().filter(|map| map.len() == 1).and_then(|map| map.get("exists")?.as_bool())
-        {
-            return Some(JsonCheck::Exists(exists));
-        }
-        self.json(value, node).map(JsonCheck::Equals)
+        conditions
     }
 
     pub(super) fn extract(&mut self, name: &str, config: &expect::Extract, node: &Node) -> Option<Extract> {
-        let places = [&config.json, &config.pointer, &config.header, &config.regex];
+        let places = [&config.json, &config.pointer, &config.header, &config.cookie, &config.regex];
         if places.iter().filter(|place| place.is_some()).count() != 1 {
             let fault =
                 Fault::error(node.span.clone(), format!("`{name}` needs exactly one place in the response"));
-            self.faults.push(fault.help("write one of json, pointer, header, regex"));
+            self.faults.push(fault.help("write one of json, pointer, header, cookie, regex"));
             return None;
         }
         let place = if let Some(path) = &config.json {
@@ -180,12 +164,19 @@ impl Compiler<'_> {
                     return None;
                 }
             }
+        } else if let Some(name) = &config.cookie {
+            Place::Cookie(name.clone())
         } else {
             Place::Regex(self.regex(config.regex.as_deref().unwrap_or_default(), at(node, &["regex"]))?)
         };
         let default = config.default.as_ref().map(Value::from_serialize);
         let secret = config.secret.unwrap_or_else(|| {
-            names_secret(name) || matches!(&place, Place::Header(header) if names_secret(header.as_str()))
+            let names_secret_place = match &place {
+                Place::Header(header) => names_secret(header.as_str()),
+                Place::Cookie(_) => true,
+                _ => false,
+            };
+            names_secret(name) || names_secret_place
         });
         Some(Extract { variable: Arc::from(name), place, default, secret })
     }
@@ -213,7 +204,7 @@ impl Compiler<'_> {
             .ok()
     }
 
-    fn regex(&mut self, text: &str, node: &Node) -> Option<Regex> {
+    pub(super) fn regex(&mut self, text: &str, node: &Node) -> Option<Regex> {
         let built = regex::RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build();
         built
             .map_err(|error| {

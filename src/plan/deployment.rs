@@ -1,5 +1,7 @@
 //! The resolved deployment: targets, credentials and keys.
 
+mod auth;
+mod network;
 mod spans;
 
 use std::path::{Path, PathBuf};
@@ -20,10 +22,13 @@ use super::headers::{header, holds_secret};
 use super::references::{self, Env};
 use crate::client::guard::HostPattern;
 use crate::client::keystone::Credentials;
+use crate::client::oauth2::Grant;
 use crate::client::options::{DnsOptions, Version};
+use crate::client::proxy::Proxies;
 use crate::client::tls::TlsOptions;
-use crate::client::url::BaseUrl;
+use crate::client::url::{BaseUrl, Origin, endpoint_uses_tls};
 
+pub use auth::TokenCommand;
 pub use spans::Spans;
 
 /// The name of the target for actions that name none.
@@ -48,6 +53,10 @@ pub struct Deployment {
     pub http_version: Version,
     /// How the targets' host names are resolved.
     pub dns: DnsOptions,
+    /// The names of targets in TLS that are not their hosts' names.
+    pub server_names: Vec<(Origin, String)>,
+    /// The proxies.
+    pub proxies: Proxies,
     /// Headers for every request.
     pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// How requests authenticate.
@@ -87,9 +96,23 @@ pub enum Auth {
     },
     /// Keystone v3 with a password.
     Keystone(Credentials),
+    /// A bearer token by OAuth 2.0's client credentials.
+    OAuth2(Box<Grant>),
+    /// A token that a program prints.
+    Command(Box<TokenCommand>),
 }
 
 impl Auth {
+    /// True if logging in needs TLS.
+    #[must_use]
+    pub fn wants_tls(&self) -> bool {
+        match self {
+            Self::Keystone(login) => login.auth_url.origin.tls,
+            Self::OAuth2(grant) => endpoint_uses_tls(&grant.token_url).unwrap_or(false),
+            Self::None | Self::Basic { .. } | Self::Bearer { .. } | Self::Command(_) => false,
+        }
+    }
+
     /// The method's name in results.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -98,6 +121,8 @@ impl Auth {
             Self::Basic { .. } => "basic",
             Self::Bearer { .. } => "bearer",
             Self::Keystone(_) => "keystone",
+            Self::OAuth2(_) => "oauth2",
+            Self::Command(_) => "command",
         }
     }
 }
@@ -236,6 +261,8 @@ impl<'a> Resolver<'a> {
             slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
         });
         let targets = self.targets(value, root, auth.as_ref());
+        let server_names = self.server_names(tls.and_then(|tls| tls.sni.as_ref()), &targets, root);
+        let (proxies, notes) = self.proxies(value.proxy.as_ref(), &targets, root);
         Some(Deployment {
             name: value.name.clone().unwrap_or_else(|| self.stem()),
             file: self.path.to_path_buf(),
@@ -249,10 +276,12 @@ impl<'a> Resolver<'a> {
             ),
             http_version: super::http::version(value.http.as_ref().and_then(|http| http.version)),
             dns: self.dns(value.dns.as_ref(), root),
+            server_names,
+            proxies,
             headers,
             auth: auth?,
             profiler_enabled: profiler.and_then(|profiler| profiler.enabled).unwrap_or(true),
-            warnings: self.warnings(&keys),
+            warnings: [self.warnings(&keys), notes].concat(),
             hmac_key: keys.first().cloned(),
             hmac_keys: keys,
             spans,
@@ -307,14 +336,18 @@ impl<'a> Resolver<'a> {
             (cert.as_deref(), at(node, &["https_cert"])),
             (key.as_deref(), at(node, &["https_key"])),
         );
+        let targets = vec![(DEFAULT_TARGET.to_owned(), auth_url.as_ref()?.root())];
+        let (proxies, notes) = self.proxies_of_environment(&targets);
         Some(Deployment {
             name: self.stem(),
             file: self.path.to_path_buf(),
-            targets: vec![(DEFAULT_TARGET.to_owned(), auth_url.as_ref()?.root())],
+            targets,
             targets_allowed: Vec::new(),
             tls,
             http_version: Version::default(),
             dns: DnsOptions::default(),
+            server_names: Vec::new(),
+            proxies,
             headers: Vec::new(),
             auth: Auth::Keystone(Credentials {
                 auth_url: v3_url(auth_url?),
@@ -326,7 +359,7 @@ impl<'a> Resolver<'a> {
             }),
             profiler_enabled: true,
             connection_string,
-            warnings: self.warnings(&keys),
+            warnings: [self.warnings(&keys), notes].concat(),
             hmac_key: keys.first().cloned(),
             hmac_keys: keys,
             spans: Spans::default(),
@@ -348,6 +381,8 @@ impl<'a> Resolver<'a> {
                 let token = self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?;
                 return Some(Auth::Bearer { token });
             }
+            config::Auth::OAuth2(oauth2) => return self.oauth2(oauth2, at(root, &["auth", "oauth2"])),
+            config::Auth::Command(command) => return self.command(command, at(root, &["auth", "command"])),
             config::Auth::Keystone(keystone) => keystone,
         };
         let node = at(root, &["auth", "keystone"]);
@@ -422,6 +457,9 @@ impl<'a> Resolver<'a> {
     fn targets_allowed(&mut self, value: &config::Deployment, root: &Node) -> Vec<HostPattern> {
         let mut allowed = Vec::new();
         for (index, reference) in value.targets_allowed.iter().flatten().enumerate() {
+            if self.env.leaves_open(reference) {
+                continue;
+            }
             let node = item(at(root, &["targets_allowed"]), index);
             let Some(text) = self.text(reference, node) else { continue };
             match HostPattern::parse(&text) {
@@ -430,20 +468,6 @@ impl<'a> Resolver<'a> {
             }
         }
         allowed
-    }
-
-    fn dns(&mut self, dns: Option<&config::Dns>, root: &Node) -> DnsOptions {
-        let mut servers = Vec::new();
-        let written = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();
-        for (index, reference) in written.enumerate() {
-            let node = item(at(root, &["dns", "servers"]), index);
-            let Some(text) = self.text(reference, node) else { continue };
-            match super::http::server(&text) {
-                Ok(server) => servers.push(server),
-                Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
-            }
-        }
-        DnsOptions { servers }
     }
 
     /// Adds a fault whose message quotes the value. Values from the environment or another file must not be shown.
@@ -473,6 +497,9 @@ impl<'a> Resolver<'a> {
     /// Checks that a file exists before the load; its content is read later.
     fn pem_file(&mut self, path: &str, node: &Node) -> PathBuf {
         let path = self.folder.join(path);
+        if self.env.is_offline() {
+            return path;
+        }
         let problem = match std::fs::File::open(&path).and_then(|file| file.metadata()) {
             Ok(metadata) if metadata.is_dir() => Some("it is a directory".to_owned()),
             Ok(_) => None,
@@ -512,7 +539,7 @@ impl<'a> Resolver<'a> {
     fn secret(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
         self.inline_secret |= written(reference).is_some_and(|text| !text.is_empty());
         let text = self.text(reference, node)?;
-        if text != WELL_KNOWN_KEY {
+        if text != WELL_KNOWN_KEY && !self.env.leaves_open(reference) {
             masking::hide(&text);
         }
         Some(Secret::new(text))
@@ -525,6 +552,9 @@ impl<'a> Resolver<'a> {
 
     /// A collector's URL, which is a secret only if it contains a password.
     fn connection(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Secret> {
+        if self.env.leaves_open(reference) {
+            return None;
+        }
         self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
         let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
         masking::hide_url(&connection);

@@ -43,7 +43,7 @@ impl Compiler<'_> {
             "repeat" => self.repeat(step, node)?,
             "for_each" => self.for_each(step, node)?,
             "while" => Flow::While {
-                condition: self.condition(step.while_.as_deref()?, place)?,
+                condition: self.condition(&step.while_.as_ref()?.0, place)?,
                 rounds_max: step.max.unwrap_or(ROUNDS_MAX),
                 steps: self.within(step.steps.as_deref(), kind, node),
             },
@@ -69,8 +69,8 @@ impl Compiler<'_> {
 
     /// Compiles the `poll` of an action.
     pub(super) fn poll(&mut self, config: &config::Poll, node: &Node) -> Option<Box<Poll>> {
-        let condition = |compiler: &mut Self, text: Option<&String>, key: &str| match text {
-            Some(text) => compiler.condition(text, at(node, &[key])).map(Some),
+        let condition = |compiler: &mut Self, text: Option<&config::Condition>, key: &str| match text {
+            Some(text) => compiler.condition(&text.0, at(node, &[key])).map(Some),
             None => Some(None),
         };
         let until = condition(self, config.until.as_ref(), "until");
@@ -83,6 +83,7 @@ impl Compiler<'_> {
     }
 
     fn pause(&mut self, think: Think, node: &Node) -> Option<Pause> {
+        self.uses_seed |= !matches!(think, Think::Fixed(_));
         match think {
             Think::Fixed(pause) => Some(Pause::Fixed(pause.0)),
             Think::Uniform(config::UniformThink { min, max }) if min.0 > max.0 => {
@@ -141,7 +142,7 @@ impl Compiler<'_> {
     }
 
     fn condition_step(&mut self, step: &step::Step, node: &Node) -> Option<Flow> {
-        let condition = self.condition(step.condition.as_deref()?, at(node, &["if"]));
+        let condition = self.condition(&step.condition.as_ref()?.0, at(node, &["if"]));
         let then = match (&step.then, &step.otherwise) {
             // `else` alone is enough.
             (None, Some(_)) => Vec::new(),
@@ -208,6 +209,7 @@ impl Compiler<'_> {
     }
 
     fn choice(&mut self, alternatives: &[config::Alternative], node: &Node) -> Option<Flow> {
+        self.uses_seed = true;
         let mut compiled = Vec::new();
         let mut sum = 0.0;
         for (number, alternative) in alternatives.iter().enumerate() {

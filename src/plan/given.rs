@@ -114,7 +114,7 @@ mod tests {
             (of_file.as_str(), "of a file", true),
         ] {
             let (name, given) =
-                Given::parse(text, &env).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+                Given::parse(text, Env::new(&env)).unwrap_or_else(|problem| panic!("{text}: {problem}"));
             assert_eq!((&*name, given.expose(), given.referred), ("n", value, referred), "{text}");
             assert_eq!(given.shown("n", false), if referred { MASK } else { value }, "{text}");
             assert_eq!(given.shown("n", true), MASK, "{text}");
@@ -137,7 +137,7 @@ mod tests {
             ("n=env:EMPTY", "is empty"),
             ("n=@no/such/file", "cannot read no/such/file"),
         ] {
-            let found = Given::parse(text, &env).unwrap_err().to_string();
+            let found = Given::parse(text, Env::new(&env)).unwrap_err().to_string();
             assert!(found.contains(problem), "{text}: {found}");
         }
     }

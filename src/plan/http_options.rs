@@ -1,11 +1,18 @@
 //! The HTTP options of a run, from its deployment and its scenario.
 
+use crate::base::diagnostics::Fault;
+use crate::base::yaml::Node;
+use crate::base::yaml_place::at;
+use crate::client::cookies::CookieMode;
 use crate::client::guard::Guard;
 use crate::client::options::{Connections, ConnectionsMax, HttpOptions, Limits};
 use crate::client::url::Origin;
 use crate::config::http::{self, Http};
 
+use super::Workload;
+use super::compiler::Compiler;
 use super::deployment::Deployment;
+use super::runner::Model;
 
 /// The HTTP options of a run. `literals` are the origins of the scenario's targets and complete URLs.
 pub(super) fn options(
@@ -31,11 +38,35 @@ pub(super) fn options(
             headers_max: scenario.max_headers.map_or(usual.headers_max, |most| size(most.into())),
             trailer_bytes_max: scenario.max_trailers.map_or(usual.trailer_bytes_max, |most| size(most.0)),
         },
+        cookies: match scenario.cookies {
+            None | Some(http::Cookies::Iteration) => CookieMode::Iteration,
+            Some(http::Cookies::User) => CookieMode::User,
+            Some(http::Cookies::Off) => CookieMode::Off,
+        },
+        server_names: deployment.server_names.clone(),
+        proxies: deployment.proxies.clone(),
         dns: deployment.dns.clone(),
         guard: Guard::new(
             deployment.targets.iter().map(|(_, target)| target.origin.clone()).collect(),
             literals,
             deployment.targets_allowed.clone(),
         ),
+    }
+}
+
+impl Compiler<'_> {
+    /// Reports cookies of virtual users for a runner that has none.
+    pub(super) fn what_cookies_need(&mut self, workloads: &[Workload], root: &Node) {
+        let open = |workload: &&Workload| matches!(workload.runner.model, Model::Open(_));
+        if self.http.cookies == Some(http::Cookies::User)
+            && let Some(workload) = workloads.iter().find(open)
+        {
+            let message = format!(
+                "`cookies: user` needs a fixed number of users, but iterations of `{}` start by the clock",
+                workload.name
+            );
+            let fault = Fault::error(at(root, &["http", "cookies"]).span.clone(), message);
+            self.faults.push(fault.help("write `cookies: iteration`, or use a `constant` runner"));
+        }
     }
 }

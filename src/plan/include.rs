@@ -43,7 +43,14 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        let Document { source, root, value: StepsFile { defaults, steps } } = document;
+        let Document { source, root, value: StepsFile { defaults, steps }, referred } = document;
+        let before = self.faults.len();
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        self.refer(&referred, &folder);
+        let faults_of_references = self.faults.len();
+        for fault in self.faults.drain(before..faults_of_references).collect::<Vec<_>>() {
+            self.faults.push(moved(fault, &source, &span));
+        }
         let before = self.faults.len();
         let (given, own) = (step.with.clone().unwrap_or_default(), defaults.unwrap_or_default());
         let missing = own.into_iter().filter(|(name, _)| !given.contains_key(name)).collect();

@@ -5,6 +5,8 @@
 //! that the YAML names. The environment is passed in.
 
 pub mod action;
+pub mod body;
+pub mod compare;
 mod compiler;
 pub mod condition;
 mod connection;
@@ -12,6 +14,7 @@ pub mod control;
 pub mod data;
 pub mod deployment;
 pub mod end;
+pub mod explain;
 pub mod flow;
 mod flow_steps;
 pub mod given;
@@ -20,6 +23,7 @@ pub mod http;
 mod http_options;
 mod include;
 pub mod json;
+mod once;
 pub mod overrides;
 pub mod poisson;
 pub mod propagation;

@@ -2,13 +2,58 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::base::complaint::Complaint;
+use crate::base::diagnostics::Fault;
+use crate::base::masking;
 use crate::base::secret::Secret;
+use crate::base::template::Value;
 use crate::config::reference::Reference;
+use crate::config::referred::Referred;
 
-/// Looks up an environment variable. Passed in by the only module that may read the environment.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+use super::compiler::Compiler;
+
+/// How references are resolved. Passed in by the only module that may read the environment.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    look_up: &'a dyn Fn(&str) -> Option<String>,
+    offline: bool,
+}
+
+impl<'a> Env<'a> {
+    /// Environment variables are looked up with this function.
+    pub fn new(look_up: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { look_up, offline: false }
+    }
+
+    /// The same, or if `offline`, nothing is resolved: every reference counts as resolved, to an unknown value.
+    #[must_use]
+    pub fn leaving_open(self, offline: bool) -> Self {
+        Self { offline, ..self }
+    }
+
+    /// The value of an environment variable, if it is set.
+    #[must_use]
+    pub fn variable(self, name: &str) -> Option<String> {
+        if self.offline { None } else { (self.look_up)(name) }
+    }
+
+    /// True if no reference is resolved.
+    #[must_use]
+    pub fn is_offline(self) -> bool {
+        self.offline
+    }
+
+    /// True if the value of this reference stays unknown.
+    #[must_use]
+    pub fn leaves_open(self, reference: &Reference) -> bool {
+        self.offline && !matches!(reference, Reference::Inline(_))
+    }
+}
+
+/// What stands for an unknown value: it can be a URL, a name or a key.
+pub const UNKNOWN: &str = "http://unknown.invalid";
 
 const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -18,8 +63,9 @@ const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// What is missing and how to provide it.
 pub fn resolve(reference: &Reference, folder: &Path, env: Env<'_>) -> Result<Secret, Complaint> {
     match reference {
+        _ if env.leaves_open(reference) => Ok(Secret::new(UNKNOWN)),
         Reference::Inline(secret) => Ok(secret.clone()),
-        Reference::Env { name, default } => match (env(name), default) {
+        Reference::Env { name, default } => match ((env.look_up)(name), default) {
             (Some(value), _) if !value.is_empty() => Ok(Secret::new(value)),
             (_, Some(default)) => Ok(Secret::new(default.clone())),
             (Some(_), None) => Err(Complaint::new(
@@ -55,5 +101,31 @@ fn read_secret(path: &Path) -> Result<Secret, Complaint> {
     match text.lines().next().map(str::trim_end) {
         Some(line) if !line.is_empty() => Ok(Secret::new(line)),
         _ => Err(problem("its first line is empty")),
+    }
+}
+
+impl Compiler<'_> {
+    /// Resolves the references that stand in place of texts. A reference that cannot be resolved is a fault, and the
+    /// rest is checked as if it could.
+    pub(super) fn refer(&mut self, referred: &[Referred], folder: &Path) {
+        for Referred { variable, reference, span } in referred {
+            if !self.known.insert(variable.clone()) {
+                continue;
+            }
+            match resolve(reference, folder, self.env) {
+                Ok(secret) => {
+                    if !self.env.is_offline() {
+                        masking::hide(secret.expose());
+                    }
+                    self.referred.push((Arc::from(variable.as_str()), Value::from(secret.expose())));
+                }
+                Err(complaint) => {
+                    let key = if matches!(reference, Reference::File(_)) { "file" } else { "env" };
+                    let own = format!("if you mean the map itself, write {{{key}: \"{{{{ '…' }}}}\"}}");
+                    let remedy = format!("{}; {own}", complaint.remedy);
+                    self.faults.push(Fault::of(span.clone(), Complaint::new(complaint.what, remedy)));
+                }
+            }
+        }
     }
 }

@@ -139,6 +139,13 @@ impl Runner {
         Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, name, settings })
     }
 
+    /// A single iteration with this time limit.
+    #[must_use]
+    pub fn once(timeout: Duration) -> Self {
+        let model = Model::Closed(Closed { users: Concurrency::level(1), times: Some(1), duration: None });
+        Self { model, warm_up: None, timeout, name: "serial", settings: json!({ "times": 1 }) }
+    }
+
     /// Draws the arrivals of a runner with `random: poisson` from a seed. Others stay as they are.
     pub fn at_random(&mut self, seed: u64) {
         if let Model::Open(open) = &mut self.model

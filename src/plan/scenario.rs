@@ -141,15 +141,17 @@ fn traces(written: config::Trace, sampled: bool) -> Traces {
     Traces { slow, others, settle: written.settle.map_or(SETTLE, |settle| settle.0) }
 }
 
-/// Finds the faults of a scenario whose deployment cannot be read: all except those of its targets.
+/// Finds the faults of a scenario whose deployment cannot be used. Without a `stand_in` for it, those of its targets are
+/// not found.
 #[must_use]
 pub fn faults_without_deployment(
     file: &Path,
     document: &Document<Scenario>,
+    stand_in: Option<&Deployment>,
     options: &Options,
     env: Env<'_>,
 ) -> Vec<Fault> {
-    compile(file, document, None, None, options, env).1
+    compile(file, document, stand_in, None, options, env).1
 }
 
 /// Adds faults from the readable part of a rejected scenario, so that all faults are reported at once.
@@ -211,6 +213,8 @@ fn compile(
         deployment,
         whole: whole.map(|whole| (whole, crate::config::words(whole))),
         known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
+        env,
+        referred: Vec::new(),
         data_names: BTreeSet::new(),
         data_used: BTreeSet::new(),
         uses_seed: false,
@@ -221,7 +225,9 @@ fn compile(
         folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
         included: Vec::new(),
     };
-    let variables = compiler.variables(file, value, root, options, env);
+    let mut variables = compiler.variables(file, value, root, options, env);
+    let folder = compiler.folder.clone();
+    compiler.refer(&document.referred, &folder);
     let data = compiler.data(file, value, root);
     let setup = compiler.steps(value.setup.as_deref().unwrap_or_default(), at(root, &["setup"]));
     let after_setup = compiler.known.clone();
@@ -230,10 +236,12 @@ fn compile(
     let workloads = compiler.workloads(value, root, &in_workloads, &data);
     compiler.what_thresholds_need(value, root, &workloads);
     compiler.what_ends_need(value, root, &workloads);
+    compiler.what_cookies_need(&workloads, root);
     compiler.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
-    let Compiler { faults, mut warnings, included, uses_seed, .. } = compiler;
+    let Compiler { faults, mut warnings, included, uses_seed, referred, .. } = compiler;
+    variables.extend(referred);
     warnings.dedup();
     (Parts { variables, setup, workloads, teardown, included, uses_seed }, faults, warnings)
 }
@@ -275,6 +283,10 @@ fn auth_value(auth: &Auth) -> Value {
         Auth::None => Vec::new(),
         Auth::Basic { username, password } => vec![("username", username), ("password", password.expose())],
         Auth::Bearer { token } => vec![("token", token.expose())],
+        Auth::OAuth2(grant) => {
+            vec![("client_id", &grant.client_id), ("client_secret", grant.client_secret.expose())]
+        }
+        Auth::Command(_) => Vec::new(),
         Auth::Keystone(keystone) => vec![
             ("username", &keystone.username),
             ("password", keystone.password.expose()),
@@ -314,7 +326,9 @@ impl Compiler<'_> {
                     Ok(Value::from(set.expose()))
                 }
                 (None, Some(reference)) => references::resolve(&reference, folder, env).map(|secret| {
-                    masking::hide(secret.expose());
+                    if !env.is_offline() {
+                        masking::hide(secret.expose());
+                    }
                     Value::from(secret.expose())
                 }),
                 (None, None) => {

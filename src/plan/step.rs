@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use http::Method;
 
+use crate::base::complaint::Complaint;
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::Node;
-use crate::base::yaml_place::{item, key_span};
+use crate::base::yaml_place::{at, item, key_span};
 use crate::config::step;
 
 use super::action::Action;
@@ -173,7 +174,7 @@ impl Compiler<'_> {
     }
 
     fn step(&mut self, step: &step::Step, node: &Node) -> Option<Step> {
-        let requests = methods(step);
+        let requests = self.methods(step, node);
         let kinds = flow::kinds(step);
         match (requests.as_slice(), kinds.as_slice()) {
             ([(key, method, url)], []) => {
@@ -187,7 +188,7 @@ impl Compiler<'_> {
             ([], []) => {
                 let fault = Fault::error(node.span.clone(), "a step without a request");
                 self.faults.push(fault.help(format!(
-                    "add one of get, head, post, put, patch, delete, options, or one of {}",
+                    "add one of get, head, post, put, patch, delete, options, request, or one of {}",
                     flow::KINDS.map(|(kind, _)| kind).join(", ")
                 )));
                 None
@@ -224,6 +225,39 @@ fn later<'k>(node: &Node, one: &'k str, other: &'k str) -> (&'k str, std::ops::R
 fn place_of_name(node: &Node) -> std::ops::Range<usize> {
     let name = node.get("action").or_else(|| node.entries().first().map(|(_, value)| value));
     name.unwrap_or(node).span.clone()
+}
+
+impl Compiler<'_> {
+    /// The requests of a step, as key, method and path or URL.
+    fn methods<'s>(&mut self, step: &'s step::Step, node: &Node) -> Vec<(&'static str, Method, &'s str)> {
+        let mut methods = methods(step);
+        if let Some(written) = &step.request {
+            let (method, url) = method_and_url(written).unwrap_or_else(|complaint| {
+                self.faults.push(Fault::of(at(node, &["request"]).span.clone(), complaint));
+                // Its other faults can be found with any method.
+                (Method::GET, "/")
+            });
+            methods.push(("request", method, url));
+        }
+        methods
+    }
+}
+
+/// Reads `PURGE /path`.
+fn method_and_url(written: &str) -> Result<(Method, &str), Complaint> {
+    const REMEDY: &str = "write the method and the path, such as `PURGE /cache`";
+    let Some((method, url)) = written.trim().split_once([' ', '\t']) else {
+        return Err(Complaint::new(format!("`{written}` is not a method with a path"), REMEDY));
+    };
+    let url = url.trim_start();
+    match Method::from_bytes(method.as_bytes()) {
+        Ok(Method::CONNECT) => Err(Complaint::new(
+            "CONNECT opens a tunnel, which bench does not send as a request",
+            "use another method; the deployment's `proxy` makes tunnels",
+        )),
+        Ok(known) => Ok((known, url)),
+        Err(_) => Err(Complaint::new(format!("`{method}` is not a method"), REMEDY)),
+    }
 }
 
 fn methods(step: &step::Step) -> Vec<(&'static str, Method, &str)> {

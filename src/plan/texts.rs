@@ -1,7 +1,7 @@
 //! Compiles texts with templates, and reports names in them that nothing defines.
 
 use crate::base::diagnostics::Fault;
-use crate::base::template::Text;
+use crate::base::template::{self, Text};
 use crate::base::template_names;
 use crate::base::yaml::Node;
 use crate::config::check::did_you_mean;
@@ -18,7 +18,7 @@ impl Compiler<'_> {
         self.known_names(text, node);
         match self.engine.compile(text) {
             Ok(compiled) => {
-                self.known_variables(&compiled, node);
+                self.known_variables(&compiled, &|name| template_names::calls(text, name), node);
                 Some(compiled)
             }
             // Constant text is evaluated at compile time. Unknown names in it have already been reported.
@@ -38,7 +38,7 @@ impl Compiler<'_> {
         match JsonTemplate::compile(self.engine, value) {
             Ok(compiled) => {
                 for text in compiled.texts() {
-                    self.known_variables(text, node);
+                    self.known_variables(text, &|name| calls_in(value, name), node);
                 }
                 Some(compiled)
             }
@@ -75,35 +75,44 @@ impl Compiler<'_> {
         }
     }
 
-    fn known_variables(&mut self, text: &Text, node: &Node) {
+    /// `calls`: whether the text calls a function of this name.
+    fn known_variables(&mut self, text: &Text, calls: &dyn Fn(&str) -> bool, node: &Node) {
         self.uses_seed |= text.draws();
         for name in text.variables() {
-            if self.data_names.contains(&name) {
-                self.data_used.insert(name.clone());
-            }
-            if self.known.contains(&name)
-                || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name))
-            {
-                continue;
-            }
             let span = find_in_node(node, &name);
-            let fault = Fault::error(span, format!("unknown variable `{name}`"));
-            if self.data_names.contains(&name) {
-                let help = "only iterations take rows; setup and teardown do not";
-                self.faults.push(fault.help(help));
-                continue;
+            let known = self.known.contains(&name)
+                || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name));
+            if !known && calls(&name) {
+                self.faults.push(unknown_function(&name, span));
+            } else {
+                self.known_variable(&name, span);
             }
-            let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
-            self.faults.push(fault.help(did_you_mean(&name, known.iter().copied()).map_or_else(
-                || {
-                    format!(
-                        "set it under `variables`, extract it in an earlier action, or use one of: {}",
-                        known.join(", ")
-                    )
-                },
-                |known| format!("did you mean `{known}`?"),
-            )));
         }
+    }
+
+    /// Checks that a variable exists at this place.
+    pub(super) fn known_variable(&mut self, name: &str, span: std::ops::Range<usize>) {
+        if self.data_names.contains(name) {
+            self.data_used.insert(name.to_owned());
+        }
+        if self.known.contains(name) || self.whole.as_ref().is_some_and(|(_, words)| words.contains(name)) {
+            return;
+        }
+        let fault = Fault::error(span, format!("unknown variable `{name}`"));
+        if self.data_names.contains(name) {
+            self.faults.push(fault.help("only iterations take rows; setup and teardown do not"));
+            return;
+        }
+        let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+        self.faults.push(fault.help(did_you_mean(name, known.iter().copied()).map_or_else(
+            || {
+                format!(
+                    "set it under `variables`, extract it in an earlier action, or use one of: {}",
+                    known.join(", ")
+                )
+            },
+            |known| format!("did you mean `{known}`?"),
+        )));
     }
 
     /// Checks that templates can use a variable's name.
@@ -121,6 +130,25 @@ impl Compiler<'_> {
             self.faults.push(fault.help("choose another name"));
         }
     }
+}
+
+/// Whether a text in a JSON value calls a function of this name.
+fn calls_in(json: &serde_json::Value, name: &str) -> bool {
+    match json {
+        serde_json::Value::String(text) => template_names::calls(text, name),
+        serde_json::Value::Array(items) => items.iter().any(|item| calls_in(item, name)),
+        serde_json::Value::Object(map) => map.values().any(|item| calls_in(item, name)),
+        _ => false,
+    }
+}
+
+fn unknown_function(name: &str, span: std::ops::Range<usize>) -> Fault {
+    let fault = Fault::error(span, format!("unknown function `{name}`"));
+    let known = || template::function_names();
+    fault.help(match did_you_mean(name, known()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("known functions: {}", known().collect::<Vec<_>>().join(", ")),
+    })
 }
 
 /// The place of the scalar below `node` that mentions `name`, so that a fault in a JSON body points at its text.

@@ -10,8 +10,8 @@ use super::words::{self, duration};
 use super::{asynchronous, observer, record, samples, seed};
 use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
-    Counts, Criterion, Culprit, Distribution, Outcome, Results, RunStatus, SlowIteration, TraceState,
-    Workload,
+    Counts, Criterion, Culprit, Distribution, ErrorClass, Outcome, Results, RunStatus, SlowIteration,
+    TraceState, Workload,
 };
 
 /// The largest number of kinds of failure that a terminal shows.
@@ -198,17 +198,30 @@ fn errors(workload: &Workload) -> Table {
         Column::message("message"),
         Column::words("a trace id"),
     ]);
+    let is_quoted = workload.errors.iter().any(|error| quoted(error).is_some());
+    if is_quoted {
+        table.columns.insert(4, Column::message("the first answer"));
+    }
     (table.rows_shown, table.others) = (ERRORS_SHOWN, "other kinds of failure");
     for error in &workload.errors {
-        table.row([
+        let mut cells = vec![
             error.count.to_string().into(),
             error.class.as_str().into(),
             error.action.as_deref().unwrap_or_default().into(),
             error.message.as_str().into(),
-            error.trace_ids.first().map_or_else(Cell::empty, |id| Cell::code(id.to_string())),
-        ]);
+        ];
+        cells.extend(is_quoted.then(|| quoted(error).map_or_else(Cell::empty, Cell::from)));
+        cells.push(error.trace_ids.first().map_or_else(Cell::empty, |id| Cell::code(id.to_string())));
+        table.part(Part::Whole, cells);
     }
     table
+}
+
+/// What was found, and how the body began.
+fn quoted(error: &ErrorClass) -> Option<String> {
+    let found = error.found.as_ref().map(|found| format!("found {found}"));
+    let parts: Vec<String> = found.into_iter().chain(error.body.clone()).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn slowest(results: &Results) -> Vec<Block> {

@@ -237,6 +237,7 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<Err
         let known = merged.iter_mut().find(|other| {
             other.class == class && other.action.as_deref() == action && other.message == message
         });
+        let seen = failure.and_then(|failure| failure.seen.as_deref());
         if let Some(known) = known {
             known.count += count;
             known.trace_ids.extend(trace_ids);
@@ -246,6 +247,8 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<Err
                 class: class.to_owned(),
                 action: action.map(str::to_owned),
                 message: message.to_owned(),
+                found: seen.and_then(|seen| seen.found.clone()),
+                body: seen.and_then(|seen| seen.body.clone()),
                 count: *count,
                 trace_ids: trace_ids.collect(),
             });

@@ -117,7 +117,7 @@ async fn caught<T>(mut iteration: Pin<&mut impl Future<Output = T>>) -> Result<T
 
 fn fault_of_bench() -> Failure {
     let message = "a bug in bench, described on standard error; please report it".to_owned();
-    Failure { class: "bench".to_owned(), action: None, message }
+    Failure { class: "bench".to_owned(), action: None, message, seen: None }
 }
 
 #[cfg(test)]

@@ -269,6 +269,22 @@ fn steps() {
         ("  - { get: '/{{ usr }}' }", "5:12|unknown variable `usr`", "did you mean `user`?"),
         ("  - { get: '/{{ thing }}' }", "5:12|unknown variable `thing`", "set it under `variables`"),
         ("  - { get: '/{{ user' }", "5:12|the template does not compile", "templates are Jinja2"),
+        (
+            "  - { get: '/{{ random_itn(1, 2) }}' }",
+            "5:12|unknown function `random_itn`",
+            "did you mean `random_int`?",
+        ),
+        (
+            "  - { get: '/{{ lookup(1) }}' }",
+            "5:12|unknown function `lookup`",
+            "known functions: counter, date,",
+        ),
+        (
+            "  - { get: { env: NOT_SET_AT_ALL } }",
+            "5:12|NOT_SET_AT_ALL is not set",
+            "if you mean the map itself",
+        ),
+        ("  - { post: /, json: [{ file: no/such }] }", "5:25|cannot read", "if you mean the map itself"),
         ("  - { get: '/{% bad %}' }", "5:12|the template does not compile", "templates are Jinja2"),
         ("  - { get: '/{{ user | nosuch }}' }", "5:12|unknown filter `nosuch`", "known filters: abs, attr"),
         ("  - { get: '/{{ user|lowr }}' }", "5:12|unknown filter `lowr`", "did you mean `lower`?"),
@@ -332,7 +348,63 @@ fn steps() {
         (
             "  - { get: /, expect: { body: {} } }",
             "5:31|`body` is empty",
-            "add one of: equals, contains, matches",
+            "add one of: equals, eq, ne, gt, ge, lt, le, not, length, type, contains, matches, one_of, exists",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { grater: 3 } } } }",
+            "5:40|unknown key `grater` in `$.n`",
+            "known keys: equals, eq, ne, gt, ge, lt, le, not, length, type, contains, matches, one_of, exists; \
+             if the map itself is meant, write { equals: { … } }",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { lenght: 3 } } } }",
+            "5:40|unknown key `lenght` in `$.n`",
+            "did you mean `length`?; if the map itself is meant",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { gt: [3] } } } }",
+            "5:44|`gt` must be a number or text, but is a list",
+            "write a number",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { gt: many } } } }",
+            "5:44|`gt` compares numbers",
+            "write a number, or a template",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { type: text } } } }",
+            "5:46|`type` cannot be `text`",
+            "one of: string, number, integer",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { length: -1 } } } }",
+            "5:48|`length` must be at least 0",
+            "write 0 or more",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { one_of: [] } } } }",
+            "5:48|`one_of` is empty",
+            "add an item",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { one_of: x } } } }",
+            "5:48|`one_of` must be a list",
+            "write a list",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { not: { exists: no } } } } }",
+            "5:55|`exists` must be true or false",
+            "write false",
+        ),
+        (
+            "  - { get: /, expect: { json: { $.n: { exists: false, gt: 3 } } } }",
+            "5:40|`exists: false` together with another comparison",
+            "keep one",
+        ),
+        (
+            "  - { get: /, expect: { variables: { usr: { gt: 3 } } } }",
+            "5:38|unknown variable `usr`",
+            "did you mean `user`?",
         ),
         ("  - { get: /, expect: { headers: { 'a b': x } } }", "5:36|is not a header name", "letters"),
         ("  - { get: /, extract: { id: { json: id } } }", "5:38|`id` is not a JSONPath", "RFC 9535"),
@@ -412,6 +484,27 @@ fn documents() {
             "6:22|`failure_rate` is empty",
             "add one of: min, max",
         ),
+        (
+            format!("{good}sla: {{ failure_rate: 10 }}"),
+            "6:22|`failure_rate` must be a map, but is the number 10",
+            "write `max: 10` below it; known keys: min, max",
+        ),
+        (
+            format!("{good}sla:\n  thresholds:\n    - p95(action log in) < 3ms"),
+            "8:18|the name log in is not in quotes",
+            "write action \"log in\"",
+        ),
+        (
+            format!("{good}sla:\n  thresholds:\n    - rate(errors, action step 2) < 3%"),
+            "8:27|the name step 2 is not in quotes",
+            "write action \"step 2\"",
+        ),
+        (
+            format!("{good}cookies: true"),
+            "6:1|unknown key `cookies` in the document\n --> s.yaml:6:1\n  |\n6 | cookies: true\n",
+            "known keys",
+        ),
+        (format!("{good}pin: 'secret'"), "6:1|6 | pin: ********\n", "known keys"),
         (format!("{good}sla: {{ thresholds: [] }}"), "6:20|`thresholds` is empty", "add an item"),
         (
             format!("{good}sla:\n  thresholds:\n    - p95 < 300"),
@@ -481,6 +574,12 @@ fn documents() {
         (format!("{good}profile: {{ contrl: 10% }}"), "6:12|unknown key `contrl`", "did you mean `control`?"),
         (format!("{good}profile: {{}}"), "6:10|`profile` lacks the key `control`", "add `control:`"),
         (format!("{good}variables:\n\ta: 1"), "7:1|a tab as indentation", "indent with spaces"),
+        ("title: t\n\tdeployment: d.yaml\n".to_owned(), "2:1|a tab as indentation", "indent with spaces"),
+        (
+            format!("title: t\n\n \tdeployment: d.yaml\n{}", &good[9..]),
+            "3:2|a tab as indentation",
+            "indent with spaces",
+        ),
         (format!("{good}---\ntitle: other"), "6:1|a second document in one file", "a separate file"),
         (format!("{good}variables: {{ a: *nobody }}"), "6:17|not valid YAML", "check the indentation"),
         (
@@ -902,6 +1001,22 @@ fn bombs_are_defused_at_once() {
 }
 
 #[test]
+fn faults_that_files_share_are_reported_once() {
+    let bench = folder();
+    bench.write("d.yaml", format!("{DEPLOYMENT}hraders: {{}}\n"));
+    bench.write("a.yaml", scenario(RUNNER, STEPS, ""));
+    bench.write("b.yaml", scenario(RUNNER, STEPS, ""));
+    bench.write("c.yaml", scenario("{ constant: { times: 0 } }", STEPS, ""));
+    let said = bench.run(&["validate", "a.yaml", "b.yaml", "c.yaml", "d.yaml"]).expect_code(65).stderr;
+    assert_eq!(said.matches("unknown key `hraders`").count(), 1, "{said}");
+    for part in
+        ["b.yaml: it has only the faults of d.yaml, which are shown above", "`times` must be at least 1"]
+    {
+        assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
+    }
+}
+
+#[test]
 fn files_that_are_not_there_or_no_files() {
     let bench = folder();
     std::fs::create_dir(bench.path().join("dir")).unwrap();
@@ -914,6 +1029,9 @@ fn files_that_are_not_there_or_no_files() {
             "cannot read none.yaml: No such file or directory (os error 2); check the path",
         ),
         (&["validate", "dir"], "cannot read dir: Is a directory"),
+        (&["run", "localhost:1/a"], "as in `bench run http://localhost:1/a`"),
+        (&["run", "www.example.com"], "a URL begins with http:// or https://"),
+        (&["run", "ftp://h:1/a"], "a URL begins with http:// or https://, as in `bench run http://h:1/a`"),
         (&["run", "none.yaml"], "cannot read none.yaml"),
         (&["run", "good.yaml", "-d", "none.yaml"], "cannot read none.yaml"),
         (&["run", "none.yaml", "-d", "nothing.yaml"], "cannot read nothing.yaml"),
@@ -942,6 +1060,10 @@ fn files_that_are_not_there_or_no_files() {
     ] {
         bench.run(arguments).expect_code(64);
     }
+    let ended = bench.run(&["run"]).expect_code(64);
+    assert!(ended.stderr.contains("or a URL, as in `bench run http://"), "{}", ended.stderr);
+    let help = bench.run(&["run", "--help"]).expect_code(0);
+    assert!(help.stdout.contains("bench run http://127.0.0.1:8080/orders -q 100 -z 30s"), "{}", help.stdout);
 }
 
 #[test]
@@ -1076,4 +1198,175 @@ fn lock(path: &std::path::Path) {
 
 fn can_read(path: &std::path::Path) -> bool {
     std::fs::read(path).is_ok()
+}
+
+/// Faults of data, each with its place. `data.csv` and its kind are beside the scenario.
+#[expect(clippy::too_many_lines, reason = "a table")]
+#[test]
+fn data() {
+    let good = "id,name\n1,ada\n";
+    let rows: &[(&str, &str, &[u8], &str, &str)] = &[
+        ("data: 5", "f.csv", b"", "6:7|`data` must be a map, but is the number 5", "write keys"),
+        ("data: { u: 5 }", "f.csv", b"", "6:12|`u` must be text or a map, but is the number 5", "write"),
+        ("data: { u: {} }", "f.csv", b"", "6:12|`u` has neither `file` nor `rows`", "add `file: FILE`"),
+        ("data: { u: { fil: f.csv } }", "f.csv", b"", "6:14|unknown key `fil`", "did you mean `file`?"),
+        (
+            "data: { u: { file: f.csv, rows: [1] } }",
+            "f.csv",
+            good.as_bytes(),
+            "6:27|both `file` and `rows`",
+            "keep one",
+        ),
+        ("data: { u: { rows: [] } }", "f.csv", b"", "6:20|`rows` is empty", "add an item"),
+        (
+            "data: { u: { rows: [1], delimiter: ; } }",
+            "f.csv",
+            b"",
+            "6:25|`delimiter` without `file`",
+            "remove it",
+        ),
+        (
+            "data: { u: { rows: [1], order: any } }",
+            "f.csv",
+            b"",
+            "6:32|`order` cannot be `any`",
+            "sequential, shuffled",
+        ),
+        (
+            "data: { u: { rows: [1], per: worker } }",
+            "f.csv",
+            b"",
+            "6:30|`per` cannot be `worker`",
+            "iteration, user",
+        ),
+        (
+            "data: { u: { rows: [1], on_end: fail } }",
+            "f.csv",
+            b"",
+            "6:33|`on_end` cannot be `fail`",
+            "stop, repeat, error",
+        ),
+        (
+            "data: { u: { rows: [1], per: user, on_end: stop } }",
+            "f.csv",
+            b"",
+            "6:36|`on_end: stop` together with `per: user`",
+            "on_end: error",
+        ),
+        ("data: { u: f.csv }", "g.csv", b"", "6:12|f.csv: cannot be read", "name a readable file"),
+        ("data: { u: . }", "g.csv", b"", "6:12|the format of . is unknown", "add `format: csv`"),
+        ("data: { u: { file: ., format: csv } }", "g.csv", b"", "6:20|.: cannot be read", "readable file"),
+        (
+            "data: { u: f.txt }",
+            "f.txt",
+            good.as_bytes(),
+            "6:12|the format of f.txt is unknown",
+            "add `format: csv`",
+        ),
+        (
+            "data: { u: { file: f.csv, delimiter: ab } }",
+            "f.csv",
+            good.as_bytes(),
+            "6:38|`delimiter` is 2 characters",
+            "1",
+        ),
+        (
+            "data: { u: { file: f.json, delimiter: ; } }",
+            "f.json",
+            b"[1]",
+            "6:28|separates no columns",
+            "remove it",
+        ),
+        (
+            "data: { iteration: f.csv }",
+            "f.csv",
+            good.as_bytes(),
+            "6:9|is a built-in variable",
+            "another name",
+        ),
+        (
+            "data: { u-v: f.csv }",
+            "f.csv",
+            good.as_bytes(),
+            "6:9|not a name that templates can use",
+            "underscores",
+        ),
+        (
+            "variables: { u: 1 }\ndata: { u: f.csv }",
+            "f.csv",
+            good.as_bytes(),
+            "7:9|also the name of a variable",
+            "rename",
+        ),
+        ("data: { u: f.csv }", "f.csv", b"", "6:12|f.csv: the file is empty", "add rows"),
+        (
+            "data: { u: f.csv }",
+            "f.csv",
+            b"a,b\n",
+            "6:12|f.csv: the file has a header, but no rows",
+            "add rows",
+        ),
+        (
+            "data: { u: f.csv }",
+            "f.csv",
+            b"a,b\n1\n",
+            "6:12|f.csv line 2: it has 1 column, but the header has 2",
+            "quotes",
+        ),
+        (
+            "data: { u: f.csv }",
+            "f.csv",
+            b"a,a\n1,2\n",
+            "6:12|f.csv line 1: two columns are named `a`",
+            "rename one",
+        ),
+        (
+            "data: { u: f.csv }",
+            "f.csv",
+            b"a,\n1,2\n",
+            "6:12|f.csv line 1: column 2 has no name",
+            "give it a name",
+        ),
+        ("data: { u: f.csv }", "f.csv", b"a\n\0\n", "6:12|f.csv line 2: it contains a NUL byte", "UTF-8"),
+        ("data: { u: f.csv }", "f.csv", b"a\nx\n\xff\n", "6:12|f.csv line 3: it is not valid UTF-8", "UTF-8"),
+        (
+            "data: { u: f.csv }",
+            "f.csv",
+            b"a\n\"x\n\n",
+            "6:12|f.csv line 2: a quoted value has no end",
+            "closing quote",
+        ),
+        ("data: { u: f.csv }", "f.csv", b"a\nx\"y\n", "6:12|f.csv line 2: a quote inside a value", "twice"),
+        ("data: { u: f.csv }", "f.csv", b"\xff\xfea\0", "6:12|f.csv: it is UTF-16", "save it as UTF-8"),
+        ("data: { u: f.json }", "f.json", b"{}", "6:12|f.json line 1: it is not a list", "format: jsonl"),
+        ("data: { u: f.json }", "f.json", b"[1,\nx]", "6:12|f.json line 2: it is not JSON", "correct it"),
+        ("data: { u: f.json }", "f.json", b"[1", "6:12|f.json line 1: the list has no end", "add `]`"),
+        ("data: { u: f.jsonl }", "f.jsonl", b"1\n{\n", "6:12|f.jsonl line 2: it is not JSON", "correct it"),
+        ("seed: -1", "f.csv", b"", "6:7|`seed` must be at least 0, but is -1", "write 0 to"),
+        ("seed: abc", "f.csv", b"", "6:7|`seed` must be a whole number", "such as 10"),
+        (
+            "data: { u: { rows: [1] } }\nsetup: [{ get: '/{{ u }}' }]",
+            "f.csv",
+            b"",
+            "7:16|unknown variable `u`",
+            "only iterations take rows",
+        ),
+    ];
+    let mut wrong = String::new();
+    for (keys, name, content, message, help) in rows {
+        let (place, message) = message.split_once('|').unwrap();
+        let bench = folder();
+        bench.write(name, content);
+        bench.write("s.yaml", scenario(RUNNER, STEPS, keys));
+        let (code, said) = validated(&bench, "s.yaml", Environment::default());
+        let placed = said.contains(&format!("s.yaml:{place}\n")) && said.ends_with("s.yaml: 1 fault\n");
+        if code != Some(65) || !placed || !said.contains(message) || !said.contains(help) {
+            writeln!(wrong, "== {keys}\n-- not {place}, {message}, {help}:\n{said}\n").unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let users = "{ constant: { times: 9, concurrency: 3 } }";
+    let rest = "data: { u: { rows: [1, 2], per: user, on_end: error } }";
+    let said = refused("s.yaml", scenario(users, "  - get: '/{{ u }}'", rest));
+    assert!(said.contains("s.yaml:3:1") && said.contains("`u` has 2 rows for 3 virtual users"), "{said}");
 }

@@ -379,6 +379,7 @@ fn hostile_pairs(text: &str) -> Paired {
         looks: [5, 10],
         alpha: 0.005,
         order_seed: 1,
+        seed: None,
         pairs: vec![pair(None), pair(Some(text.to_owned()))],
         workloads: vec![
             Names { workload: text.to_owned(), actions: vec![text.to_owned()] },

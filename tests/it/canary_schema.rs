@@ -60,7 +60,7 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Threshold", shown()),
         ("ThresholdMap.threshold", shown()),
         // Patterns, paths and constants, not templates.
-        ("TextCondition.matches", shown()),
+        ("Comparisons.matches", shown()),
         ("Extract.json", shown()),
         ("Extract.pointer", shown()),
         ("Extract.header", shown()),
@@ -85,10 +85,11 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
             ],
         ),
         (
-            "Expect.json.*",
+            "Condition",
             vec![
+                json!({"get": "/a", "extract": {"e": {"json": "$.echo"}}, "expect": {"variables": {"e": "{{ S }}"}}}),
                 json!({"get": "/a", "expect": {"json": {"$.echo": "{{ S }}"}}}),
-                json!({"get": "/a", "expect": {"json": {"$.echo": {"deep": ["{{ S }}", 1]}}}}),
+                json!({"get": "/a", "expect": {"json": {"$.echo": ["{{ S }}", 1]}}}),
             ],
         ),
         (
@@ -99,20 +100,40 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
             ],
         ),
         (
-            "TextCondition.equals",
+            "Comparisons.equals",
             vec![
                 json!({"get": "/a", "expect": {"body": {"equals": "{{ S }}"}}}),
                 // So long that the message cuts it.
                 json!({"get": "/a", "expect": {"body": {"equals": format!("{}{{{{ S }}}}", "x".repeat(70))}}}),
+                json!({"get": "/a", "expect": {"json": {"$.echo": {"equals": {"deep": ["{{ S }}", 1]}}}}}),
             ],
         ),
         (
-            "TextCondition.contains",
+            "Comparisons.contains",
             vec![
                 json!({"get": "/a", "expect": {"headers": {"Content-Type": {"contains": "a {{ S | upper | lower }}"}}}}),
             ],
         ),
+        (
+            "Comparisons.ne",
+            vec![json!({"get": "/a", "expect": {"json": {"$.echo": {"not": {"ne": "{{ S }}"}}}}})],
+        ),
+        (
+            "Comparisons.one_of[]",
+            vec![json!({"get": "/a", "expect": {"json": {"$.echo": {"one_of": ["a", "{{ S }}"]}}}})],
+        ),
     ]);
+    for (place, key) in [
+        ("Comparisons.eq", "eq"),
+        ("Comparisons.gt", "gt"),
+        ("Comparisons.ge", "ge"),
+        ("Comparisons.lt", "lt"),
+        ("Comparisons.le", "le"),
+        ("Comparisons.length", "length"),
+    ] {
+        let comparison = json!({ key: "{{ S }}" });
+        texts.insert(place, vec![json!({"get": "/a", "expect": {"headers": {"Content-Type": comparison}}})]);
+    }
     for (place, method) in [
         ("Step.get", "get"),
         ("Step.head", "head"),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bench::config::schema;
+use bench::plan::references::Env;
 use serde_json::{Value, json};
 
 use crate::canary_schema::{
@@ -63,19 +64,26 @@ fn said_of(name: &str, text: &str) -> String {
     let (path, env) = (Path::new(name), |_: &str| None);
     let source = yaml::source(name, text.as_bytes()).unwrap();
     let rejected = if name == "d.yaml" {
-        let Err(rejected) = bench::plan::deployment::load(path, source, &env) else { return String::new() };
+        let Err(rejected) = bench::plan::deployment::load(path, source, Env::new(&env)) else {
+            return String::new();
+        };
         rejected
     } else {
         match bench::plan::scenario::read(source) {
             Err(mut rejected) => {
                 let options = bench::plan::scenario::Options::default();
-                bench::plan::scenario::find_further(path, &mut rejected, None, &options, &env);
+                bench::plan::scenario::find_further(path, &mut rejected, None, &options, Env::new(&env));
                 rejected
             }
             Ok(document) => {
                 let options = bench::plan::scenario::Options::default();
-                let faults =
-                    bench::plan::scenario::faults_without_deployment(path, &document, &options, &env);
+                let faults = bench::plan::scenario::faults_without_deployment(
+                    path,
+                    &document,
+                    None,
+                    &options,
+                    Env::new(&env),
+                );
                 bench::config::Rejected { source: document.source, faults }
             }
         }

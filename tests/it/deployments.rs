@@ -6,6 +6,7 @@ use bench::base::secret::Secret;
 use bench::base::yaml;
 use bench::plan::Plan;
 use bench::plan::deployment::{self, Auth, Deployment};
+use bench::plan::references::Env;
 use bench::plan::scenario::{self, Options};
 
 use crate::support::Bench;
@@ -22,7 +23,7 @@ fn env(name: &str) -> Option<String> {
 /// The deployment of a file, or the messages of its faults.
 fn load(path: &Path, text: &str) -> Result<Deployment, Vec<String>> {
     let source = yaml::source(&path.display().to_string(), text.as_bytes()).unwrap();
-    deployment::load(path, source, &env)
+    deployment::load(path, source, Env::new(&env))
         .map_err(|rejected| rejected.faults.into_iter().map(|fault| fault.message).collect())
 }
 
@@ -193,7 +194,7 @@ fn plan(deployment: &str, scenario: &str, options: &Options) -> Plan {
     let document = scenario::read(yaml::source("s.yaml", text.as_bytes()).unwrap());
     let document = document.unwrap_or_else(|rejected| panic!("{:?}", rejected.faults));
     let deployment = resolved(&format!("targets: {{ default: 'http://h' }}\n{deployment}")).unwrap();
-    scenario::build(Path::new("s.yaml"), &document, deployment, options, &env)
+    scenario::build(Path::new("s.yaml"), &document, deployment, options, Env::new(&env))
         .unwrap_or_else(|faults| panic!("{faults:?}"))
 }
 
@@ -228,7 +229,8 @@ fn iterations_are_profiled_unless_somebody_switches_it_off() {
 
 #[test]
 fn variables_come_from_the_file_the_environment_and_the_command_line() {
-    let set = [bench::plan::given::Given::parse("user=set", &|_| None).unwrap()].into_iter().collect();
+    let set =
+        [bench::plan::given::Given::parse("user=set", Env::new(&|_| None)).unwrap()].into_iter().collect();
     let options = Options { set, ..Options::default() };
     let variables = "variables: { user: a, n: 3, key: { env: KEY }, map: { env: { x: 1 } } }";
     let plan = plan("", variables, &options);

@@ -39,12 +39,14 @@ async fn ours(url: &BaseUrl, method: &Method) -> Option<Seen> {
         path: "/",
         fixed: &HeaderBlock::default(),
         own: &HeaderBlock::default(),
-        body: &Bytes::new(),
+        body: &bench::client::body::Content::EMPTY,
         started: std::time::Instant::now(),
         redirects_max: 0,
         body_bytes_max: BODY_BYTES_MAX,
+        cookies: None,
         keep_headers: true,
         keep_body: true,
+        is_refused: &|_| false,
     };
     let mut phases = Phases::default();
     let answer = tokio::time::timeout(LIMIT, pool.send(request, &mut phases)).await.unwrap().ok()?;

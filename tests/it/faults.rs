@@ -574,7 +574,7 @@ teardown:
     bench.run(&["run", "scenario.yaml"]).expect_code(1);
     let results = bench.results();
     assert_eq!(results["run"]["status"], "failed");
-    assert_eq!(results["run"]["error"], "setup failed: two: answered 500");
+    assert_eq!(results["run"]["error"], "setup failed: two: answered 500; the body: no");
     assert_eq!(results["workloads"][0]["iterations"]["total"], 0);
     assert_eq!(server.count("/made/7"), 1, "the first is taken down though the second was never made");
     assert!(results["notes"].to_string().contains("teardown failed: undo two"), "{}", results["notes"]);
@@ -656,12 +656,14 @@ fn an_end_that_only_the_system_knows_of_is_noticed_before_anything_is_sent() {
                     path,
                     fixed: &HeaderBlock::default(),
                     own: &HeaderBlock::default(),
-                    body: &bytes::Bytes::new(),
+                    body: &bench::client::body::Content::EMPTY,
                     started: std::time::Instant::now(),
                     redirects_max: 0,
                     body_bytes_max: BODY_BYTES_MAX,
+                    cookies: None,
                     keep_headers: false,
                     keep_body: true,
+                    is_refused: &|_| false,
                 };
                 let answer = pool.send(request, &mut phases).await.unwrap();
                 assert_eq!(answer.body, b"ok");

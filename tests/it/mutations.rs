@@ -5,6 +5,7 @@ use std::path::Path;
 use bench::base::diagnostics::{Fault, Source, render};
 use bench::base::yaml;
 use bench::plan::deployment::{self, Deployment};
+use bench::plan::references::Env;
 use bench::plan::scenario::{self, Options};
 use proptest::prelude::*;
 
@@ -140,7 +141,7 @@ fn read_deployment(bytes: &[u8]) -> Option<Deployment> {
             return None;
         }
     };
-    match deployment::load(Path::new("d.yaml"), source, &env) {
+    match deployment::load(Path::new("d.yaml"), source, Env::new(&env)) {
         Ok(deployment) => Some(deployment),
         Err(rejected) => {
             show(&rejected.source, &rejected.faults);
@@ -155,15 +156,17 @@ fn read_scenario(bytes: &[u8], deployment: &Deployment) {
     let options = Options::default();
     match scenario::read(source) {
         Ok(document) => {
-            if let Err(faults) = scenario::build(path, &document, deployment.clone(), &options, &env) {
+            if let Err(faults) =
+                scenario::build(path, &document, deployment.clone(), &options, Env::new(&env))
+            {
                 show(&document.source, &faults);
             }
             // Without its deployment a scenario may have fewer faults, and some that it shares.
-            let _ = scenario::faults_without_deployment(path, &document, &options, &env);
+            let _ = scenario::faults_without_deployment(path, &document, None, &options, Env::new(&env));
         }
         Err(mut rejected) => {
             let before = rejected.faults.len();
-            scenario::find_further(path, &mut rejected, Some(deployment), &options, &env);
+            scenario::find_further(path, &mut rejected, Some(deployment), &options, Env::new(&env));
             assert!(rejected.faults.len() >= before);
             show(&rejected.source, &rejected.faults);
         }

@@ -249,7 +249,7 @@ fn wait(receiver: &Receiver, what: &str, until: impl Fn(&Counts) -> bool) {
 
 fn client() -> PlainClient {
     let tls = tls::config(&TlsOptions { verify: true, ca: None, identity: None }, false).unwrap();
-    PlainClient::new(&tls, &DnsOptions { servers: Vec::new() }).unwrap()
+    PlainClient::new(&tls, &DnsOptions::default()).unwrap()
 }
 
 fn forwarding(url: &str, change: impl FnOnce(&mut ForwardLimits)) -> Options {

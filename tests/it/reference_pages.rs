@@ -88,7 +88,8 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "Reference" => "text or reference",
         "SecretReference" => "secret or reference",
         "Variable" => "any value",
-        "TextCondition" => "condition",
+        "Condition" => "condition",
+        "TextCondition" => "condition on a text",
         "Status" => "status",
         "Threshold" => "threshold",
         _ => return None,
@@ -195,6 +196,7 @@ fn is_accepted(kind: &str) {
     let bench = Bench::new();
     bench.write("d.yaml", "targets: { default: 'http://127.0.0.1:1', billing: 'http://127.0.0.1:2' }");
     bench.write("staging.yaml", "targets: { default: 'http://127.0.0.1:1' }");
+    bench.write("users.csv", "name\nada\n");
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(["h".to_owned()]).unwrap().self_signed(&key).unwrap();
     bench.write("staging-ca.pem", certificate.pem());

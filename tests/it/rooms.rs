@@ -4,7 +4,7 @@
 use crate::tidy::{code, is_test, source_files};
 
 /// A room (or a file), and what it must not name.
-const NEVER: [(&str, &[&str]); 17] = [
+const NEVER: [(&str, &[&str]); 18] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     // Knows of scenarios.
@@ -13,6 +13,11 @@ const NEVER: [(&str, &[&str]); 17] = [
     ("config/", &["std::fs", "std::net", "std::env", "open_regular", "Engine"]),
     // Does I/O beyond the files that the YAML names.
     ("plan/", &["tokio", "TcpStream", "File::create", "fs::write", "std::process", "reqwest"]),
+    // Reads or writes files, sends anything or looks at the environment.
+    (
+        "import/",
+        &["std::fs", "std::net", "std::env", "tokio", "std::process", "reqwest", "print!", "println!"],
+    ),
     // Locks or sends per sample.
     ("measure/", &["Mutex", "RwLock", "tokio"]),
     // Decides when to start.

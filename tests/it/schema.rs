@@ -267,7 +267,11 @@ workloads:
           status: 201
           headers: { Content-Type: { contains: json }, Server: { matches: "^x" } }
           body: { equals: "{}" }
-          json: { $.ok: true, "$.a[0]": { exists: false } }
+          json:
+            $.ok: true
+            "$.a[0]": { exists: false }
+            $.n: { eq: 1, ne: 2, gt: 0, ge: "{{ count }}", lt: 1e3, le: 5, one_of: [1, null], not: { type: [string, "null"] } }
+          variables: { id: { type: string, length: { ge: 1 } }, number: { length: 3 } }
           latency: 250ms
         extract:
           token: { header: X-Subject-Token }

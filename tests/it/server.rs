@@ -132,6 +132,27 @@ impl Server {
         Self::with(Box::new(script), true, Some(Arc::new(config)))
     }
 
+    /// A TLS server with this certificate and key, both in PEM files.
+    pub(crate) fn tls_with(
+        certificate: &Path,
+        key: &Path,
+        script: impl Fn(&Seen, &mut Wire<'_>) -> After + Send + Sync + 'static,
+    ) -> Self {
+        use rustls::pki_types::CertificateDer;
+        use rustls::pki_types::pem::PemObject as _;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from_pem_file(certificate).unwrap()],
+                PrivateKeyDer::from_pem_file(key).unwrap(),
+            )
+            .unwrap();
+        Self::with(Box::new(script), true, Some(Arc::new(config)))
+    }
+
     /// A server that answers 200 with `{}` after `pause`.
     pub(crate) fn answering_after(pause: Duration) -> Self {
         Self::start(move |_, wire| {

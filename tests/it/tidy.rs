@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 /// The modules with their ranks, as in `src/lib.rs`.
-const RANKS: [(&str, u8); 17] = [
+const RANKS: [(&str, u8); 18] = [
     ("base", 0),
     ("osprofiler", 1),
     ("client", 1),
     ("config", 2),
     ("plan", 3),
+    ("import", 3),
     ("measure", 4),
     ("iteration", 5),
     ("runner", 6),
@@ -74,7 +75,7 @@ const OWNERS: [(&str, &[&str]); 18] = [
     ("io::stderr", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("indicatif::", &["cli/output/bars.rs"]),
     // Code that starts a program must also end it.
-    ("Command::new", &["harness/ab/service.rs", "build.rs"]),
+    ("Command::new", &["base/programs.rs", "harness/ab/service.rs", "build.rs"]),
 ];
 
 /// Words that only these files or modules may contain, because the map in `src/lib.rs` forbids them in the others.

@@ -102,7 +102,7 @@ fn a_request_that_cannot_be_sent_says_why() {
     let rows: [(&[&str], i32, &str); 4] = [
         (&["http://127.0.0.1:1/x", "--receive=127.0.0.1:0"], 69, "127.0.0.1:1"),
         (&["ftp://127.0.0.1/x"], 64, "`ftp://127.0.0.1/x` is not a URL"),
-        (&["http://127.0.0.1:1/x", "-m", "FETCH"], 64, "`FETCH` is not a method that bench sends"),
+        (&["http://127.0.0.1:1/x", "-m", "FE(H"], 64, "`FE(H` is not a method that bench sends"),
         (&["http://127.0.0.1:1/x", "-d", "none.yaml"], 65, "cannot read none.yaml"),
     ];
     for (arguments, code, text) in rows {

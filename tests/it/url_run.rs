@@ -124,7 +124,7 @@ fn options_that_cannot_be_are_refused_with_what_to_write() {
         ("run", "required"),
         ("run http://", "it has no host"),
         ("run http://u:hunter2@h/", "give a deployment with `auth`"),
-        ("run http://h/ -m BREW", "`BREW` is not a method"),
+        ("run http://h/ -m CONNECT", "`CONNECT` is not a method"),
         ("run http://h/ -q", "write -q 100, or --quiet"),
         ("run http://h/ -q fast", "`fast` is not a rate"),
         ("run http://h/ -n 5 -z 3s", "give --times or --duration, or add --rate"),

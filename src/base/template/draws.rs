@@ -31,7 +31,9 @@ impl Draws {
 
     /// A stream of its own for a part that runs beside others.
     pub(super) fn branch(&self, part: u64) -> Self {
-        Self::new(mix(self.seed ^ mix(part.wrapping_add(1))), self.stream, self.number)
+        // This counts as a draw, so that the next branches differ.
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+        Self::new(mix(self.seed ^ mix(mix(drawn) ^ part.wrapping_add(1))), self.stream, self.number)
     }
 
     /// Lends the state to this thread until the result is dropped.

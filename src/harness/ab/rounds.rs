@@ -160,7 +160,7 @@ impl Comparison {
                 TRACES_COUNTED.saturating_mul(u32::try_from(self.job.names.len()).unwrap_or(u32::MAX))
             },
         };
-        let ended = run::round(self.run_options(arm, number), &wanted, &self.interrupt, &self.events);
+        let ended = run::round(self.run_options(arm, (number, part)), &wanted, &self.interrupt, &self.events);
         drop(service);
         let ended = ended.map_err(|error| match error.kind() {
             Kind::Interrupted => Ended::Interrupted,
@@ -180,11 +180,11 @@ impl Comparison {
         }
     }
 
-    /// Both sides of a pair have the same seed, so they send the same requests.
-    fn run_options(&self, arm: &Arm, pair: usize) -> RunOptions {
+    /// Both sides of a pair have the same seed, so they send the same requests. Further rounds have another.
+    fn run_options(&self, arm: &Arm, (pair, part): (usize, usize)) -> RunOptions {
         let AbOptions { scenario, load, .. } = &self.options;
         let (deployment, load) = (arm.deployment.clone(), load.clone());
-        let seed = mix(self.job.seed ^ mix(pair as u64)) & SEED_MAX;
+        let seed = mix(mix(self.job.seed ^ mix(pair as u64)) ^ part as u64) & SEED_MAX;
         let load = LoadOptions { seed: Some(seed), ..load };
         RunOptions { deployment, load, ..RunOptions::new(scenario.clone()) }
     }

@@ -41,6 +41,10 @@ impl Ready {
                 let answer = runtime.block_on(client.get(url));
                 answer.is_ok_and(|answer| answer.status < 500)
             }
+            #[cfg(unix)]
+            Self::Port(origin) if origin.socket().is_some() => {
+                std::os::unix::net::UnixStream::connect(&origin.host).is_ok()
+            }
             Self::Port(origin) => {
                 let addresses = (origin.host.as_str(), origin.port).to_socket_addrs();
                 addresses.into_iter().flatten().any(|to| TcpStream::connect_timeout(&to, CONNECT_MAX).is_ok())
@@ -53,7 +57,7 @@ impl std::fmt::Display for Ready {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Url(url, _) => formatter.write_str(&redacted_url(url)),
-            Self::Port(origin) => formatter.write_str(&origin.authority),
+            Self::Port(origin) => formatter.write_str(&origin.shown()),
         }
     }
 }

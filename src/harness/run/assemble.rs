@@ -47,6 +47,9 @@ pub(super) fn assemble(
     let mut checked = deployment.clone();
     demo::stand_in(&mut checked);
     let mut plan = files::plan(scenario, &document, checked, load)?;
+    if options.once.is_some() {
+        plan.run_once();
+    }
     if options.publish {
         can_publish(&plan)?;
     }
@@ -72,6 +75,9 @@ pub(super) fn assemble(
     let mut plan = match &demo {
         Some(_) => {
             let mut plan = files::plan(scenario, &document, deployment, load)?;
+            if options.once.is_some() {
+                plan.run_once();
+            }
             plan.warnings.extend(limits.warnings);
             plan
         }

@@ -107,8 +107,12 @@ impl Run {
 }
 
 fn describe(failure: &Failure) -> String {
-    match &failure.action {
+    let what = match &failure.action {
         Some(action) => format!("{action}: {}", failure.message),
         None => failure.message.clone(),
-    }
+    };
+    let seen = failure.seen.as_deref();
+    let found = seen.and_then(|seen| seen.found.as_ref()).map(|found| format!(", found {found}"));
+    let body = seen.and_then(|seen| seen.body.as_ref()).map(|body| format!("; the body: {body}"));
+    [Some(what), found, body].into_iter().flatten().collect()
 }

@@ -17,7 +17,6 @@ use crate::iteration::credentials::{Credentials, auth_variable};
 use crate::iteration::fixed::FixedPartsCache;
 use crate::osprofiler::signing::Signer;
 use crate::plan::Plan;
-use crate::plan::deployment::Auth;
 use crate::plan::step::{Step, actions};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
@@ -39,8 +38,7 @@ impl Run {
                 origins.push(&action.base.origin);
             }
         }
-        let login_over_tls = matches!(&deployment.auth, Auth::Keystone(login) if login.auth_url.origin.tls);
-        let wants_tls = login_over_tls
+        let wants_tls = deployment.auth.wants_tls()
             || self.options.watch.wants_tls()
             || origins.iter().any(|origin| origin.tls)
             || self.plan.http.guard.allows_others();
@@ -56,7 +54,8 @@ impl Run {
                 ))
             })?;
         }
-        let client = PlainClient::new(&tls, &self.plan.http.dns).map_err(HarnessError::unreachable)?;
+        let client = PlainClient::through(&tls, &self.plan.http.dns, &self.plan.http.proxies)
+            .map_err(HarnessError::unreachable)?;
         let (credentials, token_valid_for) =
             Credentials::establish(&deployment.auth, &client).await.map_err(HarnessError::unreachable)?;
         let context = self.context(http, Arc::new(credentials));
@@ -91,6 +90,7 @@ impl Run {
             data_seed: self.data_seed,
             variables: Arc::new(variables),
             log: self.log(),
+            observed: self.options.once.clone(),
             fixed_parts: FixedPartsCache::default(),
         }
     }

@@ -6,16 +6,16 @@
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::base::secret::Secret;
 use crate::harness::error::HarnessError;
-use crate::harness::event::{Event, Sink};
+use crate::harness::event::Sink;
 use crate::harness::interrupt::Interrupt;
 use crate::harness::options::{Environment, LoadOptions, RunOptions};
 use crate::harness::run;
+use crate::harness::single::{Temporary, only_of_the_trace};
 use crate::harness::url_run::UrlRun;
 use crate::plan::overrides::LoadShape;
 use crate::results::model::{Profiling, RunStatus, TraceState};
@@ -108,15 +108,6 @@ impl Traced {
     }
 }
 
-/// A directory that is removed at the end.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Sends the request, and waits until its trace looks complete.
 ///
 /// # Errors
@@ -132,13 +123,13 @@ pub fn request(options: &TraceRequest, interrupt: &Interrupt, events: &Sink) -> 
     }
     let once = LoadShape { concurrency: Some(1), times: Some(1), ..LoadShape::default() };
     let plan = request.plan(&once, options.deployment.as_deref(), None)?;
-    let folder = Temporary(std::env::temp_dir().join(format!("bench-request-{}", uuid::Uuid::new_v4())));
+    let folder = Temporary::new();
     let run_options = RunOptions {
         deployment: Some(plan.deployment),
         target: plan.target,
         receive: options.receive,
         load: LoadOptions { environment: options.environment(), workers: Some(1), ..LoadOptions::default() },
-        out: folder.0.clone(),
+        out: folder.path().to_path_buf(),
         ..RunOptions::new(plan.scenario)
     };
     let finished = run(run_options, interrupt, &only_of_the_trace(events))?;
@@ -191,20 +182,6 @@ impl TraceRequest {
             name => others.get(name),
         })
     }
-}
-
-/// Only events that say something about the trace: this is not a load.
-fn only_of_the_trace(events: &Sink) -> Sink {
-    let events = Arc::clone(events);
-    Arc::new(move |event: &Event<'_>| {
-        let is_shown = matches!(
-            event,
-            Event::Warning(_) | Event::Receiving(_) | Event::NotProfiling(_) | Event::Stopping { .. }
-        );
-        if is_shown {
-            events.event(event);
-        }
-    })
 }
 
 /// A key is not longer than this, in bytes.

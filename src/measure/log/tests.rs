@@ -27,7 +27,8 @@ fn samples(numbers: std::ops::Range<u64>) -> Rows {
 }
 
 fn failure() -> [NumberedFailure; 1] {
-    let failure = Failure { class: "status".into(), action: Some("a".into()), message: "500".into() };
+    let failure =
+        Failure { class: "status".into(), action: Some("a".into()), message: "500".into(), seen: None };
     [NumberedFailure { number: 1, failure }]
 }
 

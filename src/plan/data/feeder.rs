@@ -120,7 +120,7 @@ impl Feeder {
         };
         let rows = self.rows();
         if number >= rows && self.on_end != OnEnd::Repeat {
-            return Err(format!("data `{}` has {rows} rows, and none for {who} {number}", self.name));
+            return Err(format!("data `{}` has {rows} rows, and none is left for this {who}", self.name));
         }
         let key = mix(mix(taker.seed) ^ self.key) ^ u64::from(taker.workload) << 48;
         let at = position(self.order, mix(key), number, rows);
@@ -180,10 +180,15 @@ mod tests {
         let rows = [
             (Per::Iteration, OnEnd::Repeat, 45, Ok("5")),
             (Per::Iteration, OnEnd::Error, 19, Ok("19")),
-            (Per::Iteration, OnEnd::Error, 20, Err("data `d` has 20 rows, and none for iteration 20")),
-            (Per::Iteration, OnEnd::Stop, 20, Err("none for iteration 20")),
+            (
+                Per::Iteration,
+                OnEnd::Error,
+                20,
+                Err("data `d` has 20 rows, and none is left for this iteration"),
+            ),
+            (Per::Iteration, OnEnd::Stop, 20, Err("for this iteration")),
             (Per::User, OnEnd::Repeat, 0, Ok("0")),
-            (Per::User, OnEnd::Error, 0, Err("none for user 100")),
+            (Per::User, OnEnd::Error, 0, Err("for this user")),
         ];
         for (per, on_end, number, expected) in rows {
             let feeder = feeder("d", Order::Sequential, per, on_end);

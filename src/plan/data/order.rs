@@ -11,7 +11,7 @@ pub(super) fn position(order: Order, key: u64, number: u64, rows: u64) -> u64 {
     match order {
         Order::Sequential => number % rows,
         // A separate order for each pass through the rows.
-        Order::Shuffled => permuted(mix(key ^ (number / rows)), number % rows, rows),
+        Order::Shuffled => permuted(mix(mix(key) ^ (number / rows)), number % rows, rows),
         // Lemire's multiplication instead of a division; the bias is below rows / 2⁶⁴.
         Order::Random => ((u128::from(mix(key ^ number)) * u128::from(rows)) >> 64) as u64,
     }

@@ -30,6 +30,9 @@ impl Resolver<'_> {
         }
         let address = profiler.receive.as_ref().and_then(|address| {
             let place = at(node, &["receive"]);
+            if self.env.leaves_open(address) {
+                return None;
+            }
             let text = self.text(address, place)?;
             let read = http::receive_address(&text);
             read.map_err(|complaint| self.quoting_fault(address, &text, place, complaint)).ok()

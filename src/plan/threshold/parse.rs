@@ -435,8 +435,18 @@ fn name(
 ) -> Result<String, Mistake> {
     match pieces.next() {
         Some((_, Piece::Quoted(name))) if !name.is_empty() => Ok(name),
-        Some((at, Piece::Word(name))) => {
-            Err(mistake(at, format!("the name {name} is not in quotes"), format!("write {word} \"{name}\"")))
+        Some((at, Piece::Word(first))) => {
+            let (mut end, mut name) = (at.end, first);
+            for (at, piece) in pieces {
+                match piece {
+                    Piece::Word(further) => name = format!("{name} {further}"),
+                    Piece::Number(further) => name = format!("{name} {further}"),
+                    Piece::Quoted(_) | Piece::Where(_) => break,
+                }
+                end = at.end;
+            }
+            let message = format!("the name {name} is not in quotes");
+            Err(mistake(at.start..end, message, format!("write {word} \"{name}\"")))
         }
         _ => Err(mistake(at, format!("`{word}` without its name"), format!("write {word} \"NAME\""))),
     }

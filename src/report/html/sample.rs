@@ -125,7 +125,12 @@ fn header() -> Header {
 fn failures() -> [NumberedFailure; 2] {
     let of = |number, class: &str, action: &str, message: &str| NumberedFailure {
         number,
-        failure: Failure { class: class.into(), action: Some(action.into()), message: message.into() },
+        failure: Failure {
+            class: class.into(),
+            action: Some(action.into()),
+            message: message.into(),
+            seen: None,
+        },
     };
     [
         of(
@@ -195,6 +200,9 @@ fn requests(ms: f64, error: u32) -> Vec<ActionSample> {
             status,
             body_bytes: 5_120,
             ended,
+            requests: 1,
+            point: u32::from(action) + 2,
+            parent: 1,
         }
     };
     match error {

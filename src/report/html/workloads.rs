@@ -112,6 +112,9 @@ struct ErrorView {
     class: String,
     action: String,
     message: String,
+    /// The value that did not meet its check, and the beginning of the body.
+    found: Option<String>,
+    body: Option<String>,
     count: String,
     /// As long as its share of all faults.
     width: String,
@@ -343,6 +346,8 @@ fn errors(errors: &[ErrorClass], refs: &Refs) -> Vec<ErrorView> {
         class: error.class.clone(),
         action: error.action.clone().unwrap_or_else(|| "–".to_owned()),
         message: error.message.clone(),
+        found: error.found.clone(),
+        body: error.body.clone(),
         count: text::count(error.count),
         width: format!("{:.1}", error.count as f64 / most as f64 * 60.0),
         traces: refs.all(&error.trace_ids),

@@ -200,7 +200,7 @@ pub(super) mod tests {
                 ..IterationSample::default()
             });
         }
-        let failure = Failure { class: "status".into(), action: None, message: String::new() };
+        let failure = Failure { class: "status".into(), action: None, message: String::new(), seen: None };
         let failures = vec![NumberedFailure { number: 1, failure }];
         meter.add(&Batch { workload: 0, failures, samples, live: Live::new() });
         meter.workloads[0].in_flight = 6;

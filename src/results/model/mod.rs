@@ -360,6 +360,12 @@ pub struct ErrorClass {
     pub action: Option<String>,
     /// The message of its first occurrence.
     pub message: String,
+    /// The value that did not meet its check, at its first occurrence; without secrets, at most about 80 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// The beginning of the answer's body at its first occurrence; without secrets, on one line, at most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
     /// How often it happened.
     pub count: u64,
     /// Trace ids of the first iterations that it ended, at most five.

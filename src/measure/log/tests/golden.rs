@@ -99,6 +99,7 @@ fn header() -> Header {
     Header {
         run_id: uuid::Uuid::from_u128(0x1111_2222_3333_4444_8555_6666_7777_8888),
         id_seed: uuid::Uuid::from_u128(0x9999_aaaa_bbbb_4ccc_8ddd_eeee_ffff_0000),
+        data_seed: None,
         started_unix_ns: 1_790_000_000_123_456_789,
         scenario: Scenario {
             title: text("a title: “quoted”\n"),
@@ -175,6 +176,7 @@ fn failures() -> Vec<NumberedFailure> {
         class: class.to_owned(),
         action: action.map(Into::into),
         message: message.to_owned(),
+        seen: None,
     };
     vec![
         NumberedFailure { number: 1, failure: failure("status", Some("log in"), "500 “Internal”") },

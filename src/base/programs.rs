@@ -1,0 +1,123 @@
+//! Runs a program and takes what it prints: with a time limit, and with bounded output.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use super::visible::on_one_line;
+
+/// The most that a program may print.
+pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// How much of an error message is shown.
+const ERROR_CHARS_MAX: usize = 200;
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Runs `program`, the first of which is its name, without a shell, and gives what it printed. It ends before this
+/// returns, and so do the programs that it started, where the system can end a group of processes. It is ended early
+/// once `cancelled` is true.
+///
+/// # Errors
+/// It cannot be started, fails, does not end in time, or prints too much.
+pub fn output(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Result<Vec<u8>, String> {
+    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let mut running = Running(child);
+    let until = Instant::now() + limit;
+    let too_slow = || format!("it did not end within {} s", limit.as_secs_f64());
+    let (printed, complaints) = (reader(running.0.stdout.take()), reader(running.0.stderr.take()));
+    let is_over = || Instant::now() >= until || cancelled.load(Ordering::Relaxed);
+    let printed = loop {
+        match printed.recv_timeout(LOOK_EVERY) {
+            Ok(printed) => break printed,
+            Err(_) if is_over() => return Err(too_slow()),
+            Err(_) => {}
+        }
+    };
+    if printed.len() > OUTPUT_BYTES_MAX {
+        return Err(format!("it printed more than {OUTPUT_BYTES_MAX} bytes"));
+    }
+    let status = loop {
+        match running.0.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if is_over() => return Err(too_slow()),
+            Ok(None) => std::thread::sleep(LOOK_EVERY),
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    if status.success() {
+        return Ok(printed);
+    }
+    let complaints = complaints.recv_timeout(LOOK_EVERY * 100).unwrap_or_default();
+    let complaints = String::from_utf8_lossy(&complaints).into_owned();
+    let last = complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    let shown: String = on_one_line(last.trim()).chars().take(ERROR_CHARS_MAX).collect();
+    let said = if shown.is_empty() { String::new() } else { format!(": {shown}") };
+    Err(format!("it failed ({status}){said}"))
+}
+
+/// Reads a bit more than is allowed, on a thread of its own.
+fn reader(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(from) = from {
+            // What was read before an error counts.
+            let _ = from.take(OUTPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// A program that is ended with its variable.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            // Programs that it started may hold its output open.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn run(words: &[&str], limit: Duration) -> Result<String, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        output(&words, limit, &AtomicBool::new(false))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    #[test]
+    fn programs_print_fail_or_are_ended() {
+        let (long, short) = (Duration::from_secs(60), Duration::from_millis(100));
+        for (words, limit, expected) in [
+            (&["echo", "a b"][..], long, Ok("a b\n")),
+            (&["sh", "-c", "echo out; echo err >&2; echo last >&2; exit 3"], long, Err("3): last")),
+            (&["/nowhere/at/all"], long, Err("cannot be started")),
+            (&["sleep", "600"], short, Err("did not end within 0.1 s")),
+            // What it started holds the output open.
+            (&["sh", "-c", "sleep 600 & echo x"], short, Err("did not end")),
+            (&["sh", "-c", "yes"], long, Err("printed more than 65536 bytes")),
+            (&[], long, Err("no program")),
+        ] {
+            match (run(words, limit), expected) {
+                (Ok(printed), Ok(expected)) => assert_eq!(printed, expected),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{words:?}: {error}"),
+                (ended, _) => panic!("{words:?}: {ended:?}"),
+            }
+        }
+    }
+}

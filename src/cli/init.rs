@@ -1,0 +1,28 @@
+//! `bench init`.
+
+use crate::harness::HarnessError;
+use crate::harness::init::{InitOptions, init};
+
+use super::exit::Exit;
+use super::import::{OutputArguments, say};
+
+/// Write a first scenario and its deployment, with comments that show what to add.
+///
+/// For a URL: one GET with a small load and thresholds. For an OpenAPI document: its operations that change nothing.
+/// Without either: the demo that is built into bench.
+#[derive(Debug, clap::Args)]
+pub(super) struct InitArguments {
+    /// The URL of a service, or the file of an OpenAPI document (`-` for standard input).
+    #[arg(value_name = "URL|OPENAPI")]
+    subject: Option<String>,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+pub(super) fn run(arguments: &InitArguments) -> Result<Exit, HarnessError> {
+    let InitArguments { subject, output } = arguments;
+    let options =
+        InitOptions { subject: subject.clone(), output: output.output.clone(), force: output.force };
+    say(&init(&options)?);
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,57 @@
+//! `bench run --once`.
+
+use crate::harness::single::single;
+use crate::harness::{HarnessError, Interrupt, RunOptions};
+use crate::report::once::{self, Detail, curl};
+use crate::report::trace;
+
+use super::exit::Exit;
+use super::output::{self, Stream};
+use super::progress::Shown;
+use super::signals::interrupt_by_signals;
+
+/// How to look at a single iteration.
+#[derive(Debug, clap::Args)]
+pub(super) struct OnceArguments {
+    /// Run one iteration of each workload, with setup and teardown, and show what happened. Nothing is judged, and no
+    /// run directory stays.
+    #[arg(long, conflicts_with_all = ["concurrency", "times", "duration", "rate", "publish", "junit", "metrics", "otlp", "save"], help_heading = ONCE)]
+    pub(super) once: bool,
+    /// With --once: every request and answer, what was extracted, every check, and the trace.
+    #[arg(short, long, requires = "once", help_heading = ONCE)]
+    verbose: bool,
+    /// With --once: each request as a command for curl, with shell variables for secrets; `reveal` writes the secrets
+    /// themselves, to a terminal only.
+    #[arg(long, value_name = "reveal", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = ["", "reveal"], hide_possible_values = true, requires = "once", conflicts_with = "verbose", help_heading = ONCE)]
+    curl: Option<String>,
+}
+
+const ONCE: &str = "One iteration, to look at";
+
+pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit, HarnessError> {
+    let reveal = arguments.curl.as_deref() == Some("reveal");
+    if reveal && !output::is_terminal(Stream::Output) {
+        return Err(HarnessError::usage(
+            "--curl=reveal writes secrets, and standard output is not a terminal",
+        )
+        .remedy("write --curl, and set the variables that it names"));
+    }
+    let interrupt = Interrupt::new();
+    let listening = interrupt_by_signals(&interrupt, || output::last_words("ended at once"))?;
+    let single = single(options, &interrupt, &Shown::new(false).sink())?;
+    drop(listening);
+    if arguments.curl.is_some() {
+        output::deliver(&curl::commands(&single.observations, &single.connecting, reveal))?;
+    } else {
+        let style = output::style();
+        let detail = if arguments.verbose { Detail::Verbose } else { Detail::Brief };
+        let tree = |id: uuid::Uuid| {
+            let found = single.traces.iter().find(|trace| trace.trace_id == id && arguments.verbose)?;
+            let mut text = Vec::new();
+            trace::text::write(&id.to_string(), &found.tree(), style, &mut text).ok()?;
+            String::from_utf8(text).ok()
+        };
+        output::show(&once::text(&single.observations, single.missing, detail, style, tree))?;
+    }
+    single.fault().map_or(Ok(Exit::Ok), Err)
+}

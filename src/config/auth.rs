@@ -1,0 +1,111 @@
+//! Ways to get a token, as written.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::reference::{DurationText, Reference, SecretReference};
+
+/// OAuth 2.0's client credentials grant.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OAuth2 {
+    /// The URL of the token endpoint, such as https://login.example/oauth2/token.
+    pub token_url: Reference,
+    /// The client's name.
+    pub client_id: Reference,
+    /// The client's secret.
+    pub client_secret: SecretReference,
+    /// The scopes, separated by blanks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Reference>,
+    /// The service that the token is for, where the server wants to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audience: Option<Reference>,
+    /// How the client shows who it is: `basic` (the default), in the header Authorization; `post`, in the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub style: Option<Style>,
+}
+
+/// How a client shows who it is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// In the header Authorization.
+    Basic,
+    /// In the body.
+    Post,
+}
+
+impl JsonSchema for Style {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Style".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": ["basic", "post"] })
+    }
+}
+
+/// A program that prints a token: alone, or in JSON such as that of kubectl's credential plugins.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenCommand {
+    /// The program: a list of its name and arguments, or a line for the shell.
+    pub run: CommandLine,
+    /// The header that carries the token alone, such as X-Auth-Token (default: `Authorization: Bearer TOKEN`).
+    #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// How long a token is used (default: as long as the JSON says, or 5m).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<DurationText>,
+    /// The token's place in the JSON, as a JSON pointer such as /credential/access_token (default: `token`,
+    /// `access_token` or `status.token`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// The time limit of the program (default 30s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<DurationText>,
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug)]
+pub enum CommandLine {
+    /// A line for the shell.
+    Shell(String),
+    /// The program's name and its arguments.
+    Words(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for CommandLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(line) => Ok(Self::Shell(line)),
+            words => Vec::deserialize(words).map(Self::Words).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl Serialize for CommandLine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Shell(line) => line.serialize(serializer),
+            Self::Words(words) => words.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for CommandLine {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CommandLine".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A line for the shell, or a list of a program's name and its arguments.",
+            "anyOf": [
+                { "type": "string", "minLength": 1 },
+                { "type": "array", "minItems": 1, "items": { "type": "string" } }
+            ]
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Bodies of requests, and lists of parameters, as written.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::step::Scalar;
+
+/// A value of a parameter, or a list of values of the same name.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// One.
+    One(Scalar),
+    /// Several, in order.
+    Several(Vec<Scalar>),
+}
+
+impl Values {
+    /// All values.
+    #[must_use]
+    pub fn all(&self) -> &[Scalar] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Several(values) => values,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let scalar = |value: Value| Scalar::deserialize(value).map_err(D::Error::custom);
+        Ok(match Value::deserialize(deserializer)? {
+            Value::Array(values) => Self::Several(values.into_iter().map(scalar).collect::<Result<_, _>>()?),
+            value => Self::One(scalar(value)?),
+        })
+    }
+}
+
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::One(value) => value.serialize(serializer),
+            Self::Several(values) => values.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Values {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Values".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A string, a number or a boolean, or a list of them for a name that occurs several times.",
+            "anyOf": [
+                { "type": "string" }, { "type": "number" }, { "type": "boolean" },
+                { "type": "array", "minItems": 1, "items": { "type": ["string", "number", "boolean"] } }
+            ]
+        })
+    }
+}
+
+/// The fields of a multipart body, in the order in which they are written.
+#[derive(Clone, Debug)]
+pub struct Multipart(pub Vec<(String, Vec<Field>)>);
+
+/// A field of a multipart body.
+#[derive(Clone, Debug)]
+pub enum Field {
+    /// A text.
+    Text(Scalar),
+    /// A file.
+    File(FilePart),
+}
+
+/// A file of a multipart body.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePart {
+    /// The file's path, relative to the scenario.
+    pub file: String,
+    /// The name that the service gets (default: the file's own name). It may contain templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// The content type (default: by the file's extension).
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+fn field(value: Value) -> Result<Field, serde_json::Error> {
+    match value {
+        Value::Object(_) => FilePart::deserialize(value).map(Field::File),
+        value => Scalar::deserialize(value).map(Field::Text),
+    }
+}
+
+impl<'de> Deserialize<'de> for Multipart {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Multipart;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a map of fields")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Multipart, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    let values = match value {
+                        Value::Array(values) => values,
+                        value => vec![value],
+                    };
+                    let values = values.into_iter().map(field).collect::<Result<_, _>>();
+                    fields.push((name, values.map_err(A::Error::custom)?));
+                }
+                Ok(Multipart(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+impl Serialize for Multipart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, fields)| match fields.as_slice() {
+            [one] => (name, Written::One(one)),
+            several => (name, Written::Several(several)),
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Written<'a> {
+    One(&'a Field),
+    Several(&'a [Field]),
+}
+
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::File(file) => file.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Multipart {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Multipart".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let file = generator.subschema_for::<FilePart>();
+        json_schema!({
+            "description": "Fields by name: a text, or {file: PATH, filename: NAME, type: TYPE}, or a list of them.",
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": { "anyOf": [
+                { "type": "string" }, { "type": "number" }, { "type": "boolean" },
+                file,
+                { "type": "array", "minItems": 1, "items": { "anyOf": [
+                    { "type": "string" }, { "type": "number" }, { "type": "boolean" }, file ] } }
+            ] }
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! Writes a scenario and its deployment from what another program recorded or described.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::base::files;
+use crate::import::{Draft, ImportError, Written, curl, har, openapi};
+
+use super::error::HarnessError;
+use super::event::{self, Sink};
+use super::options::{Environment, YamlFile};
+
+/// What to import.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A curl command in a file; `-` is standard input.
+    CurlFile(PathBuf),
+    /// The words of a curl command.
+    CurlWords(Vec<String>),
+    /// An HTTP archive.
+    Har(PathBuf, har::Options),
+    /// An OpenAPI document, JSON or YAML.
+    OpenApi(PathBuf, openapi::Options),
+}
+
+/// What to import, and where to.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// What to import.
+    pub source: Source,
+    /// The scenario's file, or a directory for it (default: a name like the input's, in the current directory). The
+    /// deployment is written beside it.
+    pub output: Option<PathBuf>,
+    /// Replace files that exist.
+    pub force: bool,
+}
+
+/// The files that were written, and what to say about them.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The scenario's file.
+    pub scenario: PathBuf,
+    /// The deployment's file.
+    pub deployment: PathBuf,
+    /// How many requests an iteration sends.
+    pub requests: usize,
+    /// The environment variables to set before a run.
+    pub environment: Vec<String>,
+    /// What was left out, and what needs a look.
+    pub notes: Vec<String>,
+}
+
+/// A file that a curl command names is not larger than this, in bytes.
+const DATA_BYTES_MAX: u64 = 1 << 20;
+
+/// Imports a recording or a description.
+///
+/// # Errors
+/// The input cannot be read or understood, or the files exist or cannot be written.
+pub fn import(options: &ImportOptions) -> Result<Imported, HarnessError> {
+    let (draft, name) = match &options.source {
+        Source::CurlFile(path) => (curl::from_text(&text(path)?, &data_file), stem(path)),
+        Source::CurlWords(words) => (curl::from_words(words, &data_file), None),
+        Source::Har(path, har) => (har::from_reader(reader(path)?, *har), stem(path)),
+        Source::OpenApi(path, chosen) => (openapi::from_reader(reader(path)?, chosen), stem(path)),
+    };
+    let draft = draft.map_err(refused)?;
+    write(&draft, options.output.as_deref(), name.as_deref().unwrap_or("imported"), options.force)
+}
+
+/// Writes a draft to files that must not exist yet, unless `force` is set, and checks them.
+pub(super) fn write(
+    draft: &Draft,
+    output: Option<&Path>,
+    name: &str,
+    force: bool,
+) -> Result<Imported, HarnessError> {
+    let scenario = scenario_path(output, name);
+    let name = scenario.file_stem().unwrap_or_default().to_string_lossy();
+    let deployment = scenario.with_file_name(format!("{name}-deployment.yaml"));
+    let file_name = deployment.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let written = draft.write(&file_name).map_err(refused)?;
+    for path in [&scenario, &deployment] {
+        if !force && path.exists() {
+            return Err(HarnessError::usage(format!("{} exists already", path.display()))
+                .remedy("name another file with -o, or add --force"));
+        }
+    }
+    if let Some(folder) = scenario.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .map_err(HarnessError::cannot(format!("make {}", folder.display())))?;
+    }
+    for (path, text) in [(&deployment, &written.deployment), (&scenario, &written.scenario)] {
+        files::write_output(path, |output| output.write_all(text.as_bytes()))
+            .map_err(HarnessError::cannot(format!("write {}", path.display())))?;
+    }
+    check(&scenario, &written, &event::silent())?;
+    let Written { requests, environment, notes, .. } = written;
+    Ok(Imported { scenario, deployment, requests, environment, notes })
+}
+
+/// Files that were just written are checked as `bench validate` does, with any value for what must still be set.
+fn check(scenario: &Path, written: &Written, events: &Sink) -> Result<(), HarnessError> {
+    let missing = written.environment.clone();
+    let usual = Environment::default();
+    let environment = Environment::new(move |name| {
+        usual.get(name).or_else(|| missing.iter().any(|other| other == name).then(|| "unset".to_owned()))
+    });
+    super::files::validate_with(&YamlFile::from(scenario), None, &environment, events).map(drop).map_err(
+        |error| {
+            HarnessError::input(format!("{} was written, but needs a correction", scenario.display()))
+                .and(error)
+        },
+    )
+}
+
+pub(super) fn refused(error: ImportError) -> HarnessError {
+    HarnessError::input(error.what).remedy(error.remedy)
+}
+
+fn scenario_path(output: Option<&Path>, name: &str) -> PathBuf {
+    let file = format!("{name}.yaml");
+    match output {
+        None => PathBuf::from(file),
+        Some(path) if path.extension().is_some_and(|end| end == "yaml" || end == "yml") && !path.is_dir() => {
+            path.into()
+        }
+        Some(folder) => folder.join(file),
+    }
+}
+
+/// A name for files, from the input's.
+pub(super) fn stem(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_str()?;
+    let name: String = stem
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .take(80)
+        .collect();
+    let name = name.trim_matches(['.', '-']).to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+pub(super) fn reader(path: &Path) -> Result<Box<dyn Read>, HarnessError> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    let open = || {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
+    };
+    let file: io::Result<File> = open();
+    let opened = file.map_err(|error| {
+        HarnessError::input(format!("cannot read {}: {error}", path.display())).remedy("check the path")
+    })?;
+    Ok(Box::new(opened))
+}
+
+fn text(path: &Path) -> Result<String, HarnessError> {
+    bounded(reader(path)?, curl::TEXT_BYTES_MAX as u64).map_err(|error| {
+        HarnessError::input(format!("cannot read {}: {error}", path.display())).remedy("check the file")
+    })
+}
+
+fn data_file(path: &str) -> Result<String, ImportError> {
+    let read = File::open(path).and_then(|file| bounded(file, DATA_BYTES_MAX));
+    read.map_err(|error| ImportError {
+        what: format!("cannot read {path}, which the command names: {error}"),
+        remedy: "name a text file of at most 1 MiB".to_owned(),
+    })
+}
+
+fn bounded(input: impl Read, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    input.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+    }
+    Ok(text)
+}
+
+impl Imported {
+    /// What was written, and what to do next: lines for a terminal.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (scenario, deployment) = (self.scenario.display(), self.deployment.display());
+        let plural = if self.requests == 1 { "" } else { "s" };
+        let mut lines = vec![
+            format!("scenario    {scenario}: {} request{plural} an iteration", self.requests),
+            format!("deployment  {deployment}"),
+        ];
+        lines.extend(self.notes.iter().map(|note| format!("note        {note}")));
+        lines.push(String::new());
+        if !self.environment.is_empty() {
+            let set: Vec<String> = self.environment.iter().map(|name| format!("{name}=…")).collect();
+            lines.push(format!("  export {}", set.join(" ")));
+        }
+        lines.push(format!("  bench validate {scenario}"));
+        lines.push(format!("  bench run {scenario}"));
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,122 @@
+//! A run of one iteration of each workload, to look at: its directory is temporary, and nothing is judged.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::client::options::Version;
+use crate::harness::error::{HarnessError, Kind};
+use crate::harness::event::{Event, Sink};
+use crate::harness::interrupt::Interrupt;
+use crate::harness::options::RunOptions;
+use crate::harness::run;
+use crate::iteration::observe::{Observation, Observed};
+use crate::plan::Plan;
+use crate::report::once::curl::Connecting;
+use crate::results::model::{Results, RunStatus};
+use crate::results::trace::StoredTrace;
+
+/// A directory that is removed at the end.
+pub(super) struct Temporary(PathBuf);
+
+impl Temporary {
+    pub(super) fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("bench-once-{}", uuid::Uuid::new_v4())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What happened in one iteration of each workload.
+pub struct Single {
+    /// Every step, in order.
+    pub observations: Vec<Observation>,
+    /// How many steps are missing, because there were too many.
+    pub missing: usize,
+    /// How requests connect, for other programs.
+    pub connecting: Connecting,
+    /// The figures.
+    pub results: Results,
+    /// The traces that were fetched, with the client's own points.
+    pub traces: Vec<StoredTrace>,
+}
+
+impl Single {
+    /// Why it failed: setup, an iteration, teardown or the run itself.
+    #[must_use]
+    pub fn fault(&self) -> Option<HarnessError> {
+        let results = &self.results;
+        if results.run.status == RunStatus::Interrupted {
+            return Some(HarnessError::new(Kind::Interrupted, "interrupted before the end"));
+        }
+        let failed = |workload: &&crate::results::model::Workload| workload.iterations.ok == 0;
+        let teardown = results.notes.iter().find(|note| note.starts_with("teardown failed"));
+        let workload = results.workloads.iter().find(failed).map(|workload| {
+            let message = workload.errors.first().map_or("it did not end", |error| &error.message);
+            format!("the iteration failed: {message}")
+        });
+        let why = results.run.error.clone().or(workload).or_else(|| teardown.cloned());
+        why.map(HarnessError::failed)
+    }
+}
+
+/// Runs one iteration of each workload, with setup and teardown.
+///
+/// # Errors
+/// When nothing ran.
+pub fn single(mut options: RunOptions, interrupt: &Interrupt, events: &Sink) -> Result<Single, HarnessError> {
+    let (folder, observed) = (Temporary::new(), Arc::new(Observed::default()));
+    options.out = folder.path().to_path_buf();
+    options.once = Some(Arc::clone(&observed));
+    options.load.workers = Some(1);
+    let connecting = Arc::new(Mutex::new(Connecting::default()));
+    let seen = Arc::clone(&connecting);
+    let quiet = only_of_the_trace(events);
+    let sink: Sink = Arc::new(move |event: &Event<'_>| {
+        if let Event::Started { plan, .. } = event {
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = connecting_of(plan);
+        }
+        quiet.event(event);
+    });
+    let finished = run(options, interrupt, &sink)?;
+    let (observations, missing) = observed.take();
+    let connecting = std::mem::take(&mut *connecting.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Single { observations, missing, connecting, results: finished.results, traces: finished.traces })
+}
+
+/// What another program must know to connect as this plan does.
+fn connecting_of(plan: &Plan) -> Connecting {
+    let tls = &plan.deployment.tls;
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    Connecting {
+        insecure: !tls.verify,
+        ca: tls.ca.as_ref().map(text),
+        identity: tls.identity.as_ref().map(|(certificate, key)| (text(certificate), text(key))),
+        http2: plan.http.version == Version::Http2,
+    }
+}
+
+/// Only events that say something about the trace, and texts of the scenario: this is not a load.
+pub(super) fn only_of_the_trace(events: &Sink) -> Sink {
+    let events = Arc::clone(events);
+    Arc::new(move |event: &Event<'_>| {
+        let is_shown = matches!(
+            event,
+            Event::Warning(_)
+                | Event::Logged(_)
+                | Event::Receiving(_)
+                | Event::NotProfiling(_)
+                | Event::Stopping { .. }
+        );
+        if is_shown {
+            events.event(event);
+        }
+    })
+}

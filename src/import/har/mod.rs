@@ -1,0 +1,306 @@
+//! Reads HTTP archives (HAR 1.2), which browsers, proxies and test tools record.
+//!
+//! The requests become the steps of one iteration, in their order, with the pauses between them. Values that an earlier
+//! response contained and a later request sends again become extractions ([`links`]); secrets become variables. Cookies
+//! are left out: the virtual user keeps its own.
+
+mod links;
+mod read;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::base::units::write_duration;
+
+use super::draft::{Draft, Step};
+use super::request::{Body, Recorded, Targets, method_key, split_url};
+use super::{ImportError, STEPS_MAX};
+use links::Linker;
+use read::{Archive, Entry};
+
+/// The largest archive, in bytes.
+pub const BYTES_MAX: u64 = 1 << 30;
+/// Shorter pauses are left out.
+const THINK_MIN: Duration = Duration::from_millis(100);
+/// Longer pauses are shortened to this.
+const THINK_MAX: Duration = Duration::from_secs(10);
+
+/// What to take from an archive.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Also images, fonts, scripts and style sheets.
+    pub all: bool,
+    /// The pauses between requests.
+    pub think: bool,
+}
+
+/// The scenario of an archive. It is read piece by piece; large bodies are not kept.
+///
+/// # Errors
+/// The input is not an archive.
+pub fn from_reader(input: impl Read, options: Options) -> Result<Draft, ImportError> {
+    let mut skipped = Skipped::default();
+    let mut kept = Vec::new();
+    let archive = read::read(input, |entry| match skipped.reason(&entry, options) {
+        Some(reason) => *skipped.0.entry(reason).or_default() += 1,
+        None if kept.len() >= STEPS_MAX => *skipped.0.entry(MORE).or_default() += 1,
+        None => kept.push(Kept::of(entry)),
+    })?;
+    // Some programs write the newest first.
+    if kept.iter().all(|entry| entry.started.is_some()) {
+        kept.sort_by_key(|entry| entry.started);
+    }
+    draft(&archive, kept, &skipped, options)
+}
+
+const MORE: &str = "after the first 500 requests";
+
+/// What was left out, by the reason.
+#[derive(Default)]
+struct Skipped(BTreeMap<&'static str, usize>);
+
+impl Skipped {
+    fn reason(&self, entry: &Entry, options: Options) -> Option<&'static str> {
+        if split_url(&entry.request.url).is_none() {
+            return Some("not HTTP (data:, blob:, WebSocket)");
+        }
+        let header = |name: &str| entry.request.header(name).is_some();
+        if header("upgrade") || entry.response.status == Some(101) {
+            return Some("not HTTP (data:, blob:, WebSocket)");
+        }
+        if !entry.response.status.is_some_and(|status| (200..600).contains(&status)) {
+            return Some("without a response");
+        }
+        if entry.request.method.eq_ignore_ascii_case("OPTIONS") && header("access-control-request-method") {
+            return Some("CORS preflights");
+        }
+        if method_key(&entry.request.method).is_none() {
+            return Some("with methods that bench cannot send");
+        }
+        (!options.all && is_static(entry)).then_some("static files (--all keeps them)")
+    }
+
+    fn note(&self) -> Option<String> {
+        let total: usize = self.0.values().sum();
+        let parts: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let plural = if total == 1 { " was" } else { "s were" };
+        (total > 0).then(|| format!("{total} request{plural} left out: {}", parts.join(", ")))
+    }
+}
+
+/// An image, a font, a script, a style sheet or a beacon.
+fn is_static(entry: &Entry) -> bool {
+    const KINDS: [&str; 9] =
+        ["image", "stylesheet", "script", "font", "media", "manifest", "texttrack", "ping", "csp-report"];
+    const ENDS: [&str; 20] = [
+        ".js", ".mjs", ".css", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".webp", ".avif", ".woff",
+        ".woff2", ".ttf", ".otf", ".map", ".mp4", ".webm", ".mp3", ".wasm",
+    ];
+    if entry.kind.as_deref().is_some_and(|kind| KINDS.contains(&kind)) {
+        return true;
+    }
+    if !entry.request.method.eq_ignore_ascii_case("GET") {
+        return false;
+    }
+    let mime = entry.response.content.mime_type.to_ascii_lowercase();
+    let by_type =
+        ["image/", "font/", "audio/", "video/", "text/css", "text/javascript", "application/javascript"]
+            .iter()
+            .any(|start| mime.starts_with(start));
+    let path = entry.request.url.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    by_type || ENDS.iter().any(|end| path.ends_with(end))
+}
+
+/// An entry whose response body has been searched and dropped.
+struct Kept {
+    started: Option<Timestamp>,
+    took: Duration,
+    page: Option<String>,
+    origin: String,
+    url: String,
+    status: i64,
+    recorded: Recorded,
+    found: Vec<links::Found>,
+    unread: bool,
+}
+
+impl Kept {
+    fn of(entry: Entry) -> Self {
+        let (origin, path) = split_url(&entry.request.url).unwrap_or_default();
+        let method = entry.request.method.to_ascii_uppercase();
+        let found = links::found_in(&entry.response, &method, &path);
+        let unread = entry.response.content.text.is_too_large;
+        let body = entry.request.post_data.map_or(Body::Empty, |data| data.body());
+        let headers = headers_to_send(&entry.request.headers, &origin, &body);
+        Self {
+            started: entry.started.parse().ok(),
+            took: Duration::try_from_secs_f64(entry.time.unwrap_or(0.0) / 1000.0).unwrap_or_default(),
+            page: entry.page,
+            origin,
+            url: entry.request.url,
+            status: entry.response.status.unwrap_or_default(),
+            recorded: Recorded { method, target: None, path, headers, body },
+            found,
+            unread,
+        }
+    }
+}
+
+/// The headers that say something about the request; the others are about the browser or the connection.
+fn headers_to_send(headers: &[read::Pair], origin: &str, body: &Body) -> Vec<(String, String)> {
+    const DROPPED: [&str; 20] = [
+        "host",
+        "connection",
+        "content-length",
+        "accept-encoding",
+        "accept-language",
+        "cookie",
+        "user-agent",
+        "referer",
+        "upgrade-insecure-requests",
+        "cache-control",
+        "pragma",
+        "if-none-match",
+        "if-modified-since",
+        "dnt",
+        "priority",
+        "te",
+        "content-type",
+        "transfer-encoding",
+        "keep-alive",
+        "purpose",
+    ];
+    let has_body = *body != Body::Empty;
+    let sent = headers.iter().filter(|header| {
+        let name = header.name.to_ascii_lowercase();
+        let of_browser =
+            name.starts_with(':') || name.starts_with("sec-") || DROPPED.contains(&name.as_str());
+        let usual = name == "accept" && header.value == "*/*" || name == "origin" && header.value == origin;
+        let valid =
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.!~".contains(&b));
+        let printable = !header.value.chars().any(char::is_control);
+        let traced = matches!(name.as_str(), "traceparent" | "tracestate" | "x-trace-info" | "x-trace-hmac");
+        valid && printable && !of_browser && !usual && !traced
+    });
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for header in sent {
+        if !kept.iter().any(|(name, _)| name.eq_ignore_ascii_case(&header.name)) {
+            // What a browser accepts for a page is longer than a line.
+            let of_page =
+                header.name.eq_ignore_ascii_case("accept") && header.value.starts_with("text/html,");
+            let value = if of_page { "text/html,*/*;q=0.8" } else { header.value.as_str() };
+            kept.push((header.name.clone(), value.to_owned()));
+        }
+    }
+    if !has_body
+        && let Some(stated) = headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-type"))
+    {
+        kept.push((stated.name.clone(), stated.value.clone()));
+    }
+    kept
+}
+
+fn draft(
+    archive: &Archive,
+    kept: Vec<Kept>,
+    skipped: &Skipped,
+    options: Options,
+) -> Result<Draft, ImportError> {
+    let mut draft = Draft::default();
+    let mut targets = Targets::default();
+    let mut linker = Linker::new(&mut draft.variables);
+    let mut steps: Vec<Step> = Vec::new();
+    // The step of each entry, for extractions that are found out about later.
+    let mut step_of = Vec::new();
+    let (mut page, mut ended): (Option<String>, Option<Timestamp>) = (None, None);
+    let (mut names, mut shortened, mut unread) = (BTreeMap::<String, usize>::new(), 0, 0);
+    for (number, entry) in kept.into_iter().enumerate() {
+        if let Some(pause) = entry.started.and_then(|start| pause(ended?, start)).filter(|_| options.think) {
+            shortened += usize::from(pause > THINK_MAX);
+            let think = write_duration(pause.min(THINK_MAX));
+            steps.push(Step {
+                keys: [("think".to_owned(), Value::from(think))].into_iter().collect(),
+                ..Step::default()
+            });
+        }
+        ended = ended.max(entry.started.map(|start| start.saturating_add(entry.took).unwrap_or(start)));
+        let mut recorded = entry.recorded;
+        recorded.target = targets.name(&entry.origin);
+        let Some(mut keys) = linker.step(&recorded, &entry.url) else { continue };
+        let name = unique(&mut names, &recorded);
+        keys.insert("expect".into(), json!({ "status": expected(entry.status) }));
+        let action = [("action".to_owned(), Value::from(name))];
+        let comment = match entry.page.filter(|new| page.as_ref() != Some(new)) {
+            Some(new) => {
+                let blank = if steps.is_empty() { "" } else { "\n" };
+                let title = archive.title(&new);
+                page = Some(new);
+                title.map(|title| format!("{blank}Page: {title}")).unwrap_or_default()
+            }
+            None => String::new(),
+        };
+        unread += usize::from(entry.unread);
+        step_of.push(steps.len());
+        steps.push(Step { keys: action.into_iter().chain(keys).collect(), comment });
+        linker.received(number, entry.found);
+    }
+    let extracted = linker.extracts();
+    let count = extracted.len();
+    for (entry, name, extract) in extracted {
+        let Some(step) = step_of.get(entry).and_then(|at| steps.get_mut(*at)) else { continue };
+        let map = step.keys.entry("extract").or_insert_with(|| json!({}));
+        map[name] = extract;
+    }
+    draft.steps = steps;
+    draft.targets = targets.0;
+    draft.name = draft.targets.first().map_or_else(String::new, |(_, origin)| {
+        origin.split_once("://").map_or(origin.as_str(), |(_, host)| host).to_owned()
+    });
+    draft.title = archive.first_title().unwrap_or_else(|| format!("Recorded at {}", draft.name));
+    draft.about.push(format!("Made by `bench import har` from a recording by {}.", archive.creator()));
+    let notes = [
+        skipped.note(),
+        (count > 0).then(|| {
+            let plural = if count == 1 { " is" } else { "s are" };
+            format!("{count} value{plural} extracted from a response and sent again; see `extract`")
+        }),
+        (shortened > 0)
+            .then(|| format!("{shortened} pauses were shortened to 10 s; --think no leaves all out")),
+        (unread > 0)
+            .then(|| format!("{unread} response bodies over 2 MiB were not searched for such values")),
+        (draft.targets.len() > 1).then(|| {
+            let origins: Vec<&str> = draft.targets.iter().map(|(_, origin)| origin.as_str()).collect();
+            format!("requests go to several hosts; remove those that are not yours: {}", origins.join(", "))
+        }),
+    ];
+    draft.notes.extend(notes.into_iter().flatten());
+    Ok(draft)
+}
+
+fn pause(ended: Timestamp, start: Timestamp) -> Option<Duration> {
+    let gap = Duration::try_from(start.duration_since(ended)).ok().filter(|gap| *gap >= THINK_MIN)?;
+    // Tenths of a second are precise enough to read.
+    Some(Duration::from_millis(u64::try_from(gap.as_millis()).unwrap_or(u64::MAX) / 100 * 100))
+}
+
+/// A recorded 304 depended on the browser's cache.
+fn expected(status: i64) -> Value {
+    if status == 304 { json!("2xx") } else { json!(status) }
+}
+
+const NAME_CHARS_MAX: usize = 100;
+
+fn unique(names: &mut BTreeMap<String, usize>, recorded: &Recorded) -> String {
+    let path = recorded.path.split('?').next().unwrap_or_default();
+    let name: String = format!("{} {path}", recorded.method).chars().take(NAME_CHARS_MAX).collect();
+    let count = names.entry(name.clone()).or_default();
+    *count += 1;
+    if *count == 1 { name } else { format!("{name} ({count})") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! The structure of an archive, read entry by entry.
+
+use std::fmt;
+use std::io::{BufReader, Read};
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::import::ImportError;
+use crate::import::request::{Body, Field};
+
+/// Larger bodies are dropped while they are read.
+const TEXT_BYTES_MAX: usize = 2 << 20;
+const PAGES_MAX: usize = 1000;
+
+/// Everything of an archive but its entries.
+#[derive(Debug, Default)]
+pub(super) struct Archive {
+    pages: Vec<Page>,
+    creator: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Page {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    title: String,
+}
+
+impl Archive {
+    /// The title of a page, if it has one.
+    pub(super) fn title(&self, id: &str) -> Option<String> {
+        let page = self.pages.iter().find(|page| page.id == id)?;
+        let title: String = page.title.trim().chars().filter(|c| !c.is_control()).take(100).collect();
+        (!title.is_empty() && title != page.id).then_some(title)
+    }
+
+    pub(super) fn first_title(&self) -> Option<String> {
+        self.title(&self.pages.first()?.id)
+    }
+
+    pub(super) fn creator(&self) -> String {
+        let name: String = self.creator.chars().take(60).collect();
+        if name.is_empty() { "an unknown program".to_owned() } else { name }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Entry {
+    #[serde(default, rename = "startedDateTime")]
+    pub(super) started: String,
+    /// Milliseconds.
+    #[serde(default)]
+    pub(super) time: Option<f64>,
+    #[serde(default, rename = "pageref")]
+    pub(super) page: Option<String>,
+    #[serde(default, rename = "_resourceType")]
+    pub(super) kind: Option<String>,
+    pub(super) request: Request,
+    pub(super) response: Response,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) url: String,
+    #[serde(default)]
+    pub(super) headers: Vec<Pair>,
+    #[serde(default, rename = "postData")]
+    pub(super) post_data: Option<PostData>,
+}
+
+impl Request {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let header = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        header.map(|header| header.value.as_str())
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Pair {
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) value: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PostData {
+    #[serde(default, rename = "mimeType")]
+    mime_type: String,
+    #[serde(default)]
+    text: Text,
+    #[serde(default)]
+    params: Vec<Pair>,
+}
+
+impl PostData {
+    pub(super) fn body(self) -> Body {
+        let multipart = self.mime_type.to_ascii_lowercase().starts_with("multipart/form-data");
+        if multipart && !self.params.is_empty() {
+            let field = |pair: Pair| Field { name: pair.name, text: pair.value };
+            return Body::Multipart(self.params.into_iter().map(field).collect());
+        }
+        let form = || {
+            let encoded = |pair: &Pair| {
+                let [name, value] = [&pair.name, &pair.value].map(|text| crate::base::percent::encode(text));
+                format!("{name}={value}")
+            };
+            self.params.iter().map(encoded).collect::<Vec<_>>().join("&")
+        };
+        let text = self.text.text.clone().filter(|text| !text.is_empty()).unwrap_or_else(form);
+        if text.is_empty() {
+            return Body::Empty;
+        }
+        Body::Text(text, Some(self.mime_type).filter(|mime| !mime.is_empty()))
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Response {
+    #[serde(default)]
+    pub(super) status: Option<i64>,
+    #[serde(default)]
+    pub(super) headers: Vec<Pair>,
+    #[serde(default)]
+    pub(super) content: Content,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Content {
+    #[serde(default, rename = "mimeType")]
+    pub(super) mime_type: String,
+    #[serde(default)]
+    pub(super) text: Text,
+    #[serde(default)]
+    pub(super) encoding: Option<String>,
+}
+
+/// A text that is dropped if it is large.
+#[derive(Default)]
+pub(super) struct Text {
+    pub(super) text: Option<String>,
+    pub(super) is_too_large: bool,
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl Visitor<'_> for TextVisitor {
+            type Value = Text;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a text")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                let is_too_large = text.len() > TEXT_BYTES_MAX;
+                Ok(Text { text: (!is_too_large).then(|| text.to_owned()), is_too_large })
+            }
+            fn visit_unit<E>(self) -> Result<Text, E> {
+                Ok(Text::default())
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// Reads an archive; `take` gets every entry.
+pub(super) fn read(input: impl Read, mut take: impl FnMut(Entry)) -> Result<Archive, ImportError> {
+    let limited = input.take(super::BYTES_MAX);
+    let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(limited));
+    let mut archive = Archive::default();
+    let mut has_entries = false;
+    let result = Document { take: &mut take, archive: &mut archive, has_entries: &mut has_entries }
+        .deserialize(&mut deserializer);
+    result.map_err(|error| {
+        let what = format!("this is not an HTTP archive that can be read: {error}");
+        ImportError::new(what, "save it again as HAR, with content")
+    })?;
+    if !has_entries {
+        return Err(ImportError::new("this JSON has no `log` with `entries`", "give a HAR file"));
+    }
+    Ok(archive)
+}
+
+/// The outer map, whose `log` counts.
+struct Document<'a, F> {
+    take: &'a mut F,
+    archive: &'a mut Archive,
+    has_entries: &'a mut bool,
+}
+
+impl<'de, F: FnMut(Entry)> DeserializeSeed<'de> for Document<'_, F> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(Entry)> Visitor<'de> for Document<'_, F> {
+    type Value = ();
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a map with `log`")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "log" {
+                let log = Log { take: self.take, archive: self.archive, has_entries: self.has_entries };
+                map.next_value_seed(log)?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Log<'a, F> {
+    take: &'a mut F,
+    archive: &'a mut Archive,
+    has_entries: &'a mut bool,
+}
+
+impl<'de, F: FnMut(Entry)> DeserializeSeed<'de> for Log<'_, F> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(Entry)> Visitor<'de> for Log<'_, F> {
+    type Value = ();
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a map with `entries`")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        #[derive(Deserialize)]
+        struct Creator {
+            #[serde(default)]
+            name: String,
+        }
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "entries" => {
+                    *self.has_entries = true;
+                    map.next_value_seed(Items::new(|entry: Entry| (self.take)(entry)))?;
+                }
+                "pages" => {
+                    let pages = &mut self.archive.pages;
+                    map.next_value_seed(Items::new(|page: Page| {
+                        if pages.len() < PAGES_MAX {
+                            pages.push(page);
+                        }
+                    }))?;
+                }
+                "creator" => self.archive.creator = map.next_value::<Creator>()?.name,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A list whose items are given away one by one.
+struct Items<T, F>(F, PhantomData<T>);
+
+impl<T, F: FnMut(T)> Items<T, F> {
+    fn new(take: F) -> Self {
+        Self(take, PhantomData)
+    }
+}
+
+impl<'de, T: Deserialize<'de>, F: FnMut(T)> DeserializeSeed<'de> for Items<T, F> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for Items<T, F> {
+    type Value = ();
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        while let Some(item) = list.next_element()? {
+            (self.0)(item);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+
+fn entry(method: &str, url: &str, status: u16, answer: &str) -> Value {
+    json!({
+        "startedDateTime": "2026-01-01T00:00:00.000Z", "time": 5,
+        "request": { "method": method, "url": url, "headers": [] },
+        "response": { "status": status, "headers": [], "content": { "mimeType": "application/json", "text": answer } }
+    })
+}
+
+fn imported(entries: &[Value], all: bool) -> Draft {
+    let text = json!({ "log": { "entries": entries } }).to_string();
+    from_reader(text.as_bytes(), Options { all, think: true }).unwrap()
+}
+
+#[test]
+fn values_of_responses_that_come_back_are_extracted() {
+    let id = "7f3a9c21-0001";
+    let mut login = entry(
+        "POST",
+        "http://h/login",
+        200,
+        &json!({ "access": { "token": "T0k3n-abcdef" }, "kind": "customer" }).to_string(),
+    );
+    login["response"]["headers"] = json!([{ "name": "ETag", "value": "\"v-123456\"" }]);
+    let created =
+        entry("POST", "http://h/orders", 201, &json!({ "id": 17, "order": id, "n": 1234567 }).to_string());
+    let mut read = entry("GET", &format!("http://h/orders/{id}?ref={id}&kind=customer"), 200, "{}");
+    read["request"]["headers"] = json!([
+        { "name": "Authorization", "value": "Bearer T0k3n-abcdef" }, { "name": "If-Match", "value": "\"v-123456\"" }]);
+    let mut put = entry("PUT", "http://h/orders/17", 200, "{}");
+    put["request"]["postData"] = json!({ "mimeType": "application/json", "text": json!({ "n": 1234567, "m": "1234567", "c": "customer" }).to_string() });
+    let draft = imported(&[login, created, read, put], false);
+    let steps: Vec<Value> = draft.steps.iter().map(|step| Value::Object(step.keys.clone())).collect();
+    assert_eq!(
+        steps[0]["extract"],
+        json!({ "token": { "json": "$.access.token" }, "etag": { "header": "ETag" } })
+    );
+    assert_eq!(
+        steps[1]["extract"],
+        json!({ "order": { "json": "$.order" }, "order_id": { "json": "$.id" }, "n": { "json": "$.n" } })
+    );
+    assert_eq!(steps[2]["get"], "/orders/{{ order }}");
+    assert_eq!(steps[2]["query"], json!({ "ref": "{{ order }}", "kind": "customer" }));
+    assert_eq!(
+        steps[2]["headers"],
+        json!({ "Authorization": "Bearer {{ token }}", "If-Match": "{{ etag }}" })
+    );
+    assert_eq!(steps[3]["put"], "/orders/{{ order_id }}");
+    assert_eq!(steps[3]["json"], json!({ "n": "{{ n }}", "m": "{{ n | string }}", "c": "customer" }));
+}
+
+#[test]
+fn what_the_client_sent_first_is_not_extracted() {
+    let mut first = entry("POST", "http://h/a", 200, r#"{"echo":"client-id-1234"}"#);
+    first["request"]["postData"] =
+        json!({ "mimeType": "application/json", "text": r#"{"id":"client-id-1234"}"# });
+    let draft = imported(&[first, entry("GET", "http://h/b/client-id-1234", 200, "")], false);
+    assert!(draft.steps.iter().all(|step| !step.keys.contains_key("extract")));
+    assert_eq!(draft.steps[1].keys["get"], "/b/client-id-1234");
+}
+
+#[test]
+fn a_page_gives_its_hidden_fields_and_a_redirect_its_location() {
+    let mut page =
+        entry("GET", "http://h/form", 200, r#"<form><input type="hidden" name="csrf" value="abc123def456">"#);
+    page["response"]["content"]["mimeType"] = "text/html".into();
+    let mut post = entry("POST", "http://h/form", 302, "");
+    post["request"]["postData"] = json!({ "mimeType": "application/x-www-form-urlencoded", "text": "csrf=abc123def456&password=hunter2" });
+    post["response"]["headers"] = json!([{ "name": "Location", "value": "/orders/991?x=1" }]);
+    let draft = imported(&[page, post, entry("GET", "http://h/orders/991?x=1", 200, "")], false);
+    let steps: Vec<Value> = draft.steps.iter().map(|step| Value::Object(step.keys.clone())).collect();
+    let pattern = steps[0]["extract"]["csrf"]["regex"].as_str().unwrap();
+    let found = regex::Regex::new(pattern).unwrap();
+    assert_eq!(&found.captures(r#"<input type="hidden" name="csrf" value="other">"#).unwrap()[1], "other");
+    assert_eq!(steps[1]["form"], json!({ "csrf": "{{ csrf }}", "password": "{{ password }}" }));
+    assert_eq!((&steps[1]["expect"]["status"], &steps[2]["get"]), (&json!(302), &json!("{{ location }}")));
+    let written = draft.write("d.yaml").unwrap();
+    assert_eq!(written.environment, ["PASSWORD"]);
+    assert!(!format!("{written:?}").contains("hunter2"));
+}
+
+#[test]
+fn files_of_pages_and_what_is_no_request_are_left_out_and_counted() {
+    let mut image = entry("GET", "http://h/a", 200, "");
+    image["_resourceType"] = "image".into();
+    let mut preflight = entry("OPTIONS", "http://h/a", 204, "");
+    preflight["request"]["headers"] = json!([{ "name": "Access-Control-Request-Method", "value": "POST" }]);
+    let mut cut = entry("GET", "http://h/b", 200, "");
+    cut["response"]["status"] = json!(0);
+    let entries = [
+        entry("GET", "http://h/", 304, ""),
+        image,
+        entry("GET", "http://h/x.css?v=1", 200, ""),
+        preflight,
+        cut,
+        entry("GET", "data:image/png;base64,AA", 200, ""),
+        entry("PURGE", "http://h/", 200, ""),
+        entry("GET", "http://other/", 200, ""),
+    ];
+    let draft = imported(&entries, false);
+    assert_eq!(draft.steps.len(), 2);
+    assert_eq!(draft.steps[0].keys["expect"], json!({ "status": "2xx" }));
+    assert_eq!(draft.steps[1].keys["target"], "other");
+    let notes = draft.notes.join("\n");
+    for part in [
+        "6 requests were left out",
+        "2 static files",
+        "1 CORS preflights",
+        "1 without a response",
+        "http://other",
+    ] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+    assert_eq!(imported(&entries, true).steps.len(), 4);
+}
+
+#[test]
+fn pauses_are_kept_within_bounds_and_entries_are_sorted() {
+    let at = |second: &str, path: &str| {
+        let mut entry = entry("GET", &format!("http://h{path}"), 200, "");
+        entry["startedDateTime"] = format!("2026-01-01T00:{second}Z").into();
+        entry
+    };
+    let draft = imported(&[at("01:40.000", "/c"), at("00:00.000", "/a"), at("00:00.350", "/b")], false);
+    let steps: Vec<String> = draft
+        .steps
+        .iter()
+        .map(|step| {
+            step.keys.get("think").or_else(|| step.keys.get("get")).unwrap().as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(steps, ["/a", "300ms", "/b", "10s", "/c"]);
+    assert!(draft.notes.iter().any(|note| note.contains("1 pauses were shortened")), "{:?}", draft.notes);
+}
+
+#[test]
+fn hostile_archives_are_refused_or_bounded() {
+    let options = Options { all: false, think: true };
+    for (text, part) in [
+        (String::new(), "EOF"),
+        ("[1]".to_owned(), "a map with `log`"),
+        ("{}".to_owned(), "no `log` with `entries`"),
+        (r#"{"log":{"entries":{}}}"#.to_owned(), "a list"),
+        (r#"{"log":{"entries":[{}]}}"#.to_owned(), "missing field"),
+        (r#"{"log":{"entries":[{"request":5,"response":{}}]}}"#.to_owned(), "invalid type"),
+        (format!(r#"{{"x":{}"#, "[".repeat(100_000)), "EOF while parsing a list"),
+        (
+            format!(r#"{{"log":{{"entries":[{{"request":{}"#, "{\"a\":".repeat(100_000)),
+            "EOF while parsing a value",
+        ),
+    ] {
+        let error = from_reader(text.as_bytes(), options).err().map(|error| error.what).unwrap_or_default();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    // Many entries, a large body, a deep body, and a body of many values.
+    let mut entries: Vec<Value> =
+        (0..2000).map(|n| entry("GET", &format!("http://h/{n}"), 200, "{}")).collect();
+    entries[0] = entry("GET", "http://h/large", 200, &"x".repeat(3 << 20));
+    entries[1] = entry("GET", "http://h/deep", 200, &"[".repeat(100_000));
+    entries[2] =
+        entry("GET", "http://h/many", 200, &json!(vec![json!({ "id": "abcdef-1" }); 50_000]).to_string());
+    let draft = imported(&entries, false);
+    assert_eq!(draft.steps.len(), STEPS_MAX);
+    let notes = draft.notes.join("\n");
+    assert!(
+        notes.contains("1500 after the first 500 requests") && notes.contains("1 response bodies"),
+        "{notes}"
+    );
+}

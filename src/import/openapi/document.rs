@@ -1,0 +1,162 @@
+//! A document and the references in it.
+
+use std::io::Read;
+
+use serde_json::Value;
+
+use crate::import::ImportError;
+use crate::import::request::{escaped, split_url};
+
+/// How many references lead from one to the next.
+const REFERENCES_MAX: usize = 16;
+
+/// A document, parsed.
+pub(super) struct Document {
+    root: Value,
+}
+
+/// An operation of a document.
+pub(super) struct Operation<'d> {
+    pub(super) method: &'d str,
+    pub(super) path: &'d str,
+    pub(super) item: &'d Value,
+    pub(super) value: &'d Value,
+    pub(super) id: Option<&'d str>,
+}
+
+/// Where the API is.
+pub(super) struct Base {
+    pub(super) url: String,
+    pub(super) note: Option<String>,
+}
+
+/// The YAML reader takes quadratic time for brackets within brackets. Brackets in texts count too, so the limit is far
+/// above what documents have.
+fn is_too_nested(bytes: &[u8]) -> bool {
+    const OPEN_MAX: usize = 10_000;
+    let mut open = 0_usize;
+    bytes.iter().any(|byte| {
+        match byte {
+            b'[' | b'{' => open += 1,
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open > OPEN_MAX
+    })
+}
+
+impl Document {
+    /// Reads JSON, or else YAML.
+    pub(super) fn read(input: impl Read) -> Result<Self, ImportError> {
+        let mut bytes = Vec::new();
+        let read = input.take(super::BYTES_MAX + 1).read_to_end(&mut bytes);
+        read.map_err(|error| {
+            ImportError::new(format!("cannot read the document: {error}"), "check the file")
+        })?;
+        if bytes.len() as u64 > super::BYTES_MAX {
+            return Err(ImportError::new("the document is larger than 64 MiB", "give a smaller one"));
+        }
+        let no_document = |what: String| ImportError::new(what, "give an OpenAPI 3 document, or Swagger 2");
+        let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{');
+        let root: Value = if is_json {
+            serde_json::from_slice(&bytes)
+                .map_err(|error| no_document(format!("this is not JSON: {error}")))?
+        } else if is_too_nested(&bytes) {
+            return Err(no_document("this YAML is nested too deeply".to_owned()));
+        } else {
+            serde_yaml::from_slice(&bytes)
+                .map_err(|error| no_document(format!("this is not YAML: {error}")))?
+        };
+        let version = root.get("openapi").or_else(|| root.get("swagger")).map(super::text_of);
+        match version.as_deref() {
+            Some(version) if version.starts_with("3.") || version.starts_with('2') => Ok(Self { root }),
+            Some(version) => {
+                let version: String = version.chars().take(20).collect();
+                Err(no_document(format!("version `{version}` of OpenAPI is not supported")))
+            }
+            None => Err(no_document("this is not an OpenAPI document: it has no key `openapi`".to_owned())),
+        }
+    }
+
+    /// True for Swagger 2.
+    pub(super) fn is_swagger(&self) -> bool {
+        self.root.get("swagger").is_some()
+    }
+
+    pub(super) fn at(&self, keys: &[&str]) -> Option<&Value> {
+        keys.iter().try_fold(&self.root, |value, key| value.get(key))
+    }
+
+    /// The value that a reference leads to, or the value itself. `None` if it leads nowhere, or in a circle.
+    pub(super) fn resolve<'d>(&'d self, mut value: &'d Value) -> Option<&'d Value> {
+        for _ in 0..REFERENCES_MAX {
+            match value.get("$ref").and_then(Value::as_str) {
+                Some(reference) => value = self.root.pointer(reference.strip_prefix('#')?)?,
+                None => return Some(value),
+            }
+        }
+        None
+    }
+
+    /// The base URL: the first server's.
+    pub(super) fn base(&self) -> Base {
+        const UNKNOWN: &str = "http://127.0.0.1:8080";
+        let missing = |what: &str| Base {
+            url: UNKNOWN.to_owned(),
+            note: Some(format!("{what}: write the service's URL into `targets` of the deployment")),
+        };
+        let url = if self.is_swagger() { self.swagger_url() } else { self.server_url() };
+        let Some(url) = url.filter(|url| !url.is_empty()) else {
+            return missing("the document names no server");
+        };
+        match split_url(&url) {
+            Some((origin, path)) => {
+                let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+                Base { url: format!("{origin}{}", escaped(path)), note: None }
+            }
+            None if url.starts_with('/') => {
+                let base = missing("the document names a server without its host");
+                Base { url: format!("{UNKNOWN}{}", url.trim_end_matches('/')), ..base }
+            }
+            None => missing("the document's server is not a URL"),
+        }
+    }
+
+    fn server_url(&self) -> Option<String> {
+        let server = self.at(&["servers"])?.get(0)?;
+        let mut url = server.get("url")?.as_str()?.to_owned();
+        let variables = server.get("variables").and_then(Value::as_object);
+        for (name, variable) in variables.into_iter().flatten().take(50) {
+            let value = variable.get("default").map(super::text_of).unwrap_or_default();
+            url = url.replace(&format!("{{{name}}}"), &value);
+        }
+        Some(url)
+    }
+
+    fn swagger_url(&self) -> Option<String> {
+        let path = self.at(&["basePath"]).and_then(Value::as_str).unwrap_or("/");
+        let Some(host) = self.at(&["host"]).and_then(Value::as_str) else { return Some(path.to_owned()) };
+        let schemes = self.at(&["schemes"]).and_then(Value::as_array);
+        let scheme = schemes.and_then(|schemes| schemes.first()?.as_str()).unwrap_or("https");
+        Some(format!("{scheme}://{host}{path}"))
+    }
+
+    /// All operations, in the document's order.
+    pub(super) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+        const METHODS: [&str; 8] = ["get", "head", "options", "post", "put", "patch", "delete", "trace"];
+        let paths = self.at(&["paths"]).and_then(Value::as_object).into_iter().flatten();
+        paths.flat_map(move |(path, item)| {
+            let item = self.resolve(item).unwrap_or(item);
+            let operations = item.as_object().into_iter().flatten();
+            operations.filter(|(method, value)| METHODS.contains(&method.as_str()) && value.is_object()).map(
+                move |(method, value)| Operation {
+                    method,
+                    path,
+                    item,
+                    value,
+                    id: value.get("operationId").and_then(Value::as_str),
+                },
+            )
+        })
+    }
+}

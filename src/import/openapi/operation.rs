@@ -1,0 +1,366 @@
+//! One operation, and the step that calls it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::base::percent;
+use crate::import::draft::Step;
+use crate::import::request::{escaped, method_key};
+use crate::import::secrets::{Variables, is_secret_name, variable_name};
+
+use super::document::{Document, Operation};
+use super::security::Security;
+use super::{first_line, is_status_of_success, sample, text_of};
+
+/// What operations answer and others need.
+#[derive(Default)]
+pub(super) struct Links {
+    /// By the path before a parameter: the variable that has its value.
+    made: BTreeMap<String, String>,
+    /// The step, the variable and the JSONPath.
+    extracts: Vec<(usize, String, String)>,
+    /// The index of the next step.
+    next: usize,
+    /// Variables whose values are samples.
+    pub(super) samples: BTreeSet<String>,
+}
+
+impl Links {
+    pub(super) fn add_extracts(&self, steps: &mut [Step]) {
+        for (step, name, path) in &self.extracts {
+            if let Some(step) = steps.get_mut(*step) {
+                let map = step.keys.entry("extract").or_insert_with(|| json!({}));
+                map[name] = json!({ "json": path });
+            }
+        }
+    }
+}
+
+impl<'d> Operation<'d> {
+    pub(super) fn tags(&self) -> impl Iterator<Item = &'d str> {
+        self.value.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    pub(super) fn is_safe(&self) -> bool {
+        matches!(self.method, "get" | "head" | "options")
+    }
+
+    /// What is created must exist before it is read, and is deleted last.
+    pub(super) fn turn(&self) -> u8 {
+        match self.method {
+            "post" if !self.path.contains('{') => 0,
+            "delete" => 2,
+            _ => 1,
+        }
+    }
+
+    /// The parameters, those of the path item first; those of the operation override them.
+    fn parameters(&self, document: &'d Document) -> Vec<&'d Value> {
+        let mut all: Vec<&'d Value> = Vec::new();
+        for holder in [self.item, self.value] {
+            for parameter in
+                holder.get("parameters").and_then(Value::as_array).into_iter().flatten().take(100)
+            {
+                let Some(parameter) = document.resolve(parameter) else { continue };
+                all.retain(|known| {
+                    known.get("name") != parameter.get("name") || known.get("in") != parameter.get("in")
+                });
+                all.push(parameter);
+            }
+        }
+        all
+    }
+
+    /// The step that calls it; `None` for a method that steps cannot send.
+    pub(super) fn step(
+        &self,
+        document: &'d Document,
+        security: &Security,
+        variables: &mut Variables,
+        links: &mut Links,
+        names: &mut BTreeMap<String, usize>,
+    ) -> Option<Step> {
+        let key = method_key(self.method)?;
+        let parameters = self.parameters(document);
+        let mut keys = Map::new();
+        keys.insert("action".into(), self.name(names).into());
+        keys.insert(key.into(), self.path_text(document, &parameters, variables, links).into());
+        let mut query = self.named(document, "query", &parameters, variables);
+        if let Some((name, variable)) = &security.query {
+            query.insert(name.clone(), format!("{{{{ {variable} }}}}").into());
+        }
+        if !query.is_empty() {
+            keys.insert("query".into(), Value::Object(query));
+        }
+        let mut headers = self.named(document, "header", &parameters, variables);
+        const OWN: [&str; 3] = ["accept", "content-type", "authorization"];
+        headers.retain(|name, _| !OWN.contains(&name.to_ascii_lowercase().as_str()) && !name.is_empty());
+        let body = self.body(document, &parameters, &mut headers);
+        if !headers.is_empty() {
+            keys.insert("headers".into(), Value::Object(headers));
+        }
+        keys.extend(body);
+        if security.has_auth && self.is_open(security) {
+            keys.insert("auth".into(), false.into());
+        }
+        keys.insert("expect".into(), json!({ "status": self.statuses(document) }));
+        self.remember_created(document, variables, links);
+        links.next += 1;
+        let summary = ["summary", "description"].iter().find_map(|key| self.value.get(*key)?.as_str());
+        let mut comment = summary.map(|text| first_line(text, 100)).unwrap_or_default();
+        if self.value.get("deprecated").and_then(Value::as_bool) == Some(true) {
+            comment = format!("{comment} (deprecated)").trim().to_owned();
+        }
+        Some(Step { keys, comment })
+    }
+
+    fn name(&self, names: &mut BTreeMap<String, usize>) -> String {
+        let usual = || format!("{} {}", self.method.to_ascii_uppercase(), self.path);
+        let name = self.id.map_or_else(usual, str::to_owned);
+        let name = first_line(&name, 100);
+        let name = if name.is_empty() { "operation".to_owned() } else { name };
+        let count = names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 { name } else { format!("{name} ({count})") }
+    }
+
+    fn path_text(
+        &self,
+        document: &Document,
+        parameters: &[&Value],
+        variables: &mut Variables,
+        links: &mut Links,
+    ) -> String {
+        let mut text = String::new();
+        let mut rest = self.path;
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}') else { break };
+            text.push_str(before);
+            let made = links.made.get(&before_parameter(self.path, name)).cloned();
+            let variable = made.unwrap_or_else(|| {
+                let parameter =
+                    parameters.iter().find(|p| p.get("name").and_then(Value::as_str) == Some(name)).copied();
+                let value =
+                    parameter.map_or_else(|| json!("1"), |parameter| parameter_value(document, parameter));
+                let described =
+                    parameter.and_then(|p| p.get("description")?.as_str()).map(|text| first_line(text, 80));
+                let hint =
+                    if name == "id" { id_name(&before_parameter(self.path, name)) } else { name.to_owned() };
+                let variable =
+                    variables.plain(&hint, encoded(&value), described.filter(|text| !text.is_empty()));
+                links.samples.insert(variable.clone());
+                variable
+            });
+            text.push_str("{{ ");
+            text.push_str(&variable);
+            text.push_str(" }}");
+            rest = after;
+        }
+        let text = text + &escaped(rest);
+        if text.starts_with('/') { text } else { format!("/{text}") }
+    }
+
+    /// Required parameters of a kind, and those with an example.
+    fn named(
+        &self,
+        document: &Document,
+        place: &str,
+        parameters: &[&Value],
+        variables: &mut Variables,
+    ) -> Map<String, Value> {
+        let mut map = Map::new();
+        for parameter in parameters {
+            let is_here = parameter.get("in").and_then(Value::as_str) == Some(place);
+            let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
+            let has_example = parameter.get("example").is_some() || parameter.get("examples").is_some();
+            let Some(name) = parameter.get("name").and_then(Value::as_str) else { continue };
+            if !is_here || !(is_required || has_example) {
+                continue;
+            }
+            if is_secret_name(name) {
+                let variable = variables.secret(name, name);
+                map.insert(name.to_owned(), format!("{{{{ {variable} }}}}").into());
+                continue;
+            }
+            let value = parameter_value(document, parameter);
+            let text = match &value {
+                Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
+                other => text_of(other),
+            };
+            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            map.insert(name.to_owned(), template_or_text(&text).into());
+        }
+        map
+    }
+
+    fn body(
+        &self,
+        document: &Document,
+        parameters: &[&Value],
+        headers: &mut Map<String, Value>,
+    ) -> Map<String, Value> {
+        let mut keys = Map::new();
+        if document.is_swagger() {
+            let body =
+                parameters.iter().find(|parameter| parameter.get("in").is_some_and(|place| place == "body"));
+            if let Some(schema) = body.and_then(|body| body.get("schema")) {
+                keys.insert("json".into(), json_text(&sample::of_schema(document, schema)));
+            }
+            return keys;
+        }
+        let content = self
+            .value
+            .get("requestBody")
+            .and_then(|body| document.resolve(body)?.get("content")?.as_object());
+        let Some(content) = content else { return keys };
+        let of = |wanted: &dyn Fn(&str) -> bool| content.iter().find(|(mime, _)| wanted(mime));
+        let is_json = |mime: &str| mime.starts_with("application/json") || mime.contains("+json");
+        let chosen = of(&is_json)
+            .or_else(|| of(&|mime| mime.contains("form-urlencoded")))
+            .or_else(|| content.iter().next());
+        let Some((mime, media)) = chosen else { return keys };
+        let example = sample::example(document, media);
+        let value = example.unwrap_or_else(|| {
+            media.get("schema").map_or(Value::Null, |schema| sample::of_schema(document, schema))
+        });
+        if is_json(mime) {
+            if !mime.starts_with("application/json") {
+                headers.insert("Content-Type".into(), first_line(mime, 100).into());
+            }
+            keys.insert("json".into(), json_text(&value));
+        } else if let (true, Value::Object(map)) = (mime.contains("form-urlencoded"), &value) {
+            let pairs =
+                map.iter().map(|(name, value)| (name.clone(), template_or_text(&text_of(value)).into()));
+            keys.insert("form".into(), Value::Object(pairs.collect()));
+        } else {
+            headers.insert("Content-Type".into(), first_line(mime, 100).into());
+            keys.insert("body".into(), template_or_text(&text_of(&value)).into());
+        }
+        keys
+    }
+
+    /// True if it needs no credentials.
+    fn is_open(&self, security: &Security) -> bool {
+        match self.value.get("security").and_then(Value::as_array) {
+            Some(list) => list.is_empty(),
+            None => security.open_by_default,
+        }
+    }
+
+    fn responses(&self) -> impl Iterator<Item = (&'d String, &'d Value)> {
+        self.value.get("responses").and_then(Value::as_object).into_iter().flatten()
+    }
+
+    /// The documented statuses of success.
+    fn statuses(&self, _document: &Document) -> Value {
+        let statuses: Vec<Value> =
+            self.responses().filter_map(|(status, _)| is_status_of_success(status)).take(20).collect();
+        match statuses.as_slice() {
+            [] => json!("2xx"),
+            [one] => one.clone(),
+            several => json!(several),
+        }
+    }
+
+    /// If it creates what other paths name (`POST /pets`, `/pets/{id}`), its answer gives them the name.
+    fn remember_created(&self, document: &Document, variables: &mut Variables, links: &mut Links) {
+        if self.method != "post" {
+            return;
+        }
+        let below = format!("{}/", self.path.trim_end_matches('/'));
+        let successful = self.responses().find(|(status, _)| is_status_of_success(status).is_some());
+        let Some(response) = successful.and_then(|(_, response)| document.resolve(response)) else { return };
+        let named = document.operations().find_map(|other| {
+            let (name, rest) = other.path.strip_prefix(&below)?.strip_prefix('{')?.split_once('}')?;
+            (rest.is_empty() || rest.starts_with('/')).then_some(name)
+        });
+        let Some(parameter) = named else { return };
+        let Some(member) =
+            linked_member(response, parameter).or_else(|| member_of(document, response, parameter))
+        else {
+            return;
+        };
+        let variable =
+            variables.reserve(&if parameter == "id" { id_name(self.path) } else { variable_name(parameter) });
+        links.made.insert(below, variable.clone());
+        links.extracts.push((links.next, variable, member));
+    }
+}
+
+/// The path up to a parameter.
+fn before_parameter(path: &str, name: &str) -> String {
+    path.split(&format!("{{{name}}}")).next().unwrap_or_default().to_owned()
+}
+
+/// `pet_id` for `/pets`.
+fn id_name(path: &str) -> String {
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    format!("{}_id", last.strip_suffix('s').unwrap_or(last))
+}
+
+/// The member that the document's `links` name for a parameter, as a JSONPath.
+fn linked_member(response: &Value, parameter: &str) -> Option<String> {
+    let links = response.get("links")?.as_object()?;
+    let expression = links.values().find_map(|link| link.get("parameters")?.get(parameter)?.as_str())?;
+    let pointer = expression.strip_prefix("$response.body#/")?;
+    let plain = pointer.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '/');
+    plain.then(|| format!("$.{}", pointer.replace('/', ".")))
+}
+
+/// The member of the response that is called like the parameter, or `id`.
+fn member_of(document: &Document, response: &Value, parameter: &str) -> Option<String> {
+    let content = response.get("content").and_then(Value::as_object);
+    let schema = match content {
+        Some(content) => content.iter().find(|(mime, _)| mime.contains("json"))?.1.get("schema")?,
+        None => response.get("schema")?,
+    };
+    let has = |name: &str| {
+        let is_in = |schema: &Value| schema.get("properties").is_some_and(|map| map.get(name).is_some());
+        let schema = document.resolve(schema)?;
+        let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().take(50);
+        let found = is_in(schema) || parts.filter_map(|part| document.resolve(part)).any(is_in);
+        found.then(|| format!("$.{name}"))
+    };
+    let plain = parameter.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    plain.then(|| has(parameter)).flatten().or_else(|| has("id"))
+}
+
+/// The example of a parameter, or a value of its schema.
+fn parameter_value(document: &Document, parameter: &Value) -> Value {
+    sample::example(document, parameter).unwrap_or_else(|| {
+        // In Swagger 2, the parameter is its own schema.
+        sample::of_schema(document, parameter.get("schema").unwrap_or(parameter))
+    })
+}
+
+/// A value for a segment of a path.
+fn encoded(value: &Value) -> Value {
+    match value {
+        Value::Number(_) | Value::Bool(_) => value.clone(),
+        Value::String(text) if text == "{{ uuid() }}" => json!("00000000-0000-4000-8000-000000000001"),
+        other => {
+            let text: String = text_of(other).chars().take(200).collect();
+            json!(if text.is_empty() { "1".to_owned() } else { percent::encode(&text) })
+        }
+    }
+}
+
+/// A text of the document means nothing as a template; the samples of this module do.
+fn template_or_text(text: &str) -> String {
+    if text == "{{ uuid() }}" { text.to_owned() } else { escaped(text) }
+}
+
+fn json_text(value: &Value) -> Value {
+    match value {
+        Value::String(text) => template_or_text(text).into(),
+        Value::Array(items) => items.iter().map(json_text).collect(),
+        Value::Object(map) => Value::Object(
+            map.iter()
+                .filter(|(key, _)| *key != "<<")
+                .map(|(k, item)| (k.clone(), json_text(item)))
+                .collect(),
+        ),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,199 @@
+//! Sample values: an example of the document, or a value that a schema allows.
+
+use serde_json::{Map, Value, json};
+
+use super::document::Document;
+
+/// How deep samples are nested, and how many values one sample has.
+const LEVELS_MAX: usize = 8;
+const VALUES_MAX: usize = 500;
+const TEXT_CHARS_MAX: usize = 200;
+
+/// The example of a parameter, a media type or a schema, if it has one.
+pub(super) fn example(document: &Document, holder: &Value) -> Option<Value> {
+    let of_schema = |schema: &Value| {
+        let given = schema.get("example").or_else(|| schema.get("examples")?.get(0));
+        given.or_else(|| schema.get("default")).cloned()
+    };
+    if let Some(value) = holder.get("example") {
+        return Some(value.clone());
+    }
+    let named =
+        holder.get("examples").and_then(Value::as_object).and_then(|examples| examples.values().next());
+    if let Some(value) = named.and_then(|example| document.resolve(example)?.get("value")) {
+        return Some(value.clone());
+    }
+    of_schema(holder).or_else(|| of_schema(document.resolve(holder.get("schema")?)?))
+}
+
+/// A value that a schema allows, as far as its types and bounds tell.
+pub(super) fn of_schema(document: &Document, schema: &Value) -> Value {
+    let mut sampler = Sampler { document, left: VALUES_MAX };
+    sampler.value(schema, 0)
+}
+
+struct Sampler<'d> {
+    document: &'d Document,
+    /// How many more values there may be.
+    left: usize,
+}
+
+impl Sampler<'_> {
+    fn value(&mut self, schema: &Value, level: usize) -> Value {
+        let Some(schema) = self.document.resolve(schema) else { return Value::Null };
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || level > LEVELS_MAX {
+            return Value::Null;
+        }
+        let first = |key: &str| schema.get(key).and_then(Value::as_array).and_then(|items| items.first());
+        if let Some(value) = schema
+            .get("const")
+            .or_else(|| schema.get("example"))
+            .or_else(|| first("examples"))
+            .or_else(|| schema.get("default"))
+            .or_else(|| first("enum"))
+        {
+            return value.clone();
+        }
+        if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
+            return self.all_of(schema, parts, level);
+        }
+        let branches = ["oneOf", "anyOf"].iter().find_map(|key| schema.get(*key)?.as_array());
+        if let Some(branches) = branches
+            && schema.get("properties").is_none()
+        {
+            let branch = branches.iter().find(|branch| branch.get("type").is_none_or(|kind| kind != "null"));
+            return branch.map_or(Value::Null, |branch| self.value(branch, level + 1));
+        }
+        self.typed(schema, level)
+    }
+
+    fn all_of(&mut self, schema: &Value, parts: &[Value], level: usize) -> Value {
+        let mut merged = Map::new();
+        let own = schema.get("properties").map(|_| self.typed(schema, level));
+        for part in parts.iter().take(50) {
+            match self.value(part, level + 1) {
+                Value::Object(map) => merged.extend(map),
+                Value::Null => {}
+                other => return other,
+            }
+        }
+        if let Some(Value::Object(map)) = own {
+            merged.extend(map);
+        }
+        Value::Object(merged)
+    }
+
+    fn typed(&mut self, schema: &Value, level: usize) -> Value {
+        match kind(schema) {
+            "object" => self.object(schema, level),
+            "array" => {
+                let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 3);
+                let items = schema.get("items");
+                items.map_or_else(
+                    || json!([]),
+                    |items| (0..count).map(|_| self.value(items, level + 1)).collect(),
+                )
+            }
+            "integer" => json!(number(schema, 1.0).round() as i64),
+            "number" => json!(number(schema, 1.5)),
+            "boolean" => json!(true),
+            "string" => json!(text(schema)),
+            _ => Value::Null,
+        }
+    }
+
+    fn object(&mut self, schema: &Value, level: usize) -> Value {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let mut map = Map::new();
+        for (name, property) in properties.into_iter().flatten() {
+            let property_schema = self.document.resolve(property);
+            let is_read_only =
+                property_schema.and_then(|schema| schema.get("readOnly")).and_then(Value::as_bool)
+                    == Some(true);
+            let is_shown = property_schema.is_some_and(|schema| schema.get("example").is_some());
+            // A deep body is more often wrong than a small one.
+            let is_optional = !required.is_empty() && !required.contains(&name.as_str()) && !is_shown;
+            if is_read_only || is_optional || self.left == 0 {
+                continue;
+            }
+            let value = self.value(property, level + 1);
+            if !value.is_null() || required.contains(&name.as_str()) {
+                map.insert(name.clone(), value);
+            }
+        }
+        Value::Object(map)
+    }
+}
+
+/// The type of a schema; from 3.1, there may be several.
+fn kind(schema: &Value) -> &str {
+    let stated = match schema.get("type") {
+        Some(Value::String(kind)) => Some(kind.as_str()),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        _ => None,
+    };
+    stated.unwrap_or_else(|| {
+        let has = |key: &str| schema.get(key).is_some();
+        match () {
+            () if has("properties") || has("additionalProperties") => "object",
+            () if has("items") => "array",
+            () if has("minimum") || has("maximum") => "number",
+            () => "string",
+        }
+    })
+}
+
+fn number(schema: &Value, usual: f64) -> f64 {
+    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let above = bound("exclusiveMinimum").map(|least| least + 1.0);
+    let below = bound("exclusiveMaximum").map(|most| most - 1.0);
+    // In 3.0, `exclusiveMinimum: true` belongs to `minimum`.
+    let strict = |key: &str| schema.get(key).and_then(Value::as_bool) == Some(true);
+    let least =
+        bound("minimum").map(|least| if strict("exclusiveMinimum") { least + 1.0 } else { least }).or(above);
+    let most =
+        bound("maximum").map(|most| if strict("exclusiveMaximum") { most - 1.0 } else { most }).or(below);
+    let value = least.map_or(usual, |least| usual.max(least));
+    let value = most.map_or(value, |most| value.min(most));
+    match bound("multipleOf").filter(|step| *step > 0.0) {
+        Some(step) => (value / step).ceil() * step,
+        None => value,
+    }
+}
+
+fn text(schema: &Value) -> String {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let sample = match format {
+        "date-time" => "2026-01-31T12:00:00Z",
+        "date" => "2026-01-31",
+        "time" => "12:00:00Z",
+        "duration" => "PT1M",
+        "email" | "idn-email" => "someone@example.com",
+        "uuid" => "{{ uuid() }}",
+        "uri" | "url" | "iri" | "uri-reference" => "https://example.com/",
+        "hostname" => "example.com",
+        "ipv4" => "192.0.2.1",
+        "ipv6" => "2001:db8::1",
+        "byte" => "YmVuY2g=",
+        "password" => "",
+        _ => "text",
+    };
+    let length = |key: &str| schema.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+    let (least, most) = (length("minLength").unwrap_or(0), length("maxLength").unwrap_or(TEXT_CHARS_MAX));
+    let mut text = sample.to_owned();
+    if sample == "text" {
+        while text.len() < least.min(TEXT_CHARS_MAX) {
+            text.push('x');
+        }
+        text.truncate(most.max(1));
+    }
+    text
+}

@@ -1,0 +1,196 @@
+use super::*;
+
+const V3: &str = include_str!("../../../tests/vectors/import/petstore-v3.yaml");
+const V2: &str = include_str!("../../../tests/vectors/import/petstore-v2.yaml");
+
+fn imported(text: &str, options: &Options) -> Draft {
+    from_reader(text.as_bytes(), options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn steps(draft: &Draft) -> Vec<Value> {
+    draft.steps.iter().map(|step| Value::Object(step.keys.clone())).collect()
+}
+
+fn all() -> Options {
+    Options { all_methods: true, ..Options::default() }
+}
+
+/// A document with one operation, `POST /things`, and these components.
+fn document(operation: Value, components: Value) -> String {
+    json!({
+        "openapi": "3.1.0", "info": { "title": "T", "version": "1" }, "servers": [{ "url": "https://h/v1" }],
+        "paths": { "/things": { "post": operation } }, "components": components
+    })
+    .to_string()
+}
+
+#[test]
+fn the_pet_stores_are_imported() {
+    for text in [V3, V2] {
+        let draft = imported(text, &Options::default());
+        assert_eq!(draft.targets[0].1, "http://petstore.swagger.io/v1");
+        let names: Vec<_> = draft.steps.iter().map(|step| step.keys["action"].clone()).collect();
+        assert_eq!(names, ["listPets", "showPetById"]);
+        assert!(draft.notes.iter().any(|note| note.contains("1 that change something")), "{:?}", draft.notes);
+        let steps = steps(&imported(text, &all()));
+        assert_eq!(steps[0]["post"], "/pets");
+        assert_eq!(steps[0]["expect"], json!({ "status": 201 }));
+        assert_eq!(steps[2]["get"], "/pets/{{ pet_id }}");
+    }
+    let body = steps(&imported(V3, &all()))[0]["json"].clone();
+    assert_eq!(body, json!({ "id": 1, "name": "text" }));
+}
+
+#[test]
+fn operations_are_chosen_by_id_tag_and_path() {
+    let chosen = |operations: &[&str], tags: &[&str], paths: &[&str]| {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        let options = Options {
+            operations: texts(operations),
+            tags: texts(tags),
+            paths: texts(paths),
+            all_methods: false,
+        };
+        imported(V3, &options).steps.len()
+    };
+    assert_eq!(
+        [chosen(&["createPets"], &[], &[]), chosen(&[], &["pets"], &[]), chosen(&[], &["other"], &[])],
+        [1, 2, 0]
+    );
+    assert_eq!([chosen(&[], &[], &["/pets/"]), chosen(&["listPets"], &["pets"], &["/pets"])], [1, 1]);
+}
+
+#[test]
+fn what_is_created_is_read_under_its_id() {
+    let paths = json!({
+        "/orders": { "post": { "responses": { "201": { "content": { "application/json": {
+            "schema": { "type": "object", "properties": { "id": { "type": "integer" } } } } } } } } },
+        "/orders/{orderId}": {
+            "delete": { "responses": { "204": {} } },
+            "get": { "responses": { "200": {}, "202": {}, "404": {} } } },
+        "/other/{id}": { "get": { "parameters": [
+            { "name": "id", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 5 } }] } }
+    });
+    let text = json!({ "openapi": "3.0.3", "info": {}, "paths": paths }).to_string();
+    let draft = imported(&text, &all());
+    let steps = steps(&draft);
+    assert_eq!(steps[0]["extract"], json!({ "order_id": { "json": "$.id" } }));
+    assert_eq!(
+        (&steps[1]["get"], &steps[1]["expect"]),
+        (&json!("/orders/{{ order_id }}"), &json!({ "status": [200, 202] }))
+    );
+    assert_eq!(steps[2]["get"], "/other/{{ other_id }}");
+    assert_eq!(steps[3]["delete"], "/orders/{{ order_id }}");
+    let notes = draft.notes.join("\n");
+    assert!(notes.contains("names no server") && notes.contains("values that exist: other_id"), "{notes}");
+    assert!(draft.write("d.yaml").unwrap().scenario.contains("other_id: 5"));
+}
+
+#[test]
+fn samples_fit_their_schemas() {
+    let components = json!({ "schemas": {
+        "Node": { "type": "object", "properties": { "next": { "$ref": "#/components/schemas/Node" }, "n": { "type": "integer" } } },
+        "Circle": { "$ref": "#/components/schemas/Circle" },
+        "Base": { "type": "object", "required": ["a"], "properties": { "a": { "type": "string" } } }
+    }});
+    for (schema, expected) in [
+        (json!({ "type": "integer", "minimum": 3, "multipleOf": 5 }), json!(5)),
+        (json!({ "type": "number", "exclusiveMaximum": 1 }), json!(0.0)),
+        (json!({ "type": ["null", "string"], "format": "email" }), json!("someone@example.com")),
+        (json!({ "type": "string", "format": "uuid" }), json!("{{ uuid() }}")),
+        (json!({ "type": "string", "minLength": 6 }), json!("textxx")),
+        (json!({ "type": "string", "maxLength": 2 }), json!("te")),
+        (json!({ "enum": ["a", "b"] }), json!("a")),
+        (json!({ "const": 7 }), json!(7)),
+        (json!({ "type": "string", "example": "{{ x }}" }), json!("{{ '{{' }} x }}")),
+        (json!({ "type": "array", "minItems": 2, "items": { "type": "boolean" } }), json!([true, true])),
+        (
+            json!({ "allOf": [{ "$ref": "#/components/schemas/Base" }, { "properties": { "b": { "type": "integer" } } }] }),
+            json!({ "a": "text", "b": 1 }),
+        ),
+        (json!({ "oneOf": [{ "type": "null" }, { "type": "integer" }] }), json!(1)),
+        (
+            json!({ "required": ["a"], "properties": { "a": { "type": "integer" }, "b": { "type": "integer" },
+                "c": { "type": "integer", "example": 3 }, "d": { "type": "integer", "readOnly": true } } }),
+            json!({ "a": 1, "c": 3 }),
+        ),
+        (json!({ "$ref": "#/components/schemas/Circle" }), Value::Null),
+        (json!({ "$ref": "#/nowhere" }), Value::Null),
+        (json!({ "$ref": "http://evil/schema" }), Value::Null),
+    ] {
+        let operation = json!({ "requestBody": { "content": { "application/json": { "schema": schema } } } });
+        let draft = imported(&document(operation, components.clone()), &all());
+        assert_eq!(steps(&draft)[0]["json"], expected, "{schema}");
+    }
+    // A list without an end is cut off.
+    let operation = json!({ "requestBody": { "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Node" } } } } });
+    let body = steps(&imported(&document(operation, components), &all()))[0]["json"].to_string();
+    assert!(body.len() < 1000 && body.matches("next").count() > 3, "{body}");
+}
+
+#[test]
+fn ways_to_authenticate_become_the_deployments() {
+    for (scheme, expected) in [
+        (
+            json!({ "type": "http", "scheme": "bearer" }),
+            json!({ "auth": { "bearer": { "token": { "env": "API_TOKEN" } } } }),
+        ),
+        (
+            json!({ "type": "http", "scheme": "basic" }),
+            json!({ "auth": { "basic": { "username": { "env": "API_USER" }, "password": { "env": "API_PASSWORD" } } } }),
+        ),
+        (
+            json!({ "type": "apiKey", "in": "header", "name": "X-Key" }),
+            json!({ "headers": { "X-Key": { "env": "API_KEY" } } }),
+        ),
+        (
+            json!({ "type": "apiKey", "in": "cookie", "name": "sid" }),
+            json!({ "headers": { "Cookie": { "env": "API_COOKIE" } } }),
+        ),
+        (json!({ "type": "apiKey", "in": "query", "name": "key" }), json!({})),
+        (
+            json!({ "type": "oauth2", "flows": { "clientCredentials": { "tokenUrl": "http://t" } } }),
+            json!({ "auth": { "bearer": { "token": { "env": "API_TOKEN" } } } }),
+        ),
+    ] {
+        let operation = json!({ "security": [{ "one": [] }] });
+        let draft = imported(&document(operation, json!({ "securitySchemes": { "one": scheme } })), &all());
+        assert_eq!(Value::Object(draft.deployment.clone()), expected, "{scheme}");
+        let query = steps(&draft)[0].get("query").cloned();
+        assert_eq!(query.is_some(), scheme["in"] == "query", "{scheme}");
+    }
+}
+
+#[test]
+fn hostile_documents_are_refused_or_bounded() {
+    let bomb =
+        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+            .to_owned()
+            + "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"
+            + "g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n";
+    for (text, part) in [
+        (String::new(), "not an OpenAPI document"),
+        ("[1]".to_owned(), "not an OpenAPI document"),
+        ("{".to_owned(), "this is not JSON"),
+        ("a: [".to_owned(), "this is not YAML"),
+        ("openapi: 4.0.0".to_owned(), "version `4.0.0`"),
+        (format!("{{\"a\":{}", "[".repeat(100_000)), "recursion limit"),
+        (format!("a: {}", "[".repeat(100_000)), "nested too deeply"),
+        ("- ".repeat(100_000), "recursion limit"),
+        ("? ".repeat(20_000), ""),
+        (format!("a: {}", "[".repeat(200)), "recursion limit"),
+        (bomb, "repetition limit"),
+    ] {
+        let error = from_reader(text.as_bytes(), &all()).err().map(|error| error.what).unwrap_or_default();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    // Wrong types are no panic.
+    for text in [
+        r#"{"openapi":"3.0.0","paths":5}"#,
+        r#"{"openapi":"3.0.0","paths":{"x":{"get":{"parameters":{"a":1},"responses":[],"tags":5,"security":{}}}},"servers":{}}"#,
+        r##"{"openapi":"3.0.0","info":[],"paths":{"/{a":{"get":{}},"{b}":{"$ref":"#/paths/{b}"},"/c{":{"post":{"requestBody":{"content":[]}}}}}"##,
+    ] {
+        let draft = imported(text, &all());
+        let _ = draft.write("d.yaml");
+    }
+}

@@ -1,0 +1,375 @@
+//! A request as it was recorded, and the step that sends it again.
+
+use serde_json::{Map, Value, json};
+
+use crate::base::{percent, yaml};
+
+use super::secrets::{Variables, is_secret_name, is_secret_value};
+
+/// A request with literal values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    /// In upper case.
+    pub(super) method: String,
+    /// The name of the target; `None` for the default.
+    pub(super) target: Option<String>,
+    /// The path with the query, as sent.
+    pub(super) path: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Body,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Body {
+    #[default]
+    Empty,
+    /// The text and its content type.
+    Text(String, Option<String>),
+    /// Fields of multipart/form-data.
+    Multipart(Vec<Field>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// Replaces literal values by templates. What is not replaced is escaped.
+pub(super) trait Replace {
+    /// The template for a whole value at a place with this name.
+    fn whole(&mut self, name: &str, value: &str) -> Option<String>;
+    /// The template for a number of a JSON body.
+    fn number(&mut self, _name: &str, _value: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Replaces only secrets.
+pub(super) struct SecretsOnly<'v>(pub(super) &'v mut Variables);
+
+impl Replace for SecretsOnly<'_> {
+    fn whole(&mut self, name: &str, value: &str) -> Option<String> {
+        secret(self.0, name, value)
+    }
+}
+
+/// The template for a value that is a secret.
+pub(super) fn secret(variables: &mut Variables, name: &str, value: &str) -> Option<String> {
+    const SCHEMES: [&str; 4] = ["Bearer ", "Basic ", "Token ", "Digest "];
+    if value.is_empty() || !(is_secret_name(name) || is_secret_value(value)) {
+        return None;
+    }
+    let scheme = SCHEMES
+        .iter()
+        .find(|scheme| value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    let (start, rest) = value.split_at(scheme.map_or(0, |scheme| scheme.len()));
+    let hint = if name.eq_ignore_ascii_case("authorization") { "api_token" } else { name };
+    Some(format!("{start}{{{{ {} }}}}", variables.secret(hint, rest)))
+}
+
+/// The methods that steps can send, as their keys.
+const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
+
+/// A method that steps can send, as its key.
+pub(super) fn method_key(method: &str) -> Option<&'static str> {
+    METHODS.into_iter().find(|key| key.eq_ignore_ascii_case(method))
+}
+
+/// A text in which templates mean nothing.
+pub(super) fn escaped(text: &str) -> String {
+    if !text.contains('{') {
+        return text.to_owned();
+    }
+    let mut output = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        output.push_str(&rest[..at]);
+        match rest[at..].get(..2) {
+            Some(mark @ ("{{" | "{%" | "{#")) => {
+                output.push_str("{{ '");
+                output.push_str(mark);
+                output.push_str("' }}");
+                rest = &rest[at + 2..];
+            }
+            _ => {
+                output.push('{');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    output + rest
+}
+
+impl Recorded {
+    /// The keys of a step that sends it. `None` if steps cannot send its method.
+    pub(super) fn step(&self, replace: &mut dyn Replace) -> Option<Map<String, Value>> {
+        let key = method_key(&self.method)?;
+        let mut step = Map::new();
+        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let mut path = self.path_text(path, replace);
+        let pairs = pairs(query);
+        let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && distinct(pairs));
+        if !named && !query.is_empty() {
+            path.push('?');
+            path.push_str(&escaped(query));
+        }
+        step.insert(key.to_owned(), path.into());
+        if let Some(target) = &self.target {
+            step.insert("target".to_owned(), target.as_str().into());
+        }
+        if let Some(pairs) = pairs.filter(|_| named) {
+            step.insert("query".to_owned(), Value::Object(replaced(&pairs, replace)));
+        }
+        let (body, content_type) = self.body_keys(replace);
+        let headers = self.header_keys(content_type, replace);
+        if !headers.is_empty() {
+            step.insert("headers".to_owned(), Value::Object(headers));
+        }
+        step.extend(body);
+        Some(step)
+    }
+
+    fn path_text(&self, path: &str, replace: &mut dyn Replace) -> String {
+        let segments = path.split('/').map(|segment| {
+            let decoded = String::from_utf8(percent::decode(segment)).ok();
+            let template = decoded
+                .filter(|text| !text.is_empty() && is_unreserved(text))
+                .and_then(|text| replace.whole("", &text));
+            template.unwrap_or_else(|| escaped(segment))
+        });
+        let path = segments.collect::<Vec<_>>().join("/");
+        if path.starts_with('/') { path } else { format!("/{path}") }
+    }
+
+    fn header_keys(&self, content_type: Option<String>, replace: &mut dyn Replace) -> Map<String, Value> {
+        let mut headers = Map::new();
+        for (name, value) in &self.headers {
+            let template = replace.whole(name, value);
+            headers.insert(name.clone(), template.unwrap_or_else(|| escaped(value)).into());
+        }
+        if let Some(content_type) = content_type {
+            headers.insert("Content-Type".to_owned(), escaped(&content_type).into());
+        }
+        headers
+    }
+
+    /// The keys of the body, and the content type if it must be stated.
+    fn body_keys(&self, replace: &mut dyn Replace) -> (Map<String, Value>, Option<String>) {
+        let mut keys = Map::new();
+        let (text, content_type) = match &self.body {
+            Body::Empty => return (keys, None),
+            Body::Multipart(fields) => {
+                let text = multipart(fields, replace);
+                keys.insert("body".to_owned(), text.into());
+                return (keys, Some(format!("multipart/form-data; boundary={BOUNDARY}")));
+            }
+            Body::Text(text, content_type) => (text, content_type),
+        };
+        let mime = content_type.as_deref().unwrap_or_default();
+        let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if (essence == "application/json" || essence.ends_with("+json"))
+            && let Some(value) = json_body(text)
+        {
+            keys.insert("json".to_owned(), replaced_json("", &value, replace));
+            return (keys, content_type.clone().filter(|_| essence != "application/json"));
+        }
+        if essence == "application/x-www-form-urlencoded"
+            && let Some(pairs) = pairs(text).filter(|pairs| !pairs.is_empty() && distinct(pairs))
+        {
+            keys.insert("form".to_owned(), Value::Object(replaced(&pairs, replace)));
+            return (keys, None);
+        }
+        keys.insert("body".to_owned(), escaped(text).into());
+        (keys, content_type.clone())
+    }
+}
+
+const BOUNDARY: &str = "bench-7d3c1e9a5f20";
+
+fn multipart(fields: &[Field], replace: &mut dyn Replace) -> String {
+    let mut text = String::new();
+    for field in fields {
+        let value = replace.whole(&field.name, &field.text).unwrap_or_else(|| escaped(&field.text));
+        let name = escaped(&field.name.replace('"', "%22").replace(['\r', '\n'], " "));
+        text +=
+            &format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+    }
+    text + &format!("--{BOUNDARY}--\r\n")
+}
+
+/// Texts that are the same in a path and decoded.
+fn is_unreserved(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~:@".contains(c))
+}
+
+/// The pairs of a query or a form, decoded. `None` if they cannot be written as a map of names to texts.
+fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let decoded = |text: &str| String::from_utf8(percent::decode(&text.replace('+', " "))).ok();
+    let parts = text.split('&').filter(|part| !part.is_empty());
+    parts
+        .map(|part| part.split_once('=').and_then(|(name, value)| Some((decoded(name)?, decoded(value)?))))
+        .collect()
+}
+
+fn distinct(pairs: &[(String, String)]) -> bool {
+    let mut names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).all(|pair| pair[0] != pair[1]) && !names.contains(&"<<") && names.len() < yaml::KEYS_MAX
+}
+
+fn replaced(pairs: &[(String, String)], replace: &mut dyn Replace) -> Map<String, Value> {
+    let value = |(name, value): &(String, String)| {
+        (name.clone(), replace.whole(name, value).unwrap_or_else(|| escaped(value)).into())
+    };
+    pairs.iter().map(value).collect()
+}
+
+/// A body that a scenario can hold as JSON.
+fn json_body(text: &str) -> Option<Value> {
+    const LEVELS_MAX: usize = 40;
+    fn fits(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+            Value::Object(map) => {
+                levels > 0
+                    && map.len() < yaml::KEYS_MAX
+                    && map.iter().all(|(key, item)| key != "<<" && fits(item, levels - 1))
+            }
+            Value::Number(number) => number.is_i64() || number.as_f64().is_some_and(|n| n.abs() < 1e15),
+            _ => true,
+        }
+    }
+    let value = serde_json::from_str(text).ok()?;
+    fits(&value, LEVELS_MAX).then_some(value)
+}
+
+fn replaced_json(name: &str, value: &Value, replace: &mut dyn Replace) -> Value {
+    match value {
+        Value::String(text) => replace.whole(name, text).unwrap_or_else(|| escaped(text)).into(),
+        Value::Number(number) => {
+            replace.number(name, &number.to_string()).map_or_else(|| json!(number), Value::from)
+        }
+        Value::Array(items) => items.iter().map(|item| replaced_json(name, item, replace)).collect(),
+        Value::Object(map) => {
+            let entry = |(key, item): (&String, &Value)| (key.clone(), replaced_json(key, item, replace));
+            Value::Object(map.iter().map(entry).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Splits a URL into its origin and the path with the query; the fragment is dropped. `None` if it is not a URL of HTTP.
+pub(super) fn split_url(url: &str) -> Option<(String, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = ["http", "https"].into_iter().find(|known| known.eq_ignore_ascii_case(scheme))?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let path = path.split('#').next().unwrap_or_default();
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let is_host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%".contains(c);
+    (!host.is_empty() && host.chars().all(is_host))
+        .then(|| (format!("{scheme}://{}", host.to_ascii_lowercase()), format!("{slash}{path}")))
+}
+
+/// The targets that requests go to.
+#[derive(Debug, Default)]
+pub(super) struct Targets(pub(super) Vec<(String, String)>);
+
+impl Targets {
+    /// The target's name for an origin; `None` for the default, which is the first.
+    pub(super) fn name(&mut self, origin: &str) -> Option<String> {
+        if let Some((name, _)) = self.0.iter().find(|(_, known)| known == origin) {
+            return (name != "default").then(|| name.clone());
+        }
+        if self.0.is_empty() {
+            self.0.push(("default".to_owned(), origin.to_owned()));
+            return None;
+        }
+        let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+        let name: String =
+            host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+        let taken = |name: &str, known: &[(String, String)]| known.iter().any(|(other, _)| other == name);
+        let free = (1_u32..)
+            .map(|n| if n == 1 { name.clone() } else { format!("{name}-{n}") })
+            .find(|name| !taken(name, &self.0));
+        let name = free.unwrap_or(name);
+        self.0.push((name.clone(), origin.to_owned()));
+        Some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+    impl Replace for Nothing {
+        fn whole(&mut self, _: &str, _: &str) -> Option<String> {
+            None
+        }
+    }
+
+    #[test]
+    fn steps_send_what_was_recorded() {
+        let json = Some("application/json".to_owned());
+        let form = Some("application/x-www-form-urlencoded".to_owned());
+        for (method, path, body, expected) in [
+            (
+                "GET",
+                "/a%20b?x=1%262&y=",
+                Body::Empty,
+                json!({ "get": "/a%20b", "query": { "x": "1&2", "y": "" } }),
+            ),
+            ("GET", "/a?x=1&x=2", Body::Empty, json!({ "get": "/a?x=1&x=2" })),
+            ("GET", "/a?flag", Body::Empty, json!({ "get": "/a?flag" })),
+            ("GET", "/{{a}}", Body::Empty, json!({ "get": "/{{ '{{' }}a}}" })),
+            (
+                "POST",
+                "/a",
+                Body::Text(r#"{"n":1,"t":"{% x %}"}"#.into(), json.clone()),
+                json!({ "post": "/a", "json": { "n": 1, "t": "{{ '{%' }} x %}" } }),
+            ),
+            (
+                "PUT",
+                "/a",
+                Body::Text("{".into(), json),
+                json!({ "put": "/a", "headers": { "Content-Type": "application/json" }, "body": "{" }),
+            ),
+            (
+                "POST",
+                "/a",
+                Body::Text("a=1&b=x+y%21".into(), form.clone()),
+                json!({ "post": "/a", "form": { "a": "1", "b": "x y!" } }),
+            ),
+            (
+                "POST",
+                "/a",
+                Body::Text("a=1&a=2".into(), form.clone()),
+                json!({ "post": "/a", "headers": { "Content-Type": form }, "body": "a=1&a=2" }),
+            ),
+        ] {
+            let recorded = Recorded { method: method.into(), path: path.into(), body, ..Recorded::default() };
+            assert_eq!(Value::Object(recorded.step(&mut Nothing).unwrap()), expected);
+        }
+        let odd = Recorded { method: "PURGE".into(), path: "/".into(), ..Recorded::default() };
+        assert!(odd.step(&mut Nothing).is_none());
+    }
+
+    #[test]
+    fn urls_are_split_without_their_credentials_and_fragments() {
+        for (url, expected) in [
+            ("http://H:1/a?b=c#d", Some(("http://h:1", "/a?b=c"))),
+            ("HTTPS://u:p@h", Some(("https://h", "/"))),
+            ("https://h?x=1", Some(("https://h", "/?x=1"))),
+            ("ftp://h/", None),
+            ("http:///x", None),
+            ("http://{{ h }}/", None),
+            ("h/x", None),
+        ] {
+            let split = split_url(url);
+            assert_eq!(split, expected.map(|(origin, path)| (origin.to_owned(), path.to_owned())), "{url}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Splits a command into words as a shell does: POSIX shells with `$'…'`, or Windows' cmd.
+//!
+//! Browsers copy curl commands for both. Nothing is executed or expanded: a command that needs a shell's variables or
+//! substitutions is refused.
+
+use super::ImportError;
+
+/// The longest command, in bytes.
+pub(super) const BYTES_MAX: usize = 4 << 20;
+
+/// The words of the first command in a text.
+///
+/// # Errors
+/// A quote is not closed, or the text needs a shell to be understood.
+pub(super) fn split(text: &str) -> Result<Vec<String>, ImportError> {
+    if text.len() > BYTES_MAX {
+        return Err(ImportError::new("the command is longer than 4 MiB", "give a shorter one"));
+    }
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if is_cmd(text) { cmd(text) } else { posix(text) }
+}
+
+/// Windows' cmd quotes and continues lines with `^`.
+fn is_cmd(text: &str) -> bool {
+    text.contains("^\"") || text.lines().any(|line| line.trim_end().ends_with('^'))
+}
+
+/// Reads the characters of a command.
+struct Reader<'t> {
+    rest: std::iter::Peekable<std::str::Chars<'t>>,
+    words: Vec<String>,
+    word: Option<String>,
+}
+
+impl Reader<'_> {
+    fn push(&mut self, c: char) {
+        self.word.get_or_insert_default().push(c);
+    }
+
+    fn end_word(&mut self) {
+        self.words.extend(self.word.take());
+    }
+}
+
+fn posix(text: &str) -> Result<Vec<String>, ImportError> {
+    let mut reader = Reader { rest: text.chars().peekable(), words: Vec::new(), word: None };
+    while let Some(c) = reader.rest.next() {
+        match c {
+            ' ' | '\t' | '\r' => reader.end_word(),
+            // Only the first command counts.
+            '\n' | ';' | '|' | '&' if reader.word.is_none() && reader.words.is_empty() => {}
+            '\n' | ';' | '|' | '&' | '>' | '<' => break,
+            '#' if reader.word.is_none() => while reader.rest.next_if(|c| *c != '\n').is_some() {},
+            '\\' => match reader.rest.next() {
+                Some('\n') | None => {}
+                Some('\r') if reader.rest.next_if_eq(&'\n').is_some() => {}
+                Some(c) => reader.push(c),
+            },
+            '\'' => quoted(&mut reader)?,
+            '"' => double_quoted(&mut reader)?,
+            '$' if reader.rest.next_if_eq(&'\'').is_some() => ansi_quoted(&mut reader)?,
+            '$' if reader.rest.peek().is_some_and(|c| starts_expansion(*c)) => return Err(expansion()),
+            '`' => return Err(expansion()),
+            c => reader.push(c),
+        }
+    }
+    reader.end_word();
+    Ok(reader.words)
+}
+
+fn starts_expansion(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '{' | '(' | '"')
+}
+
+fn expansion() -> ImportError {
+    ImportError::new(
+        "the command uses a variable or a substitution of the shell",
+        "let the shell expand it: bench import curl -- curl …",
+    )
+}
+
+fn not_closed(quote: &str) -> ImportError {
+    ImportError::new(format!("a {quote} quote is not closed"), "copy the whole command")
+}
+
+fn quoted(reader: &mut Reader<'_>) -> Result<(), ImportError> {
+    reader.word.get_or_insert_default();
+    loop {
+        match reader.rest.next() {
+            Some('\'') => return Ok(()),
+            Some(c) => reader.push(c),
+            None => return Err(not_closed("single")),
+        }
+    }
+}
+
+fn double_quoted(reader: &mut Reader<'_>) -> Result<(), ImportError> {
+    reader.word.get_or_insert_default();
+    loop {
+        match reader.rest.next() {
+            Some('"') => return Ok(()),
+            Some('\\') => match reader.rest.next() {
+                Some('\n') => {}
+                Some(c @ ('"' | '\\' | '$' | '`' | '!')) => reader.push(c),
+                Some(c) => {
+                    reader.push('\\');
+                    reader.push(c);
+                }
+                None => return Err(not_closed("double")),
+            },
+            Some('$') if reader.rest.peek().is_some_and(|c| starts_expansion(*c) && *c != '"') => {
+                return Err(expansion());
+            }
+            Some('`') => return Err(expansion()),
+            Some(c) => reader.push(c),
+            None => return Err(not_closed("double")),
+        }
+    }
+}
+
+/// `$'…'`, with the escapes of bash.
+fn ansi_quoted(reader: &mut Reader<'_>) -> Result<(), ImportError> {
+    let mut bytes = Vec::new();
+    let mut push = |c: char| bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    loop {
+        let c = match reader.rest.next() {
+            Some('\'') => break,
+            Some('\\') => match reader.rest.next().ok_or_else(|| not_closed("single"))? {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                'a' => '\u{7}',
+                'b' => '\u{8}',
+                'e' | 'E' => '\u{1b}',
+                'f' => '\u{c}',
+                'v' => '\u{b}',
+                'x' => number(reader, String::new(), 2, 16),
+                'u' => number(reader, String::new(), 4, 16),
+                'U' => number(reader, String::new(), 8, 16),
+                c @ '0'..='7' => number(reader, c.to_string(), 3, 8),
+                c => c,
+            },
+            Some(c) => c,
+            None => return Err(not_closed("single")),
+        };
+        push(c);
+    }
+    reader.word.get_or_insert_default().push_str(&String::from_utf8_lossy(&bytes));
+    Ok(())
+}
+
+/// The character with this number; the digits end at the first character that is none.
+fn number(reader: &mut Reader<'_>, mut digits: String, most: usize, radix: u32) -> char {
+    while digits.len() < most
+        && let Some(digit) = reader.rest.next_if(|c| c.is_digit(radix))
+    {
+        digits.push(digit);
+    }
+    u32::from_str_radix(&digits, radix).ok().and_then(char::from_u32).unwrap_or('\u{fffd}')
+}
+
+/// As browsers copy for cmd: each word in `^"…^"`, with `^` before special characters.
+fn cmd(text: &str) -> Result<Vec<String>, ImportError> {
+    // First cmd removes its carets and joins lines; then curl splits what remains.
+    let mut line = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '^' => {
+                let _ = rest.next_if_eq(&'\r');
+                match rest.next() {
+                    // Browsers write a line break in a text as a caret and two line breaks.
+                    Some('\n') => {
+                        if matches!(rest.peek(), Some('\n' | '\r')) {
+                            let _ = rest.next_if_eq(&'\r');
+                            rest.next();
+                            line.push('\n');
+                        }
+                    }
+                    Some(c) => line.push(c),
+                    None => {}
+                }
+            }
+            '\r' => {}
+            c => line.push(c),
+        }
+    }
+    let mut reader = Reader { rest: line.chars().peekable(), words: Vec::new(), word: None };
+    let mut inside = false;
+    while let Some(c) = reader.rest.next() {
+        match c {
+            '\\' => backslashes(&mut reader, &mut inside),
+            '"' if inside && reader.rest.next_if_eq(&'"').is_some() => reader.push('"'),
+            '"' => {
+                inside = !inside;
+                reader.word.get_or_insert_default();
+            }
+            ' ' | '\t' if !inside => reader.end_word(),
+            '\n' | '&' | '|' | '>' | '<' if !inside => break,
+            c => reader.push(c),
+        }
+    }
+    if inside {
+        return Err(not_closed("double"));
+    }
+    reader.end_word();
+    Ok(reader.words)
+}
+
+/// Backslashes are special only before a quote: two make one, and an odd one makes the quote literal.
+fn backslashes(reader: &mut Reader<'_>, inside: &mut bool) {
+    let mut count = 1;
+    while reader.rest.next_if_eq(&'\\').is_some() {
+        count += 1;
+    }
+    let before_quote = reader.rest.peek() == Some(&'"');
+    let written = if before_quote { count / 2 } else { count };
+    (0..written).for_each(|_| reader.push('\\'));
+    if before_quote {
+        reader.rest.next();
+        if count % 2 == 1 {
+            reader.push('"');
+        } else {
+            *inside = !*inside;
+            reader.word.get_or_insert_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_shells_do() {
+        for (text, expected) in [
+            ("curl 'a b' \"c d\" e\\ f", &["curl", "a b", "c d", "e f"][..]),
+            ("curl \\\n  -H 'A: b' \\\r\n x", &["curl", "-H", "A: b", "x"]),
+            ("a''b \"\" ''", &["ab", "", ""]),
+            (r#""a\"b\\c\d""#, &["a\"b\\c\\d"]),
+            (r"$'a\'b\n\u0021\x41\101\q'", &["a'b\n!AAq"]),
+            ("'it'\\''s'", &["it's"]),
+            ("one # two\n three", &["one"]),
+            ("curl a; rm -rf /", &["curl", "a"]),
+            ("curl a | sh", &["curl", "a"]),
+            ("curl 'a&b' a$ 100$", &["curl", "a&b", "a$", "100$"]),
+            ("", &[]),
+            (
+                "curl ^\"http://h/?a=1^&b=2^\" ^\r\n  -H ^\"A: ^\\^\"b^\\^\"^\"",
+                &["curl", "http://h/?a=1&b=2", "-H", "A: \"b\""],
+            ),
+            ("curl \"a\" ^\n --data-raw \"{\\\"n\\\":1}\"", &["curl", "a", "--data-raw", "{\"n\":1}"]),
+            ("curl ^\"a^\n\nb^\"", &["curl", "a\nb"]),
+        ] {
+            assert_eq!(split(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_shell_or_is_cut_off_is_refused() {
+        for (text, part) in [
+            ("curl 'a", "a single quote is not closed"),
+            ("curl \"a", "a double quote is not closed"),
+            ("curl \"a\\", "a double quote is not closed"),
+            ("curl $'a\\", "a single quote is not closed"),
+            ("curl $HOME", "a variable or a substitution"),
+            ("curl \"$(id)\"", "a variable or a substitution"),
+            ("curl `id`", "a variable or a substitution"),
+            ("curl ^\"a", "a double quote is not closed"),
+            (&"x".repeat(BYTES_MAX + 1), "longer than 4 MiB"),
+        ] {
+            let error = split(text).unwrap_err();
+            assert!(error.what.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Builds the bodies of requests: once for all requests if nothing in them changes, else for each.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::HeaderValue;
+
+use crate::base::template::{TemplateError, Variables};
+use crate::client::body::{Content, Part, Parts};
+use crate::plan::action::Action;
+use crate::plan::body::{Body, FieldContent, Multipart, escaped};
+
+use super::request::render_pairs;
+
+/// The body of `action`, if all of its requests have the same.
+pub(super) fn literal_body(action: &Action) -> Result<Option<Content>, TemplateError> {
+    let literal = match &action.body {
+        Body::Empty => Some(Content::EMPTY),
+        Body::Json(json) => json.literal().map(|text| Bytes::from(text).into()),
+        Body::Text(text) => text.literal().map(|text| Bytes::from(text.to_owned()).into()),
+        Body::File(file) => Some(one_part(file.part.clone())),
+        Body::Multipart(multipart) if is_literal(multipart) => {
+            Some(render_multipart(multipart, &Variables::with_computed(Arc::default(), Vec::new()))?)
+        }
+        Body::Form(_) | Body::Multipart(_) => None,
+    };
+    literal.map(|content| compressed(action, content)).transpose()
+}
+
+/// The body of a request of `action`.
+pub(super) fn render_body(action: &Action, variables: &Variables) -> Result<Content, TemplateError> {
+    let mut text = String::new();
+    match &action.body {
+        Body::Empty => {}
+        Body::Json(json) => json.render(variables, &mut text)?,
+        Body::Form(pairs) => render_pairs(pairs, variables, &mut text)?,
+        Body::Text(body) => body.render(variables, &mut text)?,
+        Body::File(file) => return compressed(action, one_part(file.part.clone())),
+        Body::Multipart(multipart) => return compressed(action, render_multipart(multipart, variables)?),
+    }
+    compressed(action, Bytes::from(text).into())
+}
+
+/// The content type that goes with a body.
+pub(super) fn content_type(body: &Body) -> Option<HeaderValue> {
+    match body {
+        Body::Json(_) => Some(HeaderValue::from_static("application/json")),
+        Body::Form(_) => Some(HeaderValue::from_static("application/x-www-form-urlencoded")),
+        Body::File(file) => Some(file.content_type.clone()),
+        Body::Multipart(multipart) => {
+            HeaderValue::from_str(&format!("multipart/form-data; boundary={}", multipart.boundary)).ok()
+        }
+        Body::Empty | Body::Text(_) => None,
+    }
+}
+
+fn one_part(part: Part) -> Content {
+    match part {
+        Part::Bytes(bytes) => bytes.into(),
+        file => {
+            let mut parts = Parts::default();
+            parts.push(file);
+            Content::Parts(parts)
+        }
+    }
+}
+
+fn is_literal(multipart: &Multipart) -> bool {
+    multipart.fields.iter().all(|field| match &field.content {
+        FieldContent::Text(text) | FieldContent::File { filename: text, .. } => text.literal().is_some(),
+    })
+}
+
+/// RFC 7578. All texts are in memory, and files are parts of their own.
+fn render_multipart(multipart: &Multipart, variables: &Variables) -> Result<Content, TemplateError> {
+    let mut parts = Parts::default();
+    let mut text = String::new();
+    let boundary = &multipart.boundary;
+    for field in &multipart.fields {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", field.name);
+        match &field.content {
+            FieldContent::Text(value) => {
+                text.push_str("\r\n\r\n");
+                value.render(variables, &mut text)?;
+            }
+            FieldContent::File { filename, file } => {
+                let mut name = String::new();
+                filename.render(variables, &mut name)?;
+                let _ = write!(text, "; filename=\"{}\"\r\nContent-Type: ", escaped(&name));
+                text.push_str(file.content_type.to_str().unwrap_or("application/octet-stream"));
+                text.push_str("\r\n\r\n");
+                parts.push(Part::Bytes(Bytes::from(std::mem::take(&mut text))));
+                parts.push(file.part.clone());
+            }
+        }
+        text.push_str("\r\n");
+    }
+    let _ = write!(text, "--{boundary}--\r\n");
+    parts.push(Part::Bytes(Bytes::from(text)));
+    Ok(parts.joined())
+}
+
+/// The body, compressed if the action says so.
+fn compressed(action: &Action, content: Content) -> Result<Content, TemplateError> {
+    if !action.gzip || content.is_empty() {
+        return Ok(content);
+    }
+    let failed = |error: std::io::Error| TemplateError(format!("the body cannot be compressed: {error}"));
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    match &content {
+        Content::Bytes(bytes) => encoder.write_all(bytes).map_err(failed)?,
+        Content::Parts(parts) => parts.write_to(&mut encoder).map_err(failed)?,
+    }
+    Ok(Bytes::from(encoder.finish().map_err(failed)?).into())
+}

@@ -1,0 +1,407 @@
+//! Checks a value against a condition of the plan.
+//!
+//! Messages name what was expected but not what was found: that may differ each time, and equal messages are counted
+//! together.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display};
+
+use http::HeaderName;
+use serde_json::Value as Json;
+use serde_json_path::JsonPath;
+
+use crate::base::masking::names_secret;
+use crate::base::template::{TemplateError, Variables};
+use crate::base::visible::on_one_line;
+use crate::config::condition::JsonType;
+use crate::plan::compare::{Condition, Operand, Side, Test};
+
+use super::excerpt::without_named_secrets;
+use super::judge::{Verdict, quote, short};
+use super::observe::Checked;
+
+/// What a condition is about.
+pub(super) enum Subject<'a> {
+    /// A header.
+    Header(&'a HeaderName),
+    /// The body.
+    Body,
+    /// The value at a path.
+    Path(&'a JsonPath),
+    /// A variable.
+    Variable(&'a str),
+    /// The length of something.
+    Length(&'a Self),
+}
+
+impl Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "the header {name}"),
+            Self::Body => f.write_str("the body"),
+            Self::Path(path) => write!(f, "the value at {path}"),
+            Self::Variable(name) => write!(f, "the variable {name}"),
+            Self::Length(of) => write!(f, "the length of {of}"),
+        }
+    }
+}
+
+impl Subject<'_> {
+    fn missing(&self) -> String {
+        match self {
+            Self::Header(name) => format!("the answer has no header {name}"),
+            Self::Body => "there is no body".to_owned(),
+            Self::Path(path) => format!("there is no value at {path}"),
+            Self::Variable(name) => format!("there is no variable {name}"),
+            Self::Length(of) => format!("{of} has no length"),
+        }
+    }
+
+    fn there(&self) -> String {
+        match self {
+            Self::Header(name) => format!("the answer has a header {name}"),
+            Self::Path(path) => format!("there is a value at {path}"),
+            Self::Variable(name) => format!("there is a variable {name}"),
+            Self::Body | Self::Length(_) => format!("there is {self}"),
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Copy)]
+pub(super) enum Found<'a> {
+    /// Nothing.
+    Nothing,
+    /// A text that has no type, such as a header's: it equals the number that it spells.
+    Text(&'a str),
+    /// A value.
+    Json(&'a Json),
+}
+
+impl<'a> Found<'a> {
+    fn as_str(self) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Json(value) => value.as_str(),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// Checks what was found.
+pub(super) fn check(
+    condition: &Condition,
+    subject: &Subject<'_>,
+    found: Found<'_>,
+    variables: &Variables,
+) -> Verdict {
+    for test in &condition.tests {
+        let holds = holds(test, found, variables).map_err(template)?;
+        if !holds {
+            return Err(("check", message(test, subject, found, variables).map_err(template)?));
+        }
+    }
+    Ok(())
+}
+
+/// What was found, for people: bounded and without secrets. `None` for nothing and for a body, which is quoted elsewhere.
+pub(super) fn shown(subject: &Subject<'_>, found: Found<'_>, variables: &Variables) -> Option<String> {
+    let name = match subject {
+        Subject::Header(name) => name.as_str().to_owned(),
+        Subject::Path(path) => path.to_string(),
+        Subject::Variable(name) => (*name).to_owned(),
+        Subject::Body | Subject::Length(_) => return None,
+    };
+    let text = match found {
+        Found::Nothing => return None,
+        Found::Text(text) => text.to_owned(),
+        Found::Json(value) => without_named_secrets(&value.to_string()),
+    };
+    Some(if names_secret(&name) { "***".to_owned() } else { on_one_line(&quote(&text, variables)) })
+}
+
+fn template(error: TemplateError) -> (&'static str, String) {
+    ("template", error.0)
+}
+
+/// A check with what it expects and what it found, for people.
+pub(super) fn outcome(
+    condition: &Condition,
+    subject: &Subject<'_>,
+    found: Found<'_>,
+    variables: &Variables,
+) -> Checked {
+    let holds = check(condition, subject, found, variables);
+    Checked {
+        what: subject.to_string(),
+        expected: expected(condition, found, variables).unwrap_or_else(|error| error.0),
+        found: match found {
+            Found::Nothing => Some("nothing".to_owned()),
+            _ => shown(subject, found, variables),
+        },
+        holds: holds.is_ok(),
+    }
+}
+
+/// What a condition expects, in words that follow the name of a value.
+fn expected(condition: &Condition, found: Found<'_>, variables: &Variables) -> Result<String, TemplateError> {
+    phrases(condition, true, is_text(found), variables)
+}
+
+fn is_text(found: Found<'_>) -> bool {
+    matches!(found, Found::Text(_))
+}
+
+fn all_hold(condition: &Condition, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+    for test in &condition.tests {
+        if !holds(test, found, variables)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn holds(test: &Test, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+    Ok(match (test, found) {
+        (Test::Exists(wanted), Found::Nothing) => !wanted,
+        (Test::Exists(wanted), _) => *wanted,
+        (Test::Not(condition), _) => !all_hold(condition, found, variables)?,
+        (_, Found::Nothing) => false,
+        (Test::Equals(operand), _) => equals(operand, found, variables)?,
+        (Test::Differs(operand), _) => !equals(operand, found, variables)?,
+        (Test::OneOf(operands), _) => {
+            for operand in operands {
+                if equals(operand, found, variables)? {
+                    return Ok(true);
+                }
+            }
+            false
+        }
+        (Test::Compares(side, operand), _) => compares(*side, operand, found, variables)?,
+        (Test::Length(condition), _) => match length(found) {
+            Some(length) => all_hold(condition, Found::Json(&length), variables)?,
+            None => false,
+        },
+        (Test::Type(types), Found::Json(value)) => types.iter().any(|kind| is_of(value, *kind)),
+        (Test::Type(types), Found::Text(_)) => types.contains(&JsonType::String),
+        (Test::Contains(operand), _) => contains(operand, found, variables)?,
+        (Test::Matches(regex), _) => text_of(found).is_some_and(|text| regex.is_match(&text)),
+    })
+}
+
+fn equals(operand: &Operand, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+    match found {
+        Found::Nothing => Ok(false),
+        Found::Json(value) => Ok(same(value, &*operand.value(variables)?)),
+        Found::Text(text) => {
+            let is_number = matches!(operand, Operand::Fixed(Json::Number(_)));
+            Ok(text == operand.text(variables)?
+                || is_number
+                    && number_in(text).is_some_and(|number| {
+                        operand.value(variables).is_ok_and(|expected| same(&number, &expected))
+                    }))
+        }
+    }
+}
+
+fn compares(
+    side: Side,
+    operand: &Operand,
+    found: Found<'_>,
+    variables: &Variables,
+) -> Result<bool, TemplateError> {
+    let Some(found) = number_of(found) else { return Ok(false) };
+    let expected = operand.value(variables)?;
+    let Some(expected) = number_of(Found::Json(&expected)) else {
+        let what = "a comparison needs a number, but its template became another value";
+        return Err(TemplateError(what.to_owned()));
+    };
+    let order = match (found.as_i64(), expected.as_i64()) {
+        (Some(found), Some(expected)) => Some(found.cmp(&expected)),
+        _ => found.as_f64().partial_cmp(&expected.as_f64()),
+    };
+    Ok(order.is_some_and(|order| match side {
+        Side::Above => order.is_gt(),
+        Side::AtLeast => order.is_ge(),
+        Side::Below => order.is_lt(),
+        Side::AtMost => order.is_le(),
+    }))
+}
+
+/// A number, or the number that a text spells.
+fn number_of(found: Found<'_>) -> Option<Cow<'_, Json>> {
+    match found {
+        Found::Json(number @ Json::Number(_)) => Some(Cow::Borrowed(number)),
+        _ => found.as_str().and_then(number_in).map(Cow::Owned),
+    }
+}
+
+fn number_in(text: &str) -> Option<Json> {
+    let text = text.trim();
+    let whole = text.parse::<i64>().ok().map(Json::from);
+    whole.or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Json::from))
+}
+
+fn length(found: Found<'_>) -> Option<Json> {
+    let length = match found {
+        Found::Json(Json::Array(items)) => items.len(),
+        Found::Json(Json::Object(map)) => map.len(),
+        _ => found.as_str()?.chars().count(),
+    };
+    Some(Json::from(length))
+}
+
+fn is_of(value: &Json, kind: JsonType) -> bool {
+    match kind {
+        JsonType::String => value.is_string(),
+        JsonType::Number => value.is_number(),
+        JsonType::Integer => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        JsonType::Boolean => value.is_boolean(),
+        JsonType::Array => value.is_array(),
+        JsonType::Object => value.is_object(),
+        JsonType::Null => value.is_null(),
+    }
+}
+
+fn contains(operand: &Operand, found: Found<'_>, variables: &Variables) -> Result<bool, TemplateError> {
+    Ok(match found {
+        Found::Json(Json::Array(items)) => {
+            let expected = operand.value(variables)?;
+            items.iter().any(|item| same(item, &expected))
+        }
+        Found::Json(Json::Object(map)) => map.contains_key(&*operand.text(variables)?),
+        _ => match found.as_str() {
+            Some(text) => text.contains(&*operand.text(variables)?),
+            None => false,
+        },
+    })
+}
+
+/// A text, or a number or boolean as one.
+fn text_of(found: Found<'_>) -> Option<Cow<'_, str>> {
+    match found {
+        Found::Json(value @ (Json::Number(_) | Json::Bool(_))) => Some(Cow::Owned(value.to_string())),
+        _ => found.as_str().map(Cow::Borrowed),
+    }
+}
+
+/// JSON equality that treats 1 and 1.0 as the same number.
+fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// Why a comparison fails.
+fn message(
+    test: &Test,
+    subject: &Subject<'_>,
+    found: Found<'_>,
+    variables: &Variables,
+) -> Result<String, TemplateError> {
+    Ok(match (test, found) {
+        (Test::Exists(false), _) => subject.there(),
+        (Test::Not(condition), Found::Nothing) => {
+            format!("{}, but {}", subject.missing(), phrases(condition, false, false, variables)?)
+        }
+        (_, Found::Nothing) => subject.missing(),
+        (Test::Compares(..), _) if number_of(found).is_none() => format!("{subject} is not a number"),
+        (Test::Length(condition), _) => {
+            let of = Subject::Length(subject);
+            match length(found) {
+                None => of.missing(),
+                Some(length) => {
+                    let found = Found::Json(&length);
+                    let mut failing =
+                        condition.tests.iter().filter_map(|test| match holds(test, found, variables) {
+                            Ok(true) => None,
+                            Ok(false) => Some(message(test, &of, found, variables)),
+                            Err(error) => Some(Err(error)),
+                        });
+                    failing.next().unwrap_or_else(|| Ok(of.to_string()))?
+                }
+            }
+        }
+        _ => format!("{subject} {}", phrase(test, false, is_text(found), variables)?),
+    })
+}
+
+/// A condition, or its opposite, in words that follow the name of a value.
+fn phrases(
+    condition: &Condition,
+    is: bool,
+    text: bool,
+    variables: &Variables,
+) -> Result<String, TemplateError> {
+    let phrases = condition.tests.iter().map(|test| phrase(test, is, text, variables));
+    Ok(phrases.collect::<Result<Vec<_>, _>>()?.join(if is { " and " } else { " or " }))
+}
+
+fn phrase(test: &Test, is: bool, text: bool, variables: &Variables) -> Result<String, TemplateError> {
+    let (be, does) = if is { ("is", "") } else { ("is not", "does not ") };
+    // Texts without a type are quoted as they are, others as JSON.
+    let quoted = |operand: &Operand| -> Result<String, TemplateError> {
+        Ok(match text {
+            true => quote(&operand.text(variables)?, variables),
+            false => quote(&operand.value(variables)?.to_string(), variables),
+        })
+    };
+    let s = if is { "s" } else { "" };
+    Ok(match test {
+        Test::Equals(operand) => format!("{be} {}", quoted(operand)?),
+        Test::Differs(operand) => format!("{} {}", if is { "is not" } else { "is" }, quoted(operand)?),
+        Test::Compares(side, operand) => {
+            let side = match side {
+                Side::Above => "more than",
+                Side::AtLeast => "at least",
+                Side::Below => "less than",
+                Side::AtMost => "at most",
+            };
+            format!("{be} {side} {}", quote(&operand.text(variables)?, variables))
+        }
+        Test::Not(condition) => phrases(condition, !is, text, variables)?,
+        Test::Length(condition) => {
+            format!("has a length that {}", phrases(condition, is, false, variables)?)
+        }
+        Test::Type(types) => {
+            format!("{be} {}", types.iter().map(|kind| type_words(*kind)).collect::<Vec<_>>().join(" or "))
+        }
+        Test::Contains(operand) => format!("{does}contain{s} {}", quoted_part(operand, variables)?),
+        Test::Matches(regex) => {
+            format!("{does}match{} {}", if is { "es" } else { "" }, short(regex.as_str()))
+        }
+        Test::OneOf(operands) => {
+            let list = operands.iter().map(quoted).collect::<Result<Vec<_>, _>>()?.join(", ");
+            format!("{} {list}", if is { "is one of" } else { "is none of" })
+        }
+        Test::Exists(wanted) => (if *wanted == is { "exists" } else { "does not exist" }).to_owned(),
+    })
+}
+
+/// A part is quoted as it is, whether it is one of a text or a text in a list.
+fn quoted_part(operand: &Operand, variables: &Variables) -> Result<String, TemplateError> {
+    Ok(quote(&operand.text(variables)?, variables))
+}
+
+fn type_words(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::String => "a string",
+        JsonType::Number => "a number",
+        JsonType::Integer => "an integer",
+        JsonType::Boolean => "a boolean",
+        JsonType::Array => "an array",
+        JsonType::Object => "an object",
+        JsonType::Null => "null",
+    }
+}
+
+#[cfg(test)]
+#[path = "compare/tests.rs"]
+mod tests;

@@ -1,0 +1,142 @@
+//! The beginning of an answer's body, fit to be stored beside a failure and shown.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use crate::base::masking::{masked_with, names_secret};
+use crate::base::visible::on_one_line;
+use crate::client::BEGINNING_BYTES;
+
+/// A quote has at most this many characters.
+const CHARS_MAX: usize = 200;
+/// At the end of a beginning, a secret may be cut, so that it is not recognised. This many characters are not shown.
+const CUT_CHARS: usize = 512;
+
+/// A text is quoted at most so many times over.
+const ESCAPED_MAX: usize = 3;
+
+/// `"name": "value"` or `name=value`; the end of the value may be missing. Without Unicode's classes, it compiles quickly.
+static MEMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#""([A-Za-z0-9_.-]+)"[ \t\r\n]*:[ \t\r\n]*"((?:[^"\\]|\\.)*)|([A-Za-z0-9_.-]+)=([^& \t\r\n"'<>;,]+)"#).ok()
+});
+
+/// The beginning of a body, without secrets, on one line. `body` may be a beginning itself; `bytes` is the length of the
+/// whole.
+pub(super) fn excerpt(body: &[u8], bytes: u64, secrets: &[String]) -> Option<String> {
+    if body.is_empty() {
+        return None;
+    }
+    let part = &body[..body.len().min(BEGINNING_BYTES)];
+    let is_cut = (part.len() as u64) < bytes;
+    let valid = match std::str::from_utf8(part) {
+        Ok(text) => text,
+        // The cut may be within a character.
+        Err(error) if is_cut && part.len() - error.valid_up_to() < 4 => {
+            std::str::from_utf8(&part[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return Some(format!("({bytes} bytes that are no text)")),
+    };
+    if valid.contains('\0') {
+        return Some(format!("({bytes} bytes that are no text)"));
+    }
+    let mut masked = without_named_secrets(&masked_at_every_level(valid, secrets));
+    if is_cut {
+        let kept = masked.chars().count().saturating_sub(CUT_CHARS);
+        masked = masked.chars().take(kept).collect();
+    }
+    let words: Vec<&str> = masked.split_whitespace().collect();
+    let line = on_one_line(&words.join(" "));
+    let short: String = line.chars().take(CHARS_MAX).collect();
+    Some(if is_cut || short.len() < line.len() { format!("{short}…") } else { short })
+}
+
+/// Masks secrets also in text that was quoted within a quotation: JSON in JSON, or a program's notation of a text.
+pub(super) fn masked_at_every_level(text: &str, secrets: &[String]) -> String {
+    let mut shown = masked_with(text, secrets).into_owned();
+    let mut within = unescaped(&shown);
+    for _ in 0..ESCAPED_MAX {
+        if !within.contains('\\') {
+            break;
+        }
+        let masked = masked_with(&within, secrets).into_owned();
+        if masked != within {
+            shown.clone_from(&masked);
+        }
+        within = unescaped(&masked);
+    }
+    shown
+}
+
+/// Without one level of backslashes before quotes and backslashes.
+fn unescaped(text: &str) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text.chars().peekable());
+    while let Some(c) = rest.next() {
+        match rest.peek() {
+            Some('"' | '\\' | '\'' | '/') if c == '\\' => plain.extend(rest.next()),
+            _ => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// Hides values whose names are like those of secrets: nobody extracted them, so they are not known.
+pub(super) fn without_named_secrets(text: &str) -> String {
+    let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
+    for (span, _) in named_secrets(text) {
+        shown.push_str(&text[at..span.start]);
+        shown.push_str("***");
+        at = span.end;
+    }
+    shown.push_str(&text[at..]);
+    shown
+}
+
+/// The places of values whose names are like those of secrets, with these names; in order.
+pub(super) fn named_secrets(text: &str) -> Vec<(Range<usize>, String)> {
+    let member = |found: Captures<'_>| {
+        let (name, value) = found.get(1).zip(found.get(2)).or(found.get(3).zip(found.get(4)))?;
+        let is_secret = names_secret(name.as_str()) && !value.is_empty();
+        is_secret.then(|| (value.range(), name.as_str().to_owned()))
+    };
+    MEMBERS.iter().flat_map(|members| members.captures_iter(text)).filter_map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_body_is_shown_without_secrets_and_on_one_line() {
+        let (long, short) = ("ab ".repeat(100), format!("{}ab…", "ab ".repeat(66)));
+        let secrets = ["s3cr3t-of-mine".to_owned(), r#"a s3cr3t "twice" quoted"#.to_owned()];
+        for (body, expected) in [
+            ("{\n  \"error\": \"who are you\"\n}", "{ \"error\": \"who are you\" }"),
+            ("you sent s3cr3t-of-mine.", "you sent ***."),
+            (r#"{"e": "Some(\"a s3cr3t \\\"twice\\\" quoted\")"}"#, r#"{"e": "Some("***")"}"#),
+            (r#"{"access_token": "abc\"def", "n": "1"}"#, r#"{"access_token": "***", "n": "1"}"#),
+            (r#"{"token": "cut of"#, r#"{"token": "***"#),
+            ("user=a&password=hunter2&x=1", "user=a&password=***&x=1"),
+            ("a\u{202e}b\u{1b}[0m", "a‹U+202E›b‹U+001B›[0m"),
+            ("a\0b", "(3 bytes that are no text)"),
+            (&long, &short),
+        ] {
+            let shown = excerpt(body.as_bytes(), body.len() as u64, &secrets).unwrap();
+            assert_eq!(shown, expected, "{body}");
+        }
+        assert_eq!(excerpt(b"", 0, &secrets), None);
+        assert_eq!(excerpt(b"\xff\xfe", 2, &[]).unwrap(), "(2 bytes that are no text)");
+    }
+
+    #[test]
+    fn a_secret_at_the_cut_is_not_shown() {
+        let secret = "k".repeat(300);
+        let body = format!("{} {secret}", "x".repeat(BEGINNING_BYTES - 100));
+        let shown = excerpt(&body.as_bytes()[..BEGINNING_BYTES], body.len() as u64, &[secret]).unwrap();
+        assert!(!shown.contains('k') && shown.ends_with('…'), "{shown}");
+        let umlauts = "ü".repeat(BEGINNING_BYTES);
+        let shown = excerpt(&umlauts.as_bytes()[..BEGINNING_BYTES - 1], umlauts.len() as u64, &[]).unwrap();
+        assert_eq!(shown.chars().count(), CHARS_MAX + 1);
+    }
+}

@@ -1,0 +1,286 @@
+//! The bodies of requests, compiled. Small files are read here, once; large ones are measured and sent from disk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use sha2::{Digest as _, Sha256};
+
+use crate::base::diagnostics::Fault;
+use crate::base::hex;
+use crate::base::masking::{self, names_secret};
+use crate::base::template::Text;
+use crate::base::yaml::{Kind, Node};
+use crate::base::yaml_place::{at, item, key_span};
+use crate::client::body::{FileContent, Part};
+use crate::config::body::{Field, FilePart, Values};
+use crate::config::step;
+
+use super::action::{hide_secrets_of, is_written_secret};
+use super::compiler::Compiler;
+use super::json::JsonTemplate;
+
+/// Files up to this size are kept in memory.
+const FILE_BYTES_KEPT: u64 = 64 << 10;
+/// Files up to this size can be compressed.
+const GZIP_FILE_BYTES_MAX: u64 = 16 << 20;
+/// The most fields of a multipart body; each may have an open file.
+const FIELDS_MAX: usize = 100;
+
+/// A request's body.
+pub enum Body {
+    /// No body.
+    Empty,
+    /// JSON, sent as application/json.
+    Json(JsonTemplate),
+    /// A form, sent as application/x-www-form-urlencoded.
+    Form(Vec<(String, Text)>),
+    /// Text, sent as it is.
+    Text(Text),
+    /// A file, sent as it is.
+    File(BodyFile),
+    /// Fields, sent as multipart/form-data.
+    Multipart(Multipart),
+}
+
+/// A file to send.
+pub struct BodyFile {
+    /// Its content.
+    pub part: Part,
+    /// Its content type.
+    pub content_type: HeaderValue,
+}
+
+/// A multipart body.
+pub struct Multipart {
+    /// The line between the fields.
+    pub boundary: String,
+    /// The fields, in order.
+    pub fields: Vec<MultipartField>,
+}
+
+/// A field of a multipart body.
+pub struct MultipartField {
+    /// Its name, escaped.
+    pub name: String,
+    /// Its content.
+    pub content: FieldContent,
+}
+
+/// The content of a field.
+pub enum FieldContent {
+    /// A text.
+    Text(Text),
+    /// A file.
+    File {
+        /// The name that the service gets; escaped after rendering.
+        filename: Text,
+        /// The file.
+        file: BodyFile,
+    },
+}
+
+impl Compiler<'_> {
+    pub(super) fn body(&mut self, step: &step::Step, label: &str, node: &Node) -> Body {
+        self.single_body(step, node);
+        if let Some(json) = &step.json {
+            hide_secrets_of(json);
+            return self.json(json, at(node, &["json"])).map_or(Body::Empty, Body::Json);
+        }
+        if step.form.is_some() {
+            return Body::Form(self.pairs(step.form.as_ref(), at(node, &["form"])));
+        }
+        if let Some(path) = &step.file {
+            return self.file(path, None, at(node, &["file"])).map_or(Body::Empty, Body::File);
+        }
+        if step.multipart.is_some() {
+            return Body::Multipart(self.multipart(step, label, at(node, &["multipart"])));
+        }
+        let body = step.body.as_ref().and_then(|body| self.text(body, at(node, &["body"])));
+        body.map_or(Body::Empty, Body::Text)
+    }
+
+    /// The folder of the file that names the steps: the scenario, or one that it includes.
+    fn own_folder(&self) -> &Path {
+        self.nesting.files.last().and_then(|file| file.parent()).unwrap_or(&self.folder)
+    }
+
+    fn single_body(&mut self, step: &step::Step, node: &Node) {
+        let bodies = [
+            ("json", step.json.is_some()),
+            ("form", step.form.is_some()),
+            ("body", step.body.is_some()),
+            ("file", step.file.is_some()),
+            ("multipart", step.multipart.is_some()),
+        ];
+        let mut places: Vec<_> =
+            bodies.iter().filter(|(_, there)| *there).map(|(key, _)| key_span(node, key)).collect();
+        places.sort_by_key(|span| span.start);
+        if let Some(second) = places.get(1) {
+            let fault = Fault::error(second.clone(), "more than one body");
+            self.faults.push(fault.help("keep one of json, form, body, file, multipart"));
+        }
+        if step.gzip == Some(true) && places.is_empty() {
+            let fault = Fault::error(key_span(node, "gzip"), "`gzip` without a body");
+            self.faults.push(fault.help("add one of json, form, body, file, multipart, or remove `gzip`"));
+        }
+        let has_encoding = |name: &String| name.eq_ignore_ascii_case("content-encoding");
+        if step.gzip == Some(true) && step.headers.iter().flatten().any(|(name, _)| has_encoding(name)) {
+            let fault =
+                Fault::error(key_span(node, "gzip"), "`gzip` together with a header Content-Encoding");
+            self.faults.push(fault.help("keep one of them"));
+        }
+        if step.gzip == Some(true) {
+            self.compressible(step, node);
+        }
+    }
+
+    /// Reports files that are too large to be compressed in memory.
+    fn compressible(&mut self, step: &step::Step, node: &Node) {
+        let fields = step.multipart.iter().flat_map(|multipart| &multipart.0).flat_map(|(_, fields)| fields);
+        let in_fields = fields.filter_map(|field| match field {
+            Field::File(file) => Some(&file.file),
+            Field::Text(_) => None,
+        });
+        for path in step.file.iter().chain(in_fields) {
+            let size = std::fs::metadata(self.own_folder().join(path)).map_or(0, |file| file.len());
+            if size > GZIP_FILE_BYTES_MAX {
+                let message = format!("{path} is too large to be compressed: it is kept in memory for that");
+                let fault = Fault::error(key_span(node, "gzip"), message);
+                self.faults.push(fault.help(
+                    "compress the file with gzip, name it under `file`, and write the header `Content-Encoding: gzip`",
+                ));
+            }
+        }
+    }
+
+    fn file(&mut self, path: &str, content_type: Option<(&str, &Node)>, node: &Node) -> Option<BodyFile> {
+        if path.contains("{{") {
+            let fault = Fault::error(node.span.clone(), "the path of a file cannot contain templates");
+            self.faults.push(fault.help("write one action for each file"));
+            return None;
+        }
+        let content_type = match content_type {
+            None => HeaderValue::from_static(type_of(path)),
+            Some((text, node)) => match HeaderValue::from_str(text) {
+                Ok(value) if text.contains('/') => value,
+                _ => {
+                    let fault = Fault::error(node.span.clone(), format!("`{text}` is not a content type"));
+                    self.faults.push(fault.help("write it as image/png"));
+                    return None;
+                }
+            },
+        };
+        let full = self.own_folder().join(path);
+        let part = FileContent::measure(full.clone()).and_then(|file| {
+            if file.length() > FILE_BYTES_KEPT {
+                return Ok(Part::File(Arc::new(file)));
+            }
+            std::fs::read(&full).map(|content| Part::Bytes(Bytes::from(content)))
+        });
+        match part {
+            Ok(part) => Some(BodyFile { part, content_type }),
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", full.display());
+                let fault = Fault::error(node.span.clone(), message);
+                self.faults.push(fault.help("name a file, relative to the scenario"));
+                None
+            }
+        }
+    }
+
+    fn multipart(&mut self, step: &step::Step, label: &str, node: &Node) -> Multipart {
+        let written = step.multipart.iter().flat_map(|multipart| &multipart.0);
+        let mut fields = Vec::new();
+        for (name, values) in written {
+            let place = at(node, &[name]);
+            for (index, value) in values.iter().enumerate() {
+                let place = if matches!(place.kind, Kind::List(_)) { item(place, index) } else { place };
+                let content = match value {
+                    Field::Text(text) => {
+                        if names_secret(name) && is_written_secret(&text.0) {
+                            masking::hide(&text.0);
+                        }
+                        self.text(&text.0, place).map(FieldContent::Text)
+                    }
+                    Field::File(file) => self.file_field(file, place),
+                };
+                let name = escaped(name);
+                fields.extend(content.map(|content| MultipartField { name, content }));
+            }
+        }
+        if fields.len() > FIELDS_MAX {
+            let fault = Fault::error(node.span.clone(), format!("more than {FIELDS_MAX} fields"));
+            self.faults.push(fault.help("send them in several requests"));
+        }
+        // The same in every run, and not the beginning of any likely content.
+        let boundary = hex::encode(&Sha256::digest(format!("bench multipart {label}").as_bytes()));
+        Multipart { boundary: format!("bench-{}", &boundary[..40]), fields }
+    }
+
+    fn file_field(&mut self, file: &FilePart, node: &Node) -> Option<FieldContent> {
+        let content_type = file.content_type.as_deref().map(|text| (text, at(node, &["type"])));
+        let body = self.file(&file.file, content_type, at(node, &["file"]));
+        let own_name = Path::new(&file.file).file_name().map(|name| name.to_string_lossy().into_owned());
+        let filename = file.filename.clone().or(own_name).unwrap_or_default();
+        let filename = self.text(&filename, at(node, &["filename"]));
+        Some(FieldContent::File { filename: filename?, file: body? })
+    }
+
+    /// The parameters of a query or a form; a name with several values occurs several times.
+    pub(super) fn pairs(
+        &mut self,
+        pairs: Option<&std::collections::BTreeMap<String, Values>>,
+        node: &Node,
+    ) -> Vec<(String, Text)> {
+        let mut compiled = Vec::new();
+        for (name, values) in pairs.into_iter().flatten() {
+            let place = at(node, &[name]);
+            for (index, value) in values.all().iter().enumerate() {
+                if names_secret(name) && is_written_secret(&value.0) {
+                    masking::hide(&value.0);
+                }
+                let place = if matches!(values, Values::Several(_)) { item(place, index) } else { place };
+                compiled.extend(self.text(&value.0, place).map(|text| (name.clone(), text)));
+            }
+        }
+        compiled
+    }
+}
+
+/// A name as multipart/form-data writes it in quotes (WHATWG HTML, "multipart form data").
+#[must_use]
+pub fn escaped(name: &str) -> String {
+    name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The content type of a file, by its extension.
+fn type_of(path: &str) -> &'static str {
+    let extension =
+        Path::new(path).extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    match extension.as_deref().unwrap_or_default() {
+        "json" => "application/json",
+        "xml" => "application/xml",
+        "yaml" | "yml" => "application/yaml",
+        "csv" => "text/csv",
+        "txt" | "log" => "text/plain",
+        "html" | "htm" => "text/html",
+        "css" => "text/css",
+        "js" | "mjs" => "text/javascript",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "svg" => "image/svg+xml",
+        "pdf" => "application/pdf",
+        "zip" => "application/zip",
+        "gz" | "tgz" => "application/gzip",
+        "tar" => "application/x-tar",
+        "mp3" => "audio/mpeg",
+        "mp4" => "video/mp4",
+        "wasm" => "application/wasm",
+        "ndjson" | "jsonl" => "application/x-ndjson",
+        _ => "application/octet-stream",
+    }
+}

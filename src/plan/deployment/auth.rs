@@ -1,0 +1,94 @@
+//! The part of a deployment about tokens: OAuth 2.0, and programs that print them.
+
+use std::time::Duration;
+
+use crate::base::complaint::Complaint;
+use crate::base::diagnostics::Fault;
+use crate::base::yaml::Node;
+use crate::base::yaml_place::at;
+use crate::client::oauth2::{Grant, Style};
+use crate::client::url::endpoint_uses_tls;
+use crate::config::auth::{self as config, CommandLine};
+
+use super::{Auth, Resolver};
+
+/// The time limit of a program that prints a token.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
+
+/// A program that prints a token.
+#[derive(Clone)]
+pub struct TokenCommand {
+    /// Its name and arguments.
+    pub program: Vec<String>,
+    /// The header that carries the token alone; `None` for a bearer token.
+    pub header: Option<http::HeaderName>,
+    /// How long a token is used, if the deployment says so.
+    pub lifetime: Option<Duration>,
+    /// The token's place in JSON.
+    pub pointer: Option<String>,
+    /// The program's time limit.
+    pub limit: Duration,
+}
+
+impl Resolver<'_> {
+    pub(super) fn oauth2(&mut self, written: &config::OAuth2, node: &Node) -> Option<Auth> {
+        let place = at(node, &["token_url"]);
+        let token_url = self.text(&written.token_url, place).filter(|url| match endpoint_uses_tls(url) {
+            Ok(_) => true,
+            Err(complaint) => {
+                self.quoting_fault(&written.token_url, url, place, complaint);
+                false
+            }
+        });
+        let client_id = self.text(&written.client_id, at(node, &["client_id"]));
+        let client_secret = self.secret(&written.client_secret, at(node, &["client_secret"]));
+        let scope = written.scope.as_ref().and_then(|scope| self.text(scope, at(node, &["scope"])));
+        let audience = written.audience.as_ref().and_then(|text| self.text(text, at(node, &["audience"])));
+        Some(Auth::OAuth2(Box::new(Grant {
+            token_url: token_url?,
+            client_id: client_id?,
+            client_secret: client_secret?,
+            scope,
+            audience,
+            style: match written.style {
+                None | Some(config::Style::Basic) => Style::Basic,
+                Some(config::Style::Post) => Style::Post,
+            },
+        })))
+    }
+
+    pub(super) fn command(&mut self, written: &config::TokenCommand, node: &Node) -> Option<Auth> {
+        let program = match &written.run {
+            CommandLine::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            CommandLine::Words(words) => words.clone(),
+        };
+        let faults_before = self.faults.len();
+        let header = written.header.as_ref().and_then(|name| match super::header(name, "") {
+            Ok((name, _)) => Some(name),
+            Err(complaint) => {
+                self.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));
+                None
+            }
+        });
+        if written.pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
+            let complaint = Complaint::new("a JSON pointer starts with a slash", "write it as /status/token");
+            self.faults.push(Fault::of(at(node, &["pointer"]).span.clone(), complaint));
+        }
+        for (key, time) in [("lifetime", written.lifetime), ("timeout", written.timeout)] {
+            if time.is_some_and(|time| time.0.is_zero()) {
+                let complaint =
+                    Complaint::new(format!("`{key}` must be above zero"), "write a time such as 50m");
+                self.faults.push(Fault::of(at(node, &[key]).span.clone(), complaint));
+            }
+        }
+        (self.faults.len() == faults_before).then(|| {
+            Auth::Command(Box::new(TokenCommand {
+                program,
+                header,
+                lifetime: written.lifetime.map(|time| time.0),
+                pointer: written.pointer.clone(),
+                limit: written.timeout.map_or(PROGRAM_LIMIT, |time| time.0),
+            }))
+        })
+    }
+}

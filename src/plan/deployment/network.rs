@@ -1,0 +1,221 @@
+//! The part of a deployment about how hosts are reached: addresses, names in TLS, and proxies.
+
+use std::net::IpAddr;
+
+use crate::base::complaint::Complaint;
+use crate::base::diagnostics::Fault;
+use crate::base::secret::redacted_url;
+use crate::base::yaml::Node;
+use crate::base::yaml_place::{at, item, key_span};
+use crate::client::options::DnsOptions;
+use crate::client::proxy::{Exception, Proxies, Proxy};
+use crate::client::tls::is_server_name;
+use crate::client::url::{BaseUrl, Origin};
+use crate::config::check::did_you_mean;
+use crate::config::deployment as config;
+use crate::config::network::{Addresses, Proxy as ProxyConfig, ServerNames};
+use crate::config::reference::SecretReference;
+
+use super::{Resolver, written};
+
+/// A deployment that uses no proxy says so with this word.
+const NONE: &str = "none";
+
+impl Resolver<'_> {
+    pub(super) fn dns(&mut self, dns: Option<&config::Dns>, root: &Node) -> DnsOptions {
+        let mut servers = Vec::new();
+        let listed = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();
+        for (index, reference) in listed.enumerate() {
+            if self.env.leaves_open(reference) {
+                continue;
+            }
+            let node = item(at(root, &["dns", "servers"]), index);
+            let Some(text) = self.text(reference, node) else { continue };
+            match crate::plan::http::server(&text) {
+                Ok(server) => servers.push(server),
+                Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
+            }
+        }
+        let mut hosts = Vec::new();
+        for (name, addresses) in dns.and_then(|dns| dns.hosts.as_ref()).into_iter().flatten() {
+            let node = at(root, &["dns", "hosts", name]);
+            if name.is_empty() || name.contains(['/', ':', '*']) || name.parse::<IpAddr>().is_ok() {
+                let span = key_span(at(root, &["dns", "hosts"]), name);
+                let fault = Fault::error(span, format!("`{name}` is not a host's name"));
+                self.faults.push(fault.help("write the name alone, such as api.example.com"));
+            }
+            hosts.push((name.trim_end_matches('.').to_ascii_lowercase(), self.addresses(addresses, node)));
+        }
+        DnsOptions { servers, hosts }
+    }
+
+    fn addresses(&mut self, addresses: &Addresses, node: &Node) -> Vec<IpAddr> {
+        let mut read = Vec::new();
+        for (index, reference) in addresses.all.iter().enumerate() {
+            let node = if addresses.is_list { item(node, index) } else { node };
+            if self.env.leaves_open(reference) {
+                continue;
+            }
+            let Some(text) = self.text(reference, node) else { continue };
+            match text.trim().trim_start_matches('[').trim_end_matches(']').parse() {
+                Ok(address) => read.push(address),
+                Err(_) => {
+                    let complaint = Complaint::new(
+                        format!("`{text}` is not an IP address"),
+                        "write it as 10.0.0.1 or ::1",
+                    );
+                    self.quoting_fault(reference, &text, node, complaint);
+                }
+            }
+        }
+        read
+    }
+
+    /// The names that the targets have in TLS, if these are not their hosts' names.
+    pub(super) fn server_names(
+        &mut self,
+        names: Option<&ServerNames>,
+        targets: &[(String, BaseUrl)],
+        root: &Node,
+    ) -> Vec<(Origin, String)> {
+        let node = at(root, &["tls", "sni"]);
+        let by_target: Vec<(Origin, String, &Node)> = match names {
+            None => return Vec::new(),
+            Some(ServerNames::All(name)) => {
+                let Some(name) = self.text(name, node) else { return Vec::new() };
+                targets.iter().map(|(_, url)| (url.origin.clone(), name.clone(), node)).collect()
+            }
+            Some(ServerNames::ByTarget(names)) => {
+                let mut found = Vec::new();
+                for (target, name) in names {
+                    match targets.iter().find(|(known, _)| known == target) {
+                        Some((_, url)) => found.push((url.origin.clone(), name.clone(), at(node, &[target]))),
+                        None => self.unknown_target(target, targets, key_span(node, target)),
+                    }
+                }
+                found
+            }
+        };
+        for (_, name, node) in &by_target {
+            if !is_server_name(name) {
+                let fault = Fault::error(node.span.clone(), format!("`{name}` is not a host's name"));
+                self.faults
+                    .push(fault.help("write the name in the server's certificate, such as api.example.com"));
+                break;
+            }
+        }
+        by_target.into_iter().map(|(origin, name, _)| (origin, name)).collect()
+    }
+
+    fn unknown_target(&mut self, name: &str, known: &[(String, BaseUrl)], span: std::ops::Range<usize>) {
+        if self.partial {
+            return;
+        }
+        let known: Vec<&str> = known.iter().map(|(known, _)| known.as_str()).collect();
+        let fault = Fault::error(span, format!("there is no target `{name}`"));
+        self.faults.push(fault.help(match did_you_mean(name, known.iter().copied()) {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => format!("name one of the targets: {}", known.join(", ")),
+        }));
+    }
+
+    /// The proxies that the deployment names, or else those of the environment, for which there are warnings: a load
+    /// through a forgotten proxy measures the proxy.
+    pub(super) fn proxies(
+        &mut self,
+        proxy: Option<&ProxyConfig>,
+        targets: &[(String, BaseUrl)],
+        root: &Node,
+    ) -> (Proxies, Vec<String>) {
+        let node = at(root, &["proxy"]);
+        let proxies = match proxy {
+            None => return self.proxies_of_environment(targets),
+            Some(ProxyConfig::One(reference)) => {
+                let one = self.proxy(reference, node);
+                Proxies { http: one.clone(), https: one, except: Vec::new(), also_loopback: true }
+            }
+            Some(ProxyConfig::ByScheme(written)) => Proxies {
+                http: written.http.as_ref().and_then(|http| self.proxy(http, at(node, &["http"]))),
+                https: written.https.as_ref().and_then(|https| self.proxy(https, at(node, &["https"]))),
+                except: self.exceptions(written.except.as_deref().unwrap_or_default(), at(node, &["except"])),
+                also_loopback: true,
+            },
+        };
+        (proxies, Vec::new())
+    }
+
+    fn proxy(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Proxy> {
+        let text = self.text(reference, node).filter(|text| !text.is_empty() && text != NONE)?;
+        self.inline_secret |=
+            written(reference).is_some_and(|text| text != redacted_url(text) && text.contains('@'));
+        match Proxy::parse(&text) {
+            Ok(proxy) => Some(proxy),
+            Err(complaint) => {
+                self.faults.push(Fault::of(node.span.clone(), complaint));
+                None
+            }
+        }
+    }
+
+    fn exceptions(&mut self, written: &[crate::config::reference::Reference], node: &Node) -> Vec<Exception> {
+        let mut read = Vec::new();
+        for (index, reference) in written.iter().enumerate() {
+            let node = item(node, index);
+            if self.env.leaves_open(reference) {
+                continue;
+            }
+            let Some(text) = self.text(reference, node) else { continue };
+            match Exception::parse(&text) {
+                Ok(exception) => read.push(exception),
+                Err(complaint) => self.quoting_fault(reference, &text, node, complaint),
+            }
+        }
+        read
+    }
+
+    /// As curl reads them: `HTTP_PROXY` in capitals is not read, because a CGI server would set it from a header.
+    pub(super) fn proxies_of_environment(&mut self, targets: &[(String, BaseUrl)]) -> (Proxies, Vec<String>) {
+        let first = |names: &[&'static str]| {
+            names
+                .iter()
+                .find_map(|name| Some((*name, self.env.variable(name).filter(|value| !value.is_empty())?)))
+        };
+        let except = first(&["no_proxy", "NO_PROXY"]).map(|(_, value)| value).unwrap_or_default();
+        let except = except.split([',', ' ']).filter(|text| !text.trim().is_empty());
+        let named = [
+            first(&["http_proxy", "all_proxy", "ALL_PROXY"]),
+            first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
+        ];
+        let mut proxies = Proxies {
+            // Other programs ignore what they do not understand, too.
+            except: except.filter_map(|text| Exception::parse(text).ok()).collect(),
+            ..Proxies::default()
+        };
+        let mut notes = Vec::new();
+        for (tls, named) in [(false, &named[0]), (true, &named[1])] {
+            let Some((name, value)) = named else { continue };
+            let mut scheme = targets.iter().filter(|(_, url)| url.origin.tls == tls);
+            match Proxy::parse(value) {
+                Ok(proxy) if tls => proxies.https = Some(proxy),
+                Ok(proxy) => proxies.http = Some(proxy),
+                Err(complaint) if scheme.next().is_some() => {
+                    let fault = Fault::file(format!("the environment variable {name}: {}", complaint.what));
+                    self.faults.push(fault.help(format!("{}, or unset it", complaint.remedy)));
+                    continue;
+                }
+                Err(_) => continue,
+            }
+            for (_, url) in targets.iter().filter(|(_, url)| url.origin.tls == tls) {
+                if let Some(proxy) = proxies.of(&url.origin) {
+                    notes.push(format!(
+                        "requests to {} go through the proxy {}, which the environment variable {name} names; \
+                         `proxy: none` in the deployment ignores it",
+                        url.origin.shown(),
+                        proxy.origin.authority
+                    ));
+                }
+            }
+        }
+        (proxies, notes)
+    }
+}

@@ -1,0 +1,313 @@
+//! Requests as commands for curl, which a shell can run.
+//!
+//! A secret is a shell variable instead, unless it is to be revealed. What a terminal would obey, or would not show, is
+//! written as octal digits for `printf`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use crate::base::masking::{header_secrets, names_secret, secret_spans};
+use crate::base::visible::is_deceptive;
+use crate::iteration::named_secrets;
+use crate::iteration::observe::{Exchange, Observation, Sent};
+
+/// A longer body is passed through a pipe: an argument has a limit.
+const ARGUMENT_BYTES_MAX: usize = 64 << 10;
+
+/// Before a body above this size, some versions of curl ask whether it is wanted.
+const EXPECTS_ABOVE_BYTES: usize = 1024;
+
+/// How requests connect.
+#[derive(Clone, Debug, Default)]
+pub struct Connecting {
+    /// Certificates are not verified.
+    pub insecure: bool,
+    /// The file with the certificates to trust.
+    pub ca: Option<String>,
+    /// The files with the client's certificate and key.
+    pub identity: Option<(String, String)>,
+    /// Only HTTP/2 is spoken.
+    pub http2: bool,
+}
+
+/// The commands, one for each request that was sent. `reveal` writes secrets themselves.
+#[must_use]
+pub fn commands(observations: &[Observation], connecting: &Connecting, reveal: bool) -> String {
+    let mut names = Names { reveal, ..Names::default() };
+    let mut text = String::new();
+    for observation in observations {
+        match observation {
+            Observation::Part { name, .. } => {
+                let _ = writeln!(text, "\n# {}", comment(name));
+            }
+            Observation::Exchange(exchange) => {
+                let _ = writeln!(text, "# {}", comment(&exchange.action));
+                let _ = writeln!(text, "{}", command(exchange, connecting, &mut names));
+            }
+            Observation::Step { .. } | Observation::Unsent { .. } => {}
+        }
+    }
+    let mut head = String::new();
+    if !names.known.is_empty() {
+        head.push_str("# Set these variables of the shell first:\n");
+        for (name, (_, from)) in &names.known {
+            let _ = writeln!(head, "#   {name}: {}", comment(from));
+        }
+    }
+    format!("{head}{text}").trim_start().to_owned()
+}
+
+fn comment(text: &str) -> String {
+    crate::base::visible::on_one_line(&crate::base::masking::masked(text))
+}
+
+/// The variables that stand for secrets.
+#[derive(Default)]
+struct Names {
+    reveal: bool,
+    /// By name: the secret, and where it is from.
+    known: BTreeMap<String, (String, String)>,
+}
+
+impl Names {
+    /// The variable for a secret.
+    fn of(&mut self, secret: &str, exchange: &Exchange, hint: &str) -> String {
+        if let Some((name, _)) = self.known.iter().find(|(_, (known, _))| known == secret) {
+            return name.clone();
+        }
+        let variable = exchange.variables.iter().find(|(_, value)| value == secret);
+        let from = match variable {
+            Some((name, _)) => (name.clone(), format!("the variable {name}")),
+            None => (hint.to_owned(), format!("from {hint}")),
+        };
+        let base = shell_name(&from.0);
+        let mut name = base.clone();
+        let mut number = 2;
+        while self.known.contains_key(&name) {
+            name = format!("{base}_{number}");
+            number += 1;
+        }
+        self.known.insert(name.clone(), (secret.to_owned(), from.1));
+        name
+    }
+}
+
+/// `x-auth-token` as `X_AUTH_TOKEN`.
+fn shell_name(text: &str) -> String {
+    let name: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+        .take(60)
+        .collect();
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("SECRET_{name}") }
+}
+
+fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> String {
+    let sent = &exchange.request;
+    let mut parts = vec!["curl --silent --show-error --globoff --path-as-is".to_owned()];
+    parts.extend(options(sent, connecting));
+    match sent.method.as_str() {
+        "HEAD" => parts.push("--head".to_owned()),
+        method => parts.push(format!("--request {method}")),
+    }
+    parts.push(word(sent.url().as_bytes(), exchange, "the URL", names));
+    parts.extend(headers(exchange, names));
+    let has_body = !sent.body.is_empty();
+    let mut pipe = String::new();
+    if is_plain(&sent.body) && sent.body.len() <= ARGUMENT_BYTES_MAX {
+        if has_body || matches!(sent.method.as_str(), "POST" | "PUT" | "PATCH") {
+            parts.push(format!("--data-raw {}", word(&sent.body, exchange, "the body", names)));
+        }
+    } else {
+        pipe = format!("printf {} | ", printf(&sent.body, exchange, names));
+        parts.push("--data-binary @-".to_owned());
+    }
+    format!("{pipe}{}", parts.join(" \\\n  "))
+}
+
+/// How to connect.
+fn options(sent: &Sent, connecting: &Connecting) -> Vec<String> {
+    let mut options = Vec::new();
+    if connecting.http2 {
+        options.push((if sent.tls { "--http2" } else { "--http2-prior-knowledge" }).to_owned());
+    }
+    if sent.tls {
+        options.extend(connecting.insecure.then(|| "--insecure".to_owned()));
+        options.extend(connecting.ca.iter().map(|path| format!("--cacert {}", quoted(path.as_bytes()))));
+        if let Some((certificate, key)) = &connecting.identity {
+            options.push(format!("--cert {}", quoted(certificate.as_bytes())));
+            options.push(format!("--key {}", quoted(key.as_bytes())));
+        }
+    }
+    options
+}
+
+/// The headers, and removals of those that curl would add.
+fn headers(exchange: &Exchange, names: &mut Names) -> Vec<String> {
+    let sent = &exchange.request;
+    let mut options = Vec::new();
+    let has = |wanted: &str| sent.headers.iter().any(|(name, _)| name == wanted);
+    for (name, value) in &sent.headers {
+        if name == "host" && value == sent.authority.as_bytes() {
+            continue;
+        }
+        if value.is_empty() {
+            options.push(format!("--header {}", quoted(format!("{name};").as_bytes())));
+            continue;
+        }
+        options.push(format!("--header {}", header(name, value, exchange, names)));
+    }
+    for added in ["accept", "user-agent", "content-type", "expect"] {
+        let by_curl = match added {
+            "content-type" => {
+                !sent.body.is_empty() || matches!(sent.method.as_str(), "POST" | "PUT" | "PATCH")
+            }
+            "expect" => sent.body.len() > EXPECTS_ABOVE_BYTES,
+            _ => true,
+        };
+        if by_curl && !has(added) {
+            options.push(format!("--header '{added}:'"));
+        }
+    }
+    options
+}
+
+/// A secret in a text: its place, and what to name its variable after.
+type Secret = (Range<usize>, String);
+
+/// The secrets in a text, in order and without overlaps.
+fn secrets_in(text: &str, exchange: &Exchange, hint: &str, names: &Names) -> Vec<Secret> {
+    if names.reveal {
+        return Vec::new();
+    }
+    let known = secret_spans(text, &exchange.secrets).into_iter().map(|span| (span, hint.to_owned()));
+    let mut all: Vec<Secret> = known.collect();
+    for (span, name) in named_secrets(text) {
+        if !all.iter().any(|(other, _)| other.start < span.end && span.start < other.end) {
+            all.push((span, name));
+        }
+    }
+    all.sort_by_key(|(span, _)| span.start);
+    all
+}
+
+fn header(name: &str, value: &[u8], exchange: &Exchange, names: &mut Names) -> String {
+    let line = [name.as_bytes(), b": ", value].concat();
+    let Ok(text) = std::str::from_utf8(&line) else { return quoted(&line) };
+    let mut secrets = secrets_in(text, exchange, name, names);
+    if secrets.is_empty() && names_secret(name) && !names.reveal {
+        // Nobody knew of this secret, but its name tells.
+        let from = name.len() + 2;
+        let secret = header_secrets(&text[from..]).last().unwrap_or_default();
+        let start = from + text[from..].find(secret).unwrap_or(0);
+        secrets.push((start..start + secret.len(), name.to_owned()));
+    }
+    with_variables(text, secrets, exchange, names)
+}
+
+/// A word of the shell, with variables for the secrets in it.
+fn word(bytes: &[u8], exchange: &Exchange, hint: &str, names: &mut Names) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return quoted(bytes) };
+    let secrets = secrets_in(text, exchange, hint, names);
+    with_variables(text, secrets, exchange, names)
+}
+
+fn with_variables(text: &str, secrets: Vec<Secret>, exchange: &Exchange, names: &mut Names) -> String {
+    let (mut shown, mut at) = (String::new(), 0);
+    for (span, hint) in secrets {
+        if at < span.start {
+            shown.push_str(&quoted(text[at..span.start].as_bytes()));
+        }
+        let variable = names.of(&text[span.clone()], exchange, &hint);
+        let _ = write!(shown, "\"${variable}\"");
+        at = span.end;
+    }
+    if at < text.len() || shown.is_empty() {
+        shown.push_str(&quoted(text[at..].as_bytes()));
+    }
+    shown
+}
+
+/// The arguments of `printf` for a body of any bytes.
+fn printf(bytes: &[u8], exchange: &Exchange, names: &mut Names) -> String {
+    let secrets = match std::str::from_utf8(bytes) {
+        Ok(text) => secrets_in(text, exchange, "the body", names),
+        _ => Vec::new(),
+    };
+    let (mut format, mut arguments, mut at) = (String::new(), String::new(), 0);
+    for (span, hint) in secrets {
+        format.push_str(&octal(&bytes[at..span.start]));
+        let secret = String::from_utf8_lossy(&bytes[span.clone()]).into_owned();
+        let variable = names.of(&secret, exchange, &hint);
+        format.push_str("%s");
+        let _ = write!(arguments, " \"${variable}\"");
+        at = span.end;
+    }
+    format.push_str(&octal(&bytes[at..]));
+    format!("'{format}'{arguments}")
+}
+
+/// True for a text that can stand between quotes.
+fn is_plain(bytes: &[u8]) -> bool {
+    !bytes.contains(&0)
+}
+
+/// The bytes as one word of a shell.
+fn quoted(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "''".to_owned();
+    }
+    let mut shown = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for part in split(chunk.valid()) {
+            match part {
+                Part::Plain(text) => {
+                    let _ = write!(shown, "'{}'", text.replace('\'', "'\\''"));
+                }
+                Part::Hidden(text) => {
+                    let _ = write!(shown, "\"$(printf '{}')\"", octal(text.as_bytes()));
+                }
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            let _ = write!(shown, "\"$(printf '{}')\"", octal(chunk.invalid()));
+        }
+    }
+    shown
+}
+
+enum Part<'t> {
+    Plain(&'t str),
+    Hidden(&'t str),
+}
+
+/// Parts that can be shown and parts that cannot.
+fn split(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let hidden = is_deceptive(first);
+        let end = rest.find(|c| is_deceptive(c) != hidden).unwrap_or(rest.len());
+        let (part, after) = rest.split_at(end);
+        parts.push(if hidden { Part::Hidden(part) } else { Part::Plain(part) });
+        rest = after;
+    }
+    parts
+}
+
+/// Bytes for the format of `printf`, between single quotes.
+fn octal(bytes: &[u8]) -> String {
+    let mut shown = String::new();
+    for byte in bytes {
+        match byte {
+            b'%' => shown.push_str("%%"),
+            // At the beginning, a dash would be an option.
+            b' '..=b'~' if !matches!(byte, b'\'' | b'\\' | b'-') => shown.push(char::from(*byte)),
+            _ => {
+                let _ = write!(shown, "\\{byte:03o}");
+            }
+        }
+    }
+    shown
+}

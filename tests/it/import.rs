@@ -1,0 +1,181 @@
+//! `bench import`: what it writes validates and runs.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::server::Server;
+use crate::support::{Bench, Ended};
+
+fn vector(name: &str) -> String {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/import");
+    folder.join(name).display().to_string()
+}
+
+/// Recorded with a real browser; see tests/vectors/import/README.md.
+#[test]
+fn a_recording_of_a_browser_runs_against_the_service_that_it_was_made_of() {
+    let bench = Bench::new();
+    let said = bench.run(&["import", "har", &vector("demo.har")]).expect_code(0).stdout;
+    for part in [
+        "scenario    demo.yaml: 4 requests an iteration",
+        "1 request was left out: 1 static files (--all keeps them)",
+        "1 value is extracted from a response",
+        "export PASSWORD=…",
+        "bench run demo.yaml",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let scenario = std::fs::read_to_string(bench.path().join("demo.yaml")).unwrap();
+    assert!(scenario.contains("X-Auth-Token: '{{ x_subject_token }}'"), "{scenario}");
+    assert!(!scenario.contains("password: demo"), "{scenario}");
+    bench.write("demo-now.yaml", "demo: {}\n");
+    let run = ["run", "demo.yaml", "-d", "demo-now.yaml", "-n", "3"];
+    Bench::end(bench.command(&run).env("PASSWORD", "demo")).expect_code(0);
+    let results = bench.results();
+    let actions = results["workloads"][0]["actions"].as_array().unwrap();
+    let names: Vec<_> = actions.iter().map(|action| action["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["GET /", "POST /v3/auth/tokens", "GET /v3/users/user-7", "GET /v3/users/user-7 (2)"]);
+    assert_eq!(results["workloads"][0]["iterations"]["failed"], 0);
+}
+
+#[test]
+fn a_curl_command_sends_the_same_request_again() {
+    let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
+    let url = format!("{}/orders?x=1", server.url());
+    let words = [
+        "import",
+        "curl",
+        "-o",
+        "sub/one.yaml",
+        "--",
+        "curl",
+        &url,
+        "-H",
+        "X-Tenant: blue",
+        "--json",
+        "{\"a\":\"{{b}}\"}",
+    ];
+    bench.run(&words).expect_code(0);
+    bench.run(&["run", "sub/one.yaml"]).expect_code(0);
+    let seen = &server.seen()[0];
+    assert_eq!((seen.method.as_str(), seen.path.as_str()), ("POST", "/orders?x=1"));
+    assert_eq!(seen.headers["x-tenant"], "blue");
+    assert_eq!(String::from_utf8_lossy(&seen.body), "{\"a\":\"{{b}}\"}");
+    // Nothing is overwritten, unless that is wanted.
+    let again = bench.run(&words).expect_code(64);
+    assert!(
+        again.stderr.contains("exists already; name another file with -o, or add --force"),
+        "{}",
+        again.stderr
+    );
+    bench.run(&[&words[..2], &["--force"], &words[2..]].concat()).expect_code(0);
+}
+
+fn piped(bench: &Bench, words: &[&str], input: &str) -> Ended {
+    let mut command = bench.command(words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Ended::from(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn multipart_forms_and_standard_input_work() {
+    let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
+    let command = format!("curl '{}/upload' \\\n  -F 'name=a b' -F text=@note.txt", server.url());
+    bench.write("note.txt", "hello\n");
+    let said = piped(&bench, &["import", "curl", "-"], &command).expect_code(0).stdout;
+    assert!(said.contains("the field `text` has the content of note.txt now"), "{said}");
+    bench.run(&["run", "imported.yaml"]).expect_code(0);
+    let seen = &server.seen()[0];
+    let body = String::from_utf8_lossy(&seen.body).into_owned();
+    let boundary = seen.headers["content-type"].split_once("boundary=").unwrap().1;
+    let part = |name: &str, text: &str| {
+        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+    };
+    assert_eq!(body, format!("{}{}--{boundary}--\r\n", part("name", "a b"), part("text", "hello\n")));
+}
+
+#[test]
+fn an_openapi_document_runs_against_a_service_that_keeps_it() {
+    let server = Server::start(|seen, wire| match (seen.method.as_str(), seen.path.as_str()) {
+        ("POST", "/v1/pets") => wire.answer("201 Created", "application/json", "{}"),
+        ("GET", "/v1/pets") => wire.answer("200 OK", "application/json", "[]"),
+        ("GET", "/v1/pets/text") => wire.answer("200 OK", "application/json", "{\"id\":1}"),
+        _ => wire.answer("404 Not Found", "application/json", "{}"),
+    });
+    let bench = Bench::new();
+    bench.run(&["import", "openapi", &vector("petstore-v3.yaml"), "--unsafe"]).expect_code(0);
+    let path = bench.path().join("petstore-v3-deployment.yaml");
+    let deployment = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, deployment.replace("http://petstore.swagger.io", &server.url())).unwrap();
+    bench.run(&["run", "petstore-v3.yaml", "-n", "2"]).expect_code(0);
+    assert_eq!(server.seen().len(), 6);
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused_with_a_remedy() {
+    let bench = Bench::new();
+    bench.write("empty.har", r#"{"log":{"entries":[]}}"#);
+    bench.write("not.json", "curl");
+    std::fs::create_dir(bench.path().join("dir")).unwrap();
+    for (words, code, part) in [
+        (&["import", "har", "none.har"][..], 65, "cannot read none.har: No such file"),
+        (&["import", "har", "dir"], 65, "cannot read dir: is a directory"),
+        (&["import", "har", "empty.har"], 65, "there is no request to import"),
+        (&["import", "har", "not.json"], 65, "not an HTTP archive that can be read"),
+        (&["import", "openapi", "empty.har"], 65, "not an OpenAPI document"),
+        (&["import", "curl", "empty.har"], 65, "not a curl command"),
+        (
+            &["import", "curl", "--", "curl", "http://h", "-d", "@none"],
+            65,
+            "cannot read none, which the command names",
+        ),
+        (&["import", "curl"], 64, "required"),
+        (&["import", "har", "x", "--think", "maybe"], 64, "write yes or no"),
+    ] {
+        let ended = bench.run(words).expect_code(code);
+        assert!(ended.stderr.contains(part), "{words:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn init_writes_files_that_run_for_the_demo_a_url_and_a_document() {
+    let (server, bench) =
+        (Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}")), Bench::new());
+    let said = bench.run(&["init"]).expect_code(0).stdout;
+    assert!(said.contains("bench run demo.yaml"), "{said}");
+    bench.run(&["run", "demo.yaml", "-n", "60"]).expect_code(0);
+    bench.run(&["init"]).expect_code(64);
+    let url = format!("{}/orders?x=1", server.url());
+    bench.run(&["init", &url, "-o", "mine.yaml"]).expect_code(0);
+    bench.run(&["run", "mine.yaml"]).expect_code(0);
+    assert_eq!(server.seen().iter().filter(|seen| seen.path == "/orders?x=1").count(), 200);
+    bench.run(&["init", &vector("petstore-v3.yaml"), "-o", "api/"]).expect_code(0);
+    bench.run(&["validate", "api/petstore-v3.yaml"]).expect_code(0);
+    let refused = bench.run(&["init", "http://u:p@h/"]).expect_code(65);
+    assert!(refused.stderr.contains("a URL with credentials would be readable"), "{}", refused.stderr);
+    let refused = bench.run(&["init", "none.json"]).expect_code(65);
+    assert!(refused.stderr.contains("cannot read none.json"), "{}", refused.stderr);
+}
+
+/// The comments at the end of a new scenario are keys that work.
+#[test]
+fn the_ideas_of_init_are_valid() {
+    let bench = Bench::new();
+    bench.write("d.yaml", "targets: { default: http://127.0.0.1:1 }\n");
+    for (number, (title, keys)) in bench::import::starter::IDEAS.iter().enumerate() {
+        let mut text = format!("title: t\ndeployment: d.yaml\n{keys}");
+        if !keys.contains("runner:") {
+            text.push_str("runner: { constant: { times: 1 } }\n");
+        }
+        if !keys.contains("iteration:") {
+            text.push_str("iteration: [{ get: / }]\n");
+        }
+        let name = format!("{number}.yaml");
+        bench.write(&name, text);
+        let ended = Bench::end(bench.command(&["validate", &name]).env("PASSWORD", "x"));
+        assert_eq!(ended.code, Some(0), "{title}: {}", ended.stderr);
+    }
+}
