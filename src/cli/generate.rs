@@ -16,7 +16,7 @@ use super::{Arguments, SchemaKind, output};
 
 pub(super) fn schema(kind: SchemaKind) -> Result<Exit, HarnessError> {
     let schema = match kind {
-        SchemaKind::Scenario => schema::SCENARIO.clone(),
+        SchemaKind::Scenario => schema::SCENARIO_AS_WRITTEN.clone(),
         SchemaKind::Deployment => schema::DEPLOYMENT.clone(),
         SchemaKind::Results => results_schema(),
         SchemaKind::Ab => pairs::schema(),

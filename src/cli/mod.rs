@@ -77,12 +77,12 @@ enum Command {
         /// The deployment file for the scenarios, instead of the ones that they name.
         #[arg(short, long, value_name = "FILE")]
         deployment: Option<PathBuf>,
-        /// Do not look up environment variables and files with secrets: they need not exist.
-        #[arg(long)]
-        offline: bool,
         /// Also print what the scenario will do: steps, requests, the load over time, variables, criteria.
         #[arg(long)]
         explain: bool,
+        /// Do not look up environment variables and files with secrets: they need not exist.
+        #[arg(long)]
+        offline: bool,
     },
     Init(init::InitArguments),
     #[command(subcommand)]
@@ -212,7 +212,7 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
-        Command::Validate { files, deployment, offline, explain } => {
+        Command::Validate { files, deployment, explain, offline } => {
             Ok(validate::validate(&files, deployment.as_deref(), offline, explain))
         }
         Command::Init(arguments) => init::run(&arguments),

@@ -11,32 +11,26 @@ use super::exit::{self, Exit};
 use super::output;
 use super::progress::Shown;
 
-/// Checks files one by one; a scenario together with its deployment.
+/// Checks files one by one; a scenario together with its deployment. With `explain`, also says what scenarios will do.
 pub(super) fn validate(files: &[PathBuf], given: Option<&Path>, offline: bool, explain: bool) -> Exit {
     let environment = if offline { Environment::offline() } else { Environment::default() };
-    let load = LoadOptions { environment, ..LoadOptions::default() };
     let (mut code, given, events) = (Exit::Ok, given.map(Into::into), Shown::new(false).sink());
     let mut said = HashSet::new();
     for file in files {
-        match files::validate_with(&file.into(), given.as_ref(), &load.environment, &events) {
-            Ok(valid) => {
-                output::print(&format!("{}: {valid}", file.display()));
-                if explain
-                    && matches!(valid, Valid::Scenario { .. })
-                    && let Ok(text) = files::explain(&file.into(), given.as_ref(), &load, None)
-                {
-                    output::print(&format!(
-                        "
-{text}
-"
-                    ));
-                }
+        let checked = files::validate_with(&file.into(), given.as_ref(), &environment, &events);
+        let explained = checked.and_then(|valid| {
+            output::print(&format!("{}: {valid}", file.display()));
+            if explain && matches!(valid, Valid::Scenario { .. }) {
+                let load = LoadOptions { environment: environment.clone(), ..LoadOptions::default() };
+                let text = files::explain(&file.into(), given.as_ref(), &load, output::style())?;
+                output::print(&format!("\n{text}\n"));
             }
-            Err(error) => {
-                let error = error.without_repeats(&mut said, file.display());
-                output::complain(&exit::words(&error, output::colours(output::Stream::Error)));
-                code = Exit::Input;
-            }
+            Ok(())
+        });
+        if let Err(error) = explained {
+            let error = error.without_repeats(&mut said, file.display());
+            output::complain(&exit::words(&error, output::colours(output::Stream::Error)));
+            code = Exit::Input;
         }
     }
     code

@@ -53,7 +53,7 @@ pub fn printed(output: &[u8], pointer: Option<&str>) -> Result<Token, String> {
     if value.is_empty() {
         return Err("it printed nothing".to_owned());
     }
-    if value.len() > TOKEN_BYTES_MAX || value.contains(char::is_whitespace) {
+    if value.len() > TOKEN_BYTES_MAX || value == text && value.contains(char::is_whitespace) {
         return Err("what it printed is not a token: it must be one word".to_owned());
     }
     Ok(token)

@@ -53,16 +53,15 @@ pub struct TokenCommand {
     /// The program: a list of its name and arguments, or a line for the shell.
     pub run: CommandLine,
     /// The header that carries the token alone, such as X-Auth-Token (default: `Authorization: Bearer TOKEN`).
-    #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub header: Option<String>,
+    pub header: Option<Reference>,
     /// How long a token is used (default: as long as the JSON says, or 5m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<DurationText>,
     /// The token's place in the JSON, as a JSON pointer such as /credential/access_token (default: `token`,
     /// `access_token` or `status.token`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pointer: Option<String>,
+    pub pointer: Option<Reference>,
     /// The time limit of the program (default 30s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationText>,
@@ -72,17 +71,18 @@ pub struct TokenCommand {
 #[derive(Clone, Debug)]
 pub enum CommandLine {
     /// A line for the shell.
-    Shell(String),
+    Shell(Reference),
     /// The program's name and its arguments.
-    Words(Vec<String>),
+    Words(Vec<Reference>),
 }
 
 impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            Value::String(line) => Ok(Self::Shell(line)),
-            words => Vec::deserialize(words).map(Self::Words).map_err(serde::de::Error::custom),
+            words @ Value::Array(_) => Vec::deserialize(words).map(Self::Words),
+            line => Reference::deserialize(line).map(Self::Shell),
         }
+        .map_err(serde::de::Error::custom)
     }
 }
 
@@ -99,13 +99,15 @@ impl JsonSchema for CommandLine {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "CommandLine".into()
     }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Reference>();
+        // The reference's own branches come first, so that a text is checked as a text.
+        let reference = Reference::json_schema(generator).to_value();
+        let mut branches = reference["anyOf"].as_array().cloned().unwrap_or_default();
+        branches.push(serde_json::json!({ "type": "array", "minItems": 1, "items": one }));
         json_schema!({
             "description": "A line for the shell, or a list of a program's name and its arguments.",
-            "anyOf": [
-                { "type": "string", "minLength": 1 },
-                { "type": "array", "minItems": 1, "items": { "type": "string" } }
-            ]
+            "anyOf": branches
         })
     }
 }

@@ -158,8 +158,10 @@ impl<'s> Checker<'s> {
             None => {
                 let types: Vec<&str> =
                     branches.iter().filter_map(|branch| branch.get("type")?.as_str()).collect();
+                let a_duration = branches.iter().copied().find(|branch| branch["format"] == DURATION_FORMAT);
                 let mut meant = branches.iter().copied().filter(|branch| branch["type"] != "null");
                 let meant = meant.next().filter(|_| meant.next().is_none());
+                let meant = a_duration.filter(|_| matches!(node.kind, Kind::Int(_))).or(meant);
                 self.wrong_type(node, meant.unwrap_or(&Value::Null), &types, name);
             }
         }

@@ -58,14 +58,15 @@ pub enum ServerNames {
     /// For all targets.
     All(Reference),
     /// By target.
-    ByTarget(BTreeMap<String, String>),
+    ByTarget(BTreeMap<String, Reference>),
 }
 
 impl<'de> Deserialize<'de> for ServerNames {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            map @ Value::Object(_) => BTreeMap::deserialize(map).map(Self::ByTarget),
-            one => Reference::deserialize(one).map(Self::All),
+        let value = Value::deserialize(deserializer)?;
+        match &value {
+            Value::Object(map) if !is_reference(map) => BTreeMap::deserialize(value).map(Self::ByTarget),
+            _ => Reference::deserialize(value).map(Self::All),
         }
         .map_err(D::Error::custom)
     }
@@ -84,16 +85,18 @@ impl JsonSchema for ServerNames {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ServerNames".into()
     }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Reference>();
         json_schema!({
             "description": "A host name, or a map from targets to host names.",
-            "anyOf": [
-                { "type": "string", "minLength": 1 },
-                { "type": "object", "minProperties": 1,
-                    "additionalProperties": { "type": "string", "minLength": 1 } }
-            ]
+            "anyOf": [ { "type": "object", "minProperties": 1, "additionalProperties": one }, { "type": "string" } ]
         })
     }
+}
+
+/// True for a map that is a reference, as far as its keys tell.
+fn is_reference(map: &serde_json::Map<String, Value>) -> bool {
+    map.contains_key("env") || map.contains_key("file")
 }
 
 /// The proxies of a deployment.
@@ -124,8 +127,6 @@ pub struct Proxies {
 impl<'de> Deserialize<'de> for Proxy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        let is_reference =
-            |map: &serde_json::Map<String, Value>| map.contains_key("env") || map.contains_key("file");
         match &value {
             Value::Object(map) if !is_reference(map) => Proxies::deserialize(value).map(Self::ByScheme),
             _ => SecretReference::deserialize(value).map(Self::One),

@@ -26,7 +26,7 @@ pub struct Referred {
 pub const PREFIX: &str = "__";
 
 /// The keys of a step whose value is a text.
-const TEXTS: [&str; 11] =
+pub(super) const TEXTS: [&str; 11] =
     ["get", "head", "post", "put", "patch", "delete", "options", "url", "body", "log", "fail"];
 /// The keys whose value is a map of texts.
 const MAPS: [&str; 3] = ["headers", "query", "form"];

@@ -4,11 +4,13 @@ use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::deployment::Deployment;
 use super::flow::StepsFile;
 use super::rally::RallyDocument;
+use super::reference::Reference;
+use super::referred;
 use super::scenario::Scenario;
 use super::sla::SlaFile;
 
@@ -16,6 +18,9 @@ use super::sla::SlaFile;
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(draft07::<Scenario>);
 /// The schema of files that a scenario includes.
 pub static STEPS: LazyLock<Value> = LazyLock::new(draft07::<StepsFile>);
+/// The same for editors: a reference may stand in place of a step's texts. [`super::referred`] replaces it before the
+/// document is checked.
+pub static SCENARIO_AS_WRITTEN: LazyLock<Value> = LazyLock::new(|| with_references(SCENARIO.clone()));
 /// The schema of deployment files.
 pub static DEPLOYMENT: LazyLock<Value> = LazyLock::new(draft07::<Deployment>);
 /// The schema of the part of a file that `bench check --sla` reads.
@@ -27,4 +32,27 @@ pub static RALLY: LazyLock<Value> = LazyLock::new(draft07::<RallyDocument>);
 #[must_use]
 pub fn draft07<T: JsonSchema>() -> Value {
     SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Allows references in place of the texts of a step.
+fn with_references(mut schema: Value) -> Value {
+    let mut reference = draft07::<Reference>();
+    let referring = json!({ "$ref": "#/definitions/Reference" });
+    let places = ["/definitions/Step/properties/headers/additionalProperties", "/definitions/Scalar"];
+    let texts = referred::TEXTS.iter().map(|key| format!("/definitions/Step/properties/{key}"));
+    for place in texts.chain(places.map(str::to_owned)) {
+        let Some(text) = schema.pointer_mut(&place).and_then(Value::as_object_mut) else { continue };
+        let types = text.remove("type").unwrap_or_default();
+        let others = types.as_array().into_iter().flatten().filter(|kind| *kind != "string");
+        let others = others.map(|kind| json!({ "type": kind }));
+        let choices: Vec<Value> = [referring.clone()].into_iter().chain(others).collect();
+        text.insert("anyOf".to_owned(), Value::Array(choices));
+    }
+    if let (Some(reference), Some(definitions)) =
+        (reference.as_object_mut(), schema["definitions"].as_object_mut())
+    {
+        reference.retain(|key, _| !matches!(key.as_str(), "$schema" | "title"));
+        definitions.insert("Reference".to_owned(), Value::Object(std::mem::take(reference)));
+    }
+    schema
 }

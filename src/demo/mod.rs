@@ -16,6 +16,7 @@ mod database;
 mod flow;
 mod identity;
 mod recorder;
+mod requests;
 mod server;
 mod service;
 mod tokens;

@@ -71,6 +71,10 @@ impl Shared {
     async fn answer(&self, mut request: Request<Incoming>) -> Answer {
         let flow = Flow::new(request.extensions_mut().remove::<Trace>());
         self.count(&flow, request.headers());
+        let request = match super::requests::answer(request).await {
+            Ok(answer) => return answer,
+            Err(request) => request,
+        };
         let path = request.uri().path().to_owned();
         let expected = match path.as_str() {
             "/" => {
@@ -182,13 +186,13 @@ fn unauthorized() -> Answer {
     answer
 }
 
-fn refusal(status: StatusCode, message: &str) -> Answer {
+pub(super) fn refusal(status: StatusCode, message: &str) -> Answer {
     let title = status.canonical_reason().unwrap_or_default();
     let error = json!({ "code": status.as_u16(), "title": title, "message": message });
     json_answer(status, &json!({ "error": error }))
 }
 
-fn json_answer(status: StatusCode, body: &Value) -> Answer {
+pub(super) fn json_answer(status: StatusCode, body: &Value) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -243,7 +243,7 @@ pub fn validate_with(
     Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
 }
 
-/// What a scenario will do, in words for a terminal of this many columns. Nothing is sent.
+/// What a scenario will do, in words for a terminal. Nothing is sent.
 ///
 /// # Errors
 /// All faults of the file, and those of the deployment that it names.
@@ -251,12 +251,12 @@ pub fn explain(
     file: &YamlFile,
     given: Option<&YamlFile>,
     load: &LoadOptions,
-    columns: Option<usize>,
+    style: Style,
 ) -> Result<String, HarnessError> {
     let (document, mut deployment) = scenario_and_deployment(file, given, load)?;
     demo::stand_in(&mut deployment);
     let plan = plan(file, &document, deployment, load)?;
-    Ok(report::explain::text(&plan, &document, Style { columns, colour: false }))
+    Ok(report::explain::text(&plan, &document, style))
 }
 
 /// True if the file was meant to be a scenario, even with misspelt keys.

@@ -95,24 +95,19 @@ pub(super) fn write(
         files::write_output(path, |output| output.write_all(text.as_bytes()))
             .map_err(HarnessError::cannot(format!("write {}", path.display())))?;
     }
-    check(&scenario, &written, &event::silent())?;
+    check(&scenario, &event::silent())?;
     let Written { requests, environment, notes, .. } = written;
     Ok(Imported { scenario, deployment, requests, environment, notes })
 }
 
-/// Files that were just written are checked as `bench validate` does, with any value for what must still be set.
-fn check(scenario: &Path, written: &Written, events: &Sink) -> Result<(), HarnessError> {
-    let missing = written.environment.clone();
-    let usual = Environment::default();
-    let environment = Environment::new(move |name| {
-        usual.get(name).or_else(|| missing.iter().any(|other| other == name).then(|| "unset".to_owned()))
-    });
-    super::files::validate_with(&YamlFile::from(scenario), None, &environment, events).map(drop).map_err(
-        |error| {
+/// Files that were just written are checked as `bench validate --offline` does.
+fn check(scenario: &Path, events: &Sink) -> Result<(), HarnessError> {
+    super::files::validate_with(&YamlFile::from(scenario), None, &Environment::offline(), events)
+        .map(drop)
+        .map_err(|error| {
             HarnessError::input(format!("{} was written, but needs a correction", scenario.display()))
                 .and(error)
-        },
-    )
+        })
 }
 
 pub(super) fn refused(error: ImportError) -> HarnessError {

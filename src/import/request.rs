@@ -251,12 +251,30 @@ fn replaced_json(name: &str, value: &Value, replace: &mut dyn Replace) -> Value 
             replace.number(name, &number.to_string()).map_or_else(|| json!(number), Value::from)
         }
         Value::Array(items) => items.iter().map(|item| replaced_json(name, item, replace)).collect(),
+        Value::Object(map) if is_like_a_reference(map) => as_it_is(map),
         Value::Object(map) => {
             let entry = |(key, item): (&String, &Value)| (key.clone(), replaced_json(key, item, replace));
             Value::Object(map.iter().map(entry).collect())
         }
         other => other.clone(),
     }
+}
+
+/// True for a map that a scenario would read as a reference, such as `{file: PATH}`.
+pub(super) fn is_like_a_reference(map: &Map<String, Value>) -> bool {
+    (map.contains_key("env") || map.contains_key("file"))
+        && map.len() <= 2
+        && map.keys().all(|key| matches!(key.as_str(), "env" | "file" | "default"))
+        && map.values().all(Value::is_string)
+}
+
+/// Such a map, written so that it means itself: its texts are templates.
+pub(super) fn as_it_is(map: &Map<String, Value>) -> Value {
+    let quoted = |text: &str| format!("{{{{ '{}' }}}}", text.replace('\\', "\\\\").replace('\'', "\\'"));
+    let entry = |(key, item): (&String, &Value)| {
+        (key.clone(), Value::from(quoted(item.as_str().unwrap_or_default())))
+    };
+    Value::Object(map.iter().map(entry).collect())
 }
 
 /// Splits a URL into its origin and the path with the query; the fragment is dropped. `None` if it is not a URL of HTTP.
@@ -330,6 +348,12 @@ mod tests {
                 "/a",
                 Body::Text(r#"{"n":1,"t":"{% x %}"}"#.into(), json.clone()),
                 json!({ "post": "/a", "json": { "n": 1, "t": "{{ '{%' }} x %}" } }),
+            ),
+            (
+                "POST",
+                "/a",
+                Body::Text(r#"{"a":{"file":"it's"},"env":1}"#.into(), json.clone()),
+                json!({ "post": "/a", "json": { "a": { "file": "{{ 'it\\'s' }}" }, "env": 1 } }),
             ),
             (
                 "PUT",

@@ -16,9 +16,11 @@ use crate::base::visible::on_one_line;
 use crate::config::condition::JsonType;
 use crate::plan::compare::{Condition, Operand, Side, Test};
 
-use super::excerpt::without_named_secrets;
-use super::judge::{Verdict, quote, short};
+use super::excerpt::{quote, short, without_named_secrets};
 use super::observe::Checked;
+
+/// The result of a check; a failure has a class and a message.
+pub(super) type Verdict = Result<(), (&'static str, String)>;
 
 /// What a condition is about.
 pub(super) enum Subject<'a> {

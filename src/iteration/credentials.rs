@@ -129,8 +129,9 @@ async fn issued(auth: &Auth, client: &PlainClient) -> Result<(Current, Duration)
 /// Runs the program that prints a token, on a thread of its own.
 async fn printed(command: &TokenCommand) -> Result<(Current, Duration), PlainError> {
     let (program, limit) = (command.program.clone(), command.limit);
-    let shown = || masking::masked(&command.program.join(" ")).chars().take(100).collect::<String>();
-    let failed = |error: String| PlainError(format!("auth.command `{}`: {error}", shown()));
+    // Its arguments may hold secrets.
+    let name = command.program.first().map(String::as_str).unwrap_or_default();
+    let failed = |error: String| PlainError(format!("the program of `auth.command`, {name}: {error}"));
     let cancelled = Cancelled(Arc::default());
     let flag = Arc::clone(&cancelled.0);
     let output = tokio::task::spawn_blocking(move || programs::output(&program, limit, &flag)).await;

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use crate::base::masking::{masked_with, names_secret};
+use crate::base::template::Variables;
 use crate::base::visible::on_one_line;
 use crate::client::BEGINNING_BYTES;
 
@@ -21,6 +22,22 @@ const ESCAPED_MAX: usize = 3;
 static MEMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#""([A-Za-z0-9_.-]+)"[ \t\r\n]*:[ \t\r\n]*"((?:[^"\\]|\\.)*)|([A-Za-z0-9_.-]+)=([^& \t\r\n"'<>;,]+)"#).ok()
 });
+
+/// A message quotes at most this many characters.
+const QUOTE_CHARS: usize = 80;
+
+/// Quotes a rendered text without its secrets. Masks before cutting.
+pub(super) fn quote(text: &str, variables: &Variables) -> String {
+    // The quotes let masking find a short secret that is the whole text.
+    let quoted = format!("`{text}`");
+    let shown = masked_with(&quoted, &variables.secrets());
+    short(&shown[1..shown.len() - 1])
+}
+
+pub(super) fn short(text: &str) -> String {
+    let short: String = text.chars().take(QUOTE_CHARS).collect();
+    if short.len() < text.len() { format!("`{short}…`") } else { format!("`{short}`") }
+}
 
 /// The beginning of a body, without secrets, on one line. `body` may be a beginning itself; `bytes` is the length of the
 /// whole.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::base::masking::masked_with;
 use crate::base::template::{Value, Variables};
 use crate::base::units::format_ns;
 use crate::client::Answer;
@@ -16,15 +15,9 @@ use crate::plan::action::Action;
 use crate::plan::compare::Condition;
 use crate::plan::condition::{Expect, Extract, Place};
 
-use super::compare::{self, Found, Subject};
-use super::excerpt;
+use super::compare::{self, Found, Subject, Verdict};
+use super::excerpt::{self, short};
 use super::observe::Checked;
-
-/// The result of a check; a failure has a class and a message.
-pub(super) type Verdict = Result<(), (&'static str, String)>;
-
-/// A message quotes at most this many characters.
-const QUOTE_CHARS: usize = 80;
 
 /// An answer with its body parsed at most once.
 pub(super) struct Judged<'a> {
@@ -164,7 +157,9 @@ impl<'a> Judged<'a> {
 
     /// What was seen in an answer that failed.
     pub(super) fn seen(&self, variables: &Variables) -> Option<Box<Seen>> {
-        let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &variables.secrets());
+        let mut secrets = variables.secrets();
+        secrets.extend(self.cookies.iter().flat_map(|jar| jar.secrets()));
+        let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &secrets);
         let found = self.found.take();
         (body.is_some() || found.is_some()).then(|| Box::new(Seen { found, body }))
     }
@@ -251,19 +246,6 @@ pub(super) fn found_in(value: Option<&Json>) -> Found<'_> {
         Some(value) => Found::Json(value),
         None => Found::Nothing,
     }
-}
-
-/// Quotes a rendered text without its secrets. Masks before cutting.
-pub(super) fn quote(text: &str, variables: &Variables) -> String {
-    // The quotes let masking find a short secret that is the whole text.
-    let quoted = format!("`{text}`");
-    let shown = masked_with(&quoted, &variables.secrets());
-    short(&shown[1..shown.len() - 1])
-}
-
-pub(super) fn short(text: &str) -> String {
-    let short: String = text.chars().take(QUOTE_CHARS).collect();
-    if short.len() < text.len() { format!("`{short}…`") } else { format!("`{short}`") }
 }
 
 fn describe(place: &Place) -> String {

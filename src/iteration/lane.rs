@@ -280,7 +280,7 @@ impl Lane {
                 checks: outcomes.unwrap_or_default(),
                 extracted,
                 failure: verdict.as_ref().err().cloned(),
-                secrets: variables.secrets(),
+                secrets: [variables.secrets(), pass.cookies.map(Jar::secrets).unwrap_or_default()].concat(),
                 variables: variables.texts(),
             })));
         }

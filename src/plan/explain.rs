@@ -133,7 +133,9 @@ fn of_action(action: &Action) -> StepLine {
         Body::Empty => {}
         Body::Json(_) => details.push("JSON body".to_owned()),
         Body::Form(_) => details.push("form".to_owned()),
-        _ => details.push("body".to_owned()),
+        Body::Text(_) => details.push("body".to_owned()),
+        Body::File(_) => details.push("file".to_owned()),
+        Body::Multipart(_) => details.push("multipart body".to_owned()),
     }
     if !action.authorised {
         details.push("no credentials".to_owned());
@@ -301,10 +303,18 @@ fn load(workload: &Workload) -> String {
         Model::Open(open) => {
             let limit =
                 open.concurrency_max.map(|most| format!(", at most {most} at a time")).unwrap_or_default();
-            let (total, lasts) = (open.arrivals.total(), write_duration(open.arrivals.lasts()));
+            let (total, lasts) = (open.arrivals.total(), write_duration(whole(open.arrivals.lasts())));
             format!("{total} iterations within {lasts}, however long each takes{limit}")
         }
     }
+}
+
+/// Seconds are precise enough for a length of time that is computed.
+fn whole(lasts: Duration) -> Duration {
+    if lasts < Duration::from_secs(10) {
+        return Duration::from_millis(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
+    }
+    Duration::from_secs(lasts.as_secs_f64().round() as u64)
 }
 
 fn shape(workload: &Workload) -> Option<Shape> {
@@ -320,7 +330,7 @@ fn shape(workload: &Workload) -> Option<Shape> {
             Model::Open(open) => open.arrivals.rate_per_s(elapsed),
         }
     });
-    Some(Shape { unit, values: values.collect(), lasts })
+    Some(Shape { unit, values: values.collect(), lasts: whole(lasts) })
 }
 
 fn criteria(workload: &Workload) -> Vec<(String, String)> {

@@ -28,6 +28,7 @@ pub mod overrides;
 pub mod poisson;
 pub mod propagation;
 pub mod references;
+mod referred;
 pub mod rounds;
 pub mod runner;
 pub mod scenario;

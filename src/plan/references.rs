@@ -2,17 +2,10 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::base::complaint::Complaint;
-use crate::base::diagnostics::Fault;
-use crate::base::masking;
 use crate::base::secret::Secret;
-use crate::base::template::Value;
 use crate::config::reference::Reference;
-use crate::config::referred::Referred;
-
-use super::compiler::Compiler;
 
 /// How references are resolved. Passed in by the only module that may read the environment.
 #[derive(Clone, Copy)]
@@ -33,7 +26,7 @@ impl<'a> Env<'a> {
         Self { offline, ..self }
     }
 
-    /// The value of an environment variable, if it is set.
+    /// A variable that programs read by themselves; `None` if nothing is resolved.
     #[must_use]
     pub fn variable(self, name: &str) -> Option<String> {
         if self.offline { None } else { (self.look_up)(name) }
@@ -101,31 +94,5 @@ fn read_secret(path: &Path) -> Result<Secret, Complaint> {
     match text.lines().next().map(str::trim_end) {
         Some(line) if !line.is_empty() => Ok(Secret::new(line)),
         _ => Err(problem("its first line is empty")),
-    }
-}
-
-impl Compiler<'_> {
-    /// Resolves the references that stand in place of texts. A reference that cannot be resolved is a fault, and the
-    /// rest is checked as if it could.
-    pub(super) fn refer(&mut self, referred: &[Referred], folder: &Path) {
-        for Referred { variable, reference, span } in referred {
-            if !self.known.insert(variable.clone()) {
-                continue;
-            }
-            match resolve(reference, folder, self.env) {
-                Ok(secret) => {
-                    if !self.env.is_offline() {
-                        masking::hide(secret.expose());
-                    }
-                    self.referred.push((Arc::from(variable.as_str()), Value::from(secret.expose())));
-                }
-                Err(complaint) => {
-                    let key = if matches!(reference, Reference::File(_)) { "file" } else { "env" };
-                    let own = format!("if you mean the map itself, write {{{key}: \"{{{{ '…' }}}}\"}}");
-                    let remedy = format!("{}; {own}", complaint.remedy);
-                    self.faults.push(Fault::of(span.clone(), Complaint::new(complaint.what, remedy)));
-                }
-            }
-        }
     }
 }

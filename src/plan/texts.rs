@@ -80,9 +80,7 @@ impl Compiler<'_> {
         self.uses_seed |= text.draws();
         for name in text.variables() {
             let span = find_in_node(node, &name);
-            let known = self.known.contains(&name)
-                || self.whole.as_ref().is_some_and(|(_, words)| words.contains(&name));
-            if !known && calls(&name) {
+            if calls(&name) && !self.is_known(&name) {
                 self.faults.push(unknown_function(&name, span));
             } else {
                 self.known_variable(&name, span);
@@ -90,12 +88,16 @@ impl Compiler<'_> {
         }
     }
 
+    fn is_known(&self, name: &str) -> bool {
+        self.known.contains(name) || self.whole.as_ref().is_some_and(|(_, words)| words.contains(name))
+    }
+
     /// Checks that a variable exists at this place.
     pub(super) fn known_variable(&mut self, name: &str, span: std::ops::Range<usize>) {
         if self.data_names.contains(name) {
             self.data_used.insert(name.to_owned());
         }
-        if self.known.contains(name) || self.whole.as_ref().is_some_and(|(_, words)| words.contains(name)) {
+        if self.is_known(name) {
             return;
         }
         let fault = Fault::error(span, format!("unknown variable `{name}`"));

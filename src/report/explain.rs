@@ -1,7 +1,5 @@
 //! A plan in words, before it runs: what `bench validate --explain` prints.
 
-use std::time::Duration;
-
 use crate::base::units::write_duration;
 use crate::config::Document as Read;
 use crate::config::scenario::Scenario;
@@ -139,18 +137,16 @@ fn chart(shape: &Shape) -> Vec<String> {
         let mark = if row == ROWS - 1 { label(top) } else { String::new() };
         lines.push(format!("{mark:>width$} │{}", cells.collect::<String>()));
     }
-    let end = short(shape.lasts);
+    let end = write_duration(shape.lasts);
     let room = shape.values.len().saturating_sub(end.chars().count() + 1);
     lines.push(format!("{:>width$} └0{}{end}", 0, "─".repeat(room)));
     lines
 }
 
-fn short(lasts: Duration) -> String {
-    write_duration(Duration::from_millis(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -164,7 +160,7 @@ mod tests {
             drawn[5],
             "   │ ████▇██████".replace("████▇██████", "█".repeat(11).as_str()).replacen('█', "▅", 1)
         );
-        assert!(drawn[6].starts_with(" 0 └0─") && drawn[6].ends_with("1m30s"), "{}", drawn[6]);
+        assert!(drawn[6].starts_with(" 0 └0─") && drawn[6].ends_with("90s"), "{}", drawn[6]);
         let nothing = Shape { values: vec![0.0], ..shape };
         assert!(chart(&nothing).is_empty());
     }

@@ -188,6 +188,155 @@ fn runners_by_the_clock() {
     check_all(rows.map(|(runner, message, help)| (scenario(runner, STEPS, ""), message, help)));
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
+#[test]
+fn steps_that_decide_what_comes_next() {
+    let deep = format!("  - {}{{ get: / }}{}", "{ repeat: 1, steps: [ ".repeat(21), " ] }".repeat(21));
+    let rows = [
+        (
+            "  - get: /\n  - { think: 1s, headers: {} }",
+            "6:18|`headers` does not belong beside `think`",
+            "make it a step of its own: `- think: …`",
+        ),
+        ("  - get: /\n  - think: { min: 3s, max: 1s }", "6:19|`min` is more than `max`", "exchange them"),
+        (
+            "  - get: /\n  - think: { mean: 0s }",
+            "6:20|`mean` is zero",
+            "give it a length, such as 5s, or remove `mean`",
+        ),
+        ("  - get: /\n  - think: { min: 1s }", "6:14|`think` lacks the key `max`", "add `max:`"),
+        ("  - get: /\n  - pace: 0s", "6:11|`pace` is zero", "give it a length, such as 5s, or remove `pace`"),
+        ("  - if: 1 > 0\n    else: []", "6:11|`else` is empty", "add a step"),
+        (
+            "  - if: a b\n    then: [ { get: / } ]",
+            "5:9|the template does not compile: syntax error: unexpected input after expression",
+            "templates are Jinja2: {{ name }}, {{ a.b }}, {% if … %}",
+        ),
+        (
+            "  - if: x{{ 1 }}\n    then: [ { get: / } ]",
+            "5:9|a condition is a single expression",
+            "write it without text around it: \"{{ status == 'ACTIVE' }}\"",
+        ),
+        ("  - get: /\n  - if: true", "6:5|`if` without `then`", "add `then:` with a list of steps"),
+        ("  - get: /\n    then: []", "6:5|`then` does not belong beside `get`", "it belongs beside if"),
+        (
+            "  - repeat: three\n    steps: [ { get: / } ]",
+            "5:13|`three` is not a number of rounds",
+            "write a whole number, or a template such as \"{{ pages }}\"",
+        ),
+        ("  - repeat: 3", "5:5|`repeat` without `steps`", "add `steps:` with a list of steps"),
+        (
+            "  - repeat: -1\n    steps: [ { get: / } ]",
+            "5:13|`repeat` must be at least 0, but is -1",
+            "write 0 to 100000",
+        ),
+        (
+            "  - for_each: items\n    steps: [ { get: / } ]",
+            "5:15|`for_each` needs a list",
+            "write [a, b], or a template such as \"{{ items }}\"",
+        ),
+        (
+            "  - for_each: [1]\n    as: 1x\n    steps: [ { get: / } ]",
+            "6:9|`1x` is not a name that templates can use",
+            "use letters, digits and underscores, a letter first",
+        ),
+        (
+            "  - for_each: 5\n    steps: [ { get: / } ]",
+            "5:15|`for_each` must be a list or text, but is a number",
+            "put it in quotes to make it text",
+        ),
+        (
+            "  - while: true\n    max: 0\n    steps: [ { get: / } ]",
+            "6:10|`max` must be at least 1, but is 0",
+            "write 1 to 100000",
+        ),
+        (
+            "  - choice: [ { weight: 0, steps: [ { get: / } ] } ]",
+            "5:13|all weights of this choice are zero",
+            "give at least one of them a weight above 0",
+        ),
+        ("  - choice: [ { weight: 1 } ]", "5:17|an item of `choice` lacks the key `steps`", "add `steps:`"),
+        ("  - choice: []", "5:13|`choice` is empty", "add an item"),
+        ("  - group: g\n    steps: []", "6:12|`steps` is empty", "add a step"),
+        ("  - group: \"\"\n    steps: [ { get: / } ]", "5:12|`group` is empty", "give it a value"),
+        (
+            "  - group: g\n    steps: [ { action: g, get: / } ]",
+            "6:24|a second action named `g`",
+            "give each action its own name: it identifies the action in e",
+        ),
+        (
+            "  - together: g\n    steps: [ { get: /a, extract: { x: { json: $.x } } }, { get: \"/{{ x }}\" } ]",
+            "6:65|unknown variable `x`",
+            "set it under `variables`, extract it in an earlier action, o",
+        ),
+        (
+            "  - group: g\n    together: h\n    steps: [ { get: / } ]",
+            "6:5|a step with both `group` and `together`",
+            "make one step of each",
+        ),
+        (
+            "  - get: /\n  - set: { iteration: 5 }",
+            "6:12|`iteration` is a built-in variable of bench",
+            "choose another name",
+        ),
+        ("  - get: /\n  - set: 5", "6:10|`set` must be a map, but is a number", "write a map here"),
+        ("  - get: /\n  - fail: \"\"", "6:11|`fail` is empty", "give it a value"),
+        (
+            "  - get: /\n  - log: \"{{ nobody }}\"",
+            "6:10|unknown variable `nobody`",
+            "set it under `variables`, extract it in an earlier action, o",
+        ),
+        (
+            "  - get: /\n  - stop_iteration: false",
+            "6:21|`stop_iteration: false` does nothing",
+            "write true, or remove the step",
+        ),
+        (
+            "  - get: /\n  - stop_iteration: yes",
+            "6:21|`stop_iteration` must be true or false, but is the text `yes`",
+            "write true",
+        ),
+        (
+            "  - include: nowhere.yaml",
+            "5:14|cannot read nowhere.yaml: No such file or directory (os error 2)",
+            "name a file relative to this one",
+        ),
+        (
+            "  - get: /\n    poll: { interval: 0s }",
+            "6:23|`interval` is zero",
+            "give it a length, such as 5s, or remove `interval`",
+        ),
+        (
+            "  - get: /\n    poll: { untill: x }",
+            "6:13|unknown key `untill` in `poll`",
+            "did you mean `until`?",
+        ),
+        (
+            "  - get: /\n    poll: 5s",
+            "6:11|`poll` must be a map, but is the text `5s`",
+            "write keys below it, such as `until: …`; known keys: until, ",
+        ),
+        (
+            "  - get: /\n    poll: { until: nobody }",
+            "6:20|unknown variable `nobody`",
+            "set it under `variables`, extract it in an earlier action, o",
+        ),
+        (
+            "  - get: /\n  - poll: { until: true }",
+            "6:5|a step without a request",
+            "add one of get, head, post, put, patch, delete, options, req",
+        ),
+        (
+            "  - get: /\n    steps: [ { get: /b } ]",
+            "6:5|`steps` does not belong beside `get`",
+            "it belongs beside repeat, for_each, while, group, together",
+        ),
+        ("  - get: /\n  - think: 5", "6:12|`think` must be", "write it with its unit: 5s"),
+        (&deep, "5:443|steps are nested more than 20 deep", "nest them less deeply"),
+    ];
+    check_all(rows.map(|(steps, message, help)| (scenario(RUNNER, steps, ""), message, help)));
+}
+
 #[test]
 fn warm_ups() {
     let ramp = "{ ramping: { stages: [ { duration: 1, rps: 1 } ] } }";
@@ -239,7 +388,7 @@ fn steps() {
         ("  - { get: /a, think: 1s }", "5:16|a step with both `think` and a request", "a step of its own"),
         (
             "  - get: /\n  - { think: 1s, headers: {} }",
-            "6:7|a step with `think` has other keys",
+            "6:18|`headers` does not belong beside `think`",
             "a step of its own",
         ),
         ("  - think: 1s", "5:3|the iteration has no request", "add an action"),
@@ -284,7 +433,7 @@ fn steps() {
             "5:12|NOT_SET_AT_ALL is not set",
             "if you mean the map itself",
         ),
-        ("  - { post: /, json: [{ file: no/such }] }", "5:25|cannot read", "if you mean the map itself"),
+        ("  - { post: /, json: [{ file: no/such }] }", "5:23|cannot read", "if you mean the map itself"),
         ("  - { get: '/{% bad %}' }", "5:12|the template does not compile", "templates are Jinja2"),
         ("  - { get: '/{{ user | nosuch }}' }", "5:12|unknown filter `nosuch`", "known filters: abs, attr"),
         ("  - { get: '/{{ user|lowr }}' }", "5:12|unknown filter `lowr`", "did you mean `lower`?"),
@@ -315,6 +464,47 @@ fn steps() {
             "did you mean `user`?",
         ),
         ("  - { post: /, json: {}, body: x }", "5:26|more than one body", "keep one of json, form, body"),
+        ("  - { post: /, file: s.yaml, multipart: { a: 1 } }", "5:30|more than one body", "file, multipart"),
+        (
+            "  - { post: /, file: none.bin }",
+            "5:22|cannot read none.bin: No such file",
+            "relative to the scenario",
+        ),
+        ("  - { post: /, file: . }", "5:22|it is not a file", "relative to the scenario"),
+        (
+            "  - { post: /, file: '{{ user }}.png' }",
+            "5:22|cannot contain templates",
+            "one action for each file",
+        ),
+        ("  - { post: /, multipart: {} }", "5:29|`multipart` is empty", "add"),
+        ("  - { post: /, multipart: { a: { fil: x } } }", "5:36|unknown key `fil`", "did you mean `file`?"),
+        (
+            "  - { post: /, multipart: { a: { file: s.yaml, type: png } } }",
+            "5:56|`png` is not a content type",
+            "image/png",
+        ),
+        (
+            "  - { post: /, multipart: { a: [ '{{ usr }}' ] } }",
+            "5:34|unknown variable `usr`",
+            "did you mean `user`?",
+        ),
+        ("  - { post: /, gzip: true }", "5:16|`gzip` without a body", "add one of"),
+        (
+            "  - { post: /, body: x, gzip: true, headers: { Content-Encoding: br } }",
+            "5:25|together with a header Content-Encoding",
+            "keep one",
+        ),
+        ("  - { request: PURGE }", "5:14|`PURGE` is not a method with a path", "`PURGE /cache`"),
+        ("  - { request: 'CONNECT h:1' }", "5:14|CONNECT opens a tunnel", "`proxy`"),
+        ("  - { request: 'P(RGE /x' }", "5:14|`P(RGE` is not a method", "`PURGE /cache`"),
+        ("  - { request: PURGE /x, get: / }", "5:26|two requests", "one step of each"),
+        ("  - { get: /, cookies: user }", "5:24|`cookies` must be true or false", ""),
+        ("  - { get: /, query: { a: [] } }", "5:27|`a` is empty", "add an item"),
+        (
+            "  - { get: /, extract: { a: { cookie: s, header: H } } }",
+            "5:29|exactly one place",
+            "cookie, regex",
+        ),
         (
             "  - { post: /, form: { a: [1] } }",
             "5:27|must be text or a number or true or false, but is a list",
@@ -1116,7 +1306,23 @@ fn deployments() {
         ("auth: { basic: { username: u, password: 5 } }", "1:41", "but is a number", "in quotes"),
         ("auth: { bearer: hunter2 }", "1:17", "`bearer` must be a map, but is a text", "token: …"),
         ("auth: { none: {}, bearer: { token: x } }", "1:19", "`auth` takes only one key", "keep one of"),
-        ("auth: keystone", "1:7", "`auth` must be a map", "known keys: none, basic, bearer, keystone"),
+        (
+            "auth: keystone",
+            "1:7",
+            "`auth` must be a map",
+            "known keys: none, basic, bearer, keystone, oauth2, command",
+        ),
+        ("auth: { oauth2: { client_id: a, client_secret: b } }", "1:19", "lacks the key `token_url`", "add"),
+        (
+            "auth: { oauth2: { token_url: h/t, client_id: a, client_secret: b } }",
+            "1:30",
+            "not a URL",
+            "https://host/token",
+        ),
+        ("auth: { command: { run: [] } }", "1:25", "`run` is empty", "add an item"),
+        ("proxy: { http: 'ftp://h' }", "1:16", "a proxy with `ftp` is not supported", "http://host:port"),
+        ("dns: { hosts: { a: b } }", "1:20", "`b` is not an IP address", "10.0.0.1"),
+        ("targets: { default: 'unix:app.sock' }", "1:21", "its absolute path", "unix:/run/app.sock"),
         ("auth: {}", "1:7", "`auth` is empty", "add one of"),
         (
             "auth: { kerberos: {} }",
@@ -1206,8 +1412,14 @@ fn can_read(path: &std::path::Path) -> bool {
 fn data() {
     let good = "id,name\n1,ada\n";
     let rows: &[(&str, &str, &[u8], &str, &str)] = &[
-        ("data: 5", "f.csv", b"", "6:7|`data` must be a map, but is the number 5", "write keys"),
-        ("data: { u: 5 }", "f.csv", b"", "6:12|`u` must be text or a map, but is the number 5", "write"),
+        ("data: 5", "f.csv", b"", "6:7|`data` must be a map, but is the number 5", "write a map here"),
+        (
+            "data: { u: 5 }",
+            "f.csv",
+            b"",
+            "6:12|`u` must be text or a map, but is the number 5",
+            "put it in quotes",
+        ),
         ("data: { u: {} }", "f.csv", b"", "6:12|`u` has neither `file` nor `rows`", "add `file: FILE`"),
         ("data: { u: { fil: f.csv } }", "f.csv", b"", "6:14|unknown key `fil`", "did you mean `file`?"),
         (
@@ -1336,7 +1548,7 @@ fn data() {
             "6:12|f.csv line 2: a quoted value has no end",
             "closing quote",
         ),
-        ("data: { u: f.csv }", "f.csv", b"a\nx\"y\n", "6:12|f.csv line 2: a quote inside a value", "twice"),
+        ("data: { u: f.csv }", "f.csv", b"a\nx\"y\"\n", "6:12|f.csv line 2: a quote inside a value", "twice"),
         ("data: { u: f.csv }", "f.csv", b"\xff\xfea\0", "6:12|f.csv: it is UTF-16", "save it as UTF-8"),
         ("data: { u: f.json }", "f.json", b"{}", "6:12|f.json line 1: it is not a list", "format: jsonl"),
         ("data: { u: f.json }", "f.json", b"[1,\nx]", "6:12|f.json line 2: it is not JSON", "correct it"),

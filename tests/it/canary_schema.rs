@@ -26,6 +26,14 @@ fn form(place: &str) -> Form {
         "Profiler.receive" => Form::Here,
         "Profiler.forward" => Form::Url,
         "Dns.servers[]" => Form::Address,
+        "Addresses[]" | "Proxies.except[]" => Form::Ip,
+        "Proxies.http" | "Proxies.https" => Form::Proxy,
+        "ServerNames.*" => Form::Host,
+        "OAuth2.token_url" => Form::TokenUrl,
+        "CommandLine" => Form::Program,
+        "TokenCommand.header" => Form::Host,
+        "TokenCommand.pointer" => Form::Pointer,
+        "OAuth2.client_id" | "OAuth2.scope" | "OAuth2.audience" => Form::Text,
         "Deployment.targets_allowed[]" => Form::Host,
         "Profiler.connection_string" => Form::Connection,
         // Names are not secrets: they are not hidden, only not shown without need.
@@ -43,6 +51,11 @@ enum Form {
     Address,
     Here,
     Host,
+    Ip,
+    Proxy,
+    TokenUrl,
+    Program,
+    Pointer,
     Connection,
 }
 
@@ -64,8 +77,31 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Extract.json", shown()),
         ("Extract.pointer", shown()),
         ("Extract.header", shown()),
+        ("Extract.cookie", shown()),
+        ("Step.file", shown()),
+        ("FilePart.file", shown()),
+        ("FilePart.type", shown()),
+        ("FilePart.filename", shown()),
+        (
+            "Step.request",
+            vec![json!({"request": "PURGE /redirect/{{ S }}?k={{ S }}", "redirects": 2, "expect": odd})],
+        ),
+        ("Multipart.*", vec![json!({"post": "/a", "multipart": {"k": "{{ S }}"}, "expect": odd})]),
+        (
+            "Multipart.*[]",
+            vec![json!({"post": "/a", "multipart": {"k": ["{{ S }}"]}, "gzip": true, "expect": odd})],
+        ),
+        (
+            "Values[]",
+            vec![json!({"get": "/redirect", "query": {"k": ["{{ S }}", "{{ S }}"]}, "redirects": 3})],
+        ),
         ("Extract.regex", shown()),
         ("Extract.default", shown()),
+        // A file's name and a character; the values of rows are hidden by their columns' names, see `data`.
+        ("Data", shown()),
+        ("DataMap.file", shown()),
+        ("DataMap.delimiter", shown()),
+        ("DataMap.rows[]", shown()),
         // Every other row refers to one.
         ("Variable", shown()),
         (
@@ -78,7 +114,7 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Step.json", vec![json!({"post": "/a", "json": {"a": ["x{{ S }}"]}, "expect": odd})]),
         ("Step.body", vec![json!({"post": "/a", "body": "{{ S }}", "expect": odd})]),
         (
-            "Scalar",
+            "Values",
             vec![
                 json!({"get": "/redirect", "query": {"k": "{{ S }}"}, "redirects": 3}),
                 json!({"post": "/a", "form": {"k": "{{ S }}"}, "expect": odd}),
@@ -167,6 +203,10 @@ fn further_steps(auth: &str) -> Vec<Vec<Value>> {
             json!({"get": "/issue", "extract": {"token": {"regex": "pin=([^;]*);"}}}),
             equals("{{ token }}"),
         ],
+        vec![
+            json!({"get": "/issue", "extract": {"v": {"cookie": "s"}}}),
+            json!({"get": "/content-type", "headers": {"X-Canary": "{{ v }}"}, "expect": {"json": {"$.a": 1}}}),
+        ],
         vec![equals("{{ given }}")],
         vec![
             json!({"get": "/content-type", "headers": {"X-Auth-Token": canary(90)}, "expect": {"json": {"$.a": 1}}}),
@@ -176,6 +216,11 @@ fn further_steps(auth: &str) -> Vec<Vec<Value>> {
     match auth {
         "basic" => steps.push(vec![equals("{{ auth.password }}")]),
         "bearer" => steps.push(vec![equals("{{ auth.token }}")]),
+        "oauth2" => {
+            steps.push(vec![equals("{{ auth.client_secret }}")]);
+            steps.push(vec![equals("{{ auth.token }}")]);
+        }
+        "command" => steps.push(vec![equals("{{ auth.token }}")]),
         "keystone" => {
             steps.push(vec![equals("{{ auth.password }}")]);
             steps.push(vec![equals("{{ auth.token }}")]);
@@ -358,7 +403,8 @@ impl Made {
             map.extend(filled.map(|value| (key.clone(), value)));
         }
         if node["additionalProperties"].is_object() {
-            let key = if path.ends_with(".targets") { "default" } else { "X-Canary" };
+            let is_target = path.ends_with(".targets") || path == "ServerNames";
+            let key = if is_target { "default" } else { "X-Canary" };
             let filled = self.fill(&node["additionalProperties"], &format!("{path}.*"), auth, peers);
             map.extend(filled.map(|value| (key.to_owned(), value)));
         }
@@ -376,6 +422,11 @@ impl Made {
             Form::Address => "127.0.0.1:9".to_owned(),
             Form::Here => "127.0.0.1:0".to_owned(),
             Form::Host => "allowed.example".to_owned(),
+            Form::Ip => "127.0.0.1".to_owned(),
+            Form::Proxy => format!("http://u:{}@127.0.0.1:9", encoded(&canary(number))),
+            Form::TokenUrl => format!("{}/oauth2", peers.service),
+            Form::Program => format!("printf '%s' '{}'", json!({"token": canary(77)})),
+            Form::Pointer => "/token".to_owned(),
             Form::Connection => (peers.connection)(&canary(number)),
         };
         if number.is_multiple_of(2) {
@@ -479,6 +530,9 @@ fn echo(seen: &Seen, wire: &mut Wire<'_>, scrape: SocketAddr, scraped: &Mutex<Ve
         wire.send(format!("{answer}{}\r\n\r\n{{}}", canary(70)));
         return After::Keep;
     }
+    if path == "/oauth2" {
+        return wire.answer("200 OK", "application/json", json!({"access_token": canary(76)}).to_string());
+    }
     if path.starts_with("/redirect") {
         let location = format!("ftp://me:{}@h{path}", encoded(&canary(71)));
         wire.send(format!("HTTP/1.1 302 {path}\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
@@ -534,6 +588,10 @@ fn a_run_whose_every_check_fails_shows_no_canary_in_anything_it_writes_pushes_or
         let run =
             ["run", "s.yaml", "--publish", "--junit", "junit.xml", "--otlp", &otlp, "--metrics", &metrics];
         made.run(&bench, &[&run[..], &["--set", &given, "--traces", "pages"]].concat()).expect_code(2);
+        for look in [&["--verbose"][..], &["--curl"], &[]] {
+            made.run(&bench, &[&["run", "s.yaml", "--once", "--set", &given][..], look].concat())
+                .expect_code(1);
+        }
         let results = bench.results();
         let rows = results["iterations"].as_array().unwrap();
         let workloads = results["workloads"].as_array().unwrap();

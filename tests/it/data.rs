@@ -315,3 +315,25 @@ iteration:
     }
     assert!(written.contains("401") && !written.contains("Canary"), "{written}");
 }
+
+#[test]
+fn the_readme_lists_every_function_filter_and_test() {
+    use bench::base::template::{FAKE_KINDS, FUNCTIONS};
+    use bench::base::template_names::Kind;
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/README.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let section = page.split("\n## Templates\n").nth(1).unwrap().split("\n### Data\n").next().unwrap();
+    for (function, meaning) in FUNCTIONS {
+        assert!(section.contains(&format!("| `{function}` | {meaning} |")), "{function}");
+    }
+    let (filters, tests) = section.split_once("\nTests (").unwrap();
+    let filters = filters.split("| filter | value |").nth(1).unwrap();
+    let named: BTreeSet<&str> = filters
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split(" |").next())
+        .flat_map(|names| names.split(['`', ',', ' ']).filter(|name| !name.is_empty()))
+        .collect();
+    assert_eq!(named, Kind::Filter.known().iter().copied().collect());
+    assert!(Kind::Test.known().iter().all(|name| tests.contains(&format!("`{name}`"))));
+    assert!(FAKE_KINDS.iter().all(|kind| section.contains(&format!("`{kind}`"))));
+}

@@ -85,6 +85,8 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "Size" => "size",
         "Share" => "share",
         "Slowdown" => "percentage",
+        "Proxy" => "proxy",
+        "CommandLine" => "command",
         "Reference" => "text or reference",
         "SecretReference" => "secret or reference",
         "Variable" => "any value",
@@ -203,6 +205,7 @@ fn is_accepted(kind: &str) {
     bench.write("client.pem", certificate.pem());
     bench.write("client.key", key.serialize_pem());
     bench.write("osprofiler-key", "key-of-the-file");
+    bench.write("photo.png", "an image");
     bench.write("staging-token", "token-of-the-file");
     let (examples, schema) = (examples(kind), schema(kind));
     let sections = examples["sections"].as_object().unwrap();
@@ -231,7 +234,10 @@ fn is_accepted(kind: &str) {
     }
     arguments.extend(files.iter().map(String::as_str));
     let mut command = bench.command(&arguments);
-    for variable in ["SHOP_PASSWORD", "STAGING_TOKEN", "OS_PASSWORD", "NEW_KEY", "OSPROFILER_HMAC_KEY"] {
+    command.env("PROXY_URL", "http://proxy.example:3128");
+    for variable in
+        ["CLIENT_SECRET", "SHOP_PASSWORD", "STAGING_TOKEN", "OS_PASSWORD", "NEW_KEY", "OSPROFILER_HMAC_KEY"]
+    {
         command.env(variable, "value-of-the-environment");
     }
     command

@@ -196,9 +196,10 @@ targets:
   default: http://127.0.0.1:8080/base
   other: { env: OTHER_URL, default: "https://[::1]:8443" }
 targets_allowed: [svc.example, "*.cloud.example:8443"]
-tls: { verify: false, ca: ca.pem, cert: client.pem, key: client.key }
+tls: { verify: false, ca: ca.pem, sni: { default: inner.example }, cert: client.pem, key: client.key }
 http: { version: 1.1 }
-dns: { servers: [10.0.0.2, "127.0.0.1:5353"] }
+dns: { servers: [10.0.0.2, "127.0.0.1:5353"], hosts: { api.example: 10.0.0.7, b.example: [10.0.0.8, "::1"] } }
+proxy: { http: { env: NO_SUCH_PROXY, default: "http://proxy.example:3128" }, https: { file: proxy.txt }, except: [10.0.0.0/8] }
 headers: { User-Agent: somebody, X-Secret: { file: secret.txt } }
 auth:
   keystone:
@@ -226,6 +227,10 @@ variables:
   count: 3
   list: [1, 2]
   secret: { file: secret.txt }
+data:
+  people: { file: people.tsv, format: csv, delimiter: "\t", order: shuffled, per: user, on_end: repeat }
+  sizes: { rows: [1, 2] }
+seed: 7
 profile: { control: 10% }
 timeout: 1h30m
 trace: { fetch: all, limit: 100, settle: 2s }
@@ -239,6 +244,7 @@ http:
   max_head: 64 kB
   max_headers: 100
   max_trailers: 4096
+  cookies: iteration
 setup:
   - action: prepare
     post: /v3/things
@@ -281,7 +287,9 @@ workloads:
       - { action: get, get: "/{{ id }}/{{ number }}" }
       - { action: head, head: /, headers: { X-Auth-Token: "{{ token }}" } }
       - { action: put, put: /, body: "{{ user }}" }
-      - { action: patch, patch: / }
+      - { action: patch, patch: /, file: upload.bin, gzip: true }
+      - { action: purge, request: PURGE /cache, cookies: false, extract: { sid: { cookie: session, default: "" } } }
+      - { action: upload, post: /, query: { tag: [a, b] }, multipart: { a: 1, f: { file: upload.bin, filename: "{{ user }}", type: image/png } } }
       - { action: options, options: "http://127.0.0.1:8080/x" }
   - name: second
     runner: { constant: { times: 100, concurrency: 10, timeout: 1m } }
@@ -329,6 +337,9 @@ fn a_file_with_every_key_is_valid() {
         bench.write(name, "not read before the load");
     }
     bench.write("secret.txt", "hunter2\nsecond line\n");
+    bench.write("people.tsv", "name\tsize\nada\t1\n");
+    bench.write("proxy.txt", "http://proxy.example:3128");
+    bench.write("upload.bin", "content");
     bench.write("everything.yaml", DEPLOYMENT);
     bench.write("scenario.yaml", SCENARIO);
     let mut command = bench.command(&["validate", "everything.yaml", "scenario.yaml"]);
@@ -353,6 +364,19 @@ fn the_example_with_every_key_misses_none() {
                     "none",
                     "basic",
                     "bearer",
+                    "oauth2",
+                    "command",
+                    "token_url",
+                    "client_id",
+                    "client_secret",
+                    "scope",
+                    "audience",
+                    "style",
+                    "run",
+                    "header",
+                    "lifetime",
+                    "pointer",
+                    "timeout",
                     "demo",
                     "slow_percent",
                     "slow_query",

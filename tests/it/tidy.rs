@@ -63,7 +63,7 @@ const OWNERS: [(&str, &[&str]); 18] = [
         "SystemTime::now",
         &[
             "osprofiler/base/clock.rs",
-            "base/template.rs",
+            "base/template/generators.rs",
             "demo/identity.rs",
             "harness/live.rs",
             "runner/machine.rs",
@@ -92,7 +92,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
 ];
 
 /// The largest number of lines of code in `cli`, which contains no logic.
-const CLI_LINES_MAX: usize = 2300;
+const CLI_LINES_MAX: usize = 2400;
 
 pub(crate) fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -160,7 +160,10 @@ fn a_program_prints_the_token() {
 fn a_program_that_gives_no_token_ends_the_run_before_the_load() {
     let server = Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok"));
     for (command, part) in [
-        ("run: [ /nowhere/gcloud, auth ]", "auth.command `/nowhere/gcloud auth`: it cannot be started"),
+        (
+            "run: [ /nowhere/gcloud, auth ]",
+            "the program of `auth.command`, /nowhere/gcloud: it cannot be started",
+        ),
         ("run: \"echo log in first >&2; exit 1\"", "1): log in first"),
         ("run: [ sleep, '600' ], timeout: 200ms", "did not end within 0.2 s"),
         ("run: \"yes abcdefghijklmnop\"", "printed more than 65536 bytes"),

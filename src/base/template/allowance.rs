@@ -117,6 +117,11 @@ fn exceeded(what: &str) -> Error {
     Error::new(ErrorKind::OutOfFuel, what.to_owned())
 }
 
+/// An error of a function or filter that was called with something else than it takes.
+pub(super) fn invalid(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, what.into())
+}
+
 pub(super) fn text_too_long() -> Error {
     exceeded(&format!("a text is longer than {} MiB: make it shorter", TEXT_BYTES_MAX >> 20))
 }

@@ -10,8 +10,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use crate::base::hex;
 
-use super::allowance;
-use super::generators::invalid;
+use super::allowance::{self, invalid};
 
 const ALGORITHMS: &str = "md5, sha1, sha256 or sha512";
 

@@ -10,8 +10,8 @@ use fake::rand::SeedableRng as _;
 use fake::rand::rngs::ChaCha8Rng;
 use minijinja::Error;
 
+use super::allowance::invalid;
 use super::draws::draw;
-use super::generators::invalid;
 
 /// The kinds that `fake(kind)` knows.
 pub const KINDS: [&str; 16] = [

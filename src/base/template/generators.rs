@@ -2,10 +2,10 @@
 
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
-use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Environment, Error, Value};
 
-use super::allowance;
+use super::allowance::{self, invalid};
 use super::draws::{below, draw, fraction, number};
 use super::fakes;
 
@@ -83,10 +83,6 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.unwrap_or_default().as_secs_f64()
     });
-}
-
-pub(super) fn invalid(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, what.into())
 }
 
 fn uuid() -> String {
@@ -192,7 +188,11 @@ fn random_date(from: &str, to: &str, format: Option<&str>) -> Result<String, Err
     written(format, |format| jiff::fmt::strtime::format(format, found))
 }
 
-fn date(format: Option<&str>, offset: Option<&str>) -> Result<String, Error> {
+fn date(format: Option<&str>, offset: Option<&str>, named: Kwargs) -> Result<String, Error> {
+    let (named_format, named_offset): (Option<String>, Option<String>) =
+        (named.get("format")?, named.get("offset")?);
+    named.assert_all_used()?;
+    let (format, offset) = (format.or(named_format.as_deref()), offset.or(named_offset.as_deref()));
     let now = Timestamp::now();
     let seconds = offset.map_or(Ok(0), offset_s)?;
     let moved = now.checked_add(seconds.seconds());
@@ -222,4 +222,118 @@ fn offset_s(text: &str) -> Result<i64, Error> {
     let (_, unit_s) = units.into_iter().find(|(unit, _)| *unit == last).ok_or_else(wrong)?;
     let count: i64 = text.strip_suffix(last).and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
     count.checked_mul(unit_s).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::template::{Engine, FAKE_KINDS, Variables};
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    fn rendered(text: &str, variables: &Variables) -> Result<String, String> {
+        let mut output = String::new();
+        let compiled = Engine::new().compile(text).map_err(|error| error.0)?;
+        compiled.render(variables, &mut output).map_err(|error| error.0)?;
+        Ok(output)
+    }
+
+    fn drawing(seed: u64, number: u64) -> Variables {
+        let mut variables = Variables::new(Arc::default());
+        variables.draw_from(seed, 1, number);
+        variables
+    }
+
+    #[test]
+    fn functions_and_filters_give_what_they_promise() {
+        for (text, expected) in [
+            ("{{ random_int(4, 4) }}{{ random_int(-1, -1) }}", Ok("4-1")),
+            ("{{ random_int(5, 4) }}", Err("needs low <= high")),
+            ("{{ random_int(-9223372036854775808, 9223372036854775807) is number }}", Ok("True")),
+            ("{{ random_float(2, 2) }}", Err("low < high")),
+            ("{{ random_bool(1) }}{{ random_bool(0) }}", Ok("TrueFalse")),
+            ("{{ random_bool(2) }}", Err("from 0 to 1")),
+            ("{{ random_string(3, 'x') }}{{ random_string(2, 'ä') }}{{ random_string(0) }}", Ok("xxxää")),
+            ("{{ random_string(3, '') }}", Err("at least one character")),
+            ("{{ random_string(100000000) }}", Err("longer than 16 MiB")),
+            ("{{ random_hex(8) | length }}", Ok("8")),
+            ("{{ random_choice(['a']) }}", Ok("a")),
+            ("{{ random_choice([]) }}", Err("a list that is not empty")),
+            ("{{ random_choice('abc') }}", Err("a list that is not empty")),
+            ("{{ weighted_choice({'a': 1, 'b': 0}) }}{{ weighted_choice([['c', 2.5]]) }}", Ok("ac")),
+            ("{{ weighted_choice({'a': 0}) }}", Err("positive weights")),
+            ("{{ weighted_choice({'a': -1}) }}", Err("positive weights")),
+            ("{{ random_date('2024-02-29', '2024-02-29') }}", Ok("2024-02-29")),
+            ("{{ random_date('2024-02-29', '2024-02-29', '%d.%m.%y') }}", Ok("29.02.24")),
+            ("{{ random_date('2024-02-30', '2024-03-01') }}", Err("is not a day")),
+            ("{{ random_date('2024-03-02', '2024-03-01') }}", Err("from <= to")),
+            ("{{ date('%Y-%m-%dT%H:%M:%SZ') | length }}", Ok("20")),
+            ("{{ date(offset='-7d') < date(offset='2w') }}", Ok("True")),
+            ("{{ date('%Y', '7') }}", Err("not an offset")),
+            ("{{ date('%9999999Y') }}", Err("too long")),
+            ("{{ counter() }} {{ counter(100) }} {{ counter() }}", Ok("6 105 6")),
+            ("{{ fake('nosuch') }}", Err("it knows name, first_name")),
+            ("{{ 'abc' | sha256 }}", Ok("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")),
+            ("{{ 'abc' | md5 }}", Ok("900150983cd24fb0d6963f7d28e17f72")),
+            ("{{ 'abc' | hash('sha1') }}", Ok("a9993e364706816aba3e25717850c26c9cd0d89d")),
+            ("{{ 'abc' | hash('crc') }}", Err("md5, sha1, sha256 or sha512")),
+            // RFC 2202, test case 2.
+            (
+                "{{ 'what do ya want for nothing?' | hmac('Jefe', 'sha1') }}",
+                Ok("effcdf6ae5eb2fa2d27416d5f184df9c259a7c79"),
+            ),
+            ("{{ 'a?ü' | base64encode }} {{ 'YT/DvA==' | base64decode }}", Ok("YT/DvA== a?ü")),
+            ("{{ 'a?ü' | base64encode(true) }}", Ok("YT_DvA")),
+            ("{{ '!' | base64decode }}", Err("base64decode")),
+            ("{{ 'a b/ü&' | urlencode }}", Ok("a%20b/%C3%BC%26")),
+            ("{% macro m() %}{{ counter() }}{% endmacro %}{{ m() }}", Ok("6")),
+        ] {
+            match (rendered(text, &drawing(7, 5)), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn draws_depend_on_seed_number_and_order_only() {
+        let text = "{{ uuid() }} {{ random_int(0, 1000000) }} {{ fake('name') }}";
+        let all = |variables: &Variables| [0; 3].map(|_| rendered(text, variables).unwrap());
+        let first = all(&drawing(1, 1));
+        assert_eq!(first, all(&drawing(1, 1)));
+        // As when another text is rendered in between on the same thread.
+        let (one, other) = (drawing(1, 1), drawing(1, 2));
+        let turns =
+            first.each_ref().map(|_| (rendered(text, &one).unwrap(), rendered(text, &other).unwrap()));
+        assert_eq!(turns.map(|(one, _)| one), first);
+        let branches = drawing(1, 1);
+        let (left, right) = (branches.branch(0), branches.branch(1));
+        let sets =
+            [first, all(&drawing(2, 1)), all(&other), all(&left), all(&right), all(&branches.branch(0))];
+        let distinct: BTreeSet<&String> = sets.iter().flatten().collect();
+        assert_eq!(distinct.len(), 18);
+    }
+
+    #[test]
+    fn every_kind_of_made_up_text_is_there_and_differs() {
+        for kind in FAKE_KINDS {
+            let texts: BTreeSet<String> = (0..40)
+                .map(|n| rendered(&format!("{{{{ fake('{kind}') }}}}"), &drawing(3, n)).unwrap())
+                .collect();
+            assert!(texts.len() > 5 && !texts.contains(""), "{kind}: {texts:?}");
+        }
+    }
+
+    #[test]
+    fn choices_are_as_frequent_as_they_should_be() {
+        let variables = drawing(9, 0);
+        let mut counts = [0_u32; 2];
+        for _ in 0..4000 {
+            let found = rendered("{{ weighted_choice({'read': 3, 'write': 1}) }}", &variables).unwrap();
+            counts[usize::from(found == "write")] += 1;
+        }
+        // Five standard deviations.
+        assert!(counts[1].abs_diff(1000) < 137, "{counts:?}");
+    }
 }

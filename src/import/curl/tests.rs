@@ -1,3 +1,5 @@
+//! Tests: curl commands and the steps that they become.
+
 use serde_json::Value;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests: archives and the steps that they become.
+
 use super::*;
 
 fn entry(method: &str, url: &str, status: u16, answer: &str) -> Value {

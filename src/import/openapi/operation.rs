@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::base::percent;
 use crate::import::draft::Step;
-use crate::import::request::{escaped, method_key};
+use crate::import::request::{as_it_is, escaped, is_like_a_reference, method_key};
 use crate::import::secrets::{Variables, is_secret_name, variable_name};
 
 use super::document::{Document, Operation};
@@ -355,6 +355,7 @@ fn json_text(value: &Value) -> Value {
     match value {
         Value::String(text) => template_or_text(text).into(),
         Value::Array(items) => items.iter().map(json_text).collect(),
+        Value::Object(map) if is_like_a_reference(map) => as_it_is(map),
         Value::Object(map) => Value::Object(
             map.iter()
                 .filter(|(key, _)| *key != "<<")

@@ -1,3 +1,5 @@
+//! Tests: documents and the steps that they become.
+
 use super::*;
 
 const V3: &str = include_str!("../../../tests/vectors/import/petstore-v3.yaml");

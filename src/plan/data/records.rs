@@ -8,6 +8,7 @@ use crate::config::data::Format;
 
 /// The longest record, in bytes.
 pub(super) const RECORD_BYTES_MAX: usize = 1 << 20;
+const QUOTES: &str = "add the closing quote; write a value that has a quote in it as \"5\"\" pipe\"";
 const CHUNK_BYTES: usize = 128 * 1024;
 
 /// What is wrong with a file of rows.
@@ -190,7 +191,7 @@ impl<R: Read> Records<R> {
             }
         }
         if self.ended && quoted {
-            return Err(Problem::at(self.line, "a quoted value has no end", "add the closing quote: \""));
+            return Err(Problem::at(self.line, "a quoted value has no end", QUOTES));
         }
         Ok(self.rest())
     }
@@ -247,6 +248,7 @@ impl<R: Read> Records<R> {
                     let whole = self.buffer[start..].trim_ascii_end().len();
                     let known = end_of_value(&self.buffer[start..]);
                     let Some(end) = known.or((self.part && self.ended).then_some(whole)) else {
+                        (self.at, self.line) = (start, line);
                         return Ok(None);
                     };
                     if end == 0 {

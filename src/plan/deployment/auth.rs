@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::base::complaint::Complaint;
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::Node;
-use crate::base::yaml_place::at;
+use crate::base::yaml_place::{at, item};
 use crate::client::oauth2::{Grant, Style};
 use crate::client::url::endpoint_uses_tls;
 use crate::config::auth::{self as config, CommandLine};
+use crate::config::reference::Reference;
 
 use super::{Auth, Resolver};
 
@@ -58,19 +59,29 @@ impl Resolver<'_> {
     }
 
     pub(super) fn command(&mut self, written: &config::TokenCommand, node: &Node) -> Option<Auth> {
+        let (faults_before, run) = (self.faults.len(), at(node, &["run"]));
         let program = match &written.run {
-            CommandLine::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
-            CommandLine::Words(words) => words.clone(),
+            CommandLine::Shell(line) => {
+                vec!["sh".to_owned(), "-c".to_owned(), self.text(line, run).unwrap_or_default()]
+            }
+            CommandLine::Words(words) => {
+                let words = words.iter().enumerate();
+                words.filter_map(|(index, word)| self.text(word, item(run, index))).collect()
+            }
         };
-        let faults_before = self.faults.len();
-        let header = written.header.as_ref().and_then(|name| match super::header(name, "") {
+        let known = |reference: &&Reference| !self.env.leaves_open(reference);
+        let (header, pointer) =
+            (written.header.as_ref().filter(known), written.pointer.as_ref().filter(known));
+        let name = header.and_then(|name| self.text(name, at(node, &["header"])));
+        let header = name.and_then(|name| match super::header(&name, "") {
             Ok((name, _)) => Some(name),
             Err(complaint) => {
                 self.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));
                 None
             }
         });
-        if written.pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
+        let pointer = pointer.and_then(|place| self.text(place, at(node, &["pointer"])));
+        if pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
             let complaint = Complaint::new("a JSON pointer starts with a slash", "write it as /status/token");
             self.faults.push(Fault::of(at(node, &["pointer"]).span.clone(), complaint));
         }
@@ -86,7 +97,7 @@ impl Resolver<'_> {
                 program,
                 header,
                 lifetime: written.lifetime.map(|time| time.0),
-                pointer: written.pointer.clone(),
+                pointer,
                 limit: written.timeout.map_or(PROGRAM_LIMIT, |time| time.0),
             }))
         })

@@ -14,7 +14,7 @@ use crate::client::url::{BaseUrl, Origin};
 use crate::config::check::did_you_mean;
 use crate::config::deployment as config;
 use crate::config::network::{Addresses, Proxy as ProxyConfig, ServerNames};
-use crate::config::reference::SecretReference;
+use crate::config::reference::{Reference, SecretReference};
 
 use super::{Resolver, written};
 
@@ -52,10 +52,10 @@ impl Resolver<'_> {
     fn addresses(&mut self, addresses: &Addresses, node: &Node) -> Vec<IpAddr> {
         let mut read = Vec::new();
         for (index, reference) in addresses.all.iter().enumerate() {
-            let node = if addresses.is_list { item(node, index) } else { node };
             if self.env.leaves_open(reference) {
                 continue;
             }
+            let node = if addresses.is_list { item(node, index) } else { node };
             let Some(text) = self.text(reference, node) else { continue };
             match text.trim().trim_start_matches('[').trim_end_matches(']').parse() {
                 Ok(address) => read.push(address),
@@ -79,32 +79,40 @@ impl Resolver<'_> {
         root: &Node,
     ) -> Vec<(Origin, String)> {
         let node = at(root, &["tls", "sni"]);
-        let by_target: Vec<(Origin, String, &Node)> = match names {
-            None => return Vec::new(),
+        match names {
+            None => Vec::new(),
             Some(ServerNames::All(name)) => {
-                let Some(name) = self.text(name, node) else { return Vec::new() };
-                targets.iter().map(|(_, url)| (url.origin.clone(), name.clone(), node)).collect()
+                let Some(name) = self.server_name(name, node) else { return Vec::new() };
+                targets.iter().map(|(_, url)| (url.origin.clone(), name.clone())).collect()
             }
             Some(ServerNames::ByTarget(names)) => {
                 let mut found = Vec::new();
                 for (target, name) in names {
+                    let name = self.server_name(name, at(node, &[target]));
                     match targets.iter().find(|(known, _)| known == target) {
-                        Some((_, url)) => found.push((url.origin.clone(), name.clone(), at(node, &[target]))),
+                        Some((_, url)) => found.extend(name.map(|name| (url.origin.clone(), name))),
                         None => self.unknown_target(target, targets, key_span(node, target)),
                     }
                 }
                 found
             }
-        };
-        for (_, name, node) in &by_target {
-            if !is_server_name(name) {
-                let fault = Fault::error(node.span.clone(), format!("`{name}` is not a host's name"));
-                self.faults
-                    .push(fault.help("write the name in the server's certificate, such as api.example.com"));
-                break;
-            }
         }
-        by_target.into_iter().map(|(origin, name, _)| (origin, name)).collect()
+    }
+
+    fn server_name(&mut self, reference: &Reference, node: &Node) -> Option<String> {
+        if self.env.leaves_open(reference) {
+            return None;
+        }
+        let name = self.text(reference, node)?;
+        if is_server_name(&name) {
+            return Some(name);
+        }
+        let complaint = Complaint::new(
+            format!("`{name}` is not a host's name"),
+            "write the name in the server's certificate, such as api.example.com",
+        );
+        self.quoting_fault(reference, &name, node, complaint);
+        None
     }
 
     fn unknown_target(&mut self, name: &str, known: &[(String, BaseUrl)], span: std::ops::Range<usize>) {
@@ -145,6 +153,9 @@ impl Resolver<'_> {
     }
 
     fn proxy(&mut self, SecretReference(reference): &SecretReference, node: &Node) -> Option<Proxy> {
+        if self.env.leaves_open(reference) {
+            return None;
+        }
         let text = self.text(reference, node).filter(|text| !text.is_empty() && text != NONE)?;
         self.inline_secret |=
             written(reference).is_some_and(|text| text != redacted_url(text) && text.contains('@'));
@@ -157,13 +168,13 @@ impl Resolver<'_> {
         }
     }
 
-    fn exceptions(&mut self, written: &[crate::config::reference::Reference], node: &Node) -> Vec<Exception> {
+    fn exceptions(&mut self, written: &[Reference], node: &Node) -> Vec<Exception> {
         let mut read = Vec::new();
         for (index, reference) in written.iter().enumerate() {
-            let node = item(node, index);
             if self.env.leaves_open(reference) {
                 continue;
             }
+            let node = item(node, index);
             let Some(text) = self.text(reference, node) else { continue };
             match Exception::parse(&text) {
                 Ok(exception) => read.push(exception),

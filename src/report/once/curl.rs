@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::base::masking::{header_secrets, names_secret, secret_spans};
+use super::{scheme_of, secrets_of};
+use crate::base::masking::{names_secret, secret_spans};
 use crate::base::visible::is_deceptive;
 use crate::iteration::named_secrets;
 use crate::iteration::observe::{Exchange, Observation, Sent};
@@ -34,7 +35,7 @@ pub struct Connecting {
 /// The commands, one for each request that was sent. `reveal` writes secrets themselves.
 #[must_use]
 pub fn commands(observations: &[Observation], connecting: &Connecting, reveal: bool) -> String {
-    let mut names = Names { reveal, ..Names::default() };
+    let mut names = Names { reveal, secrets: secrets_of(observations), ..Names::default() };
     let mut text = String::new();
     for observation in observations {
         match observation {
@@ -66,6 +67,8 @@ fn comment(text: &str) -> String {
 #[derive(Default)]
 struct Names {
     reveal: bool,
+    /// The secrets of all steps.
+    secrets: Vec<String>,
     /// By name: the secret, and where it is from.
     known: BTreeMap<String, (String, String)>,
 }
@@ -177,11 +180,11 @@ fn headers(exchange: &Exchange, names: &mut Names) -> Vec<String> {
 type Secret = (Range<usize>, String);
 
 /// The secrets in a text, in order and without overlaps.
-fn secrets_in(text: &str, exchange: &Exchange, hint: &str, names: &Names) -> Vec<Secret> {
+fn secrets_in(text: &str, hint: &str, names: &Names) -> Vec<Secret> {
     if names.reveal {
         return Vec::new();
     }
-    let known = secret_spans(text, &exchange.secrets).into_iter().map(|span| (span, hint.to_owned()));
+    let known = secret_spans(text, &names.secrets).into_iter().map(|span| (span, hint.to_owned()));
     let mut all: Vec<Secret> = known.collect();
     for (span, name) in named_secrets(text) {
         if !all.iter().any(|(other, _)| other.start < span.end && span.start < other.end) {
@@ -195,21 +198,18 @@ fn secrets_in(text: &str, exchange: &Exchange, hint: &str, names: &Names) -> Vec
 fn header(name: &str, value: &[u8], exchange: &Exchange, names: &mut Names) -> String {
     let line = [name.as_bytes(), b": ", value].concat();
     let Ok(text) = std::str::from_utf8(&line) else { return quoted(&line) };
-    let mut secrets = secrets_in(text, exchange, name, names);
-    if secrets.is_empty() && names_secret(name) && !names.reveal {
-        // Nobody knew of this secret, but its name tells.
-        let from = name.len() + 2;
-        let secret = header_secrets(&text[from..]).last().unwrap_or_default();
-        let start = from + text[from..].find(secret).unwrap_or(0);
-        secrets.push((start..start + secret.len(), name.to_owned()));
-    }
+    let value = name.len() + 2;
+    let secrets = match names_secret(name) && !names.reveal {
+        true => vec![(value + scheme_of(name, &text[value..])..text.len(), name.to_owned())],
+        false => secrets_in(text, name, names),
+    };
     with_variables(text, secrets, exchange, names)
 }
 
 /// A word of the shell, with variables for the secrets in it.
 fn word(bytes: &[u8], exchange: &Exchange, hint: &str, names: &mut Names) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return quoted(bytes) };
-    let secrets = secrets_in(text, exchange, hint, names);
+    let secrets = secrets_in(text, hint, names);
     with_variables(text, secrets, exchange, names)
 }
 
@@ -232,7 +232,7 @@ fn with_variables(text: &str, secrets: Vec<Secret>, exchange: &Exchange, names: 
 /// The arguments of `printf` for a body of any bytes.
 fn printf(bytes: &[u8], exchange: &Exchange, names: &mut Names) -> String {
     let secrets = match std::str::from_utf8(bytes) {
-        Ok(text) => secrets_in(text, exchange, "the body", names),
+        Ok(text) => secrets_in(text, "the body", names),
         _ => Vec::new(),
     };
     let (mut format, mut arguments, mut at) = (String::new(), String::new(), 0);

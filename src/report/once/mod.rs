@@ -5,15 +5,17 @@
 pub mod curl;
 
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::base::clock::saturating_nanos;
-use crate::base::masking::{header_secrets, masked_with, names_secret};
+use crate::base::masking::names_secret;
 use crate::base::units::format_ns;
 use crate::base::visible::{on_one_line, visible};
 use crate::client::Phases;
 use crate::iteration::observe::{Answered, Checked, Exchange, Observation};
+use crate::iteration::without_secrets;
 use crate::report::document::terminal::Style;
 
 /// So much of a body is shown, in characters.
@@ -48,7 +50,7 @@ pub fn text(
     style: Style,
     mut trace: impl FnMut(uuid::Uuid) -> Option<String>,
 ) -> String {
-    let mut page = Page { text: String::new(), style };
+    let mut page = Page { text: String::new(), style, secrets: secrets_of(observations).into() };
     let mut open = None;
     for observation in observations {
         if let Observation::Part { name, trace_id } = observation {
@@ -72,6 +74,20 @@ pub fn text(
 struct Page {
     text: String,
     style: Style,
+    secrets: Rc<[String]>,
+}
+
+/// All secrets of all steps: what one step extracts, an earlier one may have shown.
+fn secrets_of(observations: &[Observation]) -> Vec<String> {
+    let mut secrets: Vec<String> = Vec::new();
+    for observation in observations {
+        if let Observation::Exchange(exchange) = observation {
+            let new = exchange.secrets.iter().filter(|secret| !secrets.contains(secret)).cloned();
+            let new: Vec<String> = new.collect();
+            secrets.extend(new);
+        }
+    }
+    secrets
 }
 
 impl Page {
@@ -103,7 +119,7 @@ impl Page {
     fn brief(&mut self, observation: &Observation) {
         match observation {
             Observation::Exchange(exchange) => {
-                let secrets = &exchange.secrets;
+                let secrets = &*Rc::clone(&self.secrets);
                 let status = exchange
                     .answer
                     .as_ref()
@@ -127,14 +143,15 @@ impl Page {
     /// What a failure says that the line above does not.
     fn why(&mut self, exchange: &Exchange) {
         let Some((class, message)) = &exchange.failure else { return };
-        let message = line_of(message, &exchange.secrets);
+        let secrets = &*Rc::clone(&self.secrets);
+        let message = line_of(message, secrets);
         self.line(exchange.depth + 1, &format!("        {class}: {message}"));
         let failed = exchange.checks.iter().find(|checked| !checked.holds);
         if let Some(found) = failed.and_then(|checked| checked.found.as_ref()) {
-            self.line(exchange.depth + 1, &format!("        found {}", line_of(found, &exchange.secrets)));
+            self.line(exchange.depth + 1, &format!("        found {}", line_of(found, secrets)));
         }
         if let Some(answer) = &exchange.answer {
-            let body = exchange_body(&answer.body, answer.body_bytes, &exchange.secrets);
+            let body = exchange_body(&answer.body, answer.body_bytes, secrets);
             let line = on_one_line(&body.split_whitespace().collect::<Vec<_>>().join(" "));
             if !line.is_empty() {
                 self.line(exchange.depth + 1, &format!("        {}", cut(&line, 200)));
@@ -146,13 +163,16 @@ impl Page {
         match observation {
             Observation::Part { .. } => {}
             Observation::Step { depth, text } => {
-                let text = self.paint(&on_one_line(&masked_with(text, &[])), DIM);
+                let text = self.paint(&line_of(text, &self.secrets), DIM);
                 self.line(depth + 1, &text);
             }
             Observation::Unsent { depth, action, message } => {
                 let word = self.verdict(false);
-                let text =
-                    format!("{word}{}: nothing was sent: {}", on_one_line(action), line_of(message, &[]));
+                let text = format!(
+                    "{word}{}: nothing was sent: {}",
+                    on_one_line(action),
+                    line_of(message, &self.secrets)
+                );
                 self.line(depth + 1, &text);
             }
             Observation::Exchange(exchange) => self.exchange(exchange),
@@ -160,7 +180,8 @@ impl Page {
     }
 
     fn exchange(&mut self, exchange: &Exchange) {
-        let (depth, secrets, sent) = (exchange.depth + 1, &exchange.secrets, &exchange.request);
+        let (depth, sent) = (exchange.depth + 1, &exchange.request);
+        let secrets = &*Rc::clone(&self.secrets);
         let mut title = self.paint(&line_of(&exchange.action, secrets), BOLD);
         if exchange.attempt > 1 {
             let _ = write!(title, "  attempt {}", exchange.attempt);
@@ -204,8 +225,9 @@ impl Page {
         let took = format_ns(saturating_nanos(exchange.duration));
         let phases = phases(&exchange.phases);
         self.line(depth, &format!("< {} {version}  {took}: {phases}", answer.status));
-        self.headers(depth, '<', &answer.headers, &exchange.secrets);
-        self.body(depth, '<', &answer.body, answer.body_bytes, &exchange.secrets);
+        let secrets = &*Rc::clone(&self.secrets);
+        self.headers(depth, '<', &answer.headers, secrets);
+        self.body(depth, '<', &answer.body, answer.body_bytes, secrets);
     }
 
     fn headers(&mut self, depth: usize, mark: char, headers: &[(String, Vec<u8>)], secrets: &[String]) {
@@ -266,23 +288,25 @@ fn phases(phases: &Phases) -> String {
 
 /// A text of a service or a scenario on one line, without secrets.
 fn line_of(text: &str, secrets: &[String]) -> String {
-    cut(&on_one_line(&masked_with(text, secrets)), VALUE_CHARS_MAX)
+    cut(&on_one_line(&without_secrets(text, secrets)), VALUE_CHARS_MAX)
 }
 
 /// A header's value. Its name may say that it is a secret, even one that nobody knew of.
 fn header_value(name: &str, value: &[u8], secrets: &[String]) -> String {
     let text = String::from_utf8_lossy(value);
-    let masked = masked_with(&text, secrets);
-    if !names_secret(name) || masked != text {
-        return cut(&on_one_line(&masked), VALUE_CHARS_MAX);
+    if !names_secret(name) {
+        return line_of(&text, secrets);
     }
-    // The scheme, or the name and the attributes of a cookie, are no secrets.
-    let longest = header_secrets(&text).last().unwrap_or_default();
-    let hidden = match longest.is_empty() {
-        true => "***".to_owned(),
-        false => text.replacen(longest, "***", 1),
-    };
-    cut(&on_one_line(&hidden), VALUE_CHARS_MAX)
+    let (scheme, _) = text.split_at(scheme_of(name, &text));
+    format!("{scheme}***")
+}
+
+/// The length of what is no secret at the beginning of a secret header: a scheme such as `Bearer `.
+fn scheme_of(name: &str, value: &str) -> usize {
+    let scheme = value.split_once(' ').filter(|(scheme, _)| {
+        name.ends_with("authorization") && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    });
+    scheme.map_or(0, |(scheme, _)| scheme.len() + 1)
 }
 
 /// The beginning of a body: JSON is indented, secrets are hidden, also those that only their names tell.
@@ -303,7 +327,7 @@ fn exchange_body(body: &[u8], bytes: u64, secrets: &[String]) -> String {
         }
         _ => text,
     };
-    let masked = crate::iteration::without_secrets(&pretty, secrets);
+    let masked = without_secrets(&pretty, secrets);
     let shown = cut(&visible(&masked).replace('\t', "    "), BODY_CHARS_MAX);
     match shown.ends_with('…') {
         true => format!("{shown}\n({bytes} bytes)"),

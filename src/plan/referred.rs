@@ -1,0 +1,40 @@
+//! Resolves the references that stand in place of a step's texts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::complaint::Complaint;
+use crate::base::diagnostics::Fault;
+use crate::base::masking;
+use crate::base::template::Value;
+use crate::config::reference::Reference;
+use crate::config::referred::Referred;
+
+use super::compiler::Compiler;
+use super::references::resolve;
+
+impl Compiler<'_> {
+    /// Resolves the references that stand in place of texts. A reference that cannot be resolved is a fault, and the
+    /// rest is checked as if it could.
+    pub(super) fn refer(&mut self, referred: &[Referred], folder: &Path) {
+        for Referred { variable, reference, span } in referred {
+            if !self.known.insert(variable.clone()) {
+                continue;
+            }
+            match resolve(reference, folder, self.env) {
+                Ok(secret) => {
+                    if !self.env.is_offline() {
+                        masking::hide(secret.expose());
+                    }
+                    self.referred.push((Arc::from(variable.as_str()), Value::from(secret.expose())));
+                }
+                Err(complaint) => {
+                    let key = if matches!(reference, Reference::File(_)) { "file" } else { "env" };
+                    let own = format!("if you mean the map itself, write {{{key}: \"{{{{ '…' }}}}\"}}");
+                    let remedy = format!("{}; {own}", complaint.remedy);
+                    self.faults.push(Fault::of(span.clone(), Complaint::new(complaint.what, remedy)));
+                }
+            }
+        }
+    }
+}
