@@ -86,7 +86,8 @@ impl Jar {
     }
 
     /// The header `Cookie` of a request to this path; `None` if no cookie belongs to it.
-    pub(super) fn header(&self, origin: &Origin, path: &str) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn header(&self, origin: &Origin, path: &str) -> Option<Vec<u8>> {
         let (host, now) = (host(origin), Instant::now());
         let path = path.split('?').next().unwrap_or_default();
         let cookies = self.cookies.borrow();

@@ -7,6 +7,7 @@
 
 pub mod body;
 mod buffers;
+pub mod client_credentials;
 pub mod connect;
 pub mod cookies;
 pub mod decode;
@@ -19,7 +20,6 @@ pub mod headers;
 pub mod http1;
 mod http2;
 pub mod keystone;
-pub mod oauth2;
 pub mod options;
 pub mod plain;
 pub mod pool;

@@ -14,8 +14,6 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::tls::TlsError;
-
 /// The usual verifier, which also trusts the given certificates themselves.
 #[derive(Debug)]
 pub(super) struct GivenCertificates {
@@ -31,7 +29,7 @@ impl GivenCertificates {
     pub(super) fn new(
         given: Vec<CertificateDer<'static>>,
         provider: Arc<CryptoProvider>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, rustls::Error> {
         let mut roots = RootCertStore::empty();
         for certificate in &given {
             roots.add(certificate.clone())?;

@@ -12,7 +12,6 @@ pub mod data;
 pub mod deployment;
 pub mod end;
 pub mod expect;
-pub mod flow;
 pub mod http;
 mod matching;
 pub mod network;

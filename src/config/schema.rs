@@ -7,12 +7,12 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::deployment::Deployment;
-use super::flow::StepsFile;
 use super::rally::RallyDocument;
 use super::reference::Reference;
 use super::referred;
 use super::scenario::Scenario;
 use super::sla::SlaFile;
+use super::step::flow::StepsFile;
 
 /// The schema of scenario files.
 pub static SCENARIO: LazyLock<Value> = LazyLock::new(draft07::<Scenario>);

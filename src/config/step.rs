@@ -1,14 +1,17 @@
 //! A step of an iteration, as written.
 
+pub mod flow;
+
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
+pub use super::body::Scalar;
 use super::body::{Multipart, Values};
 use super::expect::{Expect, Extract};
-use super::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 use super::reference::{DurationText, SizeText};
 
 /// A step of an iteration: an action with its request, a pause, or a step that decides what comes next.
@@ -177,32 +180,4 @@ pub struct Step {
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with: Option<Assignments>,
-}
-
-/// A string, a number or a boolean.
-#[derive(Clone, Debug)]
-pub struct Scalar(pub String);
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self(text)),
-            other => Ok(Self(other.to_string())),
-        }
-    }
-}
-
-impl Serialize for Scalar {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl JsonSchema for Scalar {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Scalar".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number", "boolean"] })
-    }
 }

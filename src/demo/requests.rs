@@ -7,9 +7,7 @@ use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use serde_json::json;
-
-use super::service::{json_answer, refusal};
+use serde_json::{Value, json};
 
 /// Longer uploads (bytes) are refused.
 const UPLOAD_BYTES_MAX: u64 = 16 << 20;
@@ -65,4 +63,17 @@ async fn upload(request: Request<Incoming>) -> Response<Full<Bytes>> {
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     json_answer(status, &json!({ "bytes": bytes, "content_type": kind, "content_encoding": encoding }))
+}
+
+pub(super) fn refusal(status: StatusCode, message: &str) -> Response<Full<Bytes>> {
+    let title = status.canonical_reason().unwrap_or_default();
+    let error = json!({ "code": status.as_u16(), "title": title, "message": message });
+    json_answer(status, &json!({ "error": error }))
+}
+
+pub(super) fn json_answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ALLOW, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -20,6 +20,7 @@ use tower_service::Service;
 
 use super::flow::Flow;
 use super::identity::Identity;
+use super::requests::{json_answer, refusal};
 use crate::osprofiler::signing::{X_TRACE_HMAC, X_TRACE_INFO};
 use crate::osprofiler::trace::Trace;
 
@@ -183,19 +184,6 @@ async fn read(body: Incoming) -> Result<Bytes, Answer> {
 fn unauthorized() -> Answer {
     let mut answer = refusal(StatusCode::UNAUTHORIZED, "log in first, with the right password");
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Keystone"));
-    answer
-}
-
-pub(super) fn refusal(status: StatusCode, message: &str) -> Answer {
-    let title = status.canonical_reason().unwrap_or_default();
-    let error = json!({ "code": status.as_u16(), "title": title, "message": message });
-    json_answer(status, &json!({ "error": error }))
-}
-
-pub(super) fn json_answer(status: StatusCode, body: &Value) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }
 

@@ -66,6 +66,17 @@ pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployme
     deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)
 }
 
+/// A deployment; if it cannot be used, also one with unknown values for what is not set, so that the targets of a
+/// scenario can be checked.
+fn with_stand_in(
+    file: &YamlFile,
+    environment: &Environment,
+) -> (Result<Deployment, HarnessError>, Option<Deployment>) {
+    let read = deployment(file, environment);
+    let stand_in = read.as_ref().err().and_then(|_| deployment(file, &Environment::offline()).ok());
+    (read, stand_in)
+}
+
 /// A scenario with its deployment; all faults of both are shown together. Those that only a
 /// scenario without any other has are found by [`plan()`].
 pub(super) fn scenario_and_deployment(
@@ -76,12 +87,7 @@ pub(super) fn scenario_and_deployment(
     let (path, options) = (file.path(), &load.of_plan());
     let look_up = |name: &str| load.environment.get(name);
     let env = Env::new(&look_up).leaving_open(load.environment.is_offline());
-    let deployment = |file: &YamlFile| {
-        let read = deployment(file, &load.environment);
-        // With unknown values for what is not set, its targets can still be checked.
-        let stand_in = read.as_ref().err().and_then(|_| deployment(file, &Environment::offline()).ok());
-        (read, stand_in)
-    };
+    let deployment = |file: &YamlFile| with_stand_in(file, &load.environment);
     let scenario = match source(file) {
         Ok(source) => scenario::read(source),
         Err(stopped) => {

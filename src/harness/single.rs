@@ -100,7 +100,18 @@ fn connecting_of(plan: &Plan) -> Connecting {
         ca: tls.ca.as_ref().map(text),
         identity: tls.identity.as_ref().map(|(certificate, key)| (text(certificate), text(key))),
         http2: plan.http.version == Version::Http2,
+        hosts: plan
+            .http
+            .dns
+            .hosts
+            .iter()
+            .map(|(host, addresses)| (host.clone(), joined(addresses)))
+            .collect(),
     }
+}
+
+fn joined(addresses: &[std::net::IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Only events that say something about the trace, and texts of the scenario: this is not a load.

@@ -286,9 +286,9 @@ impl Command {
     fn urlencoded(&mut self, text: &str, read: &ReadFile<'_>) -> Result<(), ImportError> {
         let at = text.find(['=', '@']);
         let encoded = match at.map(|at| (&text[..at], &text[at..=at], &text[at + 1..])) {
-            Some((name, "@", path)) if name.is_empty() => percent::encode(&read(path)?),
+            Some(("", "@", path)) => percent::encode(&read(path)?),
             Some((name, "@", path)) => format!("{name}={}", percent::encode(&read(path)?)),
-            Some((name, _, content)) if name.is_empty() => percent::encode(content),
+            Some(("", _, content)) => percent::encode(content),
             Some((name, _, content)) => format!("{name}={}", percent::encode(content)),
             None => percent::encode(text),
         };
@@ -376,8 +376,8 @@ impl Command {
         const OWN: [&str; 5] =
             ["host", "content-length", "connection", "accept-encoding", "transfer-encoding"];
         headers.retain(|(name, value)| {
-            !OWN.iter().any(|own| name.eq_ignore_ascii_case(own))
-                && !(name.eq_ignore_ascii_case("accept") && value == "*/*")
+            let is_usual = name.eq_ignore_ascii_case("accept") && value == "*/*";
+            !(is_usual || OWN.iter().any(|own| name.eq_ignore_ascii_case(own)))
         });
         let usual = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
         let body = if !self.fields.is_empty() {
@@ -443,14 +443,12 @@ impl Command {
             if let Some(at) = at.filter(|_| stated.as_deref().and_then(basic_credentials).is_some()) {
                 self.headers.remove(at);
             }
-        } else if let (Some(at), Some(token)) = (at, stated.as_deref().and_then(bearer_token)) {
-            if !token.is_empty() {
-                draft.environment.push("API_TOKEN".into());
-                draft
-                    .deployment
-                    .insert("auth".into(), json!({ "bearer": { "token": { "env": "API_TOKEN" } } }));
-                self.headers.remove(at);
-            }
+        } else if let (Some(at), Some(token)) = (at, stated.as_deref().and_then(bearer_token))
+            && !token.is_empty()
+        {
+            draft.environment.push("API_TOKEN".into());
+            draft.deployment.insert("auth".into(), json!({ "bearer": { "token": { "env": "API_TOKEN" } } }));
+            self.headers.remove(at);
         }
     }
 

@@ -192,8 +192,8 @@ fn multipart(fields: &[Field], replace: &mut dyn Replace) -> String {
     for field in fields {
         let value = replace.whole(&field.name, &field.text).unwrap_or_else(|| escaped(&field.text));
         let name = escaped(&field.name.replace('"', "%22").replace(['\r', '\n'], " "));
-        text +=
-            &format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        text.extend([head.as_str(), value.as_str(), "\r\n"]);
     }
     text + &format!("--{BOUNDARY}--\r\n")
 }

@@ -13,7 +13,7 @@ use crate::base::programs;
 use crate::base::secret::Secret;
 use crate::base::template::Value;
 use crate::client::plain::{PlainClient, PlainError};
-use crate::client::{keystone, oauth2, tokens};
+use crate::client::{client_credentials, keystone, tokens};
 use crate::plan::deployment::{Auth, TokenCommand};
 
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
@@ -116,7 +116,7 @@ async fn issued(auth: &Auth, client: &PlainClient) -> Result<(Current, Duration)
             Ok((Current { header, token: Some(token.value) }, token.valid_for))
         }
         Auth::OAuth2(grant) => {
-            let token = oauth2::issue_token(client, grant).await?;
+            let token = client_credentials::issue_token(client, grant).await?;
             Ok((bearer(token.value)?, token.valid_for.unwrap_or(LIFETIME_UNKNOWN)))
         }
         Auth::Command(command) => printed(command).await,

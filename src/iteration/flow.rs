@@ -16,9 +16,9 @@ use crate::measure::errors::Failure;
 use crate::measure::rows::REQUESTS_OF_ITERATION_MAX;
 use crate::measure::sample::{ActionSample, Ended};
 use crate::plan::action::Action;
-use crate::plan::flow::{Flow, Group, LogText};
 use crate::plan::json::JsonTemplate;
 use crate::plan::step::Step;
+use crate::plan::step::flow::{Flow, Group, LogText};
 
 use super::lane::{Attempted, Branch, Fault, Lane, Pass};
 
@@ -399,8 +399,9 @@ mod tests {
 
     #[test]
     fn alternatives_are_chosen_as_often_as_their_weights_say() {
-        let think =
-            |ms| vec![Step::Think(crate::plan::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))];
+        let think = |ms| {
+            vec![Step::Think(crate::plan::step::flow::Pause::Fixed(std::time::Duration::from_millis(ms)))]
+        };
         let alternatives = [(70.0, think(1)), (0.0, think(2)), (29.0, think(3)), (1.0, Vec::new())];
         let mut random = fastrand::Rng::with_seed(7);
         let mut counts = [0; 4];

@@ -178,6 +178,7 @@ impl Lane {
     ///
     /// # Errors
     /// A template that fails: nothing was sent.
+    #[expect(clippy::too_many_lines, reason = "a request from its parts to its sample, in order")]
     pub(super) async fn attempt(
         &mut self,
         pass: &Pass<'_>,

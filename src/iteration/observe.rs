@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
+use http::header::{COOKIE, HOST};
 use uuid::Uuid;
 
 use crate::client::pool::Followed;
@@ -116,6 +116,8 @@ pub struct Sent {
     pub tls: bool,
     /// Host and port.
     pub authority: String,
+    /// The path of the Unix socket, if it is sent over one.
+    pub socket: Option<String>,
     /// Path and query, escaped.
     pub path: String,
     /// Names and values, without the body's length.
@@ -129,6 +131,11 @@ impl Sent {
         let own = request.own.iter().chain(request.fixed.iter());
         let mut headers: Vec<(String, Vec<u8>)> =
             own.map(|(name, value)| (name.as_str().to_owned(), value.to_vec())).collect();
+        let has_cookie = headers.iter().any(|(name, _)| name == COOKIE.as_str());
+        let jar = request.cookies.filter(|_| !has_cookie);
+        if let Some(cookies) = jar.and_then(|jar| jar.header(request.origin, request.path)) {
+            headers.push((COOKIE.as_str().to_owned(), cookies));
+        }
         headers.sort();
         if !headers.iter().any(|(name, _)| name == HOST.as_str()) {
             headers.insert(0, (HOST.as_str().to_owned(), request.origin.authority.clone().into_bytes()));
@@ -137,6 +144,7 @@ impl Sent {
             method: request.method.to_string(),
             tls: request.origin.tls,
             authority: request.origin.authority.clone(),
+            socket: request.origin.socket().map(|path| path.to_string_lossy().into_owned()),
             path: request.path.to_owned(),
             headers,
             body: request.body.beginning(SENT_BYTES_MAX),

@@ -7,7 +7,7 @@ use crate::base::template::{TemplateError, Variables};
 use crate::base::units::format_ns;
 use crate::measure::sample::{ActionSample, Ended};
 use crate::plan::action::Action;
-use crate::plan::flow::Poll;
+use crate::plan::poll::Poll;
 
 use super::flow::holds;
 use super::lane::{Attempt, Attempted, Branch, Fault, Lane, Pass};

@@ -7,7 +7,7 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderName, Method};
 
 use crate::base::diagnostics::Fault;
-use crate::base::masking::{self, names_secret};
+use crate::base::masking;
 use crate::base::template::Text;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
@@ -18,8 +18,8 @@ use super::body::Body;
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
-use super::flow::Poll;
-use super::headers::{header, holds_secret, is_long_enough_to_hide};
+use super::headers::{header, holds_secret};
+use super::poll::Poll;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
@@ -222,26 +222,5 @@ impl Compiler<'_> {
         self.faults.push(fault.help(help));
         // Any base URL will do to find the action's other faults.
         BaseUrl::parse("http://127.0.0.1").ok()
-    }
-}
-
-/// True for a text without templates that is long enough to hide.
-pub(super) fn is_written_secret(text: &str) -> bool {
-    is_long_enough_to_hide(text) && !text.contains("{{")
-}
-
-/// Hides texts whose key in a JSON body has a name like a secret, in case a service sends them back.
-pub(super) fn hide_secrets_of(json: &serde_json::Value) {
-    match json {
-        serde_json::Value::Array(items) => items.iter().for_each(hide_secrets_of),
-        serde_json::Value::Object(map) => {
-            for (name, value) in map {
-                match value.as_str() {
-                    Some(text) if names_secret(name) && is_written_secret(text) => masking::hide(text),
-                    _ => hide_secrets_of(value),
-                }
-            }
-        }
-        _ => {}
     }
 }

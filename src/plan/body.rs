@@ -17,8 +17,8 @@ use crate::client::body::{FileContent, Part};
 use crate::config::body::{Field, FilePart, Values};
 use crate::config::step;
 
-use super::action::{hide_secrets_of, is_written_secret};
 use super::compiler::Compiler;
+use super::headers::{hide_secrets_of, is_written_secret};
 use super::json::JsonTemplate;
 
 /// Files up to this size are kept in memory.

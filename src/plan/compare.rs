@@ -45,6 +45,9 @@ pub enum Test {
     Exists(bool),
 }
 
+/// Makes a comparison with a value.
+type Make = fn(Operand) -> Test;
+
 /// A side of a number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Side {
@@ -115,7 +118,7 @@ impl Compiler<'_> {
     pub(super) fn expectation(
         &mut self,
         config: &condition::Condition,
-        plain: fn(Operand) -> Test,
+        plain: Make,
         node: &Node,
     ) -> Condition {
         match config {
@@ -131,7 +134,7 @@ impl Compiler<'_> {
         // Checked first: the other comparisons would say of a missing value only that it is missing.
         tests.extend(config.exists.map(Test::Exists));
         tests.extend(config.kind.as_ref().map(|types| Test::Type(types.0.clone())));
-        let simple: [(&str, &Option<Json>, fn(Operand) -> Test); 4] = [
+        let simple: [(&str, &Option<Json>, Make); 4] = [
             ("equals", &config.equals, Test::Equals),
             ("eq", &config.eq, Test::Equals),
             ("ne", &config.ne, Test::Differs),
@@ -209,7 +212,10 @@ pub(crate) fn compiled(text: &str) -> Result<Condition, Vec<String>> {
     let root = yaml::parse(&Source::new("t", text)).map_err(|faults| said(&faults))?;
     let config = serde_path_to_error::deserialize(root.to_value());
     let config: condition::Condition = config.map_err(|error| vec![error.to_string()])?;
+    let nothing = |_: &str| None;
     let mut compiler = Compiler {
+        env: super::references::Env::new(&nothing),
+        referred: Vec::new(),
         engine: Engine::new(),
         deployment: None,
         whole: None,
@@ -220,7 +226,7 @@ pub(crate) fn compiled(text: &str) -> Result<Condition, Vec<String>> {
         faults: Vec::new(),
         warnings: Vec::new(),
         http: crate::config::http::Http::default(),
-        nesting: super::step::Nesting::default(),
+        nesting: super::nesting::Nesting::default(),
         folder: std::path::PathBuf::new(),
         included: Vec::new(),
     };

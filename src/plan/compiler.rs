@@ -11,8 +11,8 @@ use crate::base::yaml::Node;
 use crate::config::http;
 
 use super::deployment::Deployment;
+use super::nesting::Nesting;
 use super::references::Env;
-use super::step::Nesting;
 
 /// Built-in variables that every template can use.
 pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];

@@ -20,9 +20,9 @@ use crate::osprofiler::driver::Collector;
 use super::connection;
 use super::headers::{header, holds_secret};
 use super::references::{self, Env};
+use crate::client::client_credentials::Grant;
 use crate::client::guard::HostPattern;
 use crate::client::keystone::Credentials;
-use crate::client::oauth2::Grant;
 use crate::client::options::{DnsOptions, Version};
 use crate::client::proxy::Proxies;
 use crate::client::tls::TlsOptions;
@@ -290,6 +290,17 @@ impl<'a> Resolver<'a> {
         })
     }
 
+    fn rally_tls(&mut self, cloud: &rally::OpenStack, node: &Node) -> TlsOptions {
+        let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
+        let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
+        self.tls(
+            !cloud.https_insecure.unwrap_or(false),
+            (ca.as_deref(), at(node, &["https_cacert"])),
+            (cert.as_deref(), at(node, &["https_cert"])),
+            (key.as_deref(), at(node, &["https_key"])),
+        )
+    }
+
     fn rally(&mut self, document: &Document<rally::RallyDocument>) -> Option<Deployment> {
         let (root, clouds) = (&document.root, [&document.value.openstack, &document.value.existing]);
         let cloud = clouds.into_iter().flatten().next()?;
@@ -328,14 +339,7 @@ impl<'a> Resolver<'a> {
             .collect();
         let connection = cloud.profiler_conn_str.as_ref();
         let connection_string = connection.and_then(|c| self.connection(c, at(node, &["profiler_conn_str"])));
-        let given = |path: &'_ Option<String>| path.clone().filter(|path| !path.is_empty());
-        let (ca, cert, key) = (given(&cloud.https_cacert), given(&cloud.https_cert), given(&cloud.https_key));
-        let tls = self.tls(
-            !cloud.https_insecure.unwrap_or(false),
-            (ca.as_deref(), at(node, &["https_cacert"])),
-            (cert.as_deref(), at(node, &["https_cert"])),
-            (key.as_deref(), at(node, &["https_key"])),
-        );
+        let tls = self.rally_tls(cloud, node);
         let targets = vec![(DEFAULT_TARGET.to_owned(), auth_url.as_ref()?.root())];
         let (proxies, notes) = self.proxies_of_environment(&targets);
         Some(Deployment {
@@ -476,41 +480,6 @@ impl<'a> Resolver<'a> {
             masking::hide(text);
         }
         self.faults.push(Fault::of(node.span.clone(), complaint));
-    }
-
-    fn tls(
-        &mut self,
-        verify: bool,
-        ca: (Option<&str>, &Node),
-        cert: (Option<&str>, &Node),
-        key: (Option<&str>, &Node),
-    ) -> TlsOptions {
-        if cert.0.is_some() != key.0.is_some() {
-            let there = if cert.0.is_some() { cert.1 } else { key.1 };
-            let fault = Fault::error(there.span.clone(), "`cert` and `key` need each other");
-            self.faults.push(fault.help("give both, or neither"));
-        }
-        let [ca, cert, key] = [ca, cert, key].map(|(path, node)| path.map(|path| self.pem_file(path, node)));
-        TlsOptions { verify, ca, identity: cert.zip(key) }
-    }
-
-    /// Checks that a file exists before the load; its content is read later.
-    fn pem_file(&mut self, path: &str, node: &Node) -> PathBuf {
-        let path = self.folder.join(path);
-        if self.env.is_offline() {
-            return path;
-        }
-        let problem = match std::fs::File::open(&path).and_then(|file| file.metadata()) {
-            Ok(metadata) if metadata.is_dir() => Some("it is a directory".to_owned()),
-            Ok(_) => None,
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(problem) = problem {
-            let message = format!("cannot read {}: {problem}", path.display());
-            let fault = Fault::error(node.span.clone(), message);
-            self.faults.push(fault.help("name a PEM file, relative to the deployment file"));
-        }
-        path
     }
 
     fn domain(&mut self, reference: Option<&Reference>, node: &Node, key: &str) -> String {

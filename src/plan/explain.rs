@@ -15,9 +15,9 @@ use crate::config::scenario::{Scenario, variable_reference};
 
 use super::action::Action;
 use super::body::Body;
-use super::flow::{Flow, Pause};
 use super::runner::Model;
 use super::step::Step;
+use super::step::flow::{Flow, Pause};
 use super::threshold::{Condition, Event, Figure, Metric, Statistic};
 use super::{Plan, Workload};
 

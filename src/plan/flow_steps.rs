@@ -8,13 +8,14 @@ use crate::base::masking::{self, names_secret};
 use crate::base::template::Text;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item, key_span};
-use crate::config::flow::{self as config, Assignments, Think};
 use crate::config::step;
+use crate::config::step::flow::{self as config, Assignments, Think};
 
-use super::action::is_written_secret;
 use super::compiler::Compiler;
-use super::flow::{Flow, Group, LogText, Pause, Poll};
+use super::headers::is_written_secret;
 use super::json::JsonTemplate;
+use super::poll::Poll;
+use super::step::flow::{Flow, Group, LogText, Pause};
 use super::step::{Step, visit};
 
 /// The pause between two attempts of a poll without `interval`.

@@ -57,3 +57,26 @@ pub(super) fn header(name: &str, value: &str) -> Result<(http::HeaderName, http:
     })?;
     Ok((parsed, value))
 }
+
+/// True for a text without templates that is long enough to hide.
+pub(super) fn is_written_secret(text: &str) -> bool {
+    is_long_enough_to_hide(text) && !text.contains("{{")
+}
+
+/// Hides texts whose key in a JSON body has a name like a secret, in case a service sends them back.
+pub(super) fn hide_secrets_of(json: &serde_json::Value) {
+    match json {
+        serde_json::Value::Array(items) => items.iter().for_each(hide_secrets_of),
+        serde_json::Value::Object(map) => {
+            for (name, value) in map {
+                match value.as_str() {
+                    Some(text) if masking::names_secret(name) && is_written_secret(text) => {
+                        masking::hide(text)
+                    }
+                    _ => hide_secrets_of(value),
+                }
+            }
+        }
+        _ => {}
+    }
+}

@@ -9,11 +9,11 @@ use std::path::Path;
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml;
 use crate::base::yaml_place::{at, key_span};
-use crate::config::flow::StepsFile;
+use crate::config::step::flow::StepsFile;
 use crate::config::{Document, Rejected, schema, step};
 
 use super::compiler::Compiler;
-use super::flow::Flow;
+use super::step::flow::Flow;
 
 /// How deep files may include others.
 const FILES_MAX: usize = 10;

@@ -24,11 +24,12 @@ use super::control::ControlShare;
 use super::data::Feeder;
 use super::deployment::{Auth, Deployment};
 use super::given::Given;
+use super::nesting::Nesting;
 use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::runner::{Model, Runner};
 use super::sla::Sla;
-use super::step::{self, Nesting, Step};
+use super::step::{self, Step};
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
 
@@ -408,23 +409,7 @@ impl Compiler<'_> {
                 let written = Written { load, start_after, end: value.end, steps, sla: value.sla.as_ref() };
                 return self.workload(&value.title, &written, data, root).into_iter().collect();
             }
-            // A key with a fault has already been reported.
-            let missing: Vec<&str> = single[..2]
-                .iter()
-                .filter(|(key, there)| !there && !self.is_written(key))
-                .map(|(key, _)| *key)
-                .collect();
-            self.sla(value.sla.as_ref(), root, None);
-            if let Some(sole) = &value.runner {
-                self.runner((Some(sole), value.warm_up), root);
-            }
-            if let Some(steps) = value.iteration.as_ref().filter(|steps| steps.len() <= ACTIONS_MAX) {
-                self.steps(steps, at(root, &["iteration"]));
-            }
-            for key in missing {
-                let fault = Fault::error(first_key(root), format!("the scenario lacks the key `{key}`"));
-                self.faults.push(fault.help(format!("add `{key}:`, or a list of `workloads:` that have it")));
-            }
+            self.incomplete(value, root, &single[..2]);
             return Vec::new();
         };
         for (key, _) in single.iter().filter(|(_, there)| *there) {
@@ -460,6 +445,28 @@ impl Compiler<'_> {
             workloads.extend(self.workload(&config.name, &written, data, node));
         }
         workloads
+    }
+
+    /// Finds the faults of a scenario that has neither a whole workload nor a list of them. `needed`: the keys that it
+    /// needs, and whether they are there.
+    fn incomplete(&mut self, value: &Scenario, root: &Node, needed: &[(&str, bool)]) {
+        // A key with a fault has already been reported.
+        let missing: Vec<&str> = needed
+            .iter()
+            .filter(|(key, there)| !there && !self.is_written(key))
+            .map(|(key, _)| *key)
+            .collect();
+        self.sla(value.sla.as_ref(), root, None);
+        if let Some(sole) = &value.runner {
+            self.runner((Some(sole), value.warm_up), root);
+        }
+        if let Some(steps) = value.iteration.as_ref().filter(|steps| steps.len() <= ACTIONS_MAX) {
+            self.steps(steps, at(root, &["iteration"]));
+        }
+        for key in missing {
+            let fault = Fault::error(first_key(root), format!("the scenario lacks the key `{key}`"));
+            self.faults.push(fault.help(format!("add `{key}:`, or a list of `workloads:` that have it")));
+        }
     }
 
     fn workload(

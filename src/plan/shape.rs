@@ -140,14 +140,11 @@ impl Arrivals {
     #[must_use]
     pub fn at_random(&self, seed: u64, times: Option<u64>) -> Self {
         let all = self.segments.last().map_or(0.0, |last| last.before + last.segment.arrivals());
-        let process = Poisson::new(
-            seed,
-            all,
-            u64::MAX.min(times.map_or(u64::MAX, |times| {
-                // The warm-up's own number is not known yet; it is cut below.
-                times.saturating_add(self.warm_up.saturating_mul(2)).saturating_add(1000)
-            })),
-        );
+        let limit = times.map_or(u64::MAX, |times| {
+            // The warm-up's own number is not known yet; it is cut below.
+            times.saturating_add(self.warm_up.saturating_mul(2)).saturating_add(1000)
+        });
+        let process = Poisson::new(seed, all, limit);
         let warm_up = if self.warm_up == 0 { 0 } else { process.before(count(self.warm_up)) };
         let total = process.total().min(times.map_or(u64::MAX, |times| times.saturating_add(warm_up)));
         Self { segments: self.segments.clone(), total, warm_up, random: Some(Arc::new(process)) }

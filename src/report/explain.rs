@@ -17,14 +17,17 @@ pub fn text(plan: &Plan, scenario: &Read<Scenario>, style: Style) -> String {
 
 fn document(plan: &Plan, scenario: &Read<Scenario>) -> Document {
     let mut document = Document::new(2, "");
+    // The demo's address is not known before it starts.
+    let stand_in = plan.deployment.targets.first().filter(|_| plan.deployment.demo.is_some());
+    let unknown = stand_in.map(|(_, url)| url.to_string()).unwrap_or_default();
     document.push(Block::Title(Line::default().text(&plan.title).done()));
     document.push(Block::Facts(facts(plan)));
-    steps_of("setup, once", &explain::steps(&plan.setup), &mut document);
+    steps_of("setup, once", &explain::steps(&plan.setup), &unknown, &mut document);
     for workload in &plan.workloads {
         let explained = explain::workload(workload);
         let alone = plan.workloads.len() == 1;
         let name = if alone { "iteration" } else { workload.name.as_str() };
-        steps_of(name, &explained.steps, &mut document);
+        steps_of(name, &explained.steps, &unknown, &mut document);
         document.push(Block::Facts(load_facts(&explained)));
         if let Some(shape) = &explained.shape {
             document.push(Block::List(chart(shape).into_iter().map(Line::from).collect()));
@@ -37,7 +40,7 @@ fn document(plan: &Plan, scenario: &Read<Scenario>) -> Document {
             document.push(Block::Table(table));
         }
     }
-    steps_of("teardown, once", &explain::steps(&plan.teardown), &mut document);
+    steps_of("teardown, once", &explain::steps(&plan.teardown), &unknown, &mut document);
     let mut table = Table::new(vec![Column::name("variable"), Column::words("comes from")]);
     for (name, from) in explain::variables(plan, scenario) {
         table.row([Cell::Line(name.into()), Cell::Line(from.into())]);
@@ -75,7 +78,8 @@ fn facts(plan: &Plan) -> Vec<(&'static str, Line)> {
     facts
 }
 
-fn steps_of(name: &str, steps: &[StepLine], document: &mut Document) {
+/// `unknown` is left out of the requests' URLs.
+fn steps_of(name: &str, steps: &[StepLine], unknown: &str, document: &mut Document) {
     if steps.is_empty() {
         return;
     }
@@ -83,8 +87,8 @@ fn steps_of(name: &str, steps: &[StepLine], document: &mut Document) {
     let lines = steps.iter().map(|step| {
         let mut line = Line::default();
         line.text(format!("{}{}", "  ".repeat(step.depth + 1), step.name));
-        let details =
-            [step.request.as_str()].into_iter().filter(|text| !text.is_empty() && *text != step.name);
+        let request = step.request.replacen(unknown, "", 1);
+        let details = [request.as_str()].into_iter().filter(|text| !text.is_empty() && *text != step.name);
         let details: Vec<&str> = details.chain(step.details.iter().map(String::as_str)).collect();
         if !details.is_empty() {
             line.text(format!(": {}", details.join("; ")));
@@ -100,7 +104,7 @@ fn load_facts(explained: &Explained) -> Vec<(&'static str, Line)> {
     let mut requests = format!("{an_iteration} an iteration");
     if let Some(iterations) = explained.iterations {
         let all = range(least.saturating_mul(iterations), most.map(|most| most.saturating_mul(iterations)));
-        requests.push_str(&format!(", {all} in all"));
+        requests = format!("{requests}, {all} in all");
     }
     vec![("load", Line::from(explained.load.as_str())), ("requests", Line::from(requests))]
 }

@@ -1,6 +1,6 @@
 //! What the percentiles of an action are over, where it is not one request in each iteration.
 
-use crate::plan::flow::{GROUP, TOGETHER};
+use crate::plan::step::flow::{GROUP, TOGETHER};
 use crate::results::model::{Action, Workload};
 
 /// A clause about an action that ran several times in an iteration, polled, or is a group; `None` for other actions.

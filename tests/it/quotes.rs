@@ -17,7 +17,7 @@ fn server() -> Server {
                 format!("{{\n  \"error\": \"who are you\",\n  \"token\": \"t0k3n-of-{number}\" }}\n"),
             ),
             "/long" => wire.answer("500 Oops", "text/html", "<b>long</b> ".repeat(10_000)),
-            "/binary" => wire.answer("500 Oops", "image/png", b"\x89PNG\0\0".to_vec()),
+            "/binary" => wire.answer("500 Oops", "image/png", b"\x89PNG\0\0"),
             "/echo" => wire.answer("400 Bad", "text/plain", format!("bad key in {}", seen.path)),
             "/hostile" => wire.answer("400 Bad", "text/plain", "\u{1b}[31m<script>alert(1)</script>\u{202e}"),
             "/empty" => wire.answer("404 Not Found", "text/plain", ""),
@@ -30,6 +30,7 @@ fn server() -> Server {
     })
 }
 
+#[expect(clippy::too_many_lines, reason = "one run, and all of its outputs")]
 #[test]
 fn a_failed_check_quotes_the_answer_in_every_output() {
     let server = server();

@@ -122,13 +122,22 @@ fn a_runs_results_are_as_described() {
 
 /// Editors show the descriptions while somebody writes.
 #[track_caller]
-fn assert_undescribed_properties_are_none(kind: &str, schema: &serde_json::Value) {
-    let definitions = schema["definitions"].as_object().into_iter().flatten().map(|(_, value)| value);
-    for object in definitions.chain([schema]) {
-        for (name, property) in object["properties"].as_object().into_iter().flatten() {
-            let described = property.get("description").is_some() || property.get("$ref").is_some();
-            assert!(described, "{kind}: `{name}` has no description");
+fn assert_undescribed_properties_are_none(kind: &str, schema: &Value) {
+    match schema {
+        Value::Object(map) => {
+            let properties = map.get("properties").and_then(Value::as_object);
+            for (name, property) in
+                properties.into_iter().flatten().filter(|(_, property)| property.is_object())
+            {
+                let described = property.get("description").is_some() || property.get("$ref").is_some();
+                assert!(described, "{kind}: `{name}` has no description");
+            }
+            map.values().for_each(|below| assert_undescribed_properties_are_none(kind, below));
         }
+        Value::Array(items) => {
+            items.iter().for_each(|below| assert_undescribed_properties_are_none(kind, below))
+        }
+        _ => {}
     }
 }
 
@@ -346,7 +355,7 @@ fn a_file_with_every_key_is_valid() {
     let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
     insta::assert_snapshot!(ended.stdout, @r"
     everything.yaml: a valid deployment with 2 targets
-    scenario.yaml: a valid scenario with 7 workloads and 17 actions
+    scenario.yaml: a valid scenario with 7 workloads and 21 actions
     ");
     assert_eq!(ended.stderr, "");
 }

@@ -226,7 +226,6 @@ fn offset_s(text: &str) -> Result<i64, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::base::template::{Engine, FAKE_KINDS, Variables};
     use std::collections::BTreeSet;
     use std::sync::Arc;

@@ -37,19 +37,11 @@ pub(super) fn assemble(
         .shape
         .apply(&mut document.value)
         .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
-    if let Some(address) = options.receive {
-        deployment.spans.receive = vec![address];
-    }
-    if let Some(url) = &options.target {
-        replace_target(&mut deployment, url)?;
-    }
+    replace_addresses(&mut deployment, &options)?;
     // All faults of the files are found before anything is created or started.
     let mut checked = deployment.clone();
     demo::stand_in(&mut checked);
-    let mut plan = files::plan(scenario, &document, checked, load)?;
-    if options.once.is_some() {
-        plan.run_once();
-    }
+    let mut plan = planned(&options, &document, checked)?;
     if options.publish {
         can_publish(&plan)?;
     }
@@ -74,10 +66,7 @@ pub(super) fn assemble(
     })?;
     let mut plan = match &demo {
         Some(_) => {
-            let mut plan = files::plan(scenario, &document, deployment, load)?;
-            if options.once.is_some() {
-                plan.run_once();
-            }
+            let mut plan = planned(&options, &document, deployment)?;
             plan.warnings.extend(limits.warnings);
             plan
         }
@@ -85,10 +74,7 @@ pub(super) fn assemble(
     };
     match round {
         None => warn(events, &plan.warnings),
-        Some(round) => {
-            plan.traces.slow = plan.traces.slow.min(round.traces);
-            plan.traces.others = plan.traces.others.max(round.random_traces);
-        }
+        Some(round) => round.limit(&mut plan),
     }
     let data_seed = plan.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX));
     plan.draw_arrivals(data_seed);
@@ -111,6 +97,27 @@ pub(super) fn assemble(
     Ok(PreparedRun { run, listeners })
 }
 
+impl Round<'_> {
+    /// Fetches as many traces as the round wants.
+    fn limit(&self, plan: &mut Plan) {
+        plan.traces.slow = plan.traces.slow.min(self.traces);
+        plan.traces.others = plan.traces.others.max(self.random_traces);
+    }
+}
+
+/// The plan, for a single iteration if one is wanted.
+fn planned(
+    options: &RunOptions,
+    document: &Document<Scenario>,
+    deployment: Deployment,
+) -> Result<Plan, HarnessError> {
+    let mut plan = files::plan(&options.scenario, document, deployment, &options.load)?;
+    if options.once.is_some() {
+        plan.run_once();
+    }
+    Ok(plan)
+}
+
 /// Adapts a scenario to a round, and makes a target the default.
 pub(in crate::harness) fn vary(
     document: &mut Document<Scenario>,
@@ -120,6 +127,14 @@ pub(in crate::harness) fn vary(
     as_round(&mut document.value, round.length, round.factor)
         .map_err(|complaint| HarnessError::usage(complaint.to_string()))?;
     choose_target(deployment, round.target)
+}
+
+/// Takes over the addresses that the options give.
+fn replace_addresses(deployment: &mut Deployment, options: &RunOptions) -> Result<(), HarnessError> {
+    if let Some(address) = options.receive {
+        deployment.spans.receive = vec![address];
+    }
+    options.target.as_ref().map_or(Ok(()), |url| replace_target(deployment, url))
 }
 
 /// Makes a URL the default target.

@@ -269,9 +269,9 @@ fn draft(
             format!("{count} value{plural} extracted from a response and sent again; see `extract`")
         }),
         (shortened > 0)
-            .then(|| format!("{shortened} pauses were shortened to 10 s; --think no leaves all out")),
+            .then(|| format!("pauses that were shortened to 10 s: {shortened}; --think no leaves all out")),
         (unread > 0)
-            .then(|| format!("{unread} response bodies over 2 MiB were not searched for such values")),
+            .then(|| format!("response bodies over 2 MiB were not searched for such values: {unread}")),
         (draft.targets.len() > 1).then(|| {
             let origins: Vec<&str> = draft.targets.iter().map(|(_, origin)| origin.as_str()).collect();
             format!("requests go to several hosts; remove those that are not yours: {}", origins.join(", "))

@@ -86,7 +86,7 @@ impl Compiler<'_> {
                     let fault = Fault::error(key_span(node, key), format!("`{key}` without `file`"));
                     self.faults.push(fault.help("remove it: `rows` need none"));
                 }
-                rows.iter().for_each(super::action::hide_secrets_of);
+                rows.iter().for_each(super::headers::hide_secrets_of);
                 Some(Feeder::inline(name, map, rows))
             }
             (Some(file), None) => self.stored(name, map, file, (folder, node)),

@@ -351,7 +351,8 @@ mod tests {
     #[test]
     fn records_are_found_in_every_format_however_the_stream_is_cut() {
         use Format::{Csv, Json, Jsonl};
-        let rows: &[(Format, &str, Result<&[(u64, u64, &str)], &str>)] = &[
+        type Found<'r> = Result<&'r [(u64, u64, &'r str)], &'r str>;
+        let rows: &[(Format, &str, Found)] = &[
             (Csv, "", Ok(&[])),
             (Csv, "a,b\n1,2", Ok(&[(0, 1, "a,b"), (4, 2, "1,2")])),
             (Csv, "\u{feff}a\r\n\r\n1\r\n", Ok(&[(3, 1, "a"), (8, 3, "1")])),

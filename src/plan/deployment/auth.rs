@@ -6,7 +6,7 @@ use crate::base::complaint::Complaint;
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item};
-use crate::client::oauth2::{Grant, Style};
+use crate::client::client_credentials::{Grant, Style};
 use crate::client::url::endpoint_uses_tls;
 use crate::config::auth::{self as config, CommandLine};
 use crate::config::reference::Reference;

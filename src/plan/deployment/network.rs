@@ -1,6 +1,7 @@
 //! The part of a deployment about how hosts are reached: addresses, names in TLS, and proxies.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use crate::base::complaint::Complaint;
 use crate::base::diagnostics::Fault;
@@ -9,7 +10,7 @@ use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, item, key_span};
 use crate::client::options::DnsOptions;
 use crate::client::proxy::{Exception, Proxies, Proxy};
-use crate::client::tls::is_server_name;
+use crate::client::tls::{TlsOptions, is_server_name};
 use crate::client::url::{BaseUrl, Origin};
 use crate::config::check::did_you_mean;
 use crate::config::deployment as config;
@@ -22,6 +23,41 @@ use super::{Resolver, written};
 const NONE: &str = "none";
 
 impl Resolver<'_> {
+    pub(super) fn tls(
+        &mut self,
+        verify: bool,
+        ca: (Option<&str>, &Node),
+        cert: (Option<&str>, &Node),
+        key: (Option<&str>, &Node),
+    ) -> TlsOptions {
+        if cert.0.is_some() != key.0.is_some() {
+            let there = if cert.0.is_some() { cert.1 } else { key.1 };
+            let fault = Fault::error(there.span.clone(), "`cert` and `key` need each other");
+            self.faults.push(fault.help("give both, or neither"));
+        }
+        let [ca, cert, key] = [ca, cert, key].map(|(path, node)| path.map(|path| self.pem_file(path, node)));
+        TlsOptions { verify, ca, identity: cert.zip(key) }
+    }
+
+    /// Checks that a file exists before the load; its content is read later.
+    fn pem_file(&mut self, path: &str, node: &Node) -> PathBuf {
+        let path = self.folder.join(path);
+        if self.env.is_offline() {
+            return path;
+        }
+        let problem = match std::fs::File::open(&path).and_then(|file| file.metadata()) {
+            Ok(metadata) if metadata.is_dir() => Some("it is a directory".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(problem) = problem {
+            let message = format!("cannot read {}: {problem}", path.display());
+            let fault = Fault::error(node.span.clone(), message);
+            self.faults.push(fault.help("name a PEM file, relative to the deployment file"));
+        }
+        path
+    }
+
     pub(super) fn dns(&mut self, dns: Option<&config::Dns>, root: &Node) -> DnsOptions {
         let mut servers = Vec::new();
         let listed = dns.and_then(|dns| dns.servers.as_ref()).into_iter().flatten();

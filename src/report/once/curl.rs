@@ -30,6 +30,8 @@ pub struct Connecting {
     pub identity: Option<(String, String)>,
     /// Only HTTP/2 is spoken.
     pub http2: bool,
+    /// Names with their addresses, separated by commas.
+    pub hosts: Vec<(String, String)>,
 }
 
 /// The commands, one for each request that was sent. `reveal` writes secrets themselves.
@@ -135,6 +137,19 @@ fn options(sent: &Sent, connecting: &Connecting) -> Vec<String> {
     if connecting.http2 {
         options.push((if sent.tls { "--http2" } else { "--http2-prior-knowledge" }).to_owned());
     }
+    options.extend(sent.socket.iter().map(|path| format!("--unix-socket {}", quoted(path.as_bytes()))));
+    let port =
+        sent.authority.rsplit_once(':').map(|(_, port)| port).filter(|port| port.parse::<u16>().is_ok());
+    let port = port.unwrap_or(if sent.tls { "443" } else { "80" });
+    for (host, addresses) in connecting.hosts.iter().filter(|_| sent.socket.is_none()) {
+        let own = sent
+            .authority
+            .strip_prefix(host.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        if own {
+            options.push(format!("--resolve {}", quoted(format!("{host}:{port}:{addresses}").as_bytes())));
+        }
+    }
     if sent.tls {
         options.extend(connecting.insecure.then(|| "--insecure".to_owned()));
         options.extend(connecting.ca.iter().map(|path| format!("--cacert {}", quoted(path.as_bytes()))));
@@ -217,14 +232,14 @@ fn with_variables(text: &str, secrets: Vec<Secret>, exchange: &Exchange, names: 
     let (mut shown, mut at) = (String::new(), 0);
     for (span, hint) in secrets {
         if at < span.start {
-            shown.push_str(&quoted(text[at..span.start].as_bytes()));
+            shown.push_str(&quoted(&text.as_bytes()[at..span.start]));
         }
         let variable = names.of(&text[span.clone()], exchange, &hint);
         let _ = write!(shown, "\"${variable}\"");
         at = span.end;
     }
     if at < text.len() || shown.is_empty() {
-        shown.push_str(&quoted(text[at..].as_bytes()));
+        shown.push_str(&quoted(&text.as_bytes()[at..]));
     }
     shown
 }

@@ -9,8 +9,8 @@ use crate::base::yaml::Node;
 use crate::config::check::did_you_mean;
 use crate::config::step;
 
-use super::json::JsonTemplate;
-use super::step::{Named, Step};
+use super::{Named, Step};
+use crate::plan::json::JsonTemplate;
 
 /// What a group of steps has in place of a request.
 pub const GROUP: &str = "group";
@@ -98,18 +98,6 @@ pub struct LogText {
     pub printed: std::sync::atomic::AtomicU32,
 }
 
-/// How to repeat the request of an action.
-pub struct Poll {
-    /// The condition that ends it; `None` means that all checks pass.
-    pub until: Option<Text>,
-    /// The condition that fails it.
-    pub fail_if: Option<Text>,
-    /// The pause between an answer and the next attempt.
-    pub interval: Duration,
-    /// The time from the first attempt after which it fails.
-    pub deadline: Duration,
-}
-
 /// A pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
@@ -166,7 +154,7 @@ impl Flow {
 }
 
 /// The key of each kind of step that is not a request, and the keys that may stand beside it.
-pub(super) const KINDS: [(&str, &[&str]); 14] = [
+pub(in crate::plan) const KINDS: [(&str, &[&str]); 14] = [
     ("think", &[]),
     ("pace", &[]),
     ("if", &["then", "else"]),
@@ -184,7 +172,7 @@ pub(super) const KINDS: [(&str, &[&str]); 14] = [
 ];
 
 /// Which of these keys a step has.
-pub(super) fn kinds(step: &step::Step) -> Vec<&'static str> {
+pub(in crate::plan) fn kinds(step: &step::Step) -> Vec<&'static str> {
     let there = [
         step.think.is_some(),
         step.pace.is_some(),
@@ -205,7 +193,7 @@ pub(super) fn kinds(step: &step::Step) -> Vec<&'static str> {
 }
 
 /// Reports keys that do not belong beside the key that says what a step is.
-pub(super) fn companions(kind: &str, node: &Node, faults: &mut Vec<Fault>) {
+pub(in crate::plan) fn companions(kind: &str, node: &Node, faults: &mut Vec<Fault>) {
     let of_flow = || KINDS.iter().flat_map(|(_, companions)| *companions);
     let allowed = KINDS.iter().find(|(key, _)| *key == kind).map(|(_, companions)| *companions);
     for (key, _) in node.entries().iter().filter(|(key, _)| key.name != kind) {

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::reference::DurationText;
-use super::step::Step;
+use super::Step;
+use crate::config::reference::DurationText;
 
 /// Repeats the request of an action until a condition holds. All attempts count as one sample of the action.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

@@ -1,0 +1,17 @@
+//! How the request of an action is repeated until a condition holds.
+
+use std::time::Duration;
+
+use crate::base::template::Text;
+
+/// How to repeat the request of an action.
+pub struct Poll {
+    /// The condition that ends it; `None` means that all checks pass.
+    pub until: Option<Text>,
+    /// The condition that fails it.
+    pub fail_if: Option<Text>,
+    /// The pause between an answer and the next attempt.
+    pub interval: Duration,
+    /// The time from the first attempt after which it fails.
+    pub deadline: Duration,
+}
