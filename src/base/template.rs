@@ -8,6 +8,7 @@
 //! text. See [`allowance`].
 
 pub mod allowance;
+mod blame;
 mod builtins;
 mod draws;
 mod encodings;
@@ -61,6 +62,7 @@ pub enum Text {
 pub struct Code {
     environment: &'static Environment<'static>,
     instructions: Instructions<'static>,
+    source: &'static str,
     /// The names that it does not define itself.
     names: BTreeSet<String>,
     /// Whether it draws random numbers.
@@ -70,11 +72,11 @@ pub struct Code {
 impl Code {
     fn new(
         environment: &'static Environment<'static>,
-        instructions: Instructions<'static>,
+        (instructions, source): (Instructions<'static>, &'static str),
         names: HashSet<String>,
     ) -> Self {
         let draws = generators::DRAWING.iter().any(|name| names.contains(*name));
-        Self { environment, instructions, names: names.into_iter().collect(), draws }
+        Self { environment, instructions, source, names: names.into_iter().collect(), draws }
     }
 }
 
@@ -175,7 +177,7 @@ impl Engine {
         let mut generator = CodeGenerator::new("<expression>", source);
         generator.compile_expr(&Rewriter::default().expression(&parse_expr(source)?));
         let (instructions, _) = generator.finish();
-        Ok(Code::new(self.straight, instructions, names))
+        Ok(Code::new(self.straight, (instructions, source), names))
     }
 
     fn template(&self, source: &'static str) -> Result<Code, TemplateError> {
@@ -190,7 +192,7 @@ impl Engine {
         }
         let (instructions, _) = generator.finish();
         let environment = if rewriter.repeats { self.counting } else { self.straight };
-        Ok(Code::new(environment, instructions, names))
+        Ok(Code::new(environment, (instructions, source), names))
     }
 }
 
@@ -299,7 +301,7 @@ impl Text {
                 }
             }
             Self::Template(_) => {
-                self.code_value(variables, output)?;
+                self.code_value(variables, output).map_err(|error| self.explained(error))?;
             }
         }
         // A body may consist of several texts.
@@ -317,10 +319,10 @@ impl Text {
         match self {
             Self::Literal(text) => Ok(Value::from(&**text)),
             Self::Expression(_) => {
-                let value = self.code_value(variables, &mut String::new())?.unwrap_or_default();
+                let value = self.code_value(variables, &mut String::new());
+                let value = value.map_err(|error| self.explained(error))?.unwrap_or_default();
                 if value.is_undefined() {
-                    let names = self.variables().into_iter().collect::<Vec<_>>().join("`, `");
-                    return Err(TemplateError(format!("undefined value: `{names}` has no such value")));
+                    return Err(self.explained(minijinja::ErrorKind::UndefinedError.into()));
                 }
                 Ok(value)
             }
@@ -330,6 +332,24 @@ impl Text {
                 Ok(Value::from(text))
             }
         }
+    }
+
+    /// The error with the expression that has no value.
+    fn explained(&self, error: minijinja::Error) -> TemplateError {
+        let source = match self {
+            Self::Expression(code) => format!("{{{{{}}}}}", code.source),
+            Self::Template(code) => code.source.to_owned(),
+            Self::Literal(_) => return error.into(),
+        };
+        let undefined = error.kind() == minijinja::ErrorKind::UndefinedError;
+        let TemplateError(what) = error.into();
+        let place = blame::place(&source);
+        let names = || self.variables().into_iter().collect::<Vec<_>>().join("`, `");
+        TemplateError(match (undefined, place.is_empty()) {
+            (false, _) => what,
+            (true, false) => format!("{what}{place}"),
+            (true, true) => format!("{what} in a text with `{}`", names()),
+        })
     }
 
     /// Runs the code: appends its output, and returns the value of an expression.
@@ -570,7 +590,9 @@ mod tests {
             ("{{ auth.token }}{% if n > 2 %}!{% endif %}", Ok("t!")),
             ("{{ nobody }}", Err("undefined value")),
             ("x{{ nobody }}", Err("undefined value")),
-            ("x{{ auth.nothing }}", Err("undefined value")),
+            ("x{{ auth.nothing }}", Err("undefined value in {{ auth.nothing }}")),
+            ("{{ auth.nothing }}", Err("undefined value in {{ auth.nothing }}")),
+            ("{{ auth.nothing.more }}", Err("undefined value in {{ auth.nothing.more }}")),
             ("{{ random_int(4, 4) }}", Ok("4")),
             ("{{ random_int(5, 4) }}", Err("needs low <= high")),
         ] {

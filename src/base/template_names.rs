@@ -141,6 +141,32 @@ pub fn calls(text: &str, name: &str) -> bool {
     called
 }
 
+/// The members of a variable that a text uses, `{{ name.member }}` or `{{ name['member'] }}`, except where it says what to
+/// do without it.
+#[must_use]
+pub fn members<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
+    let mut found = Vec::new();
+    each_tag(text, |tokens| {
+        for (at, token) in tokens.iter().enumerate() {
+            let before = at.checked_sub(1).map(|before| tokens[before]);
+            if *token != Token::Word(name) || matches!(before, Some(Token::Sign('.' | '|'))) {
+                continue;
+            }
+            let (member, after) = match tokens[at + 1..] {
+                [Token::Sign('.'), Token::Word(member), ..] => (member, &tokens[at + 3..]),
+                [Token::Sign('['), Token::Text(member), Token::Sign(']'), ..] => (member, &tokens[at + 4..]),
+                _ => continue,
+            };
+            match after {
+                [Token::Sign('('), ..] | [Token::Word("is"), ..] => {}
+                [Token::Sign('|'), Token::Word("default" | "d"), ..] => {}
+                _ => found.push(member),
+            }
+        }
+    });
+    found
+}
+
 /// The filters and tests that a text names literally.
 #[must_use]
 pub fn named(text: &str) -> Vec<(Kind, &str)> {
@@ -261,6 +287,18 @@ mod tests {
     use super::*;
     use crate::base::template::Engine;
     use proptest::prelude::*;
+
+    #[test]
+    fn members_that_must_be_there_are_found() {
+        for (text, expected) in [
+            ("{{ u.a }}-{{ u['b'] }}{% if u.c == 1 %}", &["a", "b", "c"][..]),
+            ("{{ x.u.a }}{{ u }}{{ v.a }}u.a", &[]),
+            ("{{ u.a | default(1) }}{{ u.b is defined }}{{ u.items() }}", &[]),
+            ("{{ u.a | lower }}{{ f(u.b) }}", &["a", "b"]),
+        ] {
+            assert_eq!(members(text, "u"), expected, "{text}");
+        }
+    }
 
     #[test]
     fn filters_and_tests_are_found_by_name() {

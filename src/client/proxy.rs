@@ -57,7 +57,8 @@ pub enum Exception {
 }
 
 impl Proxy {
-    /// Reads a proxy's URL. Without a scheme, it is http; without a port, 80.
+    /// Reads a proxy's URL. `host:port` needs no scheme, and `http://host` means port 80. A mere word is refused: it is
+    /// rather a mistake for `none`.
     ///
     /// # Errors
     /// Not a URL, or a kind of proxy that is not supported.
@@ -73,6 +74,10 @@ impl Proxy {
         }
         if url.query().is_some() || url.fragment().is_some() || url.path().len() > 1 {
             return Err(Complaint::new("a proxy's URL has no path", REMEDY));
+        }
+        let has_port = || whole.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| is_port(port));
+        if !text.contains("://") && !has_port() {
+            return Err(Complaint::new("a proxy needs `http://` or a port", REMEDY));
         }
         let origin = Origin::of(&url)?;
         Ok(Self { authorization: authorization(&url), url: Secret::new(whole), origin })
@@ -120,6 +125,10 @@ impl Proxy {
             None => Err(failed("does not speak HTTP".to_owned())),
         }
     }
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok()
 }
 
 fn authorization(url: &url::Url) -> Option<Secret> {
@@ -232,6 +241,10 @@ mod tests {
             ("http://proxy.example:8080", Ok(("proxy.example", 8080, ""))),
             ("http://proxy.example:80/", Ok(("proxy.example", 80, ""))),
             ("proxy.example:8080", Ok(("proxy.example", 8080, ""))),
+            ("proxy.example", Err("needs `http://` or a port")),
+            ("foo", Err("needs `http://` or a port")),
+            ("[::1]", Err("needs `http://` or a port")),
+            ("[::1]:81", Ok(("::1", 81, ""))),
             ("http://proxy.example", Ok(("proxy.example", 80, ""))),
             ("http://[::1]:81", Ok(("::1", 81, ""))),
             ("http://u:p%40ss@h:1", Ok(("h", 1, "proxy-authorization: Basic dTpwQHNz\r\n"))),

@@ -10,7 +10,7 @@ use super::reference::{DurationText, Reference, SecretReference};
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OAuth2 {
-    /// The URL of the token endpoint, such as https://login.example/oauth2/token.
+    /// The URL of the token endpoint, such as `https://login.example/oauth2/token`.
     pub token_url: Reference,
     /// The client's name.
     pub client_id: Reference,

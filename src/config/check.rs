@@ -154,7 +154,21 @@ impl<'s> Checker<'s> {
         }
         let keyed = with_most_keys(node, fitting.iter().copied());
         match keyed.or_else(|| fitting.first().copied()) {
-            Some(branch) => self.node(node, branch, name),
+            Some(branch) => {
+                let before = self.faults.len();
+                self.node(node, branch, name);
+                let number = branches.iter().find(|other| other["type"] == "integer");
+                if branch.get("enum").is_some()
+                    && let Some((least, most)) =
+                        number.and_then(|n| Some((n.get("minimum")?, n.get("maximum")?)))
+                {
+                    for fault in &mut self.faults[before..] {
+                        let help = fault.help.take().unwrap_or_default();
+                        fault.help =
+                            Some(format!("{help}, or a number from {least} to {most} without quotes"));
+                    }
+                }
+            }
             None => {
                 let types: Vec<&str> =
                     branches.iter().filter_map(|branch| branch.get("type")?.as_str()).collect();
@@ -385,6 +399,9 @@ fn remedy(node: &Node, types: &[&str], known: &[&str], secret: bool) -> String {
         },
         Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if wanted("string") => {
             "put it in quotes to make it text".to_owned()
+        }
+        Kind::Map(_) if wanted("array") && wanted("string") => {
+            format!("write {} here", expected_words(types))
         }
         Kind::Map(_) if wanted("array") => "begin each item with a dash: `- `".to_owned(),
         Kind::Null => "give it a value, or remove the key".to_owned(),

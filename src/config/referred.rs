@@ -112,7 +112,7 @@ impl Taken<'_> {
 }
 
 /// The reference that a map is, if it is one.
-fn reference(node: &Node) -> Option<Reference> {
+pub(super) fn reference(node: &Node) -> Option<Reference> {
     let text = |key: &str| match &node.get(key)?.kind {
         Kind::Text { text, .. } if !text.contains("{{") && !text.contains("{%") => Some(text.clone()),
         _ => None,

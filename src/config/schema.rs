@@ -38,7 +38,8 @@ pub fn draft07<T: JsonSchema>() -> Value {
 fn with_references(mut schema: Value) -> Value {
     let mut reference = draft07::<Reference>();
     let referring = json!({ "$ref": "#/definitions/Reference" });
-    let places = ["/definitions/Step/properties/headers/additionalProperties", "/definitions/Scalar"];
+    let places =
+        ["/definitions/Step/properties/headers/additionalProperties", "/definitions/Values/anyOf/3/items"];
     let texts = referred::TEXTS.iter().map(|key| format!("/definitions/Step/properties/{key}"));
     for place in texts.chain(places.map(str::to_owned)) {
         let Some(text) = schema.pointer_mut(&place).and_then(Value::as_object_mut) else { continue };
@@ -47,6 +48,13 @@ fn with_references(mut schema: Value) -> Value {
         let others = others.map(|kind| json!({ "type": kind }));
         let choices: Vec<Value> = [referring.clone()].into_iter().chain(others).collect();
         text.insert("anyOf".to_owned(), Value::Array(choices));
+    }
+    for place in ["/definitions/Values/anyOf", "/definitions/TextCondition/anyOf"] {
+        let Some(choices) = schema.pointer_mut(place).and_then(Value::as_array_mut) else { continue };
+        choices
+            .iter_mut()
+            .filter(|choice| choice["type"] == "string")
+            .for_each(|choice| *choice = referring.clone());
     }
     if let (Some(reference), Some(definitions)) =
         (reference.as_object_mut(), schema["definitions"].as_object_mut())

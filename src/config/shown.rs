@@ -13,6 +13,8 @@ use crate::base::diagnostics::Shown;
 use crate::base::yaml::{Key, Kind, Node};
 
 use super::matching::{did_you_mean, fits, resolve, with_most_keys};
+use super::reference::Reference;
+use super::referred::reference;
 
 /// Finds which parts of a document may be shown, and which must not be.
 #[must_use]
@@ -40,6 +42,9 @@ impl<'s> Walk<'s> {
     fn node(&mut self, node: &Node, schema: &'s Value, secret: bool) {
         let schema = resolve(self.schema, schema);
         let below = secret || is_marked(schema);
+        if below && self.show_variable(node) {
+            return;
+        }
         if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
             return parts.iter().for_each(|part| self.node(node, part, below));
         }
@@ -55,6 +60,21 @@ impl<'s> Walk<'s> {
             Some(branch) => self.plain(node, branch, below || is_marked(branch), reference),
             None => self.misfit(node, schema, below),
         }
+    }
+
+    /// Shows the name in `{ env: NAME }` in place of a secret text: it is none. A default may be one.
+    fn show_variable(&mut self, node: &Node) -> bool {
+        let (Some(Reference::Env { .. }), Kind::Map(entries)) = (reference(node), &node.kind) else {
+            return false;
+        };
+        for (key, value) in entries {
+            self.shown.public.push(key.span.clone());
+            match key.name.as_str() {
+                "env" => self.shown.public.push(value.span.clone()),
+                _ => self.shown.secret.push(value.span.clone()),
+            }
+        }
+        true
     }
 
     /// A schema without alternatives. `reference`: the value is a secret or a reference to one.

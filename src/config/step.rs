@@ -49,6 +49,10 @@ pub struct Step {
     /// The name of a target in the deployment (default `default`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Tags, such as `{team: identity}`: results have a row for each tag and value, over all actions with it. A group's
+    /// tags hold for the actions within it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, String>>,
     /// Request headers. They override the deployment's headers.
     #[schemars(extend("writeOnly" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]

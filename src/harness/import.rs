@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::base::files;
 use crate::import::{Draft, ImportError, Written, curl, har, openapi};
 
 use super::error::HarnessError;
-use super::event::{self, Sink};
+use super::event;
+use super::files::validate_with;
 use super::options::{Environment, YamlFile};
 
 /// What to import.
@@ -51,17 +52,19 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// A file that a curl command names is not larger than this, in bytes.
-const DATA_BYTES_MAX: u64 = 1 << 20;
+/// What a file has that stands in for one that the input only mentions.
+const STAND_IN: &str = "This file stands in for another one. Replace it.\n";
 
 /// Imports a recording or a description.
 ///
 /// # Errors
 /// The input cannot be read or understood, or the files exist or cannot be written.
 pub fn import(options: &ImportOptions) -> Result<Imported, HarnessError> {
+    let folder = folder_of(options.output.as_deref());
+    let file = |path: &str| from_folder(path, &folder);
     let (draft, name) = match &options.source {
-        Source::CurlFile(path) => (curl::from_text(&text(path)?, &data_file), stem(path)),
-        Source::CurlWords(words) => (curl::from_words(words, &data_file), None),
+        Source::CurlFile(path) => (curl::from_text(&text(path)?, &file), stem(path)),
+        Source::CurlWords(words) => (curl::from_words(words, &file), None),
         Source::Har(path, har) => (har::from_reader(reader(path)?, *har), stem(path)),
         Source::OpenApi(path, chosen) => (openapi::from_reader(reader(path)?, chosen), stem(path)),
     };
@@ -69,7 +72,7 @@ pub fn import(options: &ImportOptions) -> Result<Imported, HarnessError> {
     write(&draft, options.output.as_deref(), name.as_deref().unwrap_or("imported"), options.force)
 }
 
-/// Writes a draft to files that must not exist yet, unless `force` is set, and checks them.
+/// Writes a draft to files that must not exist yet, unless `force` is set. It is checked before.
 pub(super) fn write(
     draft: &Draft,
     output: Option<&Path>,
@@ -80,34 +83,60 @@ pub(super) fn write(
     let name = scenario.file_stem().unwrap_or_default().to_string_lossy();
     let deployment = scenario.with_file_name(format!("{name}-deployment.yaml"));
     let file_name = deployment.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let written = draft.write(&file_name).map_err(refused)?;
+    let mut written = draft.write(&file_name).map_err(refused)?;
     for path in [&scenario, &deployment] {
         if !force && path.exists() {
             return Err(HarnessError::usage(format!("{} exists already", path.display()))
                 .remedy("name another file with -o, or add --force"));
         }
     }
-    if let Some(folder) = scenario.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)
-            .map_err(HarnessError::cannot(format!("make {}", folder.display())))?;
-    }
+    written.notes.extend(stand_in(&scenario, &written.stand_ins)?);
+    // Paths with `..` need the folder.
+    folder_for(&scenario)?;
+    check(&scenario, &deployment, &written)?;
     for (path, text) in [(&deployment, &written.deployment), (&scenario, &written.scenario)] {
         files::write_output(path, |output| output.write_all(text.as_bytes()))
             .map_err(HarnessError::cannot(format!("write {}", path.display())))?;
     }
-    check(&scenario, &event::silent())?;
     let Written { requests, environment, notes, .. } = written;
     Ok(Imported { scenario, deployment, requests, environment, notes })
 }
 
-/// Files that were just written are checked as `bench validate --offline` does.
-fn check(scenario: &Path, events: &Sink) -> Result<(), HarnessError> {
-    super::files::validate_with(&YamlFile::from(scenario), None, &Environment::offline(), events)
-        .map(drop)
-        .map_err(|error| {
-            HarnessError::input(format!("{} was written, but needs a correction", scenario.display()))
-                .and(error)
-        })
+fn folder_for(path: &Path) -> Result<(), HarnessError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(HarnessError::cannot(format!("make {}", folder.display())))
+}
+
+/// Writes the stand-ins that are not there, and says so. What is there already is used.
+fn stand_in(scenario: &Path, paths: &[String]) -> Result<Vec<String>, HarnessError> {
+    let mut made = Vec::new();
+    for name in paths {
+        let path = scenario.with_file_name("").join(name);
+        if path.exists() {
+            continue;
+        }
+        folder_for(&path)?;
+        files::write_output(&path, |output| output.write_all(STAND_IN.as_bytes()))
+            .map_err(HarnessError::cannot(format!("write {}", path.display())))?;
+        made.push(format!("{} stands in for a file that the requests send: replace it", path.display()));
+    }
+    Ok(made)
+}
+
+/// What will be written is checked as `bench validate --offline` does.
+fn check(scenario: &Path, deployment: &Path, written: &Written) -> Result<(), HarnessError> {
+    let scenario_text = YamlFile::text(scenario, written.scenario.as_str());
+    let deployment_text = YamlFile::text(deployment, written.deployment.as_str());
+    let offline = Environment::offline();
+    validate_with(&scenario_text, Some(&deployment_text), &offline, &event::silent()).map(drop).map_err(
+        |error| {
+            HarnessError::input(
+                "what was made of this input is not valid, so it was not written: a bug of bench",
+            )
+            .remedy("report it, with the input if it is not secret")
+            .and(error)
+        },
+    )
 }
 
 pub(super) fn refused(error: ImportError) -> HarnessError {
@@ -158,12 +187,49 @@ fn text(path: &Path) -> Result<String, HarnessError> {
     })
 }
 
-fn data_file(path: &str) -> Result<String, ImportError> {
-    let read = File::open(path).and_then(|file| bounded(file, DATA_BYTES_MAX));
-    read.map_err(|error| ImportError {
-        what: format!("cannot read {path}, which the command names: {error}"),
-        remedy: "name a text file of at most 1 MiB".to_owned(),
-    })
+/// The folder of the scenario that will be written.
+fn folder_of(output: Option<&Path>) -> PathBuf {
+    scenario_path(output, "imported").parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// Looks up a file that a command names, and names it as a scenario in `folder` must. Its content is not read.
+fn from_folder(path: &str, folder: &Path) -> Result<String, ImportError> {
+    if path == "-" {
+        return Err(ImportError {
+            what: "the command reads its standard input".to_owned(),
+            remedy: "save what it reads to a file, and name that one".to_owned(),
+        });
+    }
+    let found = File::open(path).and_then(|file| file.metadata());
+    let problem = match found {
+        Ok(found) if found.is_file() => None,
+        Ok(_) => Some("it is not a file".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    let refuse = |problem: &str| ImportError {
+        what: format!("cannot read {path}, which the command names: {problem}"),
+        remedy: "check the path; it counts from the current directory".to_owned(),
+    };
+    if let Some(problem) = problem {
+        return Err(refuse(&problem));
+    }
+    let is_below = folder.components().all(|part| matches!(part, Component::Normal(_)));
+    let named = match Path::new(path).is_absolute() || folder.as_os_str().is_empty() {
+        true => path.to_owned(),
+        false if is_below && !is_linked(folder) => {
+            format!("{}{path}", "../".repeat(folder.components().count()))
+        }
+        false => {
+            let whole = std::path::absolute(path).map_err(|error| refuse(&error.to_string()))?;
+            whole.to_string_lossy().into_owned()
+        }
+    };
+    if named.contains("{{") { Err(refuse("a scenario cannot name a path with `{{`")) } else { Ok(named) }
+}
+
+/// True if a folder of this path is a link: `..` would lead elsewhere.
+fn is_linked(folder: &Path) -> bool {
+    folder.ancestors().any(|part| std::fs::symlink_metadata(part).is_ok_and(|found| found.is_symlink()))
 }
 
 fn bounded(input: impl Read, most: u64) -> io::Result<String> {

@@ -6,6 +6,7 @@ use crate::base::yaml;
 use crate::base::yaml_text::{self, Comments};
 
 use super::ImportError;
+use super::multipart::{self, Field};
 use super::secrets::Variables;
 
 /// What to write. Its secrets are references to environment variables.
@@ -35,6 +36,8 @@ pub struct Draft {
     pub(super) runner: Option<(Value, String)>,
     /// The scenario's `sla`, if another one than that nothing fails, and the comment on it.
     pub(super) sla: Option<(Value, String)>,
+    /// Paths from the scenario of files that the input only mentions.
+    pub(super) stand_ins: Vec<String>,
     /// The scenario's end: comments.
     pub(super) ideas: String,
     /// What the user should know: what was left out, what needs a look.
@@ -59,6 +62,8 @@ pub struct Written {
     pub requests: usize,
     /// The environment variables to set before a run.
     pub environment: Vec<String>,
+    /// Paths from the scenario of files to send that the input only mentions. Each must be there, with any content.
+    pub stand_ins: Vec<String>,
     /// What the user should know: one sentence each, without a full stop.
     pub notes: Vec<String>,
 }
@@ -91,7 +96,17 @@ impl Draft {
         environment.dedup();
         let requests = self.steps.iter().filter(|step| !step.keys.contains_key("think")).count();
         let deployment = self.deployment()?;
-        Ok(Written { scenario, deployment, requests, environment, notes: self.notes.clone() })
+        let stand_ins = self.stand_ins.clone();
+        Ok(Written { scenario, deployment, requests, environment, stand_ins, notes: self.notes.clone() })
+    }
+
+    /// Remembers the files of a form that the input only mentions.
+    pub(super) fn stand_ins(&mut self, fields: &[Field]) {
+        for path in multipart::stand_ins(fields) {
+            if !self.stand_ins.iter().any(|known| known == path) {
+                self.stand_ins.push(path.to_owned());
+            }
+        }
     }
 
     fn scenario(&self, deployment_file: &str) -> Result<String, ImportError> {

@@ -2,7 +2,8 @@
 //!
 //! Readers of curl commands ([`curl`]), HTTP archives ([`har`]) and OpenAPI documents ([`openapi`]) make [`Draft`]s;
 //! [`draft`] writes these as two commented YAML files. A value that looks like a secret never reaches a file: it
-//! becomes a variable that is read from the environment. [`starter`] makes drafts to begin with.
+//! becomes a variable that is read from the environment. The content of a file that a command or a recording names is not
+//! written either: steps name the file. [`starter`] makes drafts to begin with.
 //!
 //! All input is hostile: its size, depth and number of requests are bounded, and what is left out is counted and said.
 //! This module must not read or write files, send requests or read the environment; its callers do.
@@ -10,7 +11,9 @@
 pub mod curl;
 pub mod draft;
 pub mod har;
+mod multipart;
 pub mod openapi;
+mod replace;
 mod request;
 mod secrets;
 pub mod starter;

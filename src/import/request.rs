@@ -1,15 +1,19 @@
 //! A request as it was recorded, and the step that sends it again.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::base::{percent, yaml};
 
+use super::multipart::{self, Field};
+use super::replace::{Replace, escaped};
 use super::secrets::{Variables, is_secret_name, is_secret_value};
 
 /// A request with literal values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded {
-    /// In upper case.
+    /// In upper case, if it is a usual one.
     pub(super) method: String,
     /// The name of the target; `None` for the default.
     pub(super) target: Option<String>,
@@ -25,23 +29,19 @@ pub(super) enum Body {
     Empty,
     /// The text and its content type.
     Text(String, Option<String>),
+    /// A file's path from the scenario, and its content type if it must be stated.
+    File(String, Option<String>),
     /// Fields of multipart/form-data.
     Multipart(Vec<Field>),
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
-    pub(super) name: String,
-    pub(super) text: String,
-}
-
-/// Replaces literal values by templates. What is not replaced is escaped.
-pub(super) trait Replace {
-    /// The template for a whole value at a place with this name.
-    fn whole(&mut self, name: &str, value: &str) -> Option<String>;
-    /// The template for a number of a JSON body.
-    fn number(&mut self, _name: &str, _value: &str) -> Option<String> {
-        None
+impl Body {
+    /// A text that was sent: its fields if it is a form with files.
+    pub(super) fn of_text(text: String, content_type: Option<String>) -> Self {
+        match content_type.as_deref().and_then(|mime| multipart::read(&text, mime)) {
+            Some(fields) => Self::Multipart(fields),
+            None => Self::Text(text, content_type),
+        }
     }
 }
 
@@ -68,53 +68,35 @@ pub(super) fn secret(variables: &mut Variables, name: &str, value: &str) -> Opti
     Some(format!("{start}{{{{ {} }}}}", variables.secret(hint, rest)))
 }
 
-/// The methods that steps can send, as their keys.
-const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
-
-/// A method that steps can send, as its key.
-pub(super) fn method_key(method: &str) -> Option<&'static str> {
-    METHODS.into_iter().find(|key| key.eq_ignore_ascii_case(method))
-}
-
-/// A text in which templates mean nothing.
-pub(super) fn escaped(text: &str) -> String {
-    if !text.contains('{') {
-        return text.to_owned();
+/// The key of a step that sends a method, and what is before the path in its value: `get` and nothing, or `request` and
+/// `PURGE `. `None` if steps cannot send it: it is not a token (RFC 9110, section 5.6.2), or it opens a tunnel.
+pub(super) fn method_key(method: &str) -> Option<(&'static str, String)> {
+    const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
+    const BYTES_MAX: usize = 50;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if let Some(key) = METHODS.into_iter().find(|key| key.eq_ignore_ascii_case(method)) {
+        return Some((key, String::new()));
     }
-    let mut output = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        output.push_str(&rest[..at]);
-        match rest[at..].get(..2) {
-            Some(mark @ ("{{" | "{%" | "{#")) => {
-                output.push_str("{{ '");
-                output.push_str(mark);
-                output.push_str("' }}");
-                rest = &rest[at + 2..];
-            }
-            _ => {
-                output.push('{');
-                rest = &rest[at + 1..];
-            }
-        }
-    }
-    output + rest
+    let can_be_sent = (1..=BYTES_MAX).contains(&method.len())
+        && method.bytes().all(is_token)
+        && !method.eq_ignore_ascii_case("CONNECT");
+    can_be_sent.then(|| ("request", format!("{method} ")))
 }
 
 impl Recorded {
     /// The keys of a step that sends it. `None` if steps cannot send its method.
     pub(super) fn step(&self, replace: &mut dyn Replace) -> Option<Map<String, Value>> {
-        let key = method_key(&self.method)?;
+        let (key, before) = method_key(&self.method)?;
         let mut step = Map::new();
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let mut path = self.path_text(path, replace);
         let pairs = pairs(query);
-        let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && distinct(pairs));
+        let named = pairs.as_ref().is_some_and(|pairs| !pairs.is_empty() && is_grouped(pairs));
         if !named && !query.is_empty() {
             path.push('?');
             path.push_str(&escaped(query));
         }
-        step.insert(key.to_owned(), path.into());
+        step.insert(key.to_owned(), format!("{before}{path}").into());
         if let Some(target) = &self.target {
             step.insert("target".to_owned(), target.as_str().into());
         }
@@ -160,9 +142,12 @@ impl Recorded {
         let (text, content_type) = match &self.body {
             Body::Empty => return (keys, None),
             Body::Multipart(fields) => {
-                let text = multipart(fields, replace);
-                keys.insert("body".to_owned(), text.into());
-                return (keys, Some(format!("multipart/form-data; boundary={BOUNDARY}")));
+                keys.insert("multipart".to_owned(), Value::Object(multipart::written(fields, replace)));
+                return (keys, None);
+            }
+            Body::File(path, content_type) => {
+                keys.insert("file".to_owned(), path.as_str().into());
+                return (keys, content_type.clone());
             }
             Body::Text(text, content_type) => (text, content_type),
         };
@@ -175,7 +160,7 @@ impl Recorded {
             return (keys, content_type.clone().filter(|_| essence != "application/json"));
         }
         if essence == "application/x-www-form-urlencoded"
-            && let Some(pairs) = pairs(text).filter(|pairs| !pairs.is_empty() && distinct(pairs))
+            && let Some(pairs) = pairs(text).filter(|pairs| !pairs.is_empty() && is_grouped(pairs))
         {
             keys.insert("form".to_owned(), Value::Object(replaced(&pairs, replace)));
             return (keys, None);
@@ -183,19 +168,6 @@ impl Recorded {
         keys.insert("body".to_owned(), escaped(text).into());
         (keys, content_type.clone())
     }
-}
-
-const BOUNDARY: &str = "bench-7d3c1e9a5f20";
-
-fn multipart(fields: &[Field], replace: &mut dyn Replace) -> String {
-    let mut text = String::new();
-    for field in fields {
-        let value = replace.whole(&field.name, &field.text).unwrap_or_else(|| escaped(&field.text));
-        let name = escaped(&field.name.replace('"', "%22").replace(['\r', '\n'], " "));
-        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
-        text.extend([head.as_str(), value.as_str(), "\r\n"]);
-    }
-    text + &format!("--{BOUNDARY}--\r\n")
 }
 
 /// Texts that are the same in a path and decoded.
@@ -212,17 +184,28 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-fn distinct(pairs: &[(String, String)]) -> bool {
-    let mut names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    names.windows(2).all(|pair| pair[0] != pair[1]) && !names.contains(&"<<") && names.len() < yaml::KEYS_MAX
+/// True if a map has the same order: equal names follow each other.
+fn is_grouped(pairs: &[(String, String)]) -> bool {
+    let mut seen = HashSet::new();
+    let mut before = None;
+    let in_order = pairs.iter().all(|(name, _)| {
+        let is_next = before.replace(name) == Some(name);
+        is_next || (name != "<<" && seen.insert(name))
+    });
+    in_order && pairs.len() < yaml::KEYS_MAX
 }
 
 fn replaced(pairs: &[(String, String)], replace: &mut dyn Replace) -> Map<String, Value> {
-    let value = |(name, value): &(String, String)| {
-        (name.clone(), replace.whole(name, value).unwrap_or_else(|| escaped(value)).into())
-    };
-    pairs.iter().map(value).collect()
+    let mut map: Map<String, Value> = Map::new();
+    for (name, value) in pairs {
+        let value = Value::from(replace.whole(name, value).unwrap_or_else(|| escaped(value)));
+        match map.get_mut(name) {
+            None => drop(map.insert(name.clone(), value)),
+            Some(Value::Array(values)) => values.push(value),
+            Some(first) => *first = json!([first.take(), value]),
+        }
+    }
+    map
 }
 
 /// A body that a scenario can hold as JSON.
@@ -340,7 +323,13 @@ mod tests {
                 Body::Empty,
                 json!({ "get": "/a%20b", "query": { "x": "1&2", "y": "" } }),
             ),
-            ("GET", "/a?x=1&x=2", Body::Empty, json!({ "get": "/a?x=1&x=2" })),
+            (
+                "GET",
+                "/a?x=1&x=2&y=3",
+                Body::Empty,
+                json!({ "get": "/a", "query": { "x": ["1", "2"], "y": "3" } }),
+            ),
+            ("GET", "/a?x=1&y=2&x=3", Body::Empty, json!({ "get": "/a?x=1&y=2&x=3" })),
             ("GET", "/a?flag", Body::Empty, json!({ "get": "/a?flag" })),
             ("GET", "/{{a}}", Body::Empty, json!({ "get": "/{{ '{{' }}a}}" })),
             (
@@ -370,15 +359,46 @@ mod tests {
             (
                 "POST",
                 "/a",
-                Body::Text("a=1&a=2".into(), form.clone()),
-                json!({ "post": "/a", "headers": { "Content-Type": form }, "body": "a=1&a=2" }),
+                Body::Text("a=1&a=2".into(), form),
+                json!({ "post": "/a", "form": { "a": ["1", "2"] } }),
             ),
         ] {
             let recorded = Recorded { method: method.into(), path: path.into(), body, ..Recorded::default() };
             assert_eq!(Value::Object(recorded.step(&mut Nothing).unwrap()), expected);
         }
-        let odd = Recorded { method: "PURGE".into(), path: "/".into(), ..Recorded::default() };
-        assert!(odd.step(&mut Nothing).is_none());
+    }
+
+    #[test]
+    fn steps_send_other_methods_files_and_forms() {
+        for (method, path, body, expected) in [
+            ("PURGE", "/a?x=1", Body::Empty, json!({ "request": "PURGE /a", "query": { "x": "1" } })),
+            (
+                "PUT",
+                "/a",
+                Body::File("c.pem".into(), Some("text/plain".into())),
+                json!({ "put": "/a", "headers": { "Content-Type": "text/plain" }, "file": "c.pem" }),
+            ),
+            (
+                "POST",
+                "/a",
+                Body::Multipart(vec![
+                    Field::text("t", "{{ x"),
+                    Field::stand_in("f", "a.png", "image/png"),
+                    Field::stand_in("f", "b", "nonsense"),
+                    Field::text("f", "c"),
+                ]),
+                json!({ "post": "/a", "multipart": { "t": "{{ '{{' }} x", "f": [
+                    { "file": "files/a.png", "filename": "a.png", "type": "image/png" },
+                    { "file": "files/b", "filename": "b" }, "c"] } }),
+            ),
+        ] {
+            let recorded = Recorded { method: method.into(), path: path.into(), body, ..Recorded::default() };
+            assert_eq!(Value::Object(recorded.step(&mut Nothing).unwrap()), expected);
+        }
+        for method in ["CONNECT", "", "A B", "{{ x }}", &"X".repeat(51)] {
+            let odd = Recorded { method: method.into(), path: "/".into(), ..Recorded::default() };
+            assert!(odd.step(&mut Nothing).is_none(), "{method}");
+        }
     }
 
     #[test]

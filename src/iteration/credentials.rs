@@ -21,8 +21,10 @@ const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const RENEW_AT_SHARE_LEFT: f64 = 0.2;
 /// How long a token of unknown lifetime is used.
 const LIFETIME_UNKNOWN: Duration = Duration::from_secs(300);
-/// The wait after a failed renewal, and the shortest time between two logins.
+/// The wait after a failed renewal.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The shortest time between two logins, however short a token lives.
+const RENEW_AFTER_MIN: Duration = Duration::from_secs(1);
 
 /// The current credentials.
 #[derive(Debug)]
@@ -162,7 +164,7 @@ fn bearer(token: Secret) -> Result<Current, PlainError> {
 }
 
 fn renew_after(valid_for: Duration) -> Duration {
-    valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT).max(RETRY_AFTER)
+    valid_for.mul_f64(1.0 - RENEW_AT_SHARE_LEFT).max(RENEW_AFTER_MIN)
 }
 
 fn sensitive(name: HeaderName, value: &str) -> Result<(HeaderName, HeaderValue), PlainError> {

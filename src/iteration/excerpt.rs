@@ -114,7 +114,8 @@ pub(super) fn without_named_secrets(text: &str) -> String {
 pub(super) fn named_secrets(text: &str) -> Vec<(Range<usize>, String)> {
     let member = |found: Captures<'_>| {
         let (name, value) = found.get(1).zip(found.get(2)).or(found.get(3).zip(found.get(4)))?;
-        let is_secret = names_secret(name.as_str()) && !value.is_empty();
+        // A template only refers to its value.
+        let is_secret = names_secret(name.as_str()) && !value.is_empty() && !value.as_str().starts_with("{{");
         is_secret.then(|| (value.range(), name.as_str().to_owned()))
     };
     MEMBERS.iter().flat_map(|members| members.captures_iter(text)).filter_map(member).collect()
@@ -135,6 +136,7 @@ mod tests {
             (r#"{"access_token": "abc\"def", "n": "1"}"#, r#"{"access_token": "***", "n": "1"}"#),
             (r#"{"token": "cut of"#, r#"{"token": "***"#),
             ("user=a&password=hunter2&x=1", "user=a&password=***&x=1"),
+            ("/items?token={{ token }}&token=x", "/items?token={{ token }}&token=***"),
             ("a\u{202e}b\u{1b}[0m", "a‹U+202E›b‹U+001B›[0m"),
             ("a\0b", "(3 bytes that are no text)"),
             (&long, &short),

@@ -18,8 +18,9 @@ use super::body::Body;
 use super::compiler::Compiler;
 use super::condition::{Expect, Extract};
 use super::deployment::DEFAULT_TARGET;
-use super::headers::{header, holds_secret};
+use super::headers::{holds_secret, request_header};
 use super::poll::Poll;
+use super::tags::Tags;
 use crate::client::decode;
 use crate::client::options::BODY_BYTES_MAX;
 use crate::client::url::{self, BaseUrl};
@@ -71,6 +72,8 @@ pub struct Action {
     pub poll: Option<Box<Poll>>,
     /// Method and path as written.
     pub label: String,
+    /// Tags by which results are grouped, with those of the groups around it.
+    pub tags: Tags,
 }
 
 impl Action {
@@ -97,7 +100,13 @@ impl Compiler<'_> {
         let place = at(node, &[key]);
         let (base, path, foreign) = self.target(step, written, node, place)?;
         let path_text = self.text(path, place);
-        let label = format!("{method} {written}");
+        let label = match &step.request {
+            // A faulty text stands for itself: its name must not be that of another action.
+            Some(request) if key == "request" && !request.trim_start().starts_with(method.as_str()) => {
+                request.clone()
+            }
+            _ => format!("{method} {written}"),
+        };
         let mut headers = Vec::new();
         for (name, value) in step.headers.iter().flatten() {
             let place = at(node, &["headers", name]);
@@ -105,7 +114,7 @@ impl Compiler<'_> {
             if holds_secret(name, literal) {
                 masking::header_secrets(literal).for_each(masking::hide);
             }
-            match header(name, literal) {
+            match request_header(name, literal) {
                 Ok((name, _)) => headers.extend(self.text(value, place).map(|text| (name, text))),
                 Err(complaint) => {
                     let span = key_span(at(node, &["headers"]), name);
@@ -155,6 +164,7 @@ impl Compiler<'_> {
             extracts,
             poll,
             label,
+            tags: self.tags(step, node),
         })
     }
 

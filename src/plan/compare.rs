@@ -221,6 +221,7 @@ pub(crate) fn compiled(text: &str) -> Result<Condition, Vec<String>> {
         whole: None,
         known: ["n".to_owned()].into(),
         data_names: std::collections::BTreeSet::new(),
+        data_columns: std::collections::BTreeMap::new(),
         data_used: std::collections::BTreeSet::new(),
         uses_seed: false,
         faults: Vec::new(),

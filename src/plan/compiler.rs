@@ -1,7 +1,7 @@
 //! The state of compiling a scenario's steps: the names known so far, and the faults found. [`super::action`] compiles
 //! the steps, and [`super::condition`] compiles their checks and extractions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub(super) struct Compiler<'a> {
     pub(super) referred: Vec<(Arc<str>, Value)>,
     /// The names of the scenario's data.
     pub(super) data_names: BTreeSet<String>,
+    /// The columns of those whose rows are maps.
+    pub(super) data_columns: BTreeMap<String, BTreeSet<String>>,
     /// The names among these that were used since the workload began.
     pub(super) data_used: BTreeSet<String>,
     /// True once a text draws random numbers, or rows are taken in random order.

@@ -18,7 +18,7 @@ use crate::config::{Document, Rejected, deployment as config, rally, schema};
 use crate::osprofiler::driver::Collector;
 
 use super::connection;
-use super::headers::{header, holds_secret};
+use super::headers::{holds_secret, request_header};
 use super::references::{self, Env};
 use crate::client::client_credentials::Grant;
 use crate::client::guard::HostPattern;
@@ -447,7 +447,7 @@ impl<'a> Resolver<'a> {
                 self.inline_secret |= inline;
                 masking::header_secrets(&text).for_each(masking::hide);
             }
-            match header(name, &text) {
+            match request_header(name, &text) {
                 Ok(header) => headers.push(header),
                 Err(complaint) => {
                     let span = key_span(at(root, &["headers"]), name);

@@ -233,11 +233,14 @@ impl Compiler<'_> {
         let name = step.group.as_ref().or(step.together.as_ref())?;
         let (name, index) = self.register(name, at(node, &[kind]));
         let known = self.known.clone();
+        let tags = self.tags(step, node);
+        let around = std::mem::replace(&mut self.nesting.tags, tags);
         let steps = if kind == "together" {
             self.side_by_side(step, node)
         } else {
             self.within(step.steps.as_deref(), kind, node)
         };
+        self.nesting.tags = around;
         if steps.is_empty() {
             return None;
         }

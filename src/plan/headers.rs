@@ -58,6 +58,31 @@ pub(super) fn header(name: &str, value: &str) -> Result<(http::HeaderName, http:
     Ok((parsed, value))
 }
 
+/// Parses the name and the value of a header of requests. The value of a header with templates may be empty.
+///
+/// # Errors
+/// As [`header`]; or `bench` writes this header itself: a second one, or another value, would make a server wait for a
+/// body that never ends or answer in another protocol (RFC 9112, section 6.3; RFC 9110, section 7.8).
+pub(super) fn request_header(
+    name: &str,
+    value: &str,
+) -> Result<(http::HeaderName, http::HeaderValue), Complaint> {
+    let parsed = header(name, value)?;
+    let remedy = match parsed.0.as_str() {
+        "content-length" => "remove it: bench computes it from the body",
+        "transfer-encoding" => "remove it: bench sends a body with its length",
+        "connection" if !["close", "keep-alive"].iter().any(|word| value.eq_ignore_ascii_case(word)) => {
+            "write `close` or `keep-alive`, or remove it"
+        }
+        _ => return Ok(parsed),
+    };
+    let what = match parsed.0.as_str() {
+        "connection" => format!("`{name}` cannot have this value: bench keeps its connections in HTTP"),
+        _ => format!("`{name}` says where the request ends, which bench does itself"),
+    };
+    Err(Complaint::new(what, remedy))
+}
+
 /// True for a text without templates that is long enough to hide.
 pub(super) fn is_written_secret(text: &str) -> bool {
     is_long_enough_to_hide(text) && !text.contains("{{")

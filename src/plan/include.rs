@@ -3,12 +3,14 @@
 //! A fault in such a file is reported at the `include` that names it, with the file and the line: diagnostics show one
 //! file at a time.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml;
 use crate::base::yaml_place::{at, key_span};
+use crate::config::check::did_you_mean;
 use crate::config::step::flow::StepsFile;
 use crate::config::{Document, Rejected, schema, step};
 
@@ -53,6 +55,7 @@ impl Compiler<'_> {
         }
         let before = self.faults.len();
         let (given, own) = (step.with.clone().unwrap_or_default(), defaults.unwrap_or_default());
+        self.unused_parameters((named, &root), given.keys(), own.keys(), at(node, &["with"]));
         let missing = own.into_iter().filter(|(name, _)| !given.contains_key(name)).collect();
         let mut with = self.assignments(&given, at(node, &["with"]));
         let faults_of_with = self.faults.len();
@@ -74,12 +77,58 @@ impl Compiler<'_> {
         Some(Flow::Include { with, steps: compiled })
     }
 
+    /// Reports parameters that no text of the file mentions.
+    fn unused_parameters<'n>(
+        &mut self,
+        (file, root): (&str, &yaml::Node),
+        given: impl Iterator<Item = &'n String>,
+        defaults: impl Iterator<Item = &'n String>,
+        node: &yaml::Node,
+    ) {
+        let mut used = BTreeSet::new();
+        words(at(root, &["steps"]), &mut used);
+        // The files within may use them.
+        if used.contains("include") {
+            return;
+        }
+        let defaults: Vec<&str> = defaults.map(String::as_str).collect();
+        for name in given.filter(|name| !used.contains(name.as_str()) && !defaults.contains(&name.as_str())) {
+            let fault = Fault::error(key_span(node, name), format!("{file} does not use `{name}`"));
+            let known = defaults.iter().copied();
+            let similar = did_you_mean(name, known.chain(used.iter().copied()));
+            self.faults.push(fault.help(match similar {
+                Some(similar) => format!("did you mean `{similar}`?"),
+                None if defaults.is_empty() => "remove it".to_owned(),
+                None => format!("remove it; its `defaults` are {}", defaults.join(", ")),
+            }));
+        }
+    }
+
     /// What the names of an included file's actions begin with.
     fn prefix(&self, own: Option<&str>) -> Option<String> {
         match (&self.nesting.prefix, own) {
             (Some(outer), Some(own)) => Some(format!("{outer}: {own}")),
             (outer, own) => own.map(str::to_owned).or_else(|| outer.clone()),
         }
+    }
+}
+
+/// All keys, and all words in texts that may be names of variables.
+fn words<'n>(node: &'n yaml::Node, found: &mut BTreeSet<&'n str>) {
+    match &node.kind {
+        yaml::Kind::Text { text, .. } => {
+            found.extend(
+                text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()),
+            );
+        }
+        yaml::Kind::List(items) => items.iter().for_each(|item| words(item, found)),
+        yaml::Kind::Map(entries) => {
+            for (key, value) in entries {
+                found.insert(&key.name);
+                words(value, found);
+            }
+        }
+        _ => {}
     }
 }
 

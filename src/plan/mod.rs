@@ -37,6 +37,8 @@ pub mod shape;
 pub mod sla;
 pub mod step;
 mod steps;
+mod tag_steps;
+pub mod tags;
 mod texts;
 pub mod threshold;
 

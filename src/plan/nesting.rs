@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::tags::Tags;
+
 /// The state of compiling one list of steps with those within it.
 #[derive(Default)]
 pub(super) struct Nesting {
@@ -17,4 +19,6 @@ pub(super) struct Nesting {
     pub(super) prefix: Option<String>,
     /// The included files that are being read, outermost first.
     pub(super) files: Vec<PathBuf>,
+    /// The tags of the groups around.
+    pub(super) tags: Tags,
 }

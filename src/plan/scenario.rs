@@ -30,6 +30,7 @@ use super::references::{self, Env};
 use super::runner::{Model, Runner};
 use super::sla::Sla;
 use super::step::{self, Step};
+use super::tags::Names;
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
 
@@ -217,6 +218,7 @@ fn compile(
         env,
         referred: Vec::new(),
         data_names: BTreeSet::new(),
+        data_columns: BTreeMap::new(),
         data_used: BTreeSet::new(),
         uses_seed: false,
         faults: Vec::new(),
@@ -492,8 +494,7 @@ impl Compiler<'_> {
         let runner = self.runner(load, node);
         // If steps have faults, some action names may be unknown.
         let known = self.faults.len() == faults_before && self.whole.is_none();
-        let rows = step::named(&steps);
-        let names: Vec<&str> = rows.iter().map(|row| &*row.name).collect();
+        let names = step::names(&step::named(&steps));
         let sla = self.sla(sla, node, known.then_some(&names));
         let sla = sla?;
         let asynchronous = self.end(end, &sla, node);
@@ -564,8 +565,8 @@ impl Compiler<'_> {
     }
 
     /// The criteria of the workload at `node`.
-    fn sla(&mut self, sla: Option<&config::Sla>, node: &Node, actions: Option<&[&str]>) -> Option<Sla> {
-        let resolved = Sla::resolve(sla, at(node, &["sla"]), actions);
+    fn sla(&mut self, sla: Option<&config::Sla>, node: &Node, names: Option<&Names>) -> Option<Sla> {
+        let resolved = Sla::resolve(sla, at(node, &["sla"]), names);
         resolved.map_err(|faults| self.faults.extend(faults)).ok()
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::threshold::{self, Threshold, usual_delay_ns};
+use super::tags::Names;
+use super::threshold::{self, Subject, Threshold, usual_delay_ns};
 use crate::base::clock::saturating_nanos;
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::{Kind, Node};
@@ -60,26 +61,26 @@ impl Sla {
         self.thresholds.iter().any(|threshold| threshold.condition.metric.needs_traces())
     }
 
-    /// The criteria without those for actions that are not in the list.
+    /// The criteria without those for actions and tags that are not among the names.
     #[must_use]
-    pub fn of_actions(&self, actions: &[&str]) -> Self {
+    pub fn of_names(&self, names: &Names) -> Self {
         let mut sla = self.clone();
         sla.thresholds.retain(|threshold| {
-            threshold.condition.metric.action().is_none_or(|action| actions.contains(&action))
+            threshold.condition.metric.subject().is_none_or(|subject| !names.members(subject).is_empty())
         });
-        sla.max_avg_duration_per_atomic.retain(|action, _| actions.contains(&action.as_str()));
+        sla.max_avg_duration_per_atomic.retain(|action, _| names.actions.contains(action));
         sla
     }
 
     /// Resolves the criteria of a scenario; there are none without an `sla`. `node` is the place of the `sla`.
-    /// `actions` are the names that it may use, or `None` if they are unknown.
+    /// `names` are the names that it may use, or `None` if they are unknown.
     ///
     /// # Errors
     /// Criteria that cannot be met or read, or that name something unknown.
     pub fn resolve(
         config: Option<&config::Sla>,
         node: &Node,
-        actions: Option<&[&str]>,
+        names: Option<&Names>,
     ) -> Result<Self, Vec<Fault>> {
         let Some(config) = config else { return Ok(Self::default()) };
         let mut faults = Vec::new();
@@ -96,10 +97,10 @@ impl Sla {
         let per_atomic = config.max_avg_duration_per_atomic.iter().flatten();
         for (action, _) in per_atomic.clone() {
             let span = key_span(at(node, &["max_avg_duration_per_atomic"]), action);
-            faults.extend(unknown_action(action, actions, span));
+            faults.extend(unknown(&Subject::Action(action.clone()), names, span));
         }
         let thresholds =
-            resolve_thresholds(config.thresholds.as_deref().unwrap_or_default(), node, actions, &mut faults);
+            resolve_thresholds(config.thresholds.as_deref().unwrap_or_default(), node, names, &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -123,7 +124,7 @@ impl Sla {
 fn resolve_thresholds(
     written: &[config::Threshold],
     node: &Node,
-    actions: Option<&[&str]>,
+    names: Option<&Names>,
     faults: &mut Vec<Fault>,
 ) -> Vec<Threshold> {
     let list = at(node, &["thresholds"]);
@@ -135,8 +136,8 @@ fn resolve_thresholds(
         faults.extend(faults_of_options(written, place));
         match threshold::parse(&written.threshold) {
             Ok(condition) => {
-                if let Some(action) = condition.metric.action() {
-                    faults.extend(unknown_action(action, actions, text.span.clone()));
+                if let Some(subject) = condition.metric.subject() {
+                    faults.extend(unknown(subject, names, text.span.clone()));
                 }
                 places.push(text.span.clone());
                 thresholds.push(resolved(condition, written));
@@ -200,15 +201,22 @@ fn faults_of_options(written: &config::ThresholdMap, place: &Node) -> Vec<Fault>
     faults
 }
 
-fn unknown_action(action: &str, actions: Option<&[&str]>, span: Range<usize>) -> Option<Fault> {
-    let actions = actions?;
-    if actions.contains(&action) {
+fn unknown(subject: &Subject, names: Option<&Names>, span: Range<usize>) -> Option<Fault> {
+    let names = names?;
+    if !names.members(subject).is_empty() {
         return None;
     }
-    let fault = Fault::error(span, format!("no action is named `{action}`"));
-    Some(fault.help(match did_you_mean(action, actions.iter().copied()) {
+    let (message, known) = match subject {
+        Subject::Action(name) => (format!("no action is named `{name}`"), names.actions.clone()),
+        Subject::Tag(tag) => {
+            (format!("no action has the tag `{tag}`"), names.all_tags().into_iter().collect())
+        }
+    };
+    let fault = Fault::error(span, message);
+    Some(fault.help(match did_you_mean(subject.name(), known.iter().map(String::as_str)) {
         Some(known) => format!("did you mean `{known}`?"),
-        None => format!("the workload's actions are: {}", actions.join(", ")),
+        None if known.is_empty() => "give actions `tags`, such as `tags: {team: identity}`".to_owned(),
+        None => format!("the workload's {}s are: {}", subject.word(), known.join(", ")),
     }))
 }
 

@@ -5,6 +5,7 @@ pub mod flow;
 use std::sync::Arc;
 
 use super::action::Action;
+use super::tags::{Names, Tags};
 use flow::{Flow, Group, Pause};
 
 /// One step of an iteration.
@@ -24,6 +25,8 @@ pub struct Named {
     pub name: Arc<str>,
     /// Method and path of an action as written; [`flow::GROUP`] or [`flow::TOGETHER`] for a group.
     pub label: String,
+    /// The tags of an action; a group has none.
+    pub tags: Tags,
 }
 
 /// The actions among `steps` and in the steps within them, in the order of the file.
@@ -44,12 +47,22 @@ pub fn named(steps: &[Step]) -> Vec<Named> {
     let mut found = Vec::new();
     visit(steps, &mut |step| match step {
         Step::Action(action) => {
-            found.push(Named { name: Arc::clone(&action.name), label: action.label.clone() });
+            let (name, tags) = (Arc::clone(&action.name), action.tags.clone());
+            found.push(Named { name, label: action.label.clone(), tags });
         }
         Step::Flow(flow) => found.extend(flow.named()),
         Step::Think(_) => {}
     });
     found
+}
+
+/// What criteria may name among these rows.
+#[must_use]
+pub fn names(rows: &[Named]) -> Names {
+    Names {
+        actions: rows.iter().map(|row| row.name.to_string()).collect(),
+        tags: rows.iter().map(|row| row.tags.clone()).collect(),
+    }
 }
 
 /// How many requests of one iteration can be under way at the same time.

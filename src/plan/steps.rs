@@ -151,6 +151,9 @@ fn method_and_url(written: &str) -> Result<(Method, &str), Complaint> {
         return Err(Complaint::new(format!("`{written}` is not a method with a path"), REMEDY));
     };
     let url = url.trim_start();
+    if url.contains([' ', '\t']) && !url.starts_with(['/', '{']) && !url.contains("://") {
+        return Err(Complaint::new(format!("`{written}` has more than one word before its path"), REMEDY));
+    }
     match Method::from_bytes(method.as_bytes()) {
         Ok(Method::CONNECT) => Err(Complaint::new(
             "CONNECT opens a tunnel, which bench does not send as a request",

@@ -51,8 +51,26 @@ impl Compiler<'_> {
         }
     }
 
+    /// Checks that the columns that a text takes from rows exist.
+    fn known_columns(&mut self, text: &str, node: &Node) {
+        let mut faults = Vec::new();
+        for (name, columns) in self.data_columns.iter().filter(|(name, _)| self.known.contains(*name)) {
+            for member in template_names::members(text, name).into_iter().filter(|m| !columns.contains(*m)) {
+                let span = find_in_node(node, member);
+                let fault = Fault::error(span, format!("`{name}` has no column `{member}`"));
+                let known = || columns.iter().map(String::as_str);
+                faults.push(fault.help(match did_you_mean(member, known()) {
+                    Some(known) => format!("did you mean `{name}.{known}`?"),
+                    None => format!("its columns: {}", known().collect::<Vec<_>>().join(", ")),
+                }));
+            }
+        }
+        self.faults.extend(faults);
+    }
+
     /// Checks that the filters and tests in a text exist: the engine looks them up only when it evaluates them.
     fn known_names(&mut self, text: &str, node: &Node) {
+        self.known_columns(text, node);
         for (kind, name) in template_names::named(text) {
             if self.engine.has(kind, name) {
                 continue;

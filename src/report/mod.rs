@@ -20,6 +20,7 @@ pub mod record;
 pub mod run;
 mod samples;
 mod seed;
+mod tags;
 pub mod terminal;
 pub mod trace;
 pub mod words;

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
+use super::tags::PERCENTILES;
 use super::words::{self, duration};
-use super::{asynchronous, observer, record, samples, seed};
+use super::{asynchronous, observer, record, samples, seed, tags};
 use crate::analysis::culprit::OUTSIDE;
 use crate::results::model::{
     Counts, Criterion, Culprit, Distribution, ErrorClass, Outcome, Results, RunStatus, SlowIteration,
@@ -18,8 +19,6 @@ use crate::results::model::{
 const ERRORS_SHOWN: usize = 8;
 /// The largest length of a point's name and statement in a row, in characters.
 const POINT_CHARS_MAX: usize = 72;
-/// The percentiles of a table.
-const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
 
 /// The summary for a terminal; with `directory`, also the paths of the files.
 #[must_use]
@@ -126,6 +125,7 @@ fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(name, Some(workload_line(workload, results).into()))];
     if workload.iterations.total > 0 {
         blocks.push(Block::Table(times(workload)));
+        blocks.extend(tags::table(workload).map(Block::Table));
         blocks.extend(samples::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     }
     if !workload.errors.is_empty() {

@@ -15,9 +15,10 @@ use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
     IterationOutcome, IterationRow, Outcome, Percentile, Phases, Profiling, Results, Run, RunStatus,
-    ScenarioInfo, Series, SlowIteration, TraceState, VERSION, Verdict, Workload,
+    ScenarioInfo, Series, SlowIteration, Tagged, TraceState, VERSION, Verdict, Workload,
 };
 use super::record;
+use super::tags::{self, TagStats};
 
 /// The percentiles in results.
 pub const PERCENTILES: [f64; 12] =
@@ -172,6 +173,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
             .zip(&names.actions)
             .map(|(stats, names)| action(stats, names, ids))
             .collect(),
+        tags: tags::each(&stats.actions, names).map(|stats| tagged(&stats, ids)).collect(),
         errors: errors(aggregate, stats, ids),
     }
 }
@@ -198,6 +200,17 @@ fn action(stats: &ActionStats, (name, request): &(String, String), ids: &RunIds)
         connections_opened: stats.opened,
         http2: stats.http2,
         series: stats.series.clone().finish(),
+    }
+}
+
+fn tagged(stats: &TagStats<'_>, ids: &RunIds) -> Tagged {
+    let (tag, value) = stats.tag;
+    Tagged {
+        tag: tag.to_owned(),
+        value: value.to_owned(),
+        requests: stats.requests,
+        service_time: distribution(&stats.service, ids),
+        response_time: distribution(&stats.response, ids),
     }
 }
 
@@ -268,6 +281,7 @@ fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIterat
         start_ms: milliseconds(action.offset_ns),
         duration_ms: milliseconds(action.duration_ns),
         status: (action.status != 0).then_some(action.status),
+        group: action.requests == 0,
     };
     SlowIteration {
         iteration: iteration_row(aggregate, &sample.head()),

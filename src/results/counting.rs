@@ -16,7 +16,8 @@ use crate::measure::log::{RunLog, Visitor, WorkloadHeader};
 use crate::measure::rows::{Row, Rows};
 use crate::measure::sample::Ended;
 use crate::plan::sla::Sla;
-use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Threshold};
+use crate::plan::tags::Names;
+use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
 
 use super::batched::Batched;
 use super::largest::{EXEMPLARS_MAX, keep_largest};
@@ -42,20 +43,26 @@ pub struct Counted {
 
 /// The counts of one workload.
 pub struct WorkloadCounts {
-    actions: Vec<String>,
+    names: Names,
     series: Vec<Series>,
     /// What Rally's criteria need.
     pub rally: RallySums,
 }
 
 /// The samples of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
-    /// The action, for requests; absent for iterations.
-    action: Option<u16>,
+    /// The numbers of the actions, for requests; absent for iterations.
+    actions: Option<Vec<u16>>,
     clock: Clock,
     unprofiled: bool,
     window_ns: Option<Nanos>,
+}
+
+impl Key {
+    fn has(&self, action: u16) -> bool {
+        self.actions.as_ref().is_some_and(|actions| actions.binary_search(&action).is_ok())
+    }
 }
 
 /// Samples of one kind in slices of time.
@@ -95,10 +102,8 @@ impl Counted {
     /// Counters for the criteria in the header of a log.
     #[must_use]
     pub fn new(log: &RunLog) -> Self {
-        let counts = |workload: &WorkloadHeader| {
-            let names: Vec<&str> = workload.actions.iter().map(|(name, _)| name.as_str()).collect();
-            WorkloadCounts::new(&workload.sla, &names, |_| true)
-        };
+        let counts =
+            |workload: &WorkloadHeader| WorkloadCounts::new(&workload.sla, workload.names(), |_| true);
         Self { workloads: log.header.workloads.iter().map(counts).collect(), ids: log.ids() }
     }
 
@@ -125,12 +130,8 @@ impl Visitor for Counted {
 impl WorkloadCounts {
     /// Counters for the criteria of a workload; only for `wanted` thresholds.
     #[must_use]
-    pub fn new(sla: &Sla, actions: &[&str], wanted: impl Fn(&Threshold) -> bool) -> Self {
-        let mut counts = Self {
-            actions: actions.iter().map(|&name| name.to_owned()).collect(),
-            series: Vec::new(),
-            rally: RallySums::new(sla, actions.len()),
-        };
+    pub fn new(sla: &Sla, names: Names, wanted: impl Fn(&Threshold) -> bool) -> Self {
+        let mut counts = Self { rally: RallySums::new(sla, names.actions.len()), names, series: Vec::new() };
         for threshold in sla.thresholds.iter().filter(|threshold| wanted(threshold)) {
             let Some(key) = counts.key(threshold) else { continue };
             let known = counts.series.iter().position(|series| series.key == key);
@@ -196,21 +197,21 @@ impl WorkloadCounts {
 
     fn key(&self, threshold: &Threshold) -> Option<Key> {
         let window_ns = threshold.window_ns;
-        let iterations = Key { action: None, clock: Clock::Response, unprofiled: false, window_ns };
-        let of_action = |name: &Option<String>, key: Key| match name {
-            Some(name) => {
-                let index = self.actions.iter().position(|action| action == name)?;
-                Some(Key { action: Some(u16::try_from(index).ok()?), ..key })
+        let iterations = Key { actions: None, clock: Clock::Response, unprofiled: false, window_ns };
+        let of_requests = |subject: &Option<Subject>, key: Key| match subject {
+            Some(subject) => {
+                let actions = self.names.members(subject);
+                (!actions.is_empty()).then_some(Key { actions: Some(actions), ..key })
             }
             None => Some(key),
         };
         match &threshold.condition.metric {
             Metric::Time(_, times) => {
                 let key = Key { clock: times.clock, unprofiled: times.unprofiled, ..iterations };
-                of_action(&times.action, key)
+                of_requests(&times.subject, key)
             }
-            Metric::Rate(_, action @ Some(_)) | Metric::Count(_, action @ Some(_)) => {
-                of_action(action, Key { clock: Clock::Service, ..iterations })
+            Metric::Rate(_, subject @ Some(_)) | Metric::Count(_, subject @ Some(_)) => {
+                of_requests(subject, Key { clock: Clock::Service, ..iterations })
             }
             Metric::Rate(..) | Metric::Count(..) | Metric::Throughput => Some(iterations),
             Metric::Trace(..) | Metric::Asynchronous(_) | Metric::Overhead(_) => None,
@@ -234,9 +235,9 @@ impl Series {
         #[expect(clippy::unwrap_used, reason = "a constant that tests exercise")]
         let times = Histogram::new(3).unwrap();
         Self {
-            key,
             limits_ns: Vec::new(),
             slice_ns: key.window_ns.map_or(SLICE_NS_MIN, |window_ns| (window_ns / BATCHES as u64).max(1)),
+            key,
             first: 0,
             slices: Vec::new(),
             cells: Vec::new(),
@@ -260,14 +261,15 @@ impl Series {
         let id = SampleId { workload: head.workload, number: head.number };
         let unstarted = head.ended == Ended::Dropped
             || head.ended == Ended::Aborted && head.duration_ns == 0 && row.actions.is_empty();
-        if self.key.action.is_some() && unstarted {
+        if let (Some(actions), true) = (&self.key.actions, unstarted) {
             // Its requests were due when the iteration was due.
-            if self.key.clock == Clock::Response {
+            let requests = if self.key.clock == Clock::Response { actions.len() } else { 0 };
+            for _ in 0..requests {
                 self.sample((head.due_ns, head.due_ns), head.response_ns(), head.ended, id);
             }
             return;
         }
-        let Some(action) = self.key.action else {
+        if self.key.actions.is_none() {
             let end_ns = head.start_ns.saturating_add(head.duration_ns);
             let value_ns = match self.key.clock {
                 Clock::Response => head.response_ns(),
@@ -282,8 +284,11 @@ impl Series {
                 ended => ended,
             };
             return self.sample((from_ns, at_ns), value_ns, ended, id);
-        };
-        for request in row.actions.iter().filter(|request| request.action == action) {
+        }
+        for request in row.actions {
+            if !self.key.has(request.action) {
+                continue;
+            }
             let start_ns = head.start_ns.saturating_add(request.offset_ns);
             let lag_ns = if self.key.clock == Clock::Response { head.lag_ns() } else { 0 };
             let value_ns = request.duration_ns.saturating_add(lag_ns);

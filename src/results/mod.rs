@@ -25,6 +25,7 @@ pub mod selection;
 pub mod series;
 mod slice;
 pub mod stored;
+mod tags;
 pub mod trace;
 
 pub use columns::IterationColumns;

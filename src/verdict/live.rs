@@ -10,7 +10,7 @@ use crate::base::statistics::binomial::BATCHES;
 use crate::measure::ids::RunIds;
 use crate::measure::recorder::Batch;
 use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
-use crate::plan::{Plan, sla::Sla};
+use crate::plan::{Plan, sla::Sla, step, tags::Names};
 use crate::results::counting::WorkloadCounts;
 use crate::results::model::Outcome;
 use crate::runner::stop::{Stop, StopReason};
@@ -61,11 +61,8 @@ struct Evaluations {
 impl<'a> LiveGate<'a> {
     /// Watches the thresholds of a plan that say `abort_on_fail`; `inner` sees everything first.
     pub fn new(plan: &Plan, ids: RunIds, stop: &Stop, inner: &'a mut dyn Observer) -> Self {
-        let watched = |workload: &crate::plan::Workload| {
-            let names = workload.named();
-            let names: Vec<&str> = names.iter().map(|row| &*row.name).collect();
-            Watched::new(&workload.sla, &names)
-        };
+        let watched =
+            |workload: &crate::plan::Workload| Watched::new(&workload.sla, step::names(&workload.named()));
         let workloads = plan.workloads.iter().map(watched).collect();
         Self { inner, stop: stop.clone(), ids, workloads, broken: None }
     }
@@ -87,13 +84,13 @@ impl<'a> LiveGate<'a> {
 }
 
 impl Watched {
-    fn new(sla: &Sla, actions: &[&str]) -> Self {
+    fn new(sla: &Sla, names: Names) -> Self {
         let ending = |threshold: &Threshold| threshold.abort_after_ns.is_some();
         let thresholds = sla.thresholds.iter().cloned().enumerate().filter(|(_, one)| ending(one));
         let thresholds =
             thresholds.map(|(number, threshold)| Ending { number, threshold, evaluated: false }).collect();
         let only = Sla { thresholds: sla.thresholds.clone(), ..Sla::default() };
-        let counts = WorkloadCounts::new(&only, actions, ending);
+        let counts = WorkloadCounts::new(&only, names, ending);
         Self { thresholds, counts, evaluations: [Evaluations::default(); 2], spent: 0 }
     }
 
@@ -245,7 +242,7 @@ mod tests {
                 warn: false,
             };
             let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
-            let mut watched = Watched::new(&sla, &[]);
+            let mut watched = Watched::new(&sla, Names::default());
             let mut rows = Rows::default();
             for number in 0..1_000 {
                 rows.push(&IterationSample {
@@ -280,7 +277,7 @@ mod tests {
                 warn: false,
             };
             let sla = Sla { thresholds: (0..5_000).map(threshold).collect(), ..Sla::default() };
-            let mut watched = Watched::new(&sla, &[]);
+            let mut watched = Watched::new(&sla, Names::default());
             let (mut ended, mut broken_at) = (0, None);
             // 2.6 seconds, a batch every 100 ms; after the first second every iteration is slow.
             for tenth in 0..26_u64 {
@@ -320,7 +317,7 @@ mod tests {
             warn: false,
         };
         let sla = Sla { thresholds: vec![threshold], ..Sla::default() };
-        let mut watched = Watched::new(&sla, &[]);
+        let mut watched = Watched::new(&sla, Names::default());
         let mut costs = Vec::new();
         for second in 0..40_u64 {
             let mut rows = Rows::default();

@@ -9,6 +9,7 @@ use crate::measure::log::{End, Header, LogWriter};
 use crate::measure::rows::Rows;
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::plan::sla::Sla;
+use crate::plan::tags::Names;
 use crate::plan::threshold::parse;
 
 /// The runs of a simulation, and how many of them may get a wrong verdict: 5 % plus three standard deviations.
@@ -23,7 +24,7 @@ pub(super) fn threshold(text: &str) -> Threshold {
 
 pub(super) fn judged(threshold: &Threshold, samples: &[IterationSample]) -> Judged {
     let sla = Sla { thresholds: vec![threshold.clone()], ..Sla::default() };
-    let mut counts = WorkloadCounts::new(&sla, &["first", "second"], |_| true);
+    let mut counts = WorkloadCounts::new(&sla, Names::untagged(&["first", "second"]), |_| true);
     let mut rows = Rows::default();
     samples.iter().for_each(|sample| rows.push(sample));
     rows.iter().for_each(|row| counts.add(row, false));
@@ -188,7 +189,7 @@ fn thousands_of_thresholds_work() {
     let thresholds: Vec<Threshold> =
         (1..=5000).map(|number| threshold(&format!("p{} < {number}us", number % 99 + 1))).collect();
     let sla = Sla { thresholds, ..Sla::default() };
-    let mut counts = WorkloadCounts::new(&sla, &[], |_| true);
+    let mut counts = WorkloadCounts::new(&sla, Names::default(), |_| true);
     let mut rows = Rows::default();
     samples((0..2000).map(|number| number * 1_000), |_| false).iter().for_each(|sample| rows.push(sample));
     rows.iter().for_each(|row| counts.add(row, false));

@@ -206,6 +206,11 @@ fn steps_that_decide_what_comes_next() {
         ),
         ("  - get: /\n  - think: { min: 1s }", "6:14|`think` lacks the key `max`", "add `max:`"),
         ("  - get: /\n  - pace: 0s", "6:11|`pace` is zero", "give it a length, such as 5s, or remove `pace`"),
+        (
+            "  - if: { gt: 3 }\n    then: [ { get: / } ]",
+            "5:9|`if` must be text or true or false, but is a map",
+            "write text or true or false here",
+        ),
         ("  - if: 1 > 0\n    else: []", "6:11|`else` is empty", "add a step"),
         (
             "  - if: a b\n    then: [ { get: / } ]",
@@ -496,6 +501,10 @@ fn steps() {
         ),
         ("  - { request: PURGE }", "5:16|`PURGE` is not a method with a path", "`PURGE /cache`"),
         ("  - { request: 'CONNECT h:1' }", "5:16|CONNECT opens a tunnel", "`proxy`"),
+        ("  - { request: 'BAD METHOD /x' }", "5:16|more than one word before its path", "`PURGE /cache`"),
+        ("  - get: /\n  - { request: 'CONNECT h:1' }", "6:16|CONNECT opens a tunnel", "`proxy`"),
+        ("  - { get: /, query: { a: { b: c } } }", "5:27|`a` must be", "write text or a number or"),
+        ("  - { get: /, expect: { status: ok } }", "5:33|cannot be `ok`", "or a number from 100 to 599"),
         ("  - { request: 'P(RGE /x' }", "5:16|`P(RGE` is not a method", "`PURGE /cache`"),
         ("  - { request: PURGE /x, get: / }", "5:26|two requests", "one step of each"),
         ("  - { get: /, cookies: user }", "5:24|`cookies` must be true or false", ""),
@@ -515,6 +524,21 @@ fn steps() {
             "  - { get: /, headers: { a: \"x\\ny\" } }",
             "5:26|contains characters that are not allowed in a header",
             "remove line breaks",
+        ),
+        (
+            "  - { post: /, body: ab, headers: { Content-Length: '99' } }",
+            "5:37|`Content-Length` says where the request ends",
+            "remove it: bench computes it",
+        ),
+        (
+            "  - { post: /, body: ab, headers: { transfer-encoding: chunked } }",
+            "5:37|`transfer-encoding` says where the request ends",
+            "remove it",
+        ),
+        (
+            "  - { get: /, headers: { Connection: upgrade, Upgrade: websocket } }",
+            "5:26|`Connection` cannot have this value",
+            "write `close` or `keep-alive`",
         ),
         ("  - { get: /, headers: { a: 5 } }", "5:29|`a` must be text, but is a number", "put it in quotes"),
         ("  - { get: /, expect: { status: 99 } }", "5:33|`status` must be at least 100", "write 100 to 599"),
@@ -1347,6 +1371,8 @@ fn deployments() {
         ),
         ("tls: { cert: d.yaml }", "1:14", "`cert` and `key` need each other", "give both, or neither"),
         ("tls: { ca: none.pem }", "1:12", "cannot read none.pem: No such file", "name a PEM file"),
+        ("headers: { Content-Length: '9' }", "1:12", "says where the request ends", "bench computes it"),
+        ("proxy: foo", "1:8", "a proxy needs `http://` or a port", "http://host:port"),
         ("headers: { 'a b': c }", "1:12", "`a b` is not a header name", "letters, digits and dashes"),
         ("demo: { slow_percent: 101 }", "1:23", "at most 100", "write 0 to 100"),
         ("demo: { slowdown: 25 }", "1:19", "but is the number 25", "write it with its sign: 25%"),
@@ -1405,6 +1431,22 @@ fn lock(path: &std::path::Path) {
 
 fn can_read(path: &std::path::Path) -> bool {
     std::fs::read(path).is_ok()
+}
+
+/// The name of an environment variable is no secret; a default may be one.
+#[test]
+fn names_of_environment_variables_are_shown() {
+    for (value, shown) in [
+        ("{ env: THE_NAME }", "env: THE_NAME"),
+        ("{ env: THE_NAME, default: hunter2 }", "env: THE_NAME"),
+        ("{ default: hunter2, env: THE_NAME }", "env: THE_NAME"),
+        ("hunter2", "*******"),
+    ] {
+        let steps = format!("  - {{ get: /, headers: {{ 'a b': {value} }} }}");
+        let said = refused("s.yaml", scenario(RUNNER, &steps, ""));
+        assert!(said.contains("is not a header name") && said.contains(shown), "{value}: {said}");
+        assert!(!said.contains("hunter2"), "{value}: {said}");
+    }
 }
 
 /// Faults of data, each with its place. `data.csv` and its kind are beside the scenario.
@@ -1578,8 +1620,42 @@ fn data() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+    for (step, place, message, help) in [
+        ("  - get: '/{{ u.nme }}'", "5:10", "`u` has no column `nme`", "did you mean `u.name`?"),
+        (
+            "  - { post: /, json: { a: [ '{{ u[\"zzz\"] }}' ] } }",
+            "5:29",
+            "no column `zzz`",
+            "columns: id, name",
+        ),
+        (
+            "  - { post: /, json: { a: [ '{{ v.zed }}' ] } }",
+            "5:29",
+            "`v` has no column `zed`",
+            "columns: a, b",
+        ),
+    ] {
+        let bench = folder();
+        bench.write("f.csv", good);
+        let rest = "data: { u: f.csv, v: { rows: [ { a: 1 }, { b: 1 } ] } }";
+        bench.write("s.yaml", scenario(RUNNER, step, rest));
+        let (_, said) = validated(&bench, "s.yaml", Environment::default());
+        assert!(
+            said.contains(&format!("s.yaml:{place}")) && said.contains(message) && said.contains(help),
+            "{said}"
+        );
+    }
     let users = "{ constant: { times: 9, concurrency: 3 } }";
     let rest = "data: { u: { rows: [1, 2], per: user, on_end: error } }";
     let said = refused("s.yaml", scenario(users, "  - get: '/{{ u }}'", rest));
     assert!(said.contains("s.yaml:3:1") && said.contains("`u` has 2 rows for 3 virtual users"), "{said}");
+    for (times, too_few) in [(9, true), (2, false)] {
+        let arrivals = format!("{{ rps: {{ times: {times}, rps: 5, max_concurrency: 10 }} }}");
+        let (code, said) = validate("s.yaml", scenario(&arrivals, "  - get: '/{{ u }}'", rest));
+        assert_eq!(
+            code == Some(65) && said.contains("`u` has 2 rows for up to 9 virtual"),
+            too_few,
+            "{said}"
+        );
+    }
 }

@@ -70,6 +70,7 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Workload.name", shown()),
         ("Step.action", shown()),
         ("Step.target", shown()),
+        ("Step.tags.*", shown()),
         ("Threshold", shown()),
         ("ThresholdMap.threshold", shown()),
         // Patterns, paths and constants, not templates.
@@ -104,6 +105,11 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("DataMap.rows[]", shown()),
         // Every other row refers to one.
         ("Variable", shown()),
+        // Names.
+        ("Step.as", shown()),
+        ("Step.group", shown()),
+        ("Step.together", shown()),
+        ("Step.include", shown()),
         (
             "Step.headers.*",
             vec![
@@ -170,6 +176,7 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         let comparison = json!({ key: "{{ S }}" });
         texts.insert(place, vec![json!({"get": "/a", "expect": {"headers": {"Content-Type": comparison}}})]);
     }
+    texts.extend(flow_texts());
     for (place, method) in [
         ("Step.get", "get"),
         ("Step.head", "head"),
@@ -188,6 +195,51 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
     }
     texts
 }
+
+/// The same for the steps that decide what comes next.
+fn flow_texts() -> [(&'static str, Vec<Value>); 7] {
+    let group = |steps: Value| json!({"group": "g", "steps": steps});
+    let get = json!({"get": "/a"});
+    [
+        ("Count", vec![json!({"repeat": "{{ S }}", "steps": [get]})]),
+        (
+            "Expression",
+            vec![
+                json!({"if": "{{ S }}", "then": [{"get": "/a", "expect": {"body": "{{ S }}"}}]}),
+                json!({"if": "{{ S .a.b }}", "then": [get]}),
+                json!({"while": "{{ S != 'x' }}", "max": 3, "steps": [get]}),
+                json!({"get": "/a", "poll": {"until": "{{ S == 'x' }}", "interval": "1ms", "deadline": "5ms"}}),
+                json!({"get": "/a", "poll": {"until": "{{ S == 'x' }}", "fail_if": "{{ S != 'x' }}"}}),
+                json!({"get": "/a", "expect": {"body": "{{ S }}"}, "poll": {"interval": "1ms", "deadline": "5ms"}}),
+            ],
+        ),
+        (
+            "Items",
+            vec![
+                json!({"for_each": "{{ S }}", "steps": [get]}),
+                json!({"for_each": ["{{ S }}"], "steps": [get, {"fail": "{{ item }}"}]}),
+            ],
+        ),
+        ("Step.log", vec![group(json!([get, {"log": "it is {{ S }}"}, {"fail": "no"}]))]),
+        ("Step.fail", vec![group(json!([get, {"fail": "it is {{ S }}"}]))]),
+        (
+            "Step.set.*",
+            vec![
+                group(json!([{"set": {"k": "x{{ S }}"}}, get, {"fail": "{{ k }}"}])),
+                group(json!([{"set": {"k": ["{{ S }}", {"deep": "{{ S }}"}]}}, get, {"fail": "{{ k }}"}])),
+                group(json!([
+                    {"set": {"k": "{{ S }}"}},
+                    {"together": "t", "steps": [{"get": "/a", "expect": {"body": {"equals": "{{ k }}"}}}]},
+                ])),
+            ],
+        ),
+        ("Step.with.*", vec![json!({"include": "steps.yaml", "with": {"k": "{{ S }}"}})]),
+    ]
+}
+
+/// The file that one of the steps above includes.
+const STEPS: &str =
+    "steps: [{ get: \"/a\", headers: { X-Canary: \"{{ k }}\" } }, { fail: \"it is {{ k }}\" }]\n";
 
 /// Steps that show what is known by another way than a variable: credentials, and what answers hold.
 fn further_steps(auth: &str) -> Vec<Vec<Value>> {
@@ -340,26 +392,39 @@ fn every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none() {
     assert!(new.is_empty(), "new texts in the scenario's schema, without a row in scenario_texts(): {new:?}");
     assert!(gone.is_empty(), "rows of scenario_texts() that are in the schema no more: {gone:?}");
     let found = all_texts(&schema::DEPLOYMENT, "Deployment");
-    let written: Vec<&String> = found.iter().filter(|place| !is_reference(place)).collect();
-    let known = ["Deployment.name", "Reference", "Reference.default", "Reference.env", "Reference.file"];
-    let secret = ["", ".default", ".env", ".file"].map(|key| format!("SecretReference{key}"));
-    let known = known.into_iter().chain(secret.iter().map(String::as_str));
-    let known: Vec<&str> = known.chain(["Tls.ca", "Tls.cert", "Tls.key"]).collect();
+    let written: BTreeSet<String> = found.into_iter().filter(|place| !is_reference(place)).collect();
+    let known = ["Deployment.name", "Tls.ca", "Tls.cert", "Tls.key"].into_iter().map(str::to_owned);
+    // Some have the forms of a reference among their own.
+    let references = ["Reference", "SecretReference", "Proxy", "CommandLine"].into_iter();
+    let forms =
+        references.flat_map(|name| ["", ".default", ".env", ".file"].map(|key| format!("{name}{key}")));
+    let forms = forms.filter(|form| !is_reference(form));
     assert_eq!(
-        written, known,
+        written,
+        known.chain(forms).collect(),
         "a new text of the deployment: may it hold a secret? Then make it a Reference"
     );
 }
 
 fn is_reference(place: &str) -> bool {
-    let (definition, rest) = place.split_once('.').unwrap_or((place, ""));
-    let root = definition == "Deployment";
-    let mut node = if root { &*schema::DEPLOYMENT } else { &schema::DEPLOYMENT["definitions"][definition] };
-    for key in rest.split('.').filter(|key| !key.is_empty()) {
-        let (key, list) = key.strip_suffix("[]").map_or((key, false), |key| (key, true));
-        node = if key == "*" { &node["additionalProperties"] } else { &node["properties"][key] };
-        node = if list { &node["items"] } else { node };
-    }
+    let mut keys = place.split('.').flat_map(|key| match key.strip_suffix("[]") {
+        Some(key) => vec![key, "[]"],
+        None => vec![key],
+    });
+    let root: &'static Value = &schema::DEPLOYMENT;
+    let node: &'static Value = match keys.next() {
+        Some("Deployment") | None => root,
+        Some(definition) => &root["definitions"][definition],
+    };
+    let node = keys.fold(node, |node, key| {
+        let forms = node["anyOf"].as_array().into_iter().flatten();
+        let below = |form: &'static Value| match key {
+            "*" => &form["additionalProperties"],
+            "[]" => &form["items"],
+            key => &form["properties"][key],
+        };
+        [node].into_iter().chain(forms).map(below).find(|below| !below.is_null()).unwrap()
+    });
     node.to_string().contains("Reference\"")
 }
 
@@ -572,61 +637,63 @@ fn echo(seen: &Seen, wire: &mut Wire<'_>, scrape: SocketAddr, scraped: &Mutex<Ve
 
 #[test]
 fn a_run_whose_every_check_fails_shows_no_canary_in_anything_it_writes_pushes_or_publishes() {
+    std::thread::scope(|scope| {
+        for auth in kinds_of_auth() {
+            scope.spawn(move || fails_without_a_canary(&auth));
+        }
+    });
+}
+
+/// Runs the failing scenario with one kind of `auth`, and then all that reads its results.
+fn fails_without_a_canary(auth: &str) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let scraped = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&scraped);
     let service = Server::start(move |seen, wire| echo(seen, wire, free, &shared));
-    for auth in kinds_of_auth() {
-        let receiver = Server::answering_after(std::time::Duration::ZERO);
-        let backend = Backend::start();
-        let address = backend.address.clone();
-        let connection = Box::new(move |secret: &str| format!("otlp://u:{}@{address}", encoded(secret)));
-        let made = Made::new(&auth, &Peers { service: service.url(), connection });
-        let bench = Bench::new();
-        made.write(&bench);
-        bench.write("s.yaml", failing_scenario(&auth).to_string());
-        made.run(&bench, &["validate", "s.yaml", "d.yaml"]).expect_code(0);
-        let otlp = format!("http://u:{}@{}", encoded(&canary(81)), receiver.address());
-        let (given, metrics) = (format!("given={}", canary(82)), free.to_string());
-        let run =
-            ["run", "s.yaml", "--publish", "--junit", "junit.xml", "--otlp", &otlp, "--metrics", &metrics];
-        made.run(&bench, &[&run[..], &["--set", &given, "--traces", "pages"]].concat()).expect_code(2);
-        for look in [&["--verbose"][..], &["--curl"], &[]] {
-            made.run(&bench, &[&["run", "s.yaml", "--once", "--set", &given][..], look].concat())
-                .expect_code(1);
-        }
-        let results = bench.results();
-        let rows = results["iterations"].as_array().unwrap();
-        let workloads = results["workloads"].as_array().unwrap();
-        for workload in &workloads[..workloads.len() - 1] {
-            assert_eq!(workload["iterations"]["failed"], 2, "{auth}: {workload:#}");
-        }
-        assert_eq!(rows.len(), 2 * workloads.len());
-        assert_eq!(results["scenario"]["set"]["given"], "***");
-        assert!(results.to_string().contains("***"), "{results:#}");
-        assert!(assert_folder_hidden(&bench.run_directory()) >= 4);
-
-        // What was pushed and published, but for the header that authenticates the push.
-        let pushed: Vec<u8> = receiver.seen().into_iter().flat_map(|seen| seen.body).collect();
-        assert!(!pushed.is_empty() && !backend.spans().is_empty());
-        assert_hidden("what was pushed", &pushed);
-        assert_hidden("what was published", format!("{:?}", backend.spans()).as_bytes());
-        let scraped = std::mem::take(&mut *scraped.lock().unwrap());
-        assert!(
-            String::from_utf8_lossy(&scraped).contains("# TYPE"),
-            "{}",
-            String::from_utf8_lossy(&scraped)
-        );
-        assert_hidden("what was scraped", &scraped);
-
-        let directory = bench.run_directory();
-        let directory = directory.to_str().unwrap();
-        made.run(&bench, &["report", directory, "--junit", "junit.xml"]).expect_code(2);
-        made.run(&bench, &["export", "--csv", directory]).expect_code(0);
-        made.run(&bench, &["compare", directory, directory]);
-        made.run(&bench, &["trace", "list", directory]);
-        made.run(&bench, &["trace", "headers", "-d", "d.yaml"]).expect_code(0);
+    let receiver = Server::answering_after(std::time::Duration::ZERO);
+    let backend = Backend::start();
+    let address = backend.address.clone();
+    let connection = Box::new(move |secret: &str| format!("otlp://u:{}@{address}", encoded(secret)));
+    let made = Made::new(auth, &Peers { service: service.url(), connection });
+    let bench = Bench::new();
+    made.write(&bench);
+    bench.write("s.yaml", failing_scenario(auth).to_string());
+    bench.write("steps.yaml", STEPS);
+    made.run(&bench, &["validate", "s.yaml", "d.yaml"]).expect_code(0);
+    let otlp = format!("http://u:{}@{}", encoded(&canary(81)), receiver.address());
+    let (given, metrics) = (format!("given={}", canary(82)), free.to_string());
+    let run = ["run", "s.yaml", "--publish", "--junit", "junit.xml", "--otlp", &otlp, "--metrics", &metrics];
+    made.run(&bench, &[&run[..], &["--set", &given, "--traces", "pages"]].concat()).expect_code(2);
+    for look in [&["--verbose"][..], &["--curl"], &[]] {
+        made.run(&bench, &[&["run", "s.yaml", "--once", "--set", &given][..], look].concat()).expect_code(1);
     }
+    let results = bench.results();
+    let rows = results["iterations"].as_array().unwrap();
+    let workloads = results["workloads"].as_array().unwrap();
+    for workload in &workloads[..workloads.len() - 1] {
+        assert_eq!(workload["iterations"]["failed"], 2, "{auth}: {workload:#}");
+    }
+    assert_eq!(rows.len(), 2 * workloads.len());
+    assert_eq!(results["scenario"]["set"]["given"], "***");
+    assert!(results.to_string().contains("***"), "{results:#}");
+    assert!(assert_folder_hidden(&bench.run_directory()) >= 4);
+
+    // What was pushed and published, but for the header that authenticates the push.
+    let pushed: Vec<u8> = receiver.seen().into_iter().flat_map(|seen| seen.body).collect();
+    assert!(!pushed.is_empty() && !backend.spans().is_empty());
+    assert_hidden("what was pushed", &pushed);
+    assert_hidden("what was published", format!("{:?}", backend.spans()).as_bytes());
+    let scraped = std::mem::take(&mut *scraped.lock().unwrap());
+    assert!(String::from_utf8_lossy(&scraped).contains("# TYPE"), "{}", String::from_utf8_lossy(&scraped));
+    assert_hidden("what was scraped", &scraped);
+
+    let directory = bench.run_directory();
+    let directory = directory.to_str().unwrap();
+    made.run(&bench, &["report", directory, "--junit", "junit.xml"]).expect_code(2);
+    made.run(&bench, &["export", "--csv", directory]).expect_code(0);
+    made.run(&bench, &["compare", directory, directory]);
+    made.run(&bench, &["trace", "list", directory]);
+    made.run(&bench, &["trace", "headers", "-d", "d.yaml"]).expect_code(0);
 }
 
 #[test]
@@ -651,6 +718,7 @@ fn what_does_not_answer_or_refuses_shows_no_canary() {
             let bench = Bench::new();
             made.write(&bench);
             bench.write("s.yaml", failing_scenario(&auth).to_string());
+            bench.write("steps.yaml", STEPS);
             made.run(&bench, &["run", "s.yaml"]).expect_code(code);
             let plain = made.run(&bench, &["run", "s.yaml", "--no-profile"]);
             let login = ["keystone", "oauth2"].contains(&auth.as_str());

@@ -283,6 +283,8 @@ iteration:
         ("steps: 5\n", "steps.yaml:1: ", "must be a list"),
         ("steps:\n  - include: steps.yaml\n", "steps.yaml:2: ", "includes itself"),
         ("steps: [", "steps.yaml:1: ", ""),
+        ("steps:\n  - get: /{{ nam }}\n", "steps.yaml does not use `name`", "did you mean `nam`?"),
+        ("defaults: { page: 1 }\nsteps:\n  - get: /{{ page }}\n", "does not use `name`", "did you mean"),
     ] {
         bench.write("steps.yaml", text);
         let said = bench.run(&["validate", "scenario.yaml"]).expect_code(65).stderr;

@@ -83,18 +83,90 @@ fn piped(bench: &Bench, words: &[&str], input: &str) -> Ended {
 #[test]
 fn multipart_forms_and_standard_input_work() {
     let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
-    let command = format!("curl '{}/upload' \\\n  -F 'name=a b' -F text=@note.txt", server.url());
-    bench.write("note.txt", "hello\n");
-    let said = piped(&bench, &["import", "curl", "-"], &command).expect_code(0).stdout;
-    assert!(said.contains("the field `text` has the content of note.txt now"), "{said}");
-    bench.run(&["run", "imported.yaml"]).expect_code(0);
-    let seen = &server.seen()[0];
-    let body = String::from_utf8_lossy(&seen.body).into_owned();
-    let boundary = seen.headers["content-type"].split_once("boundary=").unwrap().1;
-    let part = |name: &str, text: &str| {
-        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
-    };
-    assert_eq!(body, format!("{}{}--{boundary}--\r\n", part("name", "a b"), part("text", "hello\n")));
+    let command =
+        format!("curl '{}/upload' \\\n  -F 'name=a b' -F 'text=@note.pem;type=text/plain'", server.url());
+    bench.write("note.pem", "PRIVATE\n");
+    // The scenario is in another folder than the file.
+    piped(&bench, &["import", "curl", "-", "-o", "sub/one.yaml"], &command).expect_code(0);
+    for name in ["sub/one.yaml", "sub/one-deployment.yaml"] {
+        assert!(!std::fs::read_to_string(bench.path().join(name)).unwrap().contains("PRIVATE"), "{name}");
+    }
+    bench.run(&["run", "sub/one.yaml"]).expect_code(0);
+    let body = String::from_utf8_lossy(&server.seen()[0].body).into_owned();
+    for part in
+        ["name=\"name\"\r\n\r\na b\r\n", "filename=\"note.pem\"\r\nContent-Type: text/plain\r\n\r\nPRIVATE\n"]
+    {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+}
+
+#[test]
+fn what_commands_upload_is_sent_from_their_files() {
+    let (server, bench) = (Server::start(|_, wire| wire.answer("200 OK", "text/plain", "ok")), Bench::new());
+    bench.write("a.bin", "a\nb\n");
+    let url = server.url();
+    for (number, (words, method, path)) in [
+        (&["--data-binary", "@a.bin"][..], "POST", "/x"),
+        (&["-d", "@a.bin"], "POST", "/x"),
+        (&["-T", "a.bin"], "PUT", "/x"),
+        (&["-X", "PURGE", "--data-binary", "@a.bin"], "PURGE", "/x"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (file, url) = (format!("{number}.yaml"), format!("{url}/x"));
+        let words = [&["import", "curl", "-o", &file, "--", "curl", &url][..], words].concat();
+        bench.run(&words).expect_code(0);
+        bench.run(&["run", &file]).expect_code(0);
+        let seen = server.seen();
+        let seen = seen.last().unwrap();
+        assert_eq!(
+            (seen.method.as_str(), seen.path.as_str(), &seen.body[..]),
+            (method, path, &b"a\nb\n"[..])
+        );
+    }
+}
+
+#[test]
+fn files_that_are_only_mentioned_get_stand_ins_so_that_the_scenario_is_valid() {
+    let bench = Bench::new();
+    let document = r#"{"openapi":"3.0.0","paths":{"/up":{"post":{"requestBody":{"content":{"multipart/form-data":{"schema":
+        {"properties":{"photo":{"type":"string","format":"binary"}}}}}}}}},"components":{"securitySchemes":{"a":{"type":"oauth2",
+        "flows":{"clientCredentials":{"tokenUrl":"https://h/t","scopes":{"x":""}}}}}}}"#;
+    bench.write("api.json", document);
+    let said = bench.run(&["import", "openapi", "api.json", "--unsafe", "-o", "sub/"]).expect_code(0).stdout;
+    assert!(said.contains("photo.bin stands in for a file") && said.contains("CLIENT_SECRET=…"), "{said}");
+    bench.run(&["validate", "--offline", "sub/api.yaml"]).expect_code(0);
+    // A file that is there stays.
+    bench.write("sub/files/photo.bin", "mine");
+    let said =
+        bench.run(&["import", "openapi", "api.json", "--unsafe", "-o", "sub/", "--force"]).expect_code(0);
+    assert!(!said.stdout.contains("stands in"), "{}", said.stdout);
+    assert_eq!(std::fs::read_to_string(bench.path().join("sub/files/photo.bin")).unwrap(), "mine");
+}
+
+/// Each option, with what it makes of the deployment, passes the check of all files.
+#[test]
+fn options_about_the_connection_make_valid_deployments() {
+    let bench = Bench::new();
+    bench.write("ca.pem", "");
+    for (number, words) in [
+        &["--unix-socket", "/run/app.sock"][..],
+        &["-x", "me:secret@proxy.example"],
+        &["-x", "proxy.example", "--noproxy", "a.example,10.0.0.0/8"],
+        &["--resolve", "h:443:10.0.0.1,::1"],
+        &["--cacert", "ca.pem", "-E", "ca.pem", "-k", "--http2"],
+        &["-b", "jar", "-H", "@headers", "https://other/"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let file = format!("sub/{number}.yaml");
+        bench
+            .run(&[&["import", "curl", "-o", &file, "--", "curl", "https://h/x"][..], words].concat())
+            .expect_code(0);
+        bench.run(&["validate", "--offline", &file]).expect_code(0);
+    }
 }
 
 #[test]
@@ -132,6 +204,9 @@ fn what_cannot_be_imported_is_refused_with_a_remedy() {
             65,
             "cannot read none, which the command names",
         ),
+        (&["import", "curl", "--", "curl", "http://h", "-d", "@-"], 65, "reads its standard input"),
+        (&["import", "curl", "--", "curl", "http://h", "-F", "f=@dir"], 65, "it is not a file"),
+        (&["import", "curl", "--", "curl", "http://h", "-X", "CONNECT"], 65, "it opens a tunnel"),
         (&["import", "curl"], 64, "required"),
         (&["import", "har", "x", "--think", "maybe"], 64, "write yes or no"),
     ] {

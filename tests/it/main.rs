@@ -80,6 +80,7 @@ mod spans;
 mod streams;
 mod supply_chain;
 mod support;
+mod tags;
 mod target_guard;
 mod tidy;
 mod tokens;

@@ -91,6 +91,9 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "SecretReference" => "secret or reference",
         "Variable" => "any value",
         "Condition" => "condition",
+        "Expression" => "expression",
+        "Count" => "count",
+        "Think" => "pause",
         "TextCondition" => "condition on a text",
         "Status" => "status",
         "Threshold" => "threshold",
@@ -206,6 +209,7 @@ fn is_accepted(kind: &str) {
     bench.write("client.key", key.serialize_pem());
     bench.write("osprofiler-key", "key-of-the-file");
     bench.write("photo.png", "an image");
+    bench.write("log-in.yaml", "defaults: { user: ada }\nsteps: [{ get: \"/log-in/{{ user }}\" }]\n");
     bench.write("staging-token", "token-of-the-file");
     let (examples, schema) = (examples(kind), schema(kind));
     let sections = examples["sections"].as_object().unwrap();

@@ -293,7 +293,7 @@ workloads:
           id: { json: $.token.user.id }
           number: { regex: "n=([0-9]+)" }
       - think: 100ms
-      - { action: get, get: "/{{ id }}/{{ number }}" }
+      - { action: get, get: "/{{ id }}/{{ number }}", tags: { team: identity } }
       - { action: head, head: /, headers: { X-Auth-Token: "{{ token }}" } }
       - { action: put, put: /, body: "{{ user }}" }
       - { action: patch, patch: /, file: upload.bin, gzip: true }
@@ -318,7 +318,8 @@ workloads:
     iteration: [{ get: / }]
     sla: { <<: *sla, max_avg_duration: 2 }
   - name: fourth
-    runner: { rps: { rps: 5.5, times: 10, max_concurrency: 20, max_queue: 0, timeout: 5, pacing: precise } }
+    start_after: 5s
+    runner: { rps: { rps: 5.5, times: 10, max_concurrency: 20, max_queue: 0, timeout: 5, random: poisson, pacing: precise } }
     warm_up: 10s
     iteration: [{ get: / }]
     sla: { max_avg_duration_per_atomic: { GET /: 1 }, thresholds: ['p95(action "GET /") < 1s'] }
@@ -336,6 +337,27 @@ workloads:
     runner:
       ramping: { stepped: true, stages: [ { duration: 1m, rps: 20 } ], max_concurrency: 10, max_queue: 5, pacing: precise }
     iteration: [{ get: / }]
+  - name: eighth
+    runner: { serial: { times: 2 } }
+    iteration:
+      - { include: steps.yaml, as: again, with: { who: "{{ user }}" } }
+      - group: browse
+        steps:
+          - action: wait
+            get: /jobs/7
+            extract: { state: { json: $.state } }
+            poll: { until: "{{ state == 'done' }}", fail_if: "{{ state == 'failed' }}", interval: 1s, deadline: 1m }
+          - { together: page, steps: [{ get: /style }, { get: /script }] }
+      - if: "{{ count > 2 }}"
+        then: [{ set: { page: 1 } }, { log: "{{ count }}" }]
+        else: [{ stop_iteration: true }]
+      - { repeat: 3, as: round, steps: [{ action: round, get: "/{{ round }}" }] }
+      - { for_each: "{{ list }}", as: number, steps: [{ action: number, get: "/{{ number }}" }] }
+      - { while: count < 3, max: 5, steps: [{ set: { count: "{{ count + 1 }}" } }] }
+      - choice:
+          - { weight: 3, steps: [{ think: { min: 1s, max: 3s } }] }
+          - { steps: [{ think: { mean: 2s, max: 10s } }, { fail: "no {{ user }}" }] }
+      - pace: 10s
 parallel: true
 "#;
 
@@ -349,13 +371,14 @@ fn a_file_with_every_key_is_valid() {
     bench.write("people.tsv", "name\tsize\nada\t1\n");
     bench.write("proxy.txt", "http://proxy.example:3128");
     bench.write("upload.bin", "content");
+    bench.write("steps.yaml", "steps: [{ action: greet, get: \"/{{ who }}\" }]\n");
     bench.write("everything.yaml", DEPLOYMENT);
     bench.write("scenario.yaml", SCENARIO);
     let mut command = bench.command(&["validate", "everything.yaml", "scenario.yaml"]);
     let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
     insta::assert_snapshot!(ended.stdout, @r"
     everything.yaml: a valid deployment with 2 targets
-    scenario.yaml: a valid scenario with 7 workloads and 21 actions
+    scenario.yaml: a valid scenario with 8 workloads and 27 actions
     ");
     assert_eq!(ended.stderr, "");
 }

@@ -116,7 +116,8 @@ fn a_token_is_renewed_ahead_of_its_end_and_not_for_each_request() {
     let scenario = "runner: { constant_for_duration: { duration: 9s, concurrency: 1 } }\niteration: [ { get: /x }, { think: 20ms } ]";
     run(&bench, &server.url(), &auth, scenario).expect_code(0);
     let asked = server.count("/token?tenant=1");
-    assert!((2..=3).contains(&asked), "{asked}");
+    // Once a second at most.
+    assert!((2..=15).contains(&asked), "{asked}");
     let tokens: std::collections::BTreeSet<String> = server
         .seen()
         .iter()

@@ -121,7 +121,7 @@ fn options_that_cannot_be_are_refused_with_what_to_write() {
     let bench = Bench::new();
     bench.load("http://127.0.0.1:1", "", "runner: { serial: { times: 1 } }\niteration: [ { get: / } ]");
     for (words, part) in [
-        ("run", "required"),
+        ("run", "nothing to run; name a scenario"),
         ("run http://", "it has no host"),
         ("run http://u:hunter2@h/", "give a deployment with `auth`"),
         ("run http://h/ -m CONNECT", "`CONNECT` is not a method"),

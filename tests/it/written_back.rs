@@ -95,6 +95,9 @@ impl<'a> Made<'a> {
             let chosen = self.choose(forms.len());
             return self.value(forms[chosen], name, depth);
         }
+        if schema["not"]["type"] == "object" {
+            return Value::from(self.choose(1000));
+        }
         if let Some(values) = schema["enum"].as_array() {
             return values[self.choose(values.len())].clone();
         }
@@ -130,7 +133,8 @@ impl<'a> Made<'a> {
             let rare = 1 + depth.min(4);
             let wanted = match one {
                 Some(one) => number == one,
-                None => required(key) || self.choose(rare) == 0,
+                // Steps have steps: without an end, each would have all keys once the choices are used up.
+                None => required(key) || depth < 10 && self.choices.len() > 0 && self.choose(rare) == 0,
             };
             // The default of a reference to a secret is a secret that is written out.
             let secret = key == "default" && property["writeOnly"] == true;
@@ -175,6 +179,7 @@ impl<'a> Made<'a> {
                 &["512", "64KiB", "10MB", "1.5MiB", "1GiB", "0"]
             }
             (None, Some(new)) => panic!("a new pattern of text, {new}: add examples"),
+            (None, None) if schema["maxLength"] == 1 => &[",", ";", "\t", "|"],
             (None, None) => &TEXTS,
         };
         known[self.choose(known.len())].to_owned()

@@ -128,8 +128,9 @@ impl<'de> Deserialize<'de> for CountText {
 impl Serialize for CountText {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.parse::<u64>() {
-            Ok(count) => count.serialize(serializer),
-            Err(_) => self.0.serialize(serializer),
+            // Not `012`, which another reader takes for another number.
+            Ok(count) if count.to_string() == self.0 => count.serialize(serializer),
+            _ => self.0.serialize(serializer),
         }
     }
 }
@@ -167,7 +168,8 @@ impl Serialize for Condition {
 
 impl JsonSchema for Condition {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Condition".into()
+        // Not the name of the conditions in `expect`: schemars takes two types of the same name for one.
+        "Expression".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({

@@ -9,13 +9,19 @@ use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHea
 impl Run {
     pub(super) fn header(&self) -> Header {
         let (plan, deployment) = (&self.plan, &self.plan.deployment);
-        let workloads = plan.workloads.iter().map(|workload| WorkloadHeader {
-            name: workload.name.clone(),
-            runner: workload.runner.to_json(),
-            sla: workload.sla.clone(),
-            planned: workload.planned(),
-            asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
-            actions: workload.named().into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
+        let workloads = plan.workloads.iter().map(|workload| {
+            let named = workload.named();
+            let tags: Vec<_> = named.iter().map(|row| row.tags.clone()).collect();
+            let has_tags = tags.iter().any(|tags| !tags.is_empty());
+            WorkloadHeader {
+                name: workload.name.clone(),
+                runner: workload.runner.to_json(),
+                sla: workload.sla.clone(),
+                planned: workload.planned(),
+                asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
+                actions: named.into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
+                tags: if has_tags { tags } else { Vec::new() },
+            }
         });
         Header {
             run_id: self.run_id,

@@ -11,8 +11,9 @@ use crate::harness::error::HarnessError;
 use crate::harness::options::YamlFile;
 use crate::harness::outcome::{Conclusion, Finished};
 use crate::harness::{files, judging, writing};
-use crate::measure::log::RunLog;
+use crate::measure::log::{RunLog, WorkloadHeader};
 use crate::plan::sla::Sla;
+use crate::plan::tags::{Names, Tags};
 
 /// Which run to judge, and by what.
 #[derive(Clone, Debug)]
@@ -47,14 +48,18 @@ fn replace(log: &mut RunLog, file: &YamlFile) -> Result<(), HarnessError> {
     let root = &document.root;
     if let Some(sla) = &document.value.sla {
         let workloads = &log.header.workloads;
-        let all: Vec<&str> =
-            workloads.iter().flat_map(|workload| &workload.actions).map(|(name, _)| name.as_str()).collect();
+        let mut all = Names::default();
+        for names in workloads.iter().map(WorkloadHeader::names) {
+            // A header may list the tags of fewer actions than it has.
+            all.tags.resize(all.actions.len(), Tags::new());
+            all.tags.extend(names.tags.into_iter().take(names.actions.len()));
+            all.actions.extend(names.actions);
+        }
         match Sla::resolve(Some(sla), node_at(root, "sla"), Some(&all)) {
             // A criterion of an action applies to the workloads that have it.
             Ok(sla) => {
                 for (own, workload) in criteria.iter_mut().zip(workloads) {
-                    let names: Vec<&str> = workload.actions.iter().map(|(name, _)| name.as_str()).collect();
-                    *own = sla.of_actions(&names);
+                    *own = sla.of_names(&workload.names());
                 }
             }
             Err(found) => faults.extend(found),
@@ -92,7 +97,7 @@ fn of_workload(
         }));
         return;
     };
-    let names: Vec<&str> = workloads[number].actions.iter().map(|(name, _)| name.as_str()).collect();
+    let names = workloads[number].names();
     match Sla::resolve(written.sla.as_ref(), node_at(node, "sla"), Some(&names)) {
         Ok(sla) if written.sla.is_some() => criteria[number] = sla,
         Ok(_) => {}

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::*;
 
+/// Every file but `none` is there.
 fn read(path: &str) -> Result<String, ImportError> {
     match path {
-        "data.txt" => Ok("one\ntwo\n".to_owned()),
-        _ => Err(ImportError::new("no such file", "check the path")),
+        "none" => Err(ImportError::new("no such file", "check the path")),
+        _ => Ok(path.to_owned()),
     }
 }
 
@@ -43,8 +44,36 @@ fn options_become_the_keys_of_a_step() {
         ),
         (
             "curl http://h --data-binary @data.txt -H 'Content-Type: text/plain'",
-            json!({ "post": "/", "headers": { "Content-Type": "text/plain" }, "body": "one\ntwo\n" }),
+            json!({ "post": "/", "headers": { "Content-Type": "text/plain" }, "file": "data.txt" }),
         ),
+        (
+            "curl http://h -d @data.txt",
+            json!({ "post": "/", "headers": { "Content-Type": "application/x-www-form-urlencoded" }, "file": "data.txt" }),
+        ),
+        (
+            "curl http://h --json @a.json",
+            json!({ "post": "/", "headers": { "Accept": "application/json", "Content-Type": "application/json" }, "file": "a.json" }),
+        ),
+        ("curl -T dir/a.bin http://h/up/", json!({ "put": "/up/a.bin", "file": "dir/a.bin" })),
+        ("curl -T a.bin -X POST http://h/up", json!({ "post": "/up", "file": "a.bin" })),
+        (
+            "curl http://h -F 'f=@c.pem;type=text/plain' -F 'n=a;b' -F 'f=@\"a;b.png\";filename=x.png'",
+            json!({ "post": "/", "multipart": {
+                "f": [{ "file": "c.pem", "type": "text/plain" }, { "file": "a;b.png", "filename": "x.png" }],
+                "n": "a" } }),
+        ),
+        ("curl http://h -F 'f=<c.pem'", json!({ "post": "/", "multipart": { "f": { "file": "c.pem" } } })),
+        (
+            "curl http://h -F 'password=s3cr3t' --form-string 'g=@x'",
+            json!({ "post": "/", "multipart": { "password": "{{ password }}", "g": "@x" } }),
+        ),
+        (
+            "curl http://h -H 'Content-Type: multipart/form-data; boundary=B' --data-raw $'--B\\r\\nContent-Disposition: form-data; \
+             name=\"f\"; filename=\"a.png\"\\r\\nContent-Type: image/png\\r\\n\\r\\n\\r\\n--B--\\r\\n'",
+            json!({ "post": "/", "multipart": { "f": { "file": "files/a.png", "filename": "a.png", "type": "image/png" } } }),
+        ),
+        ("curl http://h/x -X PURGE", json!({ "request": "PURGE /x" })),
+        ("curl http://h/x?a=1 -X PROPFIND", json!({ "request": "PROPFIND /x", "query": { "a": "1" } })),
         ("curl http://h -m 2.5", json!({ "get": "/", "timeout": "2.5s" })),
         (
             "curl http://h -H 'X-Api-Key: s3cr3t'",
@@ -73,6 +102,20 @@ fn credentials_and_connections_become_keys_of_the_deployment_and_are_never_writt
             "curl -k --cacert ca.pem --http2 http://h",
             json!({ "tls": { "verify": false, "ca": "ca.pem" }, "http": { "version": "2" } }),
         ),
+        ("curl -E both.pem:s3cr3t http://h", json!({ "tls": { "cert": "both.pem", "key": "both.pem" } })),
+        ("curl -x p http://h", json!({ "proxy": "http://p:1080" })),
+        ("curl --proxy http://p:8080/ http://h", json!({ "proxy": "http://p:8080" })),
+        (
+            "curl -x p:1 --noproxy a.example,10.0.0.0/8 http://h",
+            json!({ "proxy": { "http": "http://p:1", "https": "http://p:1", "except": ["a.example", "10.0.0.0/8"] } }),
+        ),
+        ("curl -x http://me:s3cr3t@p:1 http://h", json!({ "proxy": { "env": "PROXY_URL" } })),
+        ("curl -x p:1 -U me:s3cr3t http://h", json!({ "proxy": { "env": "PROXY_URL" } })),
+        ("curl --noproxy '*' http://h", json!({ "proxy": "none" })),
+        (
+            "curl --resolve API.example:443:10.0.0.1,[::1] https://api.example/",
+            json!({ "dns": { "hosts": { "api.example": ["10.0.0.1", "::1"] } } }),
+        ),
     ] {
         assert_eq!(imported(command).1, expected, "{command}");
         let written = from_text(command, &read).unwrap().write("d.yaml").unwrap();
@@ -83,15 +126,40 @@ fn credentials_and_connections_become_keys_of_the_deployment_and_are_never_writt
 
 #[test]
 fn what_cannot_be_imported_is_said() {
-    let (_, _, notes) = imported("curl http://h --proxy http://p:1 --tr-encoding -Z -sS -o x");
-    assert_eq!(notes, ["these options were ignored: --proxy, --tr-encoding, -Z"]);
+    let (_, _, notes) = imported("curl http://h --tr-encoding -Z -sS -o x --socks5 p:1");
+    assert_eq!(notes, ["these options were ignored: --tr-encoding, -Z, --socks5"]);
+    for (command, part) in [
+        ("curl http://h -b jar.txt", "the cookies in the file jar.txt are not sent"),
+        ("curl http://h -H @headers.txt", "the headers in the file headers.txt are not sent"),
+        ("curl http://h -d @data.txt", "curl removes the line breaks of data.txt"),
+        ("curl http://h -x socks5://p:1", "no proxies with socks5"),
+        ("curl http://h -x 'p q'", "--proxy was ignored"),
+        ("curl http://h --resolve '*:80:10.0.0.1'", "--resolve *:80:10.0.0.1 was ignored"),
+        ("curl http://h --resolve h:80:nonsense", "was ignored"),
+        ("curl http://h --cacert none", "`tls` names a file that is not there yet: no such file"),
+        ("curl http://h -F 'f=x;type=a/b'", "the field `f` is sent as text, without a content type"),
+        ("curl http://h -F 'f=@x;encoder=base64'", "`;encoder` of the field `f` was ignored"),
+        ("curl http://h --connect-to a:1:b:2", "instead of --connect-to"),
+    ] {
+        let (.., notes) = imported(command);
+        assert!(notes.iter().any(|note| note.contains(part)), "{command}: {notes:?}");
+    }
     for (command, part) in [
         ("wget http://h", "not a curl command"),
         ("curl", "has no URL"),
         ("curl -H", "--header lacks its value"),
         ("curl ftp://h/", "not a URL of http"),
         ("curl http://h -d @none", "no such file"),
-        ("curl http://h -X PURGE", "cannot send the method"),
+        ("curl http://h -X CONNECT", "cannot send the method `CONNECT`"),
+        ("curl http://h -X 'A B'", "cannot send the method"),
+        ("curl http://h -F f=@none", "no such file"),
+        ("curl http://h -T none", "no such file"),
+        ("curl http://h -d a=1 -d @f", "joins the content of a file"),
+        ("curl http://h -G -d @f", "joins the content of a file"),
+        ("curl http://h --data-urlencode q@f", "--data-urlencode encodes the file f"),
+        ("curl http://h -T f -d a", "both --upload-file and --data"),
+        ("curl http://h -F '<<=a'", "called `<<`"),
+        ("curl http://h --unix-socket app.sock", "must be absolute"),
         ("curl http://h -d a -F b=c", "both --data and --form"),
     ] {
         let error = from_text(command, &read).err().map(|error| error.what).unwrap_or_default();
@@ -111,4 +179,11 @@ fn several_urls_become_several_steps_with_targets() {
         draft.targets,
         [("default".into(), "http://a".into()), ("b-1".into(), "http://b:1".to_owned())]
     );
+}
+
+#[test]
+fn a_unix_socket_is_the_target_of_all_requests() {
+    let draft = from_text("curl --unix-socket /run/app.sock http://h/a http://g/b", &read).unwrap();
+    assert_eq!(draft.targets, [("default".into(), "unix:/run/app.sock".to_owned())]);
+    assert!(draft.steps.iter().all(|step| !step.keys.contains_key("target")));
 }

@@ -10,7 +10,8 @@ use base64::Engine as _;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::import::request::{Recorded, Replace, escaped, secret};
+use crate::import::replace::{Replace, escaped};
+use crate::import::request::{Recorded, method_key, secret};
 use crate::import::secrets::{Variables, is_secret_value};
 
 use super::read::{Pair, Response};
@@ -266,8 +267,8 @@ impl<'v> Linker<'v> {
         if let Some(target) = location.map(str::to_owned)
             && let Some(name) = self.variable(&target)
         {
-            let method = recorded.method.to_ascii_lowercase();
-            keys.insert(method, format!("{{{{ {name} }}}}").into());
+            let (key, before) = method_key(&recorded.method)?;
+            keys.insert(key.to_owned(), format!("{before}{{{{ {name} }}}}").into());
             keys.remove("query");
         }
         Some(keys)

@@ -1,7 +1,7 @@
 //! Reads HTTP archives (HAR 1.2), which browsers, proxies and test tools record.
 //!
 //! The requests become the steps of one iteration, in their order, with the pauses between them. Values that an earlier
-//! response contained and a later request sends again become extractions ([`links`]); secrets become variables. Cookies
+//! response contained and a later request sends again become extractions (`links`); secrets become variables. Cookies
 //! are left out: the virtual user keeps its own.
 
 mod links;
@@ -12,11 +12,12 @@ use std::io::Read;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::base::units::write_duration;
 
 use super::draft::{Draft, Step};
+use super::multipart::Field;
 use super::request::{Body, Recorded, Targets, method_key, split_url};
 use super::{ImportError, STEPS_MAX};
 use links::Linker;
@@ -45,10 +46,21 @@ pub struct Options {
 pub fn from_reader(input: impl Read, options: Options) -> Result<Draft, ImportError> {
     let mut skipped = Skipped::default();
     let mut kept = Vec::new();
-    let archive = read::read(input, |entry| match skipped.reason(&entry, options) {
-        Some(reason) => *skipped.0.entry(reason).or_default() += 1,
-        None if kept.len() >= STEPS_MAX => *skipped.0.entry(MORE).or_default() += 1,
-        None => kept.push(Kept::of(entry)),
+    let archive = read::read(input, |entry| {
+        let reason = match skipped.reason(&entry, options) {
+            Some(reason) => Some(reason),
+            None if kept.len() >= STEPS_MAX => Some(MORE),
+            None => match Kept::of(entry) {
+                Some(entry) => {
+                    kept.push(entry);
+                    None
+                }
+                None => Some("with more than 100 fields in a form"),
+            },
+        };
+        if let Some(reason) = reason {
+            *skipped.0.entry(reason).or_default() += 1;
+        }
     })?;
     // Some programs write the newest first.
     if kept.iter().all(|entry| entry.started.is_some()) {
@@ -129,14 +141,22 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(entry: Entry) -> Self {
+    /// `None` if a scenario cannot hold the body.
+    fn of(entry: Entry) -> Option<Self> {
         let (origin, path) = split_url(&entry.request.url).unwrap_or_default();
-        let method = entry.request.method.to_ascii_uppercase();
+        let usual = method_key(&entry.request.method).is_some_and(|(key, _)| key != "request");
+        let method = match usual {
+            true => entry.request.method.to_ascii_uppercase(),
+            false => entry.request.method,
+        };
         let found = links::found_in(&entry.response, &method, &path);
         let unread = entry.response.content.text.is_too_large;
-        let body = entry.request.post_data.map_or(Body::Empty, |data| data.body());
+        let body = match entry.request.post_data {
+            Some(data) => data.body()?,
+            None => Body::Empty,
+        };
         let headers = headers_to_send(&entry.request.headers, &origin, &body);
-        Self {
+        Some(Self {
             started: entry.started.parse().ok(),
             took: Duration::try_from_secs_f64(entry.time.unwrap_or(0.0) / 1000.0).unwrap_or_default(),
             page: entry.page,
@@ -146,7 +166,7 @@ impl Kept {
             recorded: Recorded { method, target: None, path, headers, body },
             found,
             unread,
-        }
+        })
     }
 }
 
@@ -214,6 +234,7 @@ fn draft(
     let mut targets = Targets::default();
     let mut linker = Linker::new(&mut draft.variables);
     let mut steps: Vec<Step> = Vec::new();
+    let mut uploads: Vec<Field> = Vec::new();
     // The step of each entry, for extractions that are found out about later.
     let mut step_of = Vec::new();
     let (mut page, mut ended): (Option<String>, Option<Timestamp>) = (None, None);
@@ -231,7 +252,10 @@ fn draft(
         let mut recorded = entry.recorded;
         recorded.target = targets.name(&entry.origin);
         let Some(mut keys) = linker.step(&recorded, &entry.url) else { continue };
-        let name = unique(&mut names, &recorded);
+        let name = unique(&mut names, name_of(&recorded, &keys));
+        if let Body::Multipart(fields) = recorded.body {
+            uploads.extend(fields);
+        }
         keys.insert("expect".into(), json!({ "status": expected(entry.status) }));
         let action = [("action".to_owned(), Value::from(name))];
         let comment = match entry.page.filter(|new| page.as_ref() != Some(new)) {
@@ -250,11 +274,8 @@ fn draft(
     }
     let extracted = linker.extracts();
     let count = extracted.len();
-    for (entry, name, extract) in extracted {
-        let Some(step) = step_of.get(entry).and_then(|at| steps.get_mut(*at)) else { continue };
-        let map = step.keys.entry("extract").or_insert_with(|| json!({}));
-        map[name] = extract;
-    }
+    add_extracts(extracted, &step_of, &mut steps);
+    draft.stand_ins(&uploads);
     draft.steps = steps;
     draft.targets = targets.0;
     draft.name = draft.targets.first().map_or_else(String::new, |(_, origin)| {
@@ -281,6 +302,14 @@ fn draft(
     Ok(draft)
 }
 
+fn add_extracts(extracted: Vec<(usize, String, Value)>, step_of: &[usize], steps: &mut [Step]) {
+    for (entry, name, extract) in extracted {
+        let Some(step) = step_of.get(entry).and_then(|at| steps.get_mut(*at)) else { continue };
+        let map = step.keys.entry("extract").or_insert_with(|| json!({}));
+        map[name] = extract;
+    }
+}
+
 fn pause(ended: Timestamp, start: Timestamp) -> Option<Duration> {
     let gap = Duration::try_from(start.duration_since(ended)).ok().filter(|gap| *gap >= THINK_MIN)?;
     // Tenths of a second are precise enough to read.
@@ -294,9 +323,37 @@ fn expected(status: i64) -> Value {
 
 const NAME_CHARS_MAX: usize = 100;
 
-fn unique(names: &mut BTreeMap<String, usize>, recorded: &Recorded) -> String {
+/// `GET /jobs/{id}`: the method, and the path without ids, so that the same action has the same name in every recording.
+fn name_of(recorded: &Recorded, keys: &Map<String, Value>) -> String {
     let path = recorded.path.split('?').next().unwrap_or_default();
-    let name: String = format!("{} {path}", recorded.method).chars().take(NAME_CHARS_MAX).collect();
+    let key = method_key(&recorded.method).map(|(key, _)| key);
+    let written = key.and_then(|key| keys.get(key)?.as_str()).unwrap_or_default();
+    let written: Vec<&str> = written[written.find('/').unwrap_or(0)..].split('/').collect();
+    let segments: Vec<&str> = path.split('/').collect();
+    let same = written.len() == segments.len();
+    let is_linked = |at: usize| {
+        same && written.get(at).is_some_and(|text| text.starts_with("{{ ") && !text.contains('\''))
+    };
+    let names: Vec<&str> = segments
+        .iter()
+        .enumerate()
+        .map(|(at, segment)| if is_id(segment) || is_linked(at) { "{id}" } else { segment })
+        .collect();
+    format!("{} {}", recorded.method, names.join("/")).chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// True for a segment of a path that names one thing of many: a number, a UUID, or a long text with digits.
+fn is_id(segment: &str) -> bool {
+    const HEX_MIN: usize = 8;
+    const LONG: usize = 20;
+    let has_digit = segment.bytes().any(|byte| byte.is_ascii_digit());
+    let is_hex =
+        segment.len() >= HEX_MIN && segment.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let is_long = segment.len() >= LONG && !segment.contains('.');
+    has_digit && (segment.bytes().all(|byte| byte.is_ascii_digit()) || is_hex || is_long)
+}
+
+fn unique(names: &mut BTreeMap<String, usize>, name: String) -> String {
     let count = names.entry(name.clone()).or_default();
     *count += 1;
     if *count == 1 { name } else { format!("{name} ({count})") }

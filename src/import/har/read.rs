@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::import::ImportError;
-use crate::import::request::{Body, Field};
+use crate::import::multipart::{self, Field};
+use crate::import::request::Body;
 
 /// Larger bodies are dropped while they are read.
 const TEXT_BYTES_MAX: usize = 2 << 20;
@@ -94,28 +95,53 @@ pub(super) struct PostData {
     #[serde(default)]
     text: Text,
     #[serde(default)]
-    params: Vec<Pair>,
+    params: Vec<Parameter>,
+}
+
+/// A field of a form.
+#[derive(Deserialize)]
+struct Parameter {
+    name: String,
+    #[serde(default)]
+    value: Option<String>,
+    #[serde(default, rename = "fileName")]
+    file_name: Option<String>,
+    #[serde(default, rename = "contentType")]
+    content_type: Option<String>,
+}
+
+impl Parameter {
+    fn field(self) -> Field {
+        match self.file_name {
+            Some(file) => {
+                Field::stand_in(&self.name, &file, self.content_type.as_deref().unwrap_or_default())
+            }
+            None => Field::text(self.name, self.value.unwrap_or_default()),
+        }
+    }
 }
 
 impl PostData {
-    pub(super) fn body(self) -> Body {
-        let multipart = self.mime_type.to_ascii_lowercase().starts_with("multipart/form-data");
-        if multipart && !self.params.is_empty() {
-            let field = |pair: Pair| Field { name: pair.name, text: pair.value };
-            return Body::Multipart(self.params.into_iter().map(field).collect());
+    /// The body. `None` if a scenario cannot hold it.
+    pub(super) fn body(self) -> Option<Body> {
+        let is_multipart = self.mime_type.to_ascii_lowercase().starts_with("multipart/form-data");
+        if is_multipart && !self.params.is_empty() {
+            let fields: Vec<Field> = self.params.into_iter().map(Parameter::field).collect();
+            return multipart::fits(&fields).then_some(Body::Multipart(fields));
         }
         let form = || {
-            let encoded = |pair: &Pair| {
-                let [name, value] = [&pair.name, &pair.value].map(|text| crate::base::percent::encode(text));
+            let encoded = |field: &Parameter| {
+                let value = field.value.as_deref().unwrap_or_default();
+                let [name, value] = [&field.name, value].map(crate::base::percent::encode);
                 format!("{name}={value}")
             };
             self.params.iter().map(encoded).collect::<Vec<_>>().join("&")
         };
         let text = self.text.text.clone().filter(|text| !text.is_empty()).unwrap_or_else(form);
         if text.is_empty() {
-            return Body::Empty;
+            return Some(Body::Empty);
         }
-        Body::Text(text, Some(self.mime_type).filter(|mime| !mime.is_empty()))
+        Some(Body::of_text(text, Some(self.mime_type).filter(|mime| !mime.is_empty())))
     }
 }
 

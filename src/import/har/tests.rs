@@ -98,12 +98,14 @@ fn files_of_pages_and_what_is_no_request_are_left_out_and_counted() {
         cut,
         entry("GET", "data:image/png;base64,AA", 200, ""),
         entry("PURGE", "http://h/", 200, ""),
+        entry("CONNECT", "http://h/", 200, ""),
         entry("GET", "http://other/", 200, ""),
     ];
     let draft = imported(&entries, false);
-    assert_eq!(draft.steps.len(), 2);
+    assert_eq!(draft.steps.len(), 3);
     assert_eq!(draft.steps[0].keys["expect"], json!({ "status": "2xx" }));
-    assert_eq!(draft.steps[1].keys["target"], "other");
+    assert_eq!(draft.steps[1].keys["request"], "PURGE /");
+    assert_eq!(draft.steps[2].keys["target"], "other");
     let notes = draft.notes.join("\n");
     for part in [
         "6 requests were left out",
@@ -114,7 +116,7 @@ fn files_of_pages_and_what_is_no_request_are_left_out_and_counted() {
     ] {
         assert!(notes.contains(part), "{part}: {notes}");
     }
-    assert_eq!(imported(&entries, true).steps.len(), 4);
+    assert_eq!(imported(&entries, true).steps.len(), 5);
 }
 
 #[test]
@@ -168,5 +170,63 @@ fn hostile_archives_are_refused_or_bounded() {
     assert!(
         notes.contains("1500 after the first 500 requests") && notes.contains("such values: 1"),
         "{notes}"
+    );
+}
+
+#[test]
+fn forms_with_files_name_stand_ins_and_never_have_their_contents() {
+    let mut with_fields = entry("POST", "http://h/a", 200, "");
+    with_fields["request"]["postData"] = json!({ "mimeType": "multipart/form-data", "params": [
+        { "name": "t", "value": "x" },
+        { "name": "f", "value": "PRIVATE", "fileName": "../c.pem", "contentType": "text/plain" }] });
+    let mut with_text = entry("POST", "http://h/b", 200, "");
+    with_text["request"]["postData"] = json!({ "mimeType": "multipart/form-data; boundary=B", "text":
+        "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"c.pem\"\r\n\r\nPRIVATE\r\n--B--\r\n" });
+    let mut with_many = entry("POST", "http://h/c", 200, "");
+    with_many["request"]["postData"] = json!({ "mimeType": "multipart/form-data", "params": vec![json!({ "name": "n", "value": "v" }); 101] });
+    let draft = imported(&[with_fields, with_text, with_many], false);
+    assert_eq!(draft.steps.len(), 2);
+    assert_eq!(
+        draft.steps[0].keys["multipart"],
+        json!({ "t": "x", "f": { "file": "files/c.pem", "filename": "../c.pem", "type": "text/plain" } })
+    );
+    assert_eq!(
+        draft.steps[1].keys["multipart"],
+        json!({ "f": { "file": "files/c.pem", "filename": "c.pem" } })
+    );
+    let written = draft.write("d.yaml").unwrap();
+    assert_eq!(written.stand_ins, ["files/c.pem"]);
+    assert!(!format!("{written:?}").contains("PRIVATE"));
+    assert!(draft.notes.iter().any(|note| note.contains("1 with more than 100 fields")), "{:?}", draft.notes);
+}
+
+#[test]
+fn actions_are_named_without_ids() {
+    let created = entry("POST", "http://h/jobs", 201, r#"{"id":17}"#);
+    let paths = [
+        "/jobs/17",
+        "/jobs/18?x=1",
+        "/v3/users/7f3a9c21-0001-4aaa-8bbb-123456789abc",
+        "/v2/a.css.html",
+        "/deadbeef",
+        "/deadbee7",
+        "/users/user-7",
+    ];
+    let reads = paths.iter().map(|path| entry("GET", &format!("http://h{path}"), 200, "{}"));
+    let entries: Vec<Value> = std::iter::once(created).chain(reads).collect();
+    let draft = imported(&entries, false);
+    let names: Vec<_> = draft.steps.iter().map(|step| step.keys["action"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "POST /jobs",
+            "GET /jobs/{id}",
+            "GET /jobs/{id} (2)",
+            "GET /v3/users/{id}",
+            "GET /v2/a.css.html",
+            "GET /deadbeef",
+            "GET /{id}",
+            "GET /users/user-7",
+        ]
     );
 }

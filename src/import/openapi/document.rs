@@ -5,7 +5,8 @@ use std::io::Read;
 use serde_json::Value;
 
 use crate::import::ImportError;
-use crate::import::request::{escaped, split_url};
+use crate::import::replace::escaped;
+use crate::import::request::split_url;
 
 /// How many references lead from one to the next.
 const REFERENCES_MAX: usize = 16;

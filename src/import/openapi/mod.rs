@@ -1,8 +1,10 @@
 //! Reads OpenAPI 3.0 and 3.1 documents, and Swagger 2.0, in JSON or YAML.
 //!
 //! Each operation becomes an action with sample values: those of the document's examples, or values that its schemas
-//! allow ([`sample`]). References are followed within the document only; cycles and sizes are bounded.
+//! allow (`sample`). References are followed within the document only; cycles and sizes are bounded.
 
+mod body;
+mod created;
 mod document;
 mod operation;
 mod sample;
@@ -68,6 +70,7 @@ pub fn from_reader(input: impl Read, options: &Options) -> Result<Draft, ImportE
         }
     }
     links.add_extracts(&mut draft.steps);
+    draft.stand_ins(&links.stand_ins);
     note_skipped(&skipped, &mut draft.notes);
     if !links.samples.is_empty() {
         let names: Vec<&str> = links.samples.iter().map(String::as_str).take(20).collect();

@@ -6,12 +6,18 @@ use serde_json::{Map, Value, json};
 
 use crate::base::percent;
 use crate::import::draft::Step;
-use crate::import::request::{as_it_is, escaped, is_like_a_reference, method_key};
+use crate::import::multipart::Field;
+use crate::import::replace::escaped;
+use crate::import::request::{as_it_is, is_like_a_reference, method_key};
 use crate::import::secrets::{Variables, is_secret_name, variable_name};
 
+use super::created;
 use super::document::{Document, Operation};
 use super::security::Security;
 use super::{first_line, is_status_of_success, sample, text_of};
+
+/// The most values of a list in a query.
+const ITEMS_MAX: usize = 20;
 
 /// What operations answer and others need.
 #[derive(Default)]
@@ -22,6 +28,8 @@ pub(super) struct Links {
     extracts: Vec<(usize, String, String)>,
     /// The index of the next step.
     next: usize,
+    /// Files that forms send.
+    pub(super) stand_ins: Vec<Field>,
     /// Variables whose values are samples.
     pub(super) samples: BTreeSet<String>,
 }
@@ -81,11 +89,12 @@ impl<'d> Operation<'d> {
         links: &mut Links,
         names: &mut BTreeMap<String, usize>,
     ) -> Option<Step> {
-        let key = method_key(self.method)?;
+        let (key, before) = method_key(&self.method.to_ascii_uppercase())?;
         let parameters = self.parameters(document);
         let mut keys = Map::new();
         keys.insert("action".into(), self.name(names).into());
-        keys.insert(key.into(), self.path_text(document, &parameters, variables, links).into());
+        let path = self.path_text(document, &parameters, variables, links);
+        keys.insert(key.into(), format!("{before}{path}").into());
         let mut query = self.named(document, "query", &parameters, variables);
         if let Some((name, variable)) = &security.query {
             query.insert(name.clone(), format!("{{{{ {variable} }}}}").into());
@@ -96,7 +105,7 @@ impl<'d> Operation<'d> {
         let mut headers = self.named(document, "header", &parameters, variables);
         const OWN: [&str; 3] = ["accept", "content-type", "authorization"];
         headers.retain(|name, _| !OWN.contains(&name.to_ascii_lowercase().as_str()) && !name.is_empty());
-        let body = self.body(document, &parameters, &mut headers);
+        let body = self.body(document, &parameters, &mut headers, &mut links.stand_ins);
         if !headers.is_empty() {
             keys.insert("headers".into(), Value::Object(headers));
         }
@@ -183,61 +192,22 @@ impl<'d> Operation<'d> {
                 map.insert(name.to_owned(), format!("{{{{ {variable} }}}}").into());
                 continue;
             }
-            let value = parameter_value(document, parameter);
-            let text = match &value {
-                Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
-                other => text_of(other),
+            let text = |value: &Value| {
+                let text: String = text_of(value).chars().filter(|c| !c.is_control()).collect();
+                template_or_text(&text)
             };
-            let text: String = text.chars().filter(|c| !c.is_control()).collect();
-            map.insert(name.to_owned(), template_or_text(&text).into());
+            let value = match parameter_value(document, parameter) {
+                Value::Array(items)
+                    if place == "query" && is_repeated(document, parameter) && !items.is_empty() =>
+                {
+                    items.iter().take(ITEMS_MAX).map(|item| Value::from(text(item))).collect()
+                }
+                Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(",").into(),
+                other => text(&other).into(),
+            };
+            map.insert(name.to_owned(), value);
         }
         map
-    }
-
-    fn body(
-        &self,
-        document: &Document,
-        parameters: &[&Value],
-        headers: &mut Map<String, Value>,
-    ) -> Map<String, Value> {
-        let mut keys = Map::new();
-        if document.is_swagger() {
-            let body =
-                parameters.iter().find(|parameter| parameter.get("in").is_some_and(|place| place == "body"));
-            if let Some(schema) = body.and_then(|body| body.get("schema")) {
-                keys.insert("json".into(), json_text(&sample::of_schema(document, schema)));
-            }
-            return keys;
-        }
-        let content = self
-            .value
-            .get("requestBody")
-            .and_then(|body| document.resolve(body)?.get("content")?.as_object());
-        let Some(content) = content else { return keys };
-        let of = |wanted: &dyn Fn(&str) -> bool| content.iter().find(|(mime, _)| wanted(mime));
-        let is_json = |mime: &str| mime.starts_with("application/json") || mime.contains("+json");
-        let chosen = of(&is_json)
-            .or_else(|| of(&|mime| mime.contains("form-urlencoded")))
-            .or_else(|| content.iter().next());
-        let Some((mime, media)) = chosen else { return keys };
-        let example = sample::example(document, media);
-        let value = example.unwrap_or_else(|| {
-            media.get("schema").map_or(Value::Null, |schema| sample::of_schema(document, schema))
-        });
-        if is_json(mime) {
-            if !mime.starts_with("application/json") {
-                headers.insert("Content-Type".into(), first_line(mime, 100).into());
-            }
-            keys.insert("json".into(), json_text(&value));
-        } else if let (true, Value::Object(map)) = (mime.contains("form-urlencoded"), &value) {
-            let pairs =
-                map.iter().map(|(name, value)| (name.clone(), template_or_text(&text_of(value)).into()));
-            keys.insert("form".into(), Value::Object(pairs.collect()));
-        } else {
-            headers.insert("Content-Type".into(), first_line(mime, 100).into());
-            keys.insert("body".into(), template_or_text(&text_of(&value)).into());
-        }
-        keys
     }
 
     /// True if it needs no credentials.
@@ -269,18 +239,16 @@ impl<'d> Operation<'d> {
             return;
         }
         let below = format!("{}/", self.path.trim_end_matches('/'));
-        let successful = self.responses().find(|(status, _)| is_status_of_success(status).is_some());
-        let Some(response) = successful.and_then(|(_, response)| document.resolve(response)) else { return };
         let named = document.operations().find_map(|other| {
             let (name, rest) = other.path.strip_prefix(&below)?.strip_prefix('{')?.split_once('}')?;
             (rest.is_empty() || rest.starts_with('/')).then_some(name)
         });
         let Some(parameter) = named else { return };
-        let Some(member) =
-            linked_member(response, parameter).or_else(|| member_of(document, response, parameter))
-        else {
-            return;
-        };
+        let successful = self.responses().filter(|(status, _)| is_status_of_success(status).is_some());
+        let member = successful.filter_map(|(_, response)| document.resolve(response)).find_map(|response| {
+            linked_member(response, parameter).or_else(|| created::member(document, response, parameter))
+        });
+        let Some(member) = member else { return };
         let variable =
             variables.reserve(&if parameter == "id" { id_name(self.path) } else { variable_name(parameter) });
         links.made.insert(below, variable.clone());
@@ -308,24 +276,6 @@ fn linked_member(response: &Value, parameter: &str) -> Option<String> {
     plain.then(|| format!("$.{}", pointer.replace('/', ".")))
 }
 
-/// The member of the response that is called like the parameter, or `id`.
-fn member_of(document: &Document, response: &Value, parameter: &str) -> Option<String> {
-    let content = response.get("content").and_then(Value::as_object);
-    let schema = match content {
-        Some(content) => content.iter().find(|(mime, _)| mime.contains("json"))?.1.get("schema")?,
-        None => response.get("schema")?,
-    };
-    let has = |name: &str| {
-        let is_in = |schema: &Value| schema.get("properties").is_some_and(|map| map.get(name).is_some());
-        let schema = document.resolve(schema)?;
-        let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().take(50);
-        let found = is_in(schema) || parts.filter_map(|part| document.resolve(part)).any(is_in);
-        found.then(|| format!("$.{name}"))
-    };
-    let plain = parameter.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    plain.then(|| has(parameter)).flatten().or_else(|| has("id"))
-}
-
 /// The example of a parameter, or a value of its schema.
 fn parameter_value(document: &Document, parameter: &Value) -> Value {
     sample::example(document, parameter).unwrap_or_else(|| {
@@ -346,12 +296,23 @@ fn encoded(value: &Value) -> Value {
     }
 }
 
+/// True if a list in the query is sent as several parameters of the same name, which is usual in OpenAPI 3 (`explode`);
+/// Swagger 2 calls it `multi`.
+fn is_repeated(document: &Document, parameter: &Value) -> bool {
+    let word = |key: &str| parameter.get(key).and_then(Value::as_str);
+    if document.is_swagger() {
+        return word("collectionFormat") == Some("multi");
+    }
+    let explode = parameter.get("explode").and_then(Value::as_bool);
+    explode.unwrap_or_else(|| word("style").is_none_or(|style| style == "form"))
+}
+
 /// A text of the document means nothing as a template; the samples of this module do.
-fn template_or_text(text: &str) -> String {
+pub(super) fn template_or_text(text: &str) -> String {
     if text == "{{ uuid() }}" { text.to_owned() } else { escaped(text) }
 }
 
-fn json_text(value: &Value) -> Value {
+pub(super) fn json_text(value: &Value) -> Value {
     match value {
         Value::String(text) => template_or_text(text).into(),
         Value::Array(items) => items.iter().map(json_text).collect(),

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::import::Draft;
+use crate::import::request::split_url;
 
 use super::document::Document;
 
@@ -39,7 +40,7 @@ impl Security {
             document.resolve(first)
         });
         if let Some(scheme) = scheme {
-            security.apply(scheme, draft);
+            security.apply(document, scheme, draft);
         }
         if schemes.len() > 1 {
             let names: Vec<&str> = schemes.keys().map(String::as_str).take(10).collect();
@@ -50,7 +51,7 @@ impl Security {
         security
     }
 
-    fn apply(&mut self, scheme: &Value, draft: &mut Draft) {
+    fn apply(&mut self, document: &Document, scheme: &Value, draft: &mut Draft) {
         let word = |key: &str| scheme.get(key).and_then(Value::as_str).unwrap_or_default();
         let mut auth = |value: Value, names: &[&str]| {
             draft.deployment.insert("auth".into(), value);
@@ -63,11 +64,19 @@ impl Security {
         self.has_auth = match (kind.as_str(), word("scheme").to_ascii_lowercase().as_str()) {
             ("http", "basic") | ("basic", _) => auth(basic(), &["API_USER", "API_PASSWORD"]),
             ("http", _) | ("openidconnect", _) => auth(bearer(), &["API_TOKEN"]),
-            ("oauth2", _) => {
-                let done = auth(bearer(), &["API_TOKEN"]);
-                draft.deployment_comments.insert("/auth".into(), oauth2_comment(scheme));
-                done
-            }
+            ("oauth2", _) => match client_credentials(document, scheme) {
+                Some(grant) => {
+                    let done = auth(grant, &["CLIENT_ID", "CLIENT_SECRET"]);
+                    let comment = "The document's client credentials; keep the scopes that the client has.";
+                    draft.deployment_comments.insert("/auth".into(), comment.to_owned());
+                    done
+                }
+                None => {
+                    let done = auth(bearer(), &["API_TOKEN"]);
+                    draft.deployment_comments.insert("/auth".into(), oauth2_comment(scheme));
+                    done
+                }
+            },
             ("apikey", _) => self.api_key(word("name"), word("in"), draft),
             _ => false,
         };
@@ -94,6 +103,41 @@ impl Security {
         }
         false
     }
+}
+
+/// The grant of client credentials (RFC 6749, section 4.4), if the scheme has it with a URL that bench can use.
+fn client_credentials(document: &Document, scheme: &Value) -> Option<Value> {
+    const SCOPES_MAX: usize = 50;
+    let flow = match scheme.get("flow").and_then(Value::as_str) {
+        // Swagger 2 calls it `application`.
+        Some("application") => scheme,
+        Some(_) => return None,
+        None => scheme.get("flows")?.get("clientCredentials")?,
+    };
+    let written = flow.get("tokenUrl")?.as_str()?;
+    let url = match written.starts_with('/') {
+        true => {
+            let (origin, _) = split_url(&document.base().url)?;
+            format!("{origin}{written}")
+        }
+        false => written.to_owned(),
+    };
+    let (origin, path) = split_url(&url)?;
+    let has_credentials = url.split('/').nth(2).is_none_or(|authority| authority.contains('@'));
+    if has_credentials || path.contains(char::is_control) || path.contains("{{") {
+        return None;
+    }
+    let mut grant = json!({
+        "token_url": format!("{origin}{path}"),
+        "client_id": { "env": "CLIENT_ID" }, "client_secret": { "env": "CLIENT_SECRET" }
+    });
+    let scopes = flow.get("scopes").and_then(Value::as_object).into_iter().flatten();
+    let is_scope = |name: &&str| !name.is_empty() && name.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
+    let scopes: Vec<&str> = scopes.map(|(name, _)| name.as_str()).filter(is_scope).take(SCOPES_MAX).collect();
+    if !scopes.is_empty() {
+        grant["scope"] = scopes.join(" ").into();
+    }
+    Some(json!({ "oauth2": grant }))
 }
 
 /// Where to get a token for an OAuth2 scheme.

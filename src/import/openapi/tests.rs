@@ -89,6 +89,72 @@ fn what_is_created_is_read_under_its_id() {
 }
 
 #[test]
+fn answers_that_wrap_what_was_created_give_its_id() {
+    for (schema, expected) in [
+        (json!({ "properties": { "order": { "properties": { "id": {} } } } }), Some("$.order.id")),
+        (json!({ "allOf": [{ "oneOf": [{ "properties": { "id": {} } }] }] }), Some("$.id")),
+        (json!({ "properties": { "orderId": {}, "id": {} } }), Some("$.orderId")),
+        (
+            json!({ "properties": { "a": { "properties": { "id": {} } }, "b": { "properties": { "id": {} } } } }),
+            None,
+        ),
+        (json!({ "$ref": "#/nowhere" }), None),
+    ] {
+        let paths = json!({
+            "/orders": { "post": { "responses": { "200": {}, "201": { "content": { "application/json": { "schema": schema } } } } } },
+            "/orders/{orderId}": { "put": {}, "delete": {} }
+        });
+        let draft = imported(&json!({ "openapi": "3.0.3", "paths": paths }).to_string(), &all());
+        let extract = expected.map(|path| json!({ "order_id": { "json": path } }));
+        assert_eq!(steps(&draft)[0].get("extract"), extract.as_ref(), "{schema}");
+        assert_eq!(steps(&draft)[1]["put"], "/orders/{{ order_id }}");
+    }
+}
+
+#[test]
+fn forms_files_and_lists_become_their_keys() {
+    let content = |content: Value| json!({ "requestBody": { "content": content } });
+    let form = json!({ "properties": {
+        "title": { "type": "string" }, "photo": { "type": "string", "format": "binary" },
+        "tags": { "type": "array", "minItems": 2, "items": { "type": "string" } } } });
+    let tags = |more: Value| {
+        let mut tags = json!({ "name": "tag", "in": "query", "required": true, "example": ["a", "b"] });
+        tags.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "parameters": [tags] })
+    };
+    for (operation, key, expected) in [
+        (
+            content(
+                json!({ "multipart/form-data": { "schema": form, "encoding": { "photo": { "contentType": "image/png, image/gif" } } } }),
+            ),
+            "multipart",
+            json!({ "title": "text", "photo": { "file": "files/photo.bin", "filename": "photo.bin", "type": "image/png" },
+                "tags": ["text", "text"] }),
+        ),
+        (
+            content(
+                json!({ "application/octet-stream": { "schema": { "type": "string", "format": "binary" } } }),
+            ),
+            "file",
+            json!("files/upload.bin"),
+        ),
+        (tags(json!({})), "query", json!({ "tag": ["a", "b"] })),
+        (tags(json!({ "explode": false })), "query", json!({ "tag": "a,b" })),
+        (tags(json!({ "style": "pipeDelimited" })), "query", json!({ "tag": "a,b" })),
+    ] {
+        let draft = imported(&document(operation, json!({})), &all());
+        assert_eq!(steps(&draft)[0][key], expected);
+        assert_eq!(draft.stand_ins.len(), usize::from(expected.to_string().contains("files/")));
+    }
+    let text = json!({ "swagger": "2.0", "paths": { "/x": { "post": { "consumes": ["multipart/form-data"], "parameters": [
+        { "name": "f", "in": "formData", "type": "file" }, { "name": "n", "in": "formData", "type": "integer" },
+        { "name": "t", "in": "query", "required": true, "type": "array", "items": { "enum": ["a"] }, "collectionFormat": "multi" }] } } } });
+    let step = steps(&imported(&text.to_string(), &all()))[0].clone();
+    assert_eq!(step["multipart"], json!({ "f": { "file": "files/f.bin", "filename": "f.bin" }, "n": "1" }));
+    assert_eq!(step["query"], json!({ "t": ["a"] }));
+}
+
+#[test]
 fn samples_fit_their_schemas() {
     let components = json!({ "schemas": {
         "Node": { "type": "object", "properties": { "next": { "$ref": "#/components/schemas/Node" }, "n": { "type": "integer" } } },
@@ -151,7 +217,17 @@ fn ways_to_authenticate_become_the_deployments() {
         ),
         (json!({ "type": "apiKey", "in": "query", "name": "key" }), json!({})),
         (
-            json!({ "type": "oauth2", "flows": { "clientCredentials": { "tokenUrl": "http://t" } } }),
+            json!({ "type": "oauth2", "flows": { "clientCredentials": { "tokenUrl": "http://t/x", "scopes": { "a": "", "b c": "" } } } }),
+            json!({ "auth": { "oauth2": { "token_url": "http://t/x", "client_id": { "env": "CLIENT_ID" },
+                "client_secret": { "env": "CLIENT_SECRET" }, "scope": "a" } } }),
+        ),
+        (
+            json!({ "type": "oauth2", "flows": { "clientCredentials": { "tokenUrl": "/token" } } }),
+            json!({ "auth": { "oauth2": { "token_url": "https://h/token", "client_id": { "env": "CLIENT_ID" },
+                "client_secret": { "env": "CLIENT_SECRET" } } } }),
+        ),
+        (
+            json!({ "type": "oauth2", "flows": { "authorizationCode": { "tokenUrl": "http://t" } } }),
             json!({ "auth": { "bearer": { "token": { "env": "API_TOKEN" } } } }),
         ),
     ] {

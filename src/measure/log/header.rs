@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::criteria;
 use crate::plan::control::ControlShare;
 use crate::plan::sla::Sla;
+use crate::plan::tags::Names;
 
 /// What ran: enough to read the samples without the scenario.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -119,6 +120,18 @@ pub struct WorkloadHeader {
     pub asynchronous_deadline_ns: Option<u64>,
     /// Name and request of each action.
     pub actions: Vec<(String, String)>,
+    /// The tags of each action, by their names; absent if no action has any, and in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<BTreeMap<String, String>>,
+}
+
+impl WorkloadHeader {
+    /// What criteria may name.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        let actions = self.actions.iter().map(|(name, _)| name.clone()).collect();
+        Names { actions, tags: self.tags.clone() }
+    }
 }
 
 /// How a run ended.

@@ -13,6 +13,7 @@ mod stored;
 
 pub use feeder::{Feeder, Taker};
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::config::scenario::Scenario;
 
 use super::Workload;
 use super::compiler::Compiler;
-use super::runner::Model;
+use super::runner::{Model, Open};
 use records::Problem;
 use stored::Stored;
 
@@ -56,6 +57,14 @@ impl Compiler<'_> {
                 Data::Map(map) => &**map,
             };
             let opened = self.feeder(name, map, folder, node);
+            let columns = match (&map.rows, &opened) {
+                (Some(rows), _) => columns_of(rows),
+                (None, Some(feeder)) => {
+                    feeder.columns().map(|columns| columns.iter().map(|column| column.to_string()).collect())
+                }
+                (None, None) => None,
+            };
+            self.data_columns.extend(columns.map(|columns| (name.clone(), columns)));
             if self.faults.len() == before {
                 feeders.extend(opened.map(Arc::new));
             }
@@ -127,8 +136,10 @@ impl Compiler<'_> {
 
     /// Reports data that has too few rows for a workload's virtual users.
     pub(super) fn enough_rows(&mut self, workload: &Workload, node: &Node) {
-        let Model::Closed(closed) = &workload.runner.model else { return };
-        let users = u64::from(closed.users.users_max());
+        let users = match &workload.runner.model {
+            Model::Closed(closed) => u64::from(closed.users.users_max()),
+            Model::Open(open) => return self.enough_rows_for_arrivals(workload, open, node),
+        };
         for feeder in workload.data.iter().filter(|feeder| feeder.per() == Per::User && feeder.rows() < users)
         {
             let (name, rows) = (feeder.name(), feeder.rows());
@@ -144,6 +155,36 @@ impl Compiler<'_> {
             }
         }
     }
+
+    /// Arrivals need as many users as run at the same time, which is known only if it is limited.
+    fn enough_rows_for_arrivals(&mut self, workload: &Workload, open: &Open, node: &Node) {
+        let iterations = workload.runner.times().unwrap_or(u64::MAX);
+        let too_few = |feeder: &&Arc<Feeder>| (feeder.per(), feeder.on_end()) == (Per::User, OnEnd::Error);
+        for feeder in workload.data.iter().filter(too_few) {
+            let (name, rows) = (feeder.name(), feeder.rows());
+            match open.concurrency_max.map(|users| u64::from(users).min(iterations)) {
+                Some(users) if rows < users => {
+                    let what = format!("`{name}` has {rows} rows for up to {users} virtual users");
+                    let fault = Fault::error(key_span(node, "runner"), what);
+                    self.faults.push(fault.help("add rows, or lower `max_concurrency`"));
+                }
+                None if rows < iterations => self.warnings.push(format!(
+                    "`{name}` has {rows} rows, and nothing limits the number of virtual users: iterations fail if more \
+                     of them run at the same time; set `max_concurrency`"
+                )),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// All keys of rows that are maps.
+fn columns_of(rows: &[serde_json::Value]) -> Option<BTreeSet<String>> {
+    let mut columns = BTreeSet::new();
+    for row in rows {
+        columns.extend(row.as_object()?.keys().cloned());
+    }
+    Some(columns)
 }
 
 fn has_extension(file: &str, extension: &str) -> bool {

@@ -73,7 +73,7 @@ impl Resolver<'_> {
         let (header, pointer) =
             (written.header.as_ref().filter(known), written.pointer.as_ref().filter(known));
         let name = header.and_then(|name| self.text(name, at(node, &["header"])));
-        let header = name.and_then(|name| match super::header(&name, "") {
+        let header = name.and_then(|name| match super::request_header(&name, "") {
             Ok((name, _)) => Some(name),
             Err(complaint) => {
                 self.faults.push(Fault::of(at(node, &["header"]).span.clone(), complaint));

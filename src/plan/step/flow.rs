@@ -11,11 +11,15 @@ use crate::config::step;
 
 use super::{Named, Step};
 use crate::plan::json::JsonTemplate;
+use crate::plan::tags::Tags;
 
 /// What a group of steps has in place of a request.
 pub const GROUP: &str = "group";
 /// What a group of steps that run at the same time has in place of a request.
 pub const TOGETHER: &str = "together";
+
+/// A key of groups that requests have, too.
+const TAGS: &str = "tags";
 
 /// A step that decides what comes next.
 pub enum Flow {
@@ -149,7 +153,7 @@ impl Flow {
     pub fn named(&self) -> Option<Named> {
         let Self::Group(group) = self else { return None };
         let label = if group.together.is_some() { TOGETHER } else { GROUP };
-        Some(Named { name: Arc::clone(&group.name), label: label.to_owned() })
+        Some(Named { name: Arc::clone(&group.name), label: label.to_owned(), tags: Tags::new() })
     }
 }
 
@@ -162,8 +166,8 @@ pub(in crate::plan) const KINDS: [(&str, &[&str]); 14] = [
     ("for_each", &["as", "steps"]),
     ("while", &["max", "steps"]),
     ("choice", &[]),
-    ("group", &["steps"]),
-    ("together", &["steps"]),
+    ("group", &["steps", TAGS]),
+    ("together", &["steps", TAGS]),
     ("set", &[]),
     ("log", &[]),
     ("fail", &[]),
@@ -200,7 +204,7 @@ pub(in crate::plan) fn companions(kind: &str, node: &Node, faults: &mut Vec<Faul
         let belongs = match allowed {
             Some(allowed) => allowed.contains(&key.name.as_str()),
             // A request: only the keys of other steps are out of place.
-            None => !of_flow().any(|companion| *companion == key.name),
+            None => key.name == TAGS || !of_flow().any(|companion| *companion == key.name),
         };
         if belongs {
             continue;
@@ -210,6 +214,7 @@ pub(in crate::plan) fn companions(kind: &str, node: &Node, faults: &mut Vec<Faul
             .iter()
             .filter(|(_, companions)| companions.contains(&key.name.as_str()))
             .map(|(kind, _)| *kind)
+            .chain((key.name == TAGS).then_some("a request"))
             .collect();
         let similar = did_you_mean(&key.name, allowed.unwrap_or_default().iter().copied());
         faults.push(fault.help(match (similar, owners.as_slice(), allowed) {

@@ -5,6 +5,7 @@
 mod contradiction;
 mod parse;
 pub mod selector;
+mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::base::clock::{Nanos, saturating_nanos};
 pub use contradiction::find as contradictions;
 pub use parse::{Mistake, parse, parse_metric};
 use selector::Selector;
+pub use subject::Subject;
 
 /// The word for asynchronous work in a threshold.
 const ASYNCHRONOUS: &str = "asynchronous";
@@ -49,12 +51,12 @@ pub struct Condition {
 /// A metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Metric {
-    /// Durations of iterations or of an action's requests.
+    /// Durations of iterations or of requests.
     Time(Statistic, Times),
-    /// The share of iterations, or of an action's requests, that ended in this way.
-    Rate(Event, Option<String>),
-    /// The number of iterations, or of an action's requests, that ended in this way.
-    Count(Event, Option<String>),
+    /// The share of iterations, or of requests, that ended in this way.
+    Rate(Event, Option<Subject>),
+    /// The number of iterations, or of requests, that ended in this way.
+    Count(Event, Option<Subject>),
     /// Completed iterations per second.
     Throughput,
     /// A figure of each iteration's trace, over the trace points that services report.
@@ -107,8 +109,8 @@ pub enum Statistic {
 /// Which durations to use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
-    /// Those of this action's requests; if absent, those of iterations.
-    pub action: Option<String>,
+    /// Those of these requests; if absent, those of iterations.
+    pub subject: Option<Subject>,
     /// The start and the end of the duration.
     pub clock: Clock,
     /// True to use only iterations that were left unprofiled for comparison.
@@ -121,7 +123,7 @@ pub enum Clock {
     /// From the iteration's due time to the end; the default for iterations.
     #[default]
     Response,
-    /// From the actual start to the end; the default for actions.
+    /// From the actual start to the end; the default for requests.
     Service,
     /// From the iteration's due time to its start.
     Lag,
@@ -197,12 +199,12 @@ impl Operator {
 }
 
 impl Metric {
-    /// The action that the metric belongs to, if any.
+    /// The requests that the metric is about, if any.
     #[must_use]
-    pub fn action(&self) -> Option<&str> {
+    pub fn subject(&self) -> Option<&Subject> {
         match self {
-            Self::Time(_, times) => times.action.as_deref(),
-            Self::Rate(_, action) | Self::Count(_, action) => action.as_deref(),
+            Self::Time(_, times) => times.subject.as_ref(),
+            Self::Rate(_, subject) | Self::Count(_, subject) => subject.as_ref(),
             _ => None,
         }
     }
@@ -275,16 +277,16 @@ impl fmt::Display for Condition {
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |action: &Option<String>| {
-            action.as_deref().map_or_else(String::new, |action| format!(" action {}", quoted(action)))
+        let of = |subject: &Option<Subject>| {
+            subject.as_ref().map_or_else(String::new, |subject| format!(" {subject}"))
         };
         match self {
             Self::Time(statistic, times) => {
                 let words = times.to_string();
                 if words.is_empty() { write!(f, "{statistic}") } else { write!(f, "{statistic}({words})") }
             }
-            Self::Rate(event, action) => write!(f, "rate({event}{})", of(action)),
-            Self::Count(event, action) => write!(f, "count({event}{})", of(action)),
+            Self::Rate(event, subject) => write!(f, "rate({event}{})", of(subject)),
+            Self::Count(event, subject) => write!(f, "count({event}{})", of(subject)),
             Self::Throughput => f.write_str("throughput"),
             Self::Trace(statistic, figure, points) => {
                 let (head, word) = match (figure, statistic) {
@@ -314,7 +316,7 @@ impl fmt::Display for Statistic {
 
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = if self.action.is_some() { Clock::Service } else { Clock::Response };
+        let usual = if self.subject.is_some() { Clock::Service } else { Clock::Response };
         let mut words = Vec::new();
         if self.unprofiled {
             words.push("unprofiled".to_owned());
@@ -322,9 +324,7 @@ impl fmt::Display for Times {
         if self.clock != usual {
             words.push(self.clock.word().to_owned());
         }
-        if let Some(action) = &self.action {
-            words.push(format!("action \"{}\"", action.replace('\\', "\\\\").replace('"', "\\\"")));
-        }
+        words.extend(self.subject.as_ref().map(Subject::to_string));
         f.write_str(&words.join(" "))
     }
 }

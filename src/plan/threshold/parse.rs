@@ -7,7 +7,9 @@ mod conditions;
 use std::ops::Range;
 
 use super::selector::{PointCondition, Selector};
-use super::{ASYNCHRONOUS, Clock, Condition, Event, Figure, Metric, Operator, Statistic, Times, Unit};
+use super::{
+    ASYNCHRONOUS, Clock, Condition, Event, Figure, Metric, Operator, Statistic, Subject, Times, Unit,
+};
 use crate::base::units::parse_duration;
 use crate::config::check::did_you_mean;
 
@@ -41,8 +43,9 @@ const METRICS: [&str; 13] = [
     "overhead",
     "p",
 ];
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
     "action",
+    "tag",
     ASYNCHRONOUS,
     "trace",
     "calls",
@@ -385,7 +388,10 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
             ("lag", _) => clock = Some(Clock::Lag),
             ("unprofiled", _) => times.unprofiled = true,
             (ASYNCHRONOUS, _) => trace = Some(Metric::Asynchronous(statistic)),
-            ("action", _) => times.action = Some(name(&word, at, &mut pieces)?),
+            ("action" | "tag", _) => {
+                let named = named(&word, at, &mut pieces)?;
+                times.subject = Some(only(times.subject.take(), named)?);
+            }
             _ => return Err(unknown_word(&word, at)),
         }
     }
@@ -400,7 +406,7 @@ fn subject(statistic: Statistic, pieces: Vec<(Range<usize>, Piece)>) -> Result<M
             ))
         };
     }
-    let usual = if times.action.is_some() { Clock::Service } else { Clock::Response };
+    let usual = if times.subject.is_some() { Clock::Service } else { Clock::Response };
     times.clock = clock.unwrap_or(usual);
     Ok(Metric::Time(statistic, times))
 }
@@ -452,11 +458,37 @@ fn name(
     }
 }
 
+/// The requests after `action` or `tag`, with their place.
+fn named(
+    word: &str,
+    at: Range<usize>,
+    pieces: &mut impl Iterator<Item = (Range<usize>, Piece)>,
+) -> Result<(Range<usize>, Subject), Mistake> {
+    let name = name(word, at.clone(), pieces)?;
+    if word == "action" {
+        return Ok((at, Subject::Action(name)));
+    }
+    match name.split_once('=') {
+        Some((tag, value)) if !tag.is_empty() && !value.is_empty() => Ok((at, Subject::Tag(name))),
+        _ => {
+            let tag = name.trim_matches('=');
+            let help = format!("write tag \"{}=VALUE\"", if tag.is_empty() { "NAME" } else { tag });
+            Err(mistake(at, "a tag without its name or its value", help))
+        }
+    }
+}
+
+/// A metric is about one action or one tag.
+fn only(known: Option<Subject>, (at, new): (Range<usize>, Subject)) -> Result<Subject, Mistake> {
+    let Some(known) = known else { return Ok(new) };
+    Err(mistake(at, format!("both {known} and {new}"), "write one threshold for each"))
+}
+
 fn unknown_word(word: &str, at: Range<usize>) -> Mistake {
     let help = match did_you_mean(word, WORDS) {
         Some(known) => format!("did you mean `{known}`?"),
         None => {
-            "known words: response, service, lag, asynchronous, unprofiled, action \"NAME\", trace \"NAME\", calls \"NAME\""
+            "known words: response, service, lag, asynchronous, unprofiled, action \"NAME\", tag \"NAME=VALUE\", trace \"NAME\", calls \"NAME\""
                 .to_owned()
         }
     };
@@ -476,9 +508,9 @@ fn event(
     metric: &str,
     metric_at: Range<usize>,
     pieces: Vec<(Range<usize>, Piece)>,
-    make: impl Fn(Event, Option<String>) -> Metric,
+    make: impl Fn(Event, Option<Subject>) -> Metric,
 ) -> Result<Metric, Mistake> {
-    let (mut found, mut action) = (None, None);
+    let (mut found, mut subject) = (None, None);
     let mut pieces = pieces.into_iter();
     while let Some((at, piece)) = pieces.next() {
         let Piece::Word(word) = piece else {
@@ -496,11 +528,14 @@ fn event(
             "dropped" => found = Some(Event::Dropped),
             "aborted" => found = Some(Event::Aborted),
             "iterations" | "completed" if metric == "count" => found = Some(Event::Completed),
-            "action" => action = Some(name(&word, at, &mut pieces)?),
+            "action" | "tag" => {
+                let named = named(&word, at, &mut pieces)?;
+                subject = Some(only(subject.take(), named)?);
+            }
             _ => return Err(unknown_word(&word, at)),
         }
     }
-    match (found, &action) {
+    match (found, &subject) {
         (None, _) => {
             let help = format!("write {metric}(errors), {metric}(dropped) or {metric}(aborted)");
             Err(mistake(metric_at, format!("`{metric}` of what?"), help))
@@ -508,9 +543,9 @@ fn event(
         (Some(event), Some(_)) if event != Event::Errors => Err(mistake(
             metric_at,
             format!("{event} can only be counted for iterations"),
-            "remove the action",
+            "remove the action or tag",
         )),
-        (Some(event), _) => Ok(make(event, action)),
+        (Some(event), _) => Ok(make(event, subject)),
     }
 }
 

@@ -23,6 +23,10 @@ fn thresholds_are_read_and_written() {
         ("p95(action \"list users\") < 100ms", "p95(action \"list users\") < 100ms"),
         ("p(95, action \"list users\") < 100ms", "p95(action \"list users\") < 100ms"),
         ("p95(response action \"a \\\" b\") < 100ms", "p95(response action \"a \\\" b\") < 100ms"),
+        ("p95(tag 'team=identity') < 1s", "p95(tag \"team=identity\") < 1s"),
+        ("p95(service, tag \"a=b=c\") < 1s", "p95(tag \"a=b=c\") < 1s"),
+        ("rate(errors tag \"a=\\\"b\") < 1%", "rate(errors tag \"a=\\\"b\") < 1%"),
+        ("count(errors, tag \"a=b\") == 0", "count(errors tag \"a=b\") == 0"),
         ("p95(service) < 100ms", "p95(service) < 100ms"),
         ("p95(response) < 100ms", "p95 < 100ms"),
         ("p99(lag) < 10ms", "p99(lag) < 10ms"),
@@ -56,6 +60,7 @@ fn thresholds_are_read_and_written() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn mistakes_have_a_place_and_a_remedy() {
     for (text, at, message, help) in [
@@ -81,6 +86,16 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("p95(action \"list) < 3ms", 11..23, "a quote that is not closed", "close it"),
         ("p95(action \"list\" < 3ms", 18..19, "`<` has no meaning here", "quotes"),
         ("p95(\"list\") < 3ms", 4..10, "a name without `action`", "action"),
+        ("p95(tag \"team\") < 3ms", 4..7, "a tag without its name or its value", "tag \"team=VALUE\""),
+        ("p95(tag \"=a\") < 3ms", 4..7, "a tag without its name or its value", "VALUE"),
+        ("p95(tag team) < 3ms", 8..12, "not in quotes", "tag \"team\""),
+        (
+            "p95(tag \"a=b\" action \"c\") < 3ms",
+            14..20,
+            "both tag \"a=b\" and action \"c\"",
+            "one threshold for each",
+        ),
+        ("rate(dropped tag \"a=b\") < 3%", 0..4, "only be counted for iterations", "tag"),
         ("p95(service < 3ms", 12..13, "has no meaning", "quotes"),
         ("p95(service", 3..4, "a parenthesis that is not closed", "close it"),
         ("p95 < 3 parsecs", 6..15, "not a unit of time", "ms"),

@@ -75,7 +75,7 @@ pub fn render(
         traces => safe(island::traces(traces)?),
         page => view::page(results, iterations, traces),
     };
-    fill(PAGE, values, out)
+    fill(&format!("{}{PAGE}", document::MACROS), values, out)
 }
 
 /// How much of a text from outside a page shows: a browser takes most of a minute to lay out a name of a mebibyte.

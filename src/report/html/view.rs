@@ -373,7 +373,11 @@ fn action(action: &crate::results::model::ActionTiming) -> ActionView {
         name: action.name.clone(),
         start: text::duration(action.start_ms),
         duration: text::duration(action.duration_ms),
-        status: action.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string()),
+        status: match action.status {
+            Some(status) => status.to_string(),
+            None if action.group => "group".to_owned(),
+            None => "no answer".to_owned(),
+        },
     }
 }
 

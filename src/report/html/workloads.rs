@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::causes::{self, ComparisonView, EffectView};
+use super::document::{self, TableView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::{asynchronous, samples, words};
+use crate::report::{asynchronous, samples, tags, words};
 use crate::results::model::{
     Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload,
 };
@@ -39,6 +40,7 @@ pub(super) struct WorkloadView {
     percentile_names: Vec<String>,
     distributions: Vec<DistributionView>,
     actions: Vec<ActionView>,
+    tags: Option<TableView>,
     errors: Vec<ErrorView>,
     comparison: Option<ComparisonView>,
     effect: Option<EffectView>,
@@ -177,6 +179,7 @@ pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
         .chain(workload.asynchronous.as_ref().map(|seen| work_ended(seen, response)))
         .collect(),
         actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
+        tags: tags::table(workload).map(|tags| document::table(&tags)),
         errors: errors(&workload.errors, refs),
         comparison: causes::comparison(workload, refs),
         effect: workload.observer_effect.as_ref().map(causes::effect),

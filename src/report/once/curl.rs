@@ -3,6 +3,7 @@
 //! A secret is a shell variable instead, unless it is to be revealed. What a terminal would obey, or would not show, is
 //! written as octal digits for `printf`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -15,6 +16,12 @@ use crate::iteration::observe::{Exchange, Observation, Sent};
 
 /// A longer body is passed through a pipe: an argument has a limit.
 const ARGUMENT_BYTES_MAX: usize = 64 << 10;
+
+/// How a secret stands in a body of JSON.
+const ESCAPED: &str = "escaped as in JSON: \\\" for a quote, \\\\ for a backslash";
+
+/// What a secret in the body is named after.
+const BODY: &str = "the body";
 
 /// Before a body above this size, some versions of curl ask whether it is wanted.
 const EXPECTS_ABOVE_BYTES: usize = 1024;
@@ -81,10 +88,18 @@ impl Names {
         if let Some((name, _)) = self.known.iter().find(|(_, (known, _))| known == secret) {
             return name.clone();
         }
-        let variable = exchange.variables.iter().find(|(_, value)| value == secret);
-        let from = match variable {
-            Some((name, _)) => (name.clone(), format!("the variable {name}")),
-            None => (hint.to_owned(), format!("from {hint}")),
+        let variable = |form: fn(&str) -> Cow<'_, str>| {
+            let found = exchange.variables.iter().find(|(_, value)| form(value) == secret);
+            found.map(|(name, _)| name)
+        };
+        let from = if let Some(name) = variable(|value| Cow::Borrowed(value)) {
+            (name.clone(), format!("the variable {name}"))
+        } else if let Some(name) = variable(in_json) {
+            (format!("{name}_in_json"), format!("the variable {name}, {ESCAPED}"))
+        } else if secret.contains('\\') && hint == BODY {
+            (hint.to_owned(), format!("from {hint}, {ESCAPED}"))
+        } else {
+            (hint.to_owned(), format!("from {hint}"))
         };
         let base = shell_name(&from.0);
         let mut name = base.clone();
@@ -96,6 +111,12 @@ impl Names {
         self.known.insert(name.clone(), (secret.to_owned(), from.1));
         name
     }
+}
+
+/// A text as it stands between the quotes of JSON.
+fn in_json(text: &str) -> Cow<'_, str> {
+    let quoted = serde_json::Value::from(text).to_string();
+    Cow::Owned(quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned())
 }
 
 /// `x-auth-token` as `X_AUTH_TOKEN`.
@@ -122,7 +143,7 @@ fn command(exchange: &Exchange, connecting: &Connecting, names: &mut Names) -> S
     let mut pipe = String::new();
     if is_plain(&sent.body) && sent.body.len() <= ARGUMENT_BYTES_MAX {
         if has_body || matches!(sent.method.as_str(), "POST" | "PUT" | "PATCH") {
-            parts.push(format!("--data-raw {}", word(&sent.body, exchange, "the body", names)));
+            parts.push(format!("--data-raw {}", word(&sent.body, exchange, BODY, names)));
         }
     } else {
         pipe = format!("printf {} | ", printf(&sent.body, exchange, names));
@@ -247,7 +268,7 @@ fn with_variables(text: &str, secrets: Vec<Secret>, exchange: &Exchange, names: 
 /// The arguments of `printf` for a body of any bytes.
 fn printf(bytes: &[u8], exchange: &Exchange, names: &mut Names) -> String {
     let secrets = match std::str::from_utf8(bytes) {
-        Ok(text) => secrets_in(text, "the body", names),
+        Ok(text) => secrets_in(text, BODY, names),
         _ => Vec::new(),
     };
     let (mut format, mut arguments, mut at) = (String::new(), String::new(), 0);

@@ -328,6 +328,8 @@ fn exchange_body(body: &[u8], bytes: u64, secrets: &[String]) -> String {
         _ => text,
     };
     let masked = without_secrets(&pretty, secrets);
+    // The line ends of multipart bodies and of some services.
+    let masked = masked.replace("\r\n", "\n");
     let shown = cut(&visible(&masked).replace('\t', "    "), BODY_CHARS_MAX);
     match shown.ends_with('…') {
         true => format!("{shown}\n({bytes} bytes)"),

@@ -12,6 +12,7 @@ mod causes;
 mod differences;
 mod gate;
 mod record;
+mod tags;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ pub use causes::{
 pub use differences::{AttributeDifference, AttributeValue, Differences};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
 pub use record::{Record, RecordState, Tally};
+pub use tags::Tagged;
 
 /// The value of the key `format` in every results file.
 pub const FORMAT: &str = "bench-results";
@@ -249,6 +251,9 @@ pub struct Workload {
     pub asynchronous: Option<Asynchronous>,
     /// An entry for each action, in the scenario's order.
     pub actions: Vec<Action>,
+    /// An entry for each tag and value of its actions, in alphabetical order; absent if no action has tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Tagged>,
     /// The faults, most frequent first.
     pub errors: Vec<ErrorClass>,
     /// Its slow iterations compared with typical ones; absent if there are too few traces.
@@ -503,8 +508,11 @@ pub struct ActionTiming {
     pub start_ms: f64,
     /// From send to the last byte of the answer.
     pub duration_ms: f64,
-    /// The answer's status; absent without an answer.
+    /// The answer's status; absent without an answer, and for a group.
     pub status: Option<u16>,
+    /// True for a group of steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub group: bool,
 }
 
 /// The state of a trace in the collector.

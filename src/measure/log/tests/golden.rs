@@ -95,6 +95,7 @@ fn header() -> Header {
             (text("log in"), text("POST /v3/auth/tokens")),
             (text("look up"), text("GET /v3/users/{{ id }}")),
         ],
+        tags: Vec::new(),
     };
     Header {
         run_id: uuid::Uuid::from_u128(0x1111_2222_3333_4444_8555_6666_7777_8888),

@@ -1,0 +1,158 @@
+//! The options of a command that are about what is sent: data, forms and files.
+//!
+//! The content of a file never becomes part of a draft; steps name the file.
+
+use crate::base::percent;
+use crate::import::ImportError;
+use crate::import::multipart::{Content, Field, is_content_type};
+use crate::import::request::Body;
+
+use super::{Command, NameFile};
+
+/// A piece of the data of a command.
+pub(super) enum Data {
+    Text(String),
+    /// A file's path from the scenario, and whether curl removes its line breaks.
+    File(String, bool),
+}
+
+impl Command {
+    /// `--data`, whose value begins with `@` for a file.
+    pub(super) fn data(&mut self, text: &str, strips: bool, file: &NameFile<'_>) -> Result<(), ImportError> {
+        self.data.push(match text.strip_prefix('@') {
+            Some(path) => Data::File(file(path)?, strips),
+            None => Data::Text(text.to_owned()),
+        });
+        Ok(())
+    }
+
+    pub(super) fn urlencoded(&mut self, text: &str) -> Result<(), ImportError> {
+        let at = text.find(['=', '@']);
+        let encoded = match at.map(|at| (&text[..at], &text[at..=at], &text[at + 1..])) {
+            Some((_, "@", path)) => {
+                return Err(ImportError::new(
+                    format!("--data-urlencode encodes the file {path}, which a step cannot do"),
+                    "encode it into another file, and name that one with -d @FILE",
+                ));
+            }
+            Some(("", _, content)) => percent::encode(content),
+            Some((name, _, content)) => format!("{name}={}", percent::encode(content)),
+            None => percent::encode(text),
+        };
+        self.data.push(Data::Text(encoded));
+        Ok(())
+    }
+
+    /// `--form`: `name=text`, `name=@file` or `name=<file`, with `;type=` and `;filename=`.
+    pub(super) fn field(&mut self, text: &str, file: &NameFile<'_>) -> Result<(), ImportError> {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let is_text = value.strip_prefix('<').is_some();
+        let (first, mut rest) = quoted_or_until_semicolon(value.strip_prefix(['@', '<']).unwrap_or(value));
+        let (mut content_type, mut filename) = (None, None);
+        while let Some(parameter) = rest.strip_prefix(';') {
+            let (key, after) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let (value, after) = quoted_or_until_semicolon(after);
+            match key.trim() {
+                "type" if is_content_type(&value) => content_type = Some(value),
+                "filename" => filename = Some(value),
+                other => {
+                    self.notes.push(format!("`;{other}` of the field `{name}` was ignored"));
+                }
+            }
+            rest = after;
+        }
+        let content = if value.starts_with(['@', '<']) {
+            if is_text {
+                self.notes.push(format!("the field `{name}` is sent as a file, with a file name"));
+            }
+            Content::File { path: file(&first)?, filename, content_type }
+        } else {
+            if content_type.is_some() || filename.is_some() {
+                self.notes.push(format!("the field `{name}` is sent as text, without a content type"));
+            }
+            Content::Text(first)
+        };
+        self.fields.push(Field { name: name.to_owned(), content });
+        Ok(())
+    }
+
+    pub(super) fn check_content(&self) -> Result<(), ImportError> {
+        let both = |options: &str| {
+            Err(ImportError::new(format!("the command has both {options}"), "remove one of them"))
+        };
+        let (has_data, has_form) = (!self.data.is_empty(), !self.fields.is_empty());
+        if has_data && has_form {
+            return both("--data and --form");
+        }
+        if self.upload.is_some() && (has_data || has_form) {
+            return both("--upload-file and --data or --form");
+        }
+        if !super::multipart::fits(&self.fields) {
+            return Err(ImportError::new(
+                "the form has more than 100 fields, or one that is called `<<`",
+                "leave some out",
+            ));
+        }
+        let has_file = self.data.iter().any(|data| matches!(data, Data::File(..)));
+        if has_file && (self.data.len() > 1 || self.in_query) {
+            return Err(ImportError::new(
+                "the command joins the content of a file with other text",
+                "write the whole body into one file, and name it with -d @FILE alone",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The text of `--data`, joined as curl does.
+    pub(super) fn text(&self) -> String {
+        let texts = self.data.iter().filter_map(|data| match data {
+            Data::Text(text) => Some(text.as_str()),
+            Data::File(..) => None,
+        });
+        texts.collect::<Vec<_>>().join(if self.json { "" } else { "&" })
+    }
+
+    /// The body, if `stated` is the content type that the command states.
+    pub(super) fn body(&self, stated: Option<String>) -> Body {
+        let usual = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
+        let of_data = |stated: Option<String>| Some(stated.unwrap_or_else(|| usual.to_owned()));
+        if let Some((path, _)) = &self.upload {
+            return Body::File(path.clone(), stated);
+        }
+        if !self.fields.is_empty() {
+            return Body::Multipart(self.fields.clone());
+        }
+        match self.data.first() {
+            Some(Data::File(path, _)) => Body::File(path.clone(), of_data(stated)),
+            Some(Data::Text(_)) if !self.in_query => Body::of_text(self.text(), of_data(stated)),
+            _ => Body::Empty,
+        }
+    }
+
+    /// What differs from what curl sends.
+    pub(super) fn note_content(&mut self) {
+        if let Some(Data::File(path, true)) = self.data.first() {
+            self.notes.push(format!(
+                "curl removes the line breaks of {path}, and bench sends it as it is (like --data-binary)"
+            ));
+        }
+    }
+}
+
+/// A value in quotes or up to the next semicolon, and what follows.
+fn quoted_or_until_semicolon(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find(';').unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(chars.next().map(|(_, c)| c)),
+            c => value.push(c),
+        }
+    }
+    (value, "")
+}

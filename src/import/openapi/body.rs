@@ -1,0 +1,191 @@
+//! The body of an operation, as the keys of a step.
+
+use serde_json::{Map, Value};
+
+use crate::import::multipart::{self, Content, Field};
+use crate::import::replace::Replace;
+use crate::import::secrets::variable_name;
+
+use super::document::{Document, Operation};
+use super::operation::{json_text, template_or_text};
+use super::{first_line, sample, text_of};
+
+/// Samples have no secrets, and their templates stay.
+struct Samples;
+
+impl Replace for Samples {
+    fn whole(&mut self, _: &str, value: &str) -> Option<String> {
+        Some(template_or_text(value))
+    }
+}
+
+impl<'d> Operation<'d> {
+    /// The keys of the body; `headers` gets a content type that the keys do not imply, and `files` what forms send.
+    pub(super) fn body(
+        &self,
+        document: &'d Document,
+        parameters: &[&Value],
+        headers: &mut Map<String, Value>,
+        files: &mut Vec<Field>,
+    ) -> Map<String, Value> {
+        if document.is_swagger() {
+            return self.swagger_body(document, parameters, files);
+        }
+        let mut keys = Map::new();
+        let content = self
+            .value
+            .get("requestBody")
+            .and_then(|body| document.resolve(body)?.get("content")?.as_object());
+        let Some(content) = content else { return keys };
+        let of = |wanted: &dyn Fn(&str) -> bool| content.iter().find(|(mime, _)| wanted(mime));
+        let is_json = |mime: &str| mime.starts_with("application/json") || mime.contains("+json");
+        let chosen = of(&is_json)
+            .or_else(|| of(&|mime| mime.contains("form-urlencoded")))
+            .or_else(|| of(&|mime| mime.starts_with("multipart/form-data")))
+            .or_else(|| content.iter().next());
+        let Some((mime, media)) = chosen else { return keys };
+        if mime.starts_with("multipart/form-data") {
+            let fields = form_fields(document, media);
+            if !fields.is_empty() && multipart::fits(&fields) {
+                put_multipart(&mut keys, fields, files);
+            }
+            return keys;
+        }
+        let example = sample::example(document, media);
+        let value = example.unwrap_or_else(|| {
+            media.get("schema").map_or(Value::Null, |schema| sample::of_schema(document, schema))
+        });
+        if is_json(mime) {
+            if !mime.starts_with("application/json") {
+                headers.insert("Content-Type".into(), first_line(mime, 100).into());
+            }
+            keys.insert("json".into(), json_text(&value));
+        } else if let (true, Value::Object(map)) = (mime.contains("form-urlencoded"), &value) {
+            keys.insert("form".into(), form(map));
+        } else if is_binary(media.get("schema").and_then(|schema| document.resolve(schema))) {
+            // A body of any type is a file of that type.
+            let field = Field::stand_in("body", "upload.bin", "");
+            keys.extend(
+                multipart::stand_ins(std::slice::from_ref(&field))
+                    .map(|path| ("file".to_owned(), path.into())),
+            );
+            files.push(field);
+            if !mime.contains('*') {
+                headers.insert("Content-Type".into(), first_line(mime, 100).into());
+            }
+        } else {
+            headers.insert("Content-Type".into(), first_line(mime, 100).into());
+            keys.insert("body".into(), template_or_text(&text_of(&value)).into());
+        }
+        keys
+    }
+
+    /// Swagger 2 describes bodies as parameters.
+    fn swagger_body(
+        &self,
+        document: &Document,
+        parameters: &[&Value],
+        files: &mut Vec<Field>,
+    ) -> Map<String, Value> {
+        let mut keys = Map::new();
+        let of = |place: &'static str| {
+            parameters.iter().filter(move |parameter| parameter.get("in").is_some_and(|found| found == place))
+        };
+        if let Some(schema) = of("body").find_map(|body| body.get("schema")) {
+            keys.insert("json".into(), json_text(&sample::of_schema(document, schema)));
+            return keys;
+        }
+        let consumes = self.value.get("consumes").or_else(|| document.at(&["consumes"]));
+        let is_multipart = consumes
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .any(|mime| mime == "multipart/form-data")
+            || of("formData").any(|field| field.get("type").is_some_and(|kind| kind == "file"));
+        let mut fields = Vec::new();
+        for field in of("formData") {
+            let Some(name) = field.get("name").and_then(Value::as_str) else { continue };
+            let is_file = field.get("type").is_some_and(|kind| kind == "file");
+            fields.extend(fields_of(document, name, field, is_file, ""));
+        }
+        if fields.is_empty() || !multipart::fits(&fields) {
+            return keys;
+        }
+        if is_multipart {
+            put_multipart(&mut keys, fields, files);
+        } else {
+            keys.insert("form".into(), Value::Object(multipart::written(&fields, &mut Samples)));
+        }
+        keys
+    }
+}
+
+fn put_multipart(keys: &mut Map<String, Value>, fields: Vec<Field>, files: &mut Vec<Field>) {
+    keys.insert("multipart".into(), Value::Object(multipart::written(&fields, &mut Samples)));
+    files.extend(fields.into_iter().filter(|field| matches!(field.content, Content::File { .. })));
+}
+
+fn form(map: &Map<String, Value>) -> Value {
+    let entry = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::Array(items) if !items.is_empty() => {
+                items.iter().map(|item| Value::from(template_or_text(&text_of(item)))).collect()
+            }
+            other => template_or_text(&text_of(other)).into(),
+        };
+        (name.clone(), value)
+    };
+    Value::Object(map.iter().filter(|(name, _)| *name != "<<").map(entry).collect())
+}
+
+/// The fields of a multipart form: the required ones, or all if none is required; and files.
+fn form_fields(document: &Document, media: &Value) -> Vec<Field> {
+    let Some(schema) = media.get("schema").and_then(|schema| document.resolve(schema)) else {
+        return Vec::new();
+    };
+    let sampled = sample::example(document, media).unwrap_or_else(|| sample::of_schema(document, schema));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let mut fields = Vec::new();
+    for (name, property) in properties.into_iter().flatten().take(200) {
+        let Some(property) = document.resolve(property) else { continue };
+        let items = property.get("items").and_then(|items| document.resolve(items));
+        let is_file = is_binary(Some(property)) || is_binary(items);
+        let mime = media.get("encoding").and_then(|all| all.get(name)?.get("contentType")?.as_str());
+        if is_file {
+            fields.extend(fields_of(document, name, property, true, mime.unwrap_or_default()));
+        } else if let Some(value) = sampled.get(name) {
+            fields.extend(texts(name, value));
+        }
+    }
+    if fields.is_empty()
+        && let Value::Object(map) = &sampled
+    {
+        fields.extend(map.iter().flat_map(|(name, value)| texts(name, value)));
+    }
+    fields
+}
+
+/// A field of Swagger 2, or a file.
+fn fields_of(document: &Document, name: &str, schema: &Value, is_file: bool, mime: &str) -> Vec<Field> {
+    if is_file {
+        let mime = mime.split(',').next().unwrap_or_default().trim();
+        let mime = if mime.contains('*') { "" } else { mime };
+        return vec![Field::stand_in(name, &format!("{}.bin", variable_name(name)), mime)];
+    }
+    texts(name, &sample::example(document, schema).unwrap_or_else(|| sample::of_schema(document, schema)))
+}
+
+fn texts(name: &str, value: &Value) -> Vec<Field> {
+    match value {
+        Value::Array(items) => items.iter().take(20).map(|item| Field::text(name, text_of(item))).collect(),
+        one => vec![Field::text(name, text_of(one))],
+    }
+}
+
+/// True for a schema of bytes (OpenAPI 3.0: `format: binary`; 3.1: `contentMediaType` or nothing).
+fn is_binary(schema: Option<&Value>) -> bool {
+    let Some(schema) = schema else { return false };
+    let word = |key: &str| schema.get(key).and_then(Value::as_str);
+    word("format") == Some("binary")
+        || word("contentMediaType").is_some() && word("contentEncoding").is_none()
+}

@@ -1,0 +1,37 @@
+//! The figures of each tag and value of a workload's actions, as a table for every kind of report.
+
+use super::document::{Cell, Column, Part, Table};
+use super::words::{self, duration};
+use crate::plan::tags;
+use crate::results::model::{Distribution, Tagged, Workload};
+
+/// The percentiles of a table.
+pub(super) const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
+
+/// The table; `None` if no action has tags.
+pub(super) fn table(workload: &Workload) -> Option<Table> {
+    if workload.tags.is_empty() {
+        return None;
+    }
+    let mut columns = vec![Column::name("tag"), Column::figure("count"), Column::figure("failed")];
+    columns.extend(PERCENTILES.iter().map(|(title, _)| Column::figure(title)));
+    columns.push(Column::figure("max"));
+    let mut table = Table::new(columns);
+    let waited = words::waited(workload);
+    for Tagged { tag, value, requests, service_time, response_time } in &workload.tags {
+        let counts = [requests.total, requests.failed].map(|count| Cell::from(count.to_string()));
+        let cells = [Cell::from(tags::text(tag, value))].into_iter().chain(counts);
+        table.part(Part::Whole, cells.chain(times(service_time)).collect());
+        if waited {
+            let cells = [Cell::from("from due"), Cell::empty(), Cell::empty()];
+            table.part(Part::Further, cells.into_iter().chain(times(response_time)).collect());
+        }
+    }
+    Some(table)
+}
+
+fn times(times: &Distribution) -> impl Iterator<Item = Cell> {
+    let at = |wanted: f64| times.at(wanted).map_or_else(|| "-".to_owned(), duration);
+    let longest = if times.count == 0 { "-".to_owned() } else { duration(times.max_ms) };
+    PERCENTILES.iter().map(move |(_, wanted)| Cell::from(at(*wanted))).chain([longest.into()])
+}
