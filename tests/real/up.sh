@@ -92,8 +92,16 @@ answers() {
   [[ $line == $3 ]]
 }
 redis_answers() { answers "$1" PING '+PONG*'; }
-keystone_answers() { answers "$1" 'GET /v3 HTTP/1.0\r\n' 'HTTP/1.? 200*'; }
-placement_answers() { answers "$1" 'GET / HTTP/1.0\r\n' 'HTTP/1.? 200*'; }
+keystone_answers() { workers_ready keystone && answers "$1" 'GET /v3 HTTP/1.0\r\n' 'HTTP/1.? 200*'; }
+placement_answers() { workers_ready placement && answers "$1" 'GET / HTTP/1.0\r\n' 'HTTP/1.? 200*'; }
+
+# workers_ready NAME: whether every worker has loaded the service. One that answers is not enough: gunicorn
+# ends all of them as soon as one cannot start, and leaves the port to whoever comes next.
+workers_ready() {
+  local ready=()
+  [[ -f $run/$1/ready ]] && mapfile -t ready <"$run/$1/ready"
+  ((${#ready[@]} >= REAL_WORKERS))
+}
 
 # choose_port SETTING NAME DEFAULT: sets SETTING, unless the caller did, to the port that NAME
 # has now, or else to the first free one from DEFAULT on.
@@ -121,6 +129,7 @@ serve() {
     return
   fi
   stop "$name"
+  rm -f "$dir/ready"
   # The workers of a service of ours that was killed take a second to notice and leave.
   for ((tries = 0; tries < 15; tries++)); do
     listening "$at" || break
@@ -165,6 +174,11 @@ keepalive = 30
 graceful_timeout = 2
 errorlog = "$log/$1.gunicorn.log"
 control_socket_disable = True
+
+
+def post_worker_init(worker):
+    with open("ready", "a") as ready:
+        print(worker.pid, file=ready)
 END
 }
 
@@ -264,11 +278,15 @@ token_cache_time = -1
 $(profiler_section)
 END
   gunicorn_settings placement "$REAL_PLACEMENT_PORT" >"$run/placement/gunicorn.conf.py"
-  # Not by the workers as they start: they lock each other out, and all end.
-  made=$(sha256sum <"$venv/installed.txt")
+  # Tables, traits and resource classes: not by the workers as they start, because they would lock each other
+  # out, and all would end. Loading the service once, alone, writes the latter two.
+  made=2$(sha256sum <"$venv/installed.txt")
   if [[ $(cat "$state/placement-made" 2>/dev/null) != "$made" ]]; then
     say "preparing Placement's database"
     manage placement db sync
+    OS_PLACEMENT_CONFIG_DIR=$run/placement timeout 120 "$python" -W ignore -c 'import placement.wsgi.api' \
+      >>"$log/manage.out" 2>&1 </dev/null 9>&- ||
+      { tail -n 5 "$log/manage.out" >&2; die "Placement cannot be loaded, see $log/manage.out"; }
     printf '%s\n' "$made" >"$state/placement-made"
   fi
   serve placement REAL_PLACEMENT_PORT env OS_PLACEMENT_CONFIG_DIR="$run/placement" "$python" -m gunicorn
