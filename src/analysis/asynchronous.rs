@@ -341,7 +341,7 @@ mod tests {
             at(4, 3, "task", "shop", (5_006, 5_600)),
             at(5, 3, "db", "shop", (5_010, 5_090)),
         ]);
-        let broken = break_down(std::slice::from_ref(&slow));
+        let broken = break_down(std::slice::from_ref(&slow), 1);
         let parts = &broken.traces[0].as_ref().unwrap().parts;
         let of = |name: &str| {
             let kind = broken.kinds.iter().position(|kind| kind.name == name).unwrap();

@@ -4,6 +4,7 @@
 //! point that lacks its start or stop is left out and counted, because its times are not reliable. Points that nobody
 //! waited for take no time ([`asynchronous`]). Nothing here may fetch or print.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use super::asynchronous::{self, is_consumer, is_linked};
@@ -36,6 +37,8 @@ pub struct Breakdowns {
     pub traces: Vec<Option<Breakdown>>,
     /// The index of each point's kind, for each trace; empty for an incomplete trace.
     pub kind_of: Vec<Vec<usize>>,
+    /// For each kind of a trace, the index of the point with the most exclusive time; empty for an incomplete trace.
+    pub longest_of: Vec<HashMap<usize, usize>>,
     /// Pairs of hosts whose clocks drifted, as (caller, called).
     pub inconsistent: Vec<(String, String)>,
     /// Pairs of hosts whose clocks were corrected, as (caller, called, microseconds).
@@ -50,13 +53,16 @@ const KINDS_MAX: usize = 5_000;
 /// The name of that single kind.
 const FURTHER_KINDS: &str = "points of further kinds";
 
-/// Breaks traces down with a shared set of kinds and shared clock corrections.
+/// Breaks traces down with a shared set of kinds and shared clock corrections. Clocks are compared over the first
+/// `timed` traces: those of failed iterations, which services may outlive, say little about them.
 #[must_use]
-pub fn break_down(trees: &[TraceTree]) -> Breakdowns {
+pub fn break_down<T: Borrow<TraceTree>>(trees: &[T], timed: usize) -> Breakdowns {
     let mut breakdowns = Breakdowns::default();
     let mut places: HashMap<Kind, usize> = HashMap::new();
-    let shifts = shifts(trees, &mut breakdowns);
+    let shifts = shifts(&trees[..timed.min(trees.len())], &mut breakdowns);
     for tree in trees {
+        let tree = tree.borrow();
+        let mut longest: HashMap<usize, (u64, usize)> = HashMap::new();
         let usable = !tree.points.is_empty() && tree.is_whole();
         let mut kind_of = Vec::new();
         breakdowns.traces.push(usable.then(|| {
@@ -78,6 +84,10 @@ pub fn break_down(trees: &[TraceTree]) -> Breakdowns {
                     parts.push(Part { kind: number, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
                     parts.len() - 1
                 });
+                let most = longest.entry(number).or_insert((exclusive, index));
+                if exclusive > most.0 {
+                    *most = (exclusive, index);
+                }
                 parts[place].exclusive_us += float(exclusive);
                 parts[place].self_us += float(own);
                 parts[place].calls += 1.0;
@@ -85,6 +95,7 @@ pub fn break_down(trees: &[TraceTree]) -> Breakdowns {
             Breakdown { parts }
         }));
         breakdowns.kind_of.push(kind_of);
+        breakdowns.longest_of.push(longest.into_iter().map(|(kind, (_, index))| (kind, index)).collect());
     }
     breakdowns
 }
@@ -112,9 +123,9 @@ fn host(point: &Point) -> &str {
 }
 
 /// The correction of each called host's clock relative to its caller's.
-fn shifts(trees: &[TraceTree], breakdowns: &mut Breakdowns) -> HashMap<Hosts, i64> {
+fn shifts<T: Borrow<TraceTree>>(trees: &[T], breakdowns: &mut Breakdowns) -> HashMap<Hosts, i64> {
     let mut bounds: HashMap<Hosts, Bounds> = HashMap::new();
-    for tree in trees {
+    for tree in trees.iter().map(Borrow::borrow) {
         for point in &tree.points {
             let Some(parent) = point.parent.map(|parent| &tree.points[parent]) else { continue };
             let (Some(caller), Some(called)) = (interval(parent), interval(point)) else { continue };

@@ -9,81 +9,132 @@ use uuid::Uuid;
 
 use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
 use super::breakdown::{Breakdowns, Kind, break_down, is_outside};
-use super::contrast::{contrast, points_of};
+use super::contrast::{Points, contrast, points_of};
 use super::differences::{Known, differences};
 use super::explained::is_explained;
+use super::explanation;
 use super::features::{POINT, point_value};
 use super::mean_tree::mean_tree;
+use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
 use crate::results::client_points::REPORTER;
-use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
+use crate::results::model::{ComparedKind, Comparison, Contrast, Explanation, NoFinding};
 
 /// A fetched iteration, with the client's points and the services'.
 pub struct Compared {
-    /// The workload's index.
-    pub workload: usize,
     /// Slow or typical.
     pub side: Side,
     /// Whether it is among the slowest 1 %.
     pub top: bool,
     /// Its trace id.
     pub trace_id: Uuid,
+    /// What the client measured; its workload is that which is asked about.
+    pub sample: IterationSample,
     /// The tree; `None` if the collector did not have it.
     pub tree: Option<TraceTree>,
 }
 
-/// The comparison of one workload; `None` if it has no slow iterations with traces.
+/// Why the slow iterations of a workload were slow.
+#[derive(Clone, Debug, Default)]
+pub struct Causes {
+    /// Slow against typical ones; `None` if there are no slow iterations with traces.
+    pub comparison: Option<Comparison>,
+    /// Each slow or failed one, slowest first.
+    pub explanations: Vec<Explanation>,
+}
+
+/// The traces of a workload, broken down together.
+pub(super) struct Traces<'a> {
+    pub(super) compared: Vec<&'a Compared>,
+    pub(super) trees: Vec<&'a TraceTree>,
+    pub(super) breakdowns: Breakdowns,
+}
+
+impl<'a> Traces<'a> {
+    fn of(compared: &'a [Compared], workload: usize, none: &'a TraceTree) -> Self {
+        let mut all: Vec<&Compared> =
+            compared.iter().filter(|one| usize::from(one.sample.workload) == workload).collect();
+        all.sort_by_key(|one| one.side == Side::Failed);
+        let timed = all.iter().take_while(|one| one.side != Side::Failed).count();
+        let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_ref().unwrap_or(none)).collect();
+        let breakdowns = break_down(&trees, timed);
+        Self { compared: all, trees, breakdowns }
+    }
+
+    /// The indices of the traces for which this holds.
+    fn which(&self, holds: impl Fn(&Compared) -> bool) -> Vec<usize> {
+        (0..self.compared.len()).filter(|&index| holds(self.compared[index])).collect()
+    }
+
+    /// Those of these traces that are complete.
+    pub(super) fn complete(&self, of: &[usize]) -> Vec<usize> {
+        of.iter().copied().filter(|&index| self.breakdowns.traces[index].is_some()).collect()
+    }
+
+    /// The breakdowns of the complete ones of these traces.
+    fn parts(&self, of: &[usize]) -> Vec<Breakdown> {
+        of.iter().filter_map(|&index| self.breakdowns.traces[index].clone()).collect()
+    }
+
+    fn trees(&self, of: &[usize]) -> Vec<&'a TraceTree> {
+        of.iter().map(|&index| self.trees[index]).collect()
+    }
+}
+
+/// Why the slow iterations of one workload were slow.
 ///
 /// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
 /// are too few or show no finding, the slowest 5 % are compared.
 #[must_use]
-pub fn of_workload(compared: &[Compared], workload: usize, seed: u64) -> Option<Comparison> {
-    let of_side = |side: Side| -> Vec<&Compared> {
-        compared.iter().filter(|one| one.workload == workload && one.side == side).collect()
-    };
-    let (slow, typical) = (of_side(Side::Slow), of_side(Side::Typical));
-    let top: Vec<&Compared> = slow.iter().copied().filter(|one| one.top).collect();
-    of_slow(&top, &typical, 1, seed)
+pub fn of_workload(compared: &[Compared], workload: usize, seed: u64) -> Causes {
+    let none = TraceTree::default();
+    let traces = Traces::of(compared, workload, &none);
+    let slow = traces.which(|one| one.side == Side::Slow);
+    let top = traces.which(|one| one.side == Side::Slow && one.top);
+    let typical = traces.which(|one| one.side == Side::Typical);
+    let comparison = of_slow(&traces, &top, &typical, 1, seed)
         .filter(|found| found.no_finding.is_none())
-        .or_else(|| of_slow(&slow, &typical, 5, seed))
+        .or_else(|| of_slow(&traces, &slow, &typical, 5, seed));
+    let explanations = explanation::of_each(&traces, &typical, comparison.as_ref());
+    Causes { comparison, explanations }
 }
 
-fn of_slow(slow: &[&Compared], typical: &[&Compared], slow_percent: u32, seed: u64) -> Option<Comparison> {
-    if !slow.iter().any(|one| one.tree.is_some()) {
+fn of_slow(
+    traces: &Traces<'_>,
+    slow: &[usize],
+    typical: &[usize],
+    slow_percent: u32,
+    seed: u64,
+) -> Option<Comparison> {
+    if !slow.iter().any(|&one| traces.compared[one].tree.is_some()) {
         return None;
     }
-    let trees: Vec<TraceTree> =
-        slow.iter().chain(typical).map(|one| one.tree.clone().unwrap_or_default()).collect();
-    let breakdowns = break_down(&trees);
-    let (slow_parts, typical_parts) = breakdowns.traces.split_at(slow.len());
-    let complete = |parts: &[Option<_>]| parts.iter().flatten().cloned().collect::<Vec<_>>();
-    let (slow_complete, typical_complete) = (complete(slow_parts), complete(typical_parts));
+    let breakdowns = &traces.breakdowns;
+    let (whole_slow, whole_typical) = (traces.complete(slow), traces.complete(typical));
+    let (slow_parts, typical_parts) = (traces.parts(slow), traces.parts(typical));
     let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
-    let incomplete = lost(slow.len(), slow_complete.len()).max(lost(typical.len(), typical_complete.len()));
-    let mut found = compare(&slow_complete, &typical_complete, breakdowns.kinds.len(), incomplete, seed);
-    let called = called_services(&trees, &breakdowns);
-    if !is_explained(&found.causes, &services(&breakdowns, &called), &typical_complete) {
+    let incomplete = lost(slow.len(), slow_parts.len()).max(lost(typical.len(), typical_parts.len()));
+    let mut found = compare(&slow_parts, &typical_parts, breakdowns.kinds.len(), incomplete, seed);
+    let both: Vec<usize> = whole_slow.iter().chain(&whole_typical).copied().collect();
+    let called = called_services(traces, &both);
+    if !is_explained(&found.causes, &services(breakdowns, &called), &typical_parts) {
         found.causes.iter_mut().for_each(|cause| cause.guilty = false);
     }
-    let (slow_trees, typical_trees) = trees.split_at(slow.len());
-    let (slow_trees, typical_trees) =
-        (compared(slow_trees, slow_parts), compared(typical_trees, typical_parts));
+    let (slow_trees, typical_trees) = (traces.trees(&whole_slow), traces.trees(&whole_typical));
     let tree = mean_tree(&slow_trees, &typical_trees);
-    let ids: Vec<Uuid> = slow
-        .iter()
-        .zip(slow_parts)
-        .filter(|(_, parts)| parts.is_some())
-        .map(|(one, _)| one.trace_id)
-        .collect();
+    let ids: Vec<Uuid> = whole_slow.iter().map(|&one| traces.compared[one].trace_id).collect();
     let mut kinds: Vec<ComparedKind> =
-        found.causes.iter().map(|cause| row(cause, &breakdowns, &ids)).collect();
-    for (cause, kind) in found.causes.iter().zip(&mut kinds) {
-        kind.called_service.clone_from(&called[cause.kind]);
-    }
+        found.causes.iter().map(|cause| row(cause, breakdowns, &ids)).collect();
     for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
+        kind.called_service.clone_from(&called[cause.kind]);
         if number == 0 || cause.guilty {
-            kind.contrasts = contrasts(cause.kind, &trees, &breakdowns, slow.len());
+            let points = |of: &[usize]| -> Vec<_> {
+                of.iter()
+                    .map(|&one| points_of(traces.trees[one], &breakdowns.kind_of[one], cause.kind))
+                    .collect()
+            };
+            kind.contrasts = contrasts(&points(&whole_slow), &points(&whole_typical));
         }
     }
     let differences = differences(&slow_trees, &typical_trees, &known(&kinds));
@@ -117,16 +168,8 @@ fn known(kinds: &[ComparedKind]) -> Known {
         .collect()
 }
 
-/// The trees of the complete traces.
-fn compared<'a>(trees: &'a [TraceTree], parts: &[Option<Breakdown>]) -> Vec<&'a TraceTree> {
-    trees.iter().zip(parts).filter(|(_, parts)| parts.is_some()).map(|(tree, _)| tree).collect()
-}
-
-/// The attributes that slow points of a kind have in common. The first `slow` trees are the slow ones.
-fn contrasts(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns, slow: usize) -> Vec<Contrast> {
-    let points: Vec<_> =
-        trees.iter().zip(&breakdowns.kind_of).map(|(tree, kinds)| points_of(tree, kinds, kind)).collect();
-    let (slow, typical) = points.split_at(slow);
+/// The attributes that slow points of a kind have in common.
+fn contrasts(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<Contrast> {
     let found = contrast(slow, typical).into_iter();
     found
         .map(|found| Contrast {
@@ -139,9 +182,9 @@ fn contrasts(kind: usize, trees: &[TraceTree], breakdowns: &Breakdowns, slow: us
 }
 
 /// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
-fn called_services(trees: &[TraceTree], breakdowns: &Breakdowns) -> Vec<Option<String>> {
-    let mut called = vec![BTreeSet::new(); breakdowns.kinds.len()];
-    for (tree, kinds) in trees.iter().zip(&breakdowns.kind_of) {
+fn called_services(traces: &Traces<'_>, of: &[usize]) -> Vec<Option<String>> {
+    let mut called = vec![BTreeSet::new(); traces.breakdowns.kinds.len()];
+    for (tree, kinds) in of.iter().map(|&one| (traces.trees[one], &traces.breakdowns.kind_of[one])) {
         for point in &tree.points {
             let Some((parent, kind)) = point.parent.and_then(|parent| Some((parent, *kinds.get(parent)?)))
             else {
@@ -245,15 +288,15 @@ mod tests {
         ];
         for (what, called, expected) in rows {
             let compared = |side: Side, until_us: u32| Compared {
-                workload: 0,
                 side,
                 top: false,
                 trace_id: Uuid::nil(),
+                sample: IterationSample::default(),
                 tree: Some(calling(&called, until_us)),
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
-            let first = of_workload(&all, 0, 7).unwrap().kinds.remove(0);
+            let first = of_workload(&all, 0, 7).comparison.unwrap().kinds.remove(0);
             assert_eq!((first.name.as_str(), first.guilty), ("call", true), "{what}");
             assert_eq!(first.called_service.as_deref(), expected, "{what}");
         }

@@ -41,6 +41,7 @@ pub fn effect(sides: &Sides, share: ControlShare) -> Option<ObserverEffect> {
         control_percent: share.percent(),
         profiled: sides.profiled.seen,
         control: sides.control.seen,
+        pairs: None,
         percentiles: PERCENTILES.into_iter().filter_map(at).collect(),
     })
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::causes::{Compared, of_workload};
+use crate::measure::sample::IterationSample;
 use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
@@ -132,10 +133,10 @@ fn verdict(seed: u64, troubled: bool) -> (usize, Comparison) {
             }
             let side = if slow { Side::Slow } else { Side::Typical };
             let tree = Some(TraceTree::build(&records));
-            Compared { workload: 0, side, top: false, trace_id: Uuid::nil(), tree }
+            Compared { side, top: false, trace_id: Uuid::nil(), sample: IterationSample::default(), tree }
         })
         .collect();
-    (planted, of_workload(&compared, 0, seed).unwrap())
+    (planted, of_workload(&compared, 0, seed).comparison.unwrap())
 }
 
 fn guilty(comparison: &Comparison) -> Option<&str> {

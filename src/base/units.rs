@@ -137,6 +137,18 @@ pub fn format_ns(nanos: u64) -> String {
     format!("{} s", three_digits(value / 1e9, false))
 }
 
+/// Formats a number of bytes with three significant digits: `999 B`, `1.20 kB`, `25.3 MB`.
+#[must_use]
+pub fn format_bytes(bytes: u64) -> String {
+    let value = bytes as f64;
+    for (unit, scale) in [("B", 1.0), ("kB", 1e3), ("MB", 1e6)] {
+        if value < scale * 999.5 {
+            return format!("{} {unit}", three_digits(value / scale, unit == "B"));
+        }
+    }
+    format!("{} GB", three_digits(value / 1e9, false))
+}
+
 fn three_digits(value: f64, whole: bool) -> String {
     let decimals = if whole || value >= 99.95 {
         0
@@ -151,6 +163,19 @@ fn three_digits(value: f64, whole: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_shown_with_three_digits() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_204, "1.20 kB"),
+            (25_300_000, "25.3 MB"),
+            (4_000_000_000_000, "4000 GB"),
+        ] {
+            assert_eq!(format_bytes(bytes), expected);
+        }
+    }
 
     #[test]
     fn percentages_are_read_with_their_sign() {

@@ -7,6 +7,7 @@ use crate::harness::stored::{CheckOptions, check};
 
 use super::exit::Exit;
 use super::gate::GateArguments;
+use super::runs::run_path;
 
 /// Judge a run again, by its own criteria or by those of a file.
 ///
@@ -14,7 +15,8 @@ use super::gate::GateArguments;
 /// Thresholds of traces are judged by the random sample of traces that the run fetched, if any.
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArguments {
-    /// The run's directory.
+    /// The run's directory, or `latest`.
+    #[arg(value_parser = run_path())]
     run_dir: PathBuf,
     /// Take the criteria from this scenario, or from a file with only `sla:`, instead of the run's own.
     #[arg(long, value_name = "FILE")]

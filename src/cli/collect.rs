@@ -13,6 +13,7 @@ use super::exit::Exit;
 use super::gate::{GateArguments, TracesArgument};
 use super::output::{self, say};
 use super::progress::Shown;
+use super::runs::run_path;
 use super::signals::interrupt_by_signals;
 
 /// Fetch traces of a run later, and write its report again.
@@ -22,7 +23,8 @@ use super::signals::interrupt_by_signals;
 /// Traces that are stored and complete are not fetched again.
 #[derive(Debug, clap::Args)]
 pub(super) struct CollectArguments {
-    /// The run's directory.
+    /// The run's directory, or `latest`.
+    #[arg(value_parser = run_path())]
     run_dir: PathBuf,
     /// Trace ids of iterations, or their beginnings (default: those that the run would choose).
     #[arg(value_name = "ID")]

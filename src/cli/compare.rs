@@ -10,6 +10,7 @@ use crate::verdict::paired::Metric;
 
 use super::exit::Exit;
 use super::output;
+use super::runs::run_path;
 
 /// Compare stored runs: two side by side, or a new one against past runs.
 ///
@@ -25,11 +26,14 @@ use super::output;
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
     /// The base: a run's directory, a results.json, or a directory of past runs.
+    #[arg(value_parser = run_path())]
     base: PathBuf,
-    /// The new run.
+    /// The new run, such as `latest`.
+    #[arg(value_parser = run_path())]
     new: PathBuf,
     /// A second new run, to confirm what the first one shows against past runs: 10 minutes or more later, or with a
     /// past run between the two.
+    #[arg(value_parser = run_path())]
     rerun: Option<PathBuf>,
     /// Compare runs even if scenario, deployment, options or machine differ.
     #[arg(long)]

@@ -9,6 +9,7 @@ use crate::results::export::{Format, Table};
 use super::exit::Exit;
 use super::output;
 use super::progress::Shown;
+use super::runs::run_path;
 
 /// Write every iteration of a run as a table for other programs.
 ///
@@ -19,7 +20,8 @@ use super::progress::Shown;
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("format").required(true)))]
 pub(super) struct ExportArguments {
-    /// The run's directory.
+    /// The run's directory, or `latest`.
+    #[arg(value_parser = run_path())]
     run_dir: PathBuf,
     /// Comma-separated values with a header line.
     #[arg(long, group = "format")]

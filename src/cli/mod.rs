@@ -19,6 +19,7 @@ mod process;
 mod progress;
 mod receive;
 mod run;
+mod runs;
 mod signals;
 mod trace;
 mod url;
@@ -44,8 +45,10 @@ Examples:
   bench validate scenarios/demo.yaml                 all faults of its files, before the load
   bench ab -d old.yaml -d new.yaml order.yaml        whether a build is slower, in alternating rounds
   bench compare runs/ONE runs/OTHER                  two stored runs, side by side
-  bench report runs/DIRECTORY                        the report of a run again, also after a crash
-  bench trace show runs/DIRECTORY 1a2b3c4d           one of its traces, as a tree";
+  bench runs                                         stored runs: verdict, p99 and cause of each
+  bench open                                         the report of the newest one, in a browser
+  bench report latest                                the report of a run again, also after a crash
+  bench trace show latest 1a2b3c4d                   one of its traces, as a tree";
 
 /// Load tests that profile every iteration.
 ///
@@ -102,7 +105,8 @@ enum Command {
     /// INCONCLUSIVE at best, a damaged log is INVALID. Results that contain more than the log are kept.
     /// Stored traces are used again; no traces are fetched.
     Report {
-        /// The run's directory.
+        /// The run's directory, or `latest`.
+        #[arg(value_parser = runs::run_path())]
         run_dir: PathBuf,
         /// Print only the verdict and the directory.
         #[arg(short, long)]
@@ -116,6 +120,9 @@ enum Command {
     Collect(collect::CollectArguments),
     Receive(receive::ReceiveArguments),
     Export(export::ExportArguments),
+    Runs(runs::RunsArguments),
+    Open(runs::OpenArguments),
+    Prune(runs::PruneArguments),
     /// Serve the embedded demo on its own, as a target for other tools.
     ///
     /// Starts a small identity service on a free port of 127.0.0.1 that reports its trace points to a
@@ -226,6 +233,9 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Runs(arguments) => runs::list(&arguments),
+        Command::Open(arguments) => runs::open(&arguments),
+        Command::Prune(arguments) => runs::prune(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),
         Command::Completions { shell } => generate::completions(shell),

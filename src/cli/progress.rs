@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use crate::base::clock::saturating_nanos;
 use crate::base::units::format_ns;
 use crate::base::visible::on_one_line;
+use crate::harness::progress_line::figures;
 use crate::harness::{Event, Events, Sink, WorkloadProgress};
 use crate::report::pairs::progress as pair_line;
 
 use super::output::{self, Bar, Stream, say};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(2);
-/// A lag below this comes from timers, not from a queue.
-const LAG_SHOWN_NS: u64 = 1_000_000;
+/// The columns of a bar and its percentage.
+const BAR_COLUMNS: usize = 24;
 
 /// Shows events on standard error.
 #[derive(Clone)]
@@ -145,7 +146,11 @@ impl Lines {
                 Some(_) => progress.ended + progress.dropped,
                 None => milliseconds(progress.elapsed),
             };
-            bar.text = format!("{}: {}", on_one_line(&progress.name), figures(progress));
+            let mut text = format!("{}: ", on_one_line(&progress.name));
+            let room = output::columns(Stream::Error)
+                .map(|columns| columns.saturating_sub(BAR_COLUMNS + text.chars().count()));
+            text += &figures(progress, room);
+            bar.text = text;
             self.draw();
         } else if !quiet && line.last_line.elapsed() >= PLAIN_LINE_EVERY {
             line.last_line = Instant::now();
@@ -167,34 +172,6 @@ fn fetching(wanted: usize) -> String {
     format!("fetching {wanted} traces: slow, failed and typical iterations")
 }
 
-fn figures(progress: &WorkloadProgress) -> String {
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), format_ns);
-    let mut parts = vec![
-        format!("{:.0}/s", progress.rate),
-        format!("{} under way", progress.under_way),
-        format!("{} failed", progress.failed),
-        format!("p50 {}", time(progress.p50_ns)),
-        format!("p99 {}", time(progress.p99_ns)),
-    ];
-    if progress.start_lag_p99_ns >= LAG_SHOWN_NS {
-        parts.push(format!("start lag p99 {}", format_ns(progress.start_lag_p99_ns)));
-    }
-    for (count, word) in [(progress.queued, "waiting"), (progress.dropped, "dropped")] {
-        if count > 0 {
-            parts.push(format!("{count} {word}"));
-        }
-    }
-    parts.push(match progress.profiled_percent {
-        None => "not profiled".to_owned(),
-        Some(100.0..) => "profiled".to_owned(),
-        Some(percent) => format!("{percent} % profiled"),
-    });
-    if let Some((ns, trace_id)) = progress.slowest {
-        parts.push(format!("slowest {} {trace_id}", format_ns(ns)));
-    }
-    parts.join(", ")
-}
-
 /// `catalogue: 1200 of 5000, …`.
 fn plain(progress: &WorkloadProgress) -> String {
     let of = match (progress.times, progress.duration) {
@@ -209,7 +186,8 @@ fn plain(progress: &WorkloadProgress) -> String {
         all if all == progress.ended => ", warming up".to_owned(),
         some => format!(" ({some} to warm up)"),
     };
-    format!("{}: {}{of}{warm_up}, {}", on_one_line(&progress.name), progress.ended, figures(progress))
+    let figures = figures(progress, None);
+    format!("{}: {}{of}{warm_up}, {figures}", on_one_line(&progress.name), progress.ended)
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -6,11 +6,12 @@ use std::path::Path;
 use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
-use crate::analysis::{culprit, findings, observer};
+use crate::analysis::{explanation, findings, observer};
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
+use crate::report::screen;
 use crate::results::aggregate::Aggregate;
 use crate::results::build;
 use crate::results::choice::{self, Chosen};
@@ -77,6 +78,7 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
     let workloads = &results.workloads;
     let evidence = Evidence { aggregate, workloads, sampled: &sampled, asynchronous: &works };
     results.verdict = verdict::judge(&evidence);
+    results.reason = Some(screen::reason(results));
 }
 
 /// Adds the fetched traces to the results: states, culprits, slow against typical. Returns the traces with the client's
@@ -90,10 +92,10 @@ pub(super) fn explain(
     let (mut traces, mut compared) = (Vec::new(), Vec::new());
     for Chosen { sample, side, top, .. } in chosen {
         let id = aggregate.trace_id(sample);
-        let workload = usize::from(sample.workload);
+        let of = |tree| Compared { side: *side, top: *top, trace_id: id, sample: sample.clone(), tree };
         let Some(services) = fetched.records.get(&id) else {
             *results.profiling.fetched.entry(TraceState::NotFetched).or_default() += 1;
-            compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree: None });
+            compared.push(of(None));
             continue;
         };
         let records = asynchronous::whole(aggregate, sample, services);
@@ -104,24 +106,26 @@ pub(super) fn explain(
         let asynchronous_ns = asynchronous_ns
             .and_then(|(tree, after_ns)| asynchronous::time_ns(aggregate, sample, tree, after_ns));
         let asynchronous_ms = asynchronous_ns.map(|ns| ns as f64 / 1e6);
-        compared.push(Compared { workload, side: *side, top: *top, trace_id: id, tree });
+        compared.push(of(tree));
         let new = StoredTrace::new(id, records, unreadable);
         let trace = StoredTrace { read_after_ns, asynchronous_ms, ..new };
         *results.profiling.fetched.entry(trace.state).or_default() += 1;
         if let Some(slow) = results.slowest.iter_mut().find(|slow| slow.iteration.trace_id == id) {
             (slow.trace, slow.asynchronous_ms) = (trace.state, asynchronous_ms);
-            let requests_ms = slow.actions.iter().map(|action| action.duration_ms).sum();
-            let services =
-                culprit::awaited(StoredTrace::new(id, services.clone(), unreadable), &trace.tree());
-            slow.culprit = culprit::find(&services, slow.iteration.duration_ms, requests_ms);
         }
         traces.push(trace);
     }
     let seed = aggregate.header().id_seed.as_u64_pair().1;
     for (number, workload) in results.workloads.iter_mut().enumerate() {
-        workload.comparison = causes::of_workload(&compared, number, seed);
+        let causes = causes::of_workload(&compared, number, seed);
+        workload.comparison = causes.comparison;
+        results.explanations.extend(causes.explanations);
     }
-    results.findings = findings::of_slowest(&results.slowest);
+    for slow in &mut results.slowest {
+        let known = results.explanations.iter().find(|known| known.trace_id == slow.iteration.trace_id);
+        slow.culprit = known.map(explanation::culprit);
+    }
+    results.findings = findings::of_slowest(&results.slowest, &results.explanations);
     results.profiling.collector_error.clone_from(&fetched.error);
     let absent = !traces.is_empty() && traces.iter().all(|trace| trace.state == TraceState::Absent);
     // Without a collector there is a receiver, which has its own note.

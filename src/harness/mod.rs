@@ -19,7 +19,9 @@ pub mod live;
 pub mod options;
 pub mod outcome;
 pub mod progress;
+pub mod progress_line;
 pub mod receive;
+pub mod runs;
 pub mod stored;
 pub mod traces;
 

@@ -14,10 +14,14 @@ use crate::base::masking::names_secret;
 use crate::base::template::{TemplateError, Variables};
 use crate::base::visible::on_one_line;
 use crate::config::condition::JsonType;
+use crate::measure::errors::Seen;
 use crate::plan::compare::{Condition, Operand, Side, Test};
 
 use super::excerpt::{quote, short, without_named_secrets};
 use super::observe::Checked;
+
+/// The most characters of what a check expects.
+const EXPECTED_CHARS_MAX: usize = 120;
 
 /// The result of a check; a failure has a class and a message.
 pub(super) type Verdict = Result<(), (&'static str, String)>;
@@ -49,6 +53,14 @@ impl Display for Subject<'_> {
 }
 
 impl Subject<'_> {
+    /// Its name alone, where the kind shows from it.
+    fn short(&self) -> String {
+        match self {
+            Self::Path(path) => path.to_string(),
+            Self::Body | Self::Header(_) | Self::Variable(_) | Self::Length(_) => self.to_string(),
+        }
+    }
+
     fn missing(&self) -> String {
         match self {
             Self::Header(name) => format!("the answer has no header {name}"),
@@ -120,6 +132,22 @@ pub(super) fn shown(subject: &Subject<'_>, found: Found<'_>, variables: &Variabl
         Found::Json(value) => without_named_secrets(&value.to_string()),
     };
     Some(if names_secret(&name) { "***".to_owned() } else { on_one_line(&quote(&text, variables)) })
+}
+
+/// A check that was not met: its subject, what it expects and what was found; bounded and without secrets.
+pub(super) fn unmet(
+    condition: &Condition,
+    subject: &Subject<'_>,
+    found: Found<'_>,
+    variables: &Variables,
+) -> Seen {
+    let expected = expected(condition, found, variables).ok();
+    Seen {
+        subject: Some(subject.short()),
+        expected: expected.map(|text| on_one_line(&text).chars().take(EXPECTED_CHARS_MAX).collect()),
+        found: shown(subject, found, variables),
+        body: None,
+    }
 }
 
 fn template(error: TemplateError) -> (&'static str, String) {

@@ -25,13 +25,13 @@ pub(super) struct Judged<'a> {
     cookies: Option<&'a Jar>,
     json: OnceCell<Result<Json, String>>,
     text: OnceCell<String>,
-    /// The value that did not meet its check.
-    found: RefCell<Option<String>>,
+    /// The check that was not met, without a body.
+    unmet: RefCell<Seen>,
 }
 
 impl<'a> Judged<'a> {
     pub(super) fn new(answer: &'a Answer, cookies: Option<&'a Jar>) -> Self {
-        Self { answer, cookies, json: OnceCell::new(), text: OnceCell::new(), found: RefCell::default() }
+        Self { answer, cookies, json: OnceCell::new(), text: OnceCell::new(), unmet: RefCell::default() }
     }
 
     /// Checks the answer against the action's expectations.
@@ -94,7 +94,7 @@ impl<'a> Judged<'a> {
     ) -> Verdict {
         let verdict = compare::check(condition, subject, found, variables);
         if verdict.is_err() {
-            self.found.replace(compare::shown(subject, found, variables));
+            self.unmet.replace(compare::unmet(condition, subject, found, variables));
         }
         verdict
     }
@@ -160,8 +160,8 @@ impl<'a> Judged<'a> {
         let mut secrets = variables.secrets();
         secrets.extend(self.cookies.iter().flat_map(|jar| jar.secrets()));
         let body = excerpt::excerpt(&self.answer.body, self.answer.body_bytes, &secrets);
-        let found = self.found.take();
-        (body.is_some() || found.is_some()).then(|| Box::new(Seen { found, body }))
+        let seen = Seen { body, ..self.unmet.take() };
+        (seen != Seen::default()).then(|| Box::new(seen))
     }
 
     /// Extracts the action's variables.

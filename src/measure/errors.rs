@@ -27,6 +27,12 @@ pub struct Failure {
 /// What was seen in an answer that failed: bounded, without secrets, on one line.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Seen {
+    /// What was checked, such as `$.server.status`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What the check expects of it, in words that follow its name: `is "ACTIVE"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
     /// The value that did not meet its check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
@@ -122,7 +128,7 @@ mod tests {
         assert_eq!((a.number(failure("x")), a.number(failure("y")), a.number(failure("x"))), (1, 3, 1));
         assert_eq!((b.number(failure("x")), b.number(failure("y"))), (2, 4));
         assert!(FailureTable::new(1, 0, 2).number(failure("x")) > 4);
-        let seen = |body: &str| Some(Box::new(Seen { found: None, body: Some(body.to_owned()) }));
+        let seen = |body: &str| Some(Box::new(Seen { body: Some(body.to_owned()), ..Seen::default() }));
         let number = a.number(Failure { seen: seen("first"), ..failure("z") });
         assert_eq!(a.number(Failure { seen: seen("second"), ..failure("z") }), number);
         let fresh = a.take_fresh();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::base::complaint::Complaint;
+use crate::base::units::DURATION_MAX;
 
 use super::poisson;
 use super::shape::{Arrivals, Concurrency, Segment};
@@ -201,6 +202,30 @@ impl Runner {
             None => {}
         }
         Map::from_iter([(self.name.to_owned(), settings)])
+    }
+}
+
+impl Runner {
+    /// The runner of [`Runner::to_json`], as results have it; `None` if it is of another build, or was edited. Arrivals at
+    /// random are not drawn.
+    #[must_use]
+    pub fn from_json(runner: &Map<String, Value>) -> Option<Self> {
+        let mut runner = runner.clone();
+        let settings = runner.values_mut().next()?.as_object_mut()?;
+        let warm_up = match settings.remove("warm_up") {
+            Some(Value::Number(seconds)) => Some(config::WarmUp::For(
+                Duration::try_from_secs_f64(seconds.as_f64()?).ok().filter(|lasts| *lasts <= DURATION_MAX)?,
+            )),
+            Some(times) => Some(serde_json::from_value(times).ok()?),
+            None => None,
+        };
+        // Users of a stage are written as a rate would be.
+        let stages = settings.get_mut("stages").and_then(Value::as_array_mut);
+        for users in stages.into_iter().flatten().filter_map(|stage| stage.get_mut("concurrency")) {
+            *users = (users.as_f64()?.clamp(0.0, USERS_MAX) as u64).into();
+        }
+        let runner: config::Runner = serde_json::from_value(Value::Object(runner)).ok()?;
+        Self::from_config(&runner, warm_up).ok()
     }
 }
 

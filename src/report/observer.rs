@@ -96,7 +96,7 @@ mod tests {
                     .to_owned(),
             ),
         ] {
-            let effect = ObserverEffect { control_percent: 10.0, profiled: 1_800, control: 200, percentiles };
+            let effect = ObserverEffect { control_percent: 10.0, profiled: 1_800, control: 200, pairs: None, percentiles };
             assert_eq!(sentence(&effect), expected);
         }
     }

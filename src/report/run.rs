@@ -6,27 +6,24 @@
 use std::path::Path;
 
 use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, Table};
+use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
-use super::{asynchronous, observer, record, samples, seed, tags};
-use crate::analysis::culprit::OUTSIDE;
+use super::{asynchronous, observer, offered, record, samples, seed, slowest, tags};
 use crate::results::model::{
-    Counts, Criterion, Culprit, Distribution, ErrorClass, Outcome, Results, RunStatus, SlowIteration,
-    TraceState, Workload,
+    Counts, Criterion, Distribution, ErrorClass, Outcome, Results, RunStatus, Workload,
 };
 
 /// The largest number of kinds of failure that a terminal shows.
 const ERRORS_SHOWN: usize = 8;
-/// The largest length of a point's name and statement in a row, in characters.
-const POINT_CHARS_MAX: usize = 72;
 
 /// The summary for a terminal; with `directory`, also the paths of the files.
 #[must_use]
 pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
-    let mut document = head(results);
+    let (mut document, screen) = head(results);
     document.blocks.extend(workloads(results));
-    document.blocks.extend(causes(results));
-    document.blocks.extend(slowest(results));
+    document.blocks.extend(causes(results, &screen));
+    document.blocks.extend(slowest::blocks(results));
     document.blocks.extend(criteria(results));
     let facts = facts(results);
     if !facts.is_empty() {
@@ -43,11 +40,17 @@ pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
 /// The report for step summaries and comments.
 #[must_use]
 pub fn report(results: &Results) -> Document {
-    let mut document = head(results);
-    document.blocks.extend(causes(results));
+    let (mut document, screen) = head(results);
+    let by_errors = screen.reason.kind.is_by_errors();
+    if !by_errors {
+        document.blocks.extend(causes(results, &screen));
+    }
     document.blocks.extend(criteria(results));
     document.blocks.extend(workloads(results));
-    document.blocks.extend(slowest(results));
+    if by_errors {
+        document.blocks.extend(causes(results, &screen));
+    }
+    document.blocks.extend(slowest::blocks(results));
     let facts = facts(results);
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
@@ -59,18 +62,23 @@ pub fn report(results: &Results) -> Document {
 /// The verdict with its criteria, without the figures.
 #[must_use]
 pub fn gate(results: &Results) -> Document {
-    let mut document = head(results);
+    let (mut document, _) = head(results);
     document.blocks.extend(criteria(results));
     document
 }
 
-/// The verdict, and the reason if the run is INVALID.
-fn head(results: &Results) -> Document {
+/// The verdict with its reason, and what else makes the run INVALID.
+fn head(results: &Results) -> (Document, Screen) {
     let mut document = Document::new(2, "report.html");
+    let screen = screen::of(results);
     document.push(Block::Title(verdict(results)));
+    document.push(Block::Heading(screen.headline.clone(), None));
+    document.push(Block::Paragraph(screen.sentence.clone()));
+    let excerpt = screen.reason.excerpt.as_deref();
+    document.blocks.extend(excerpt.map(|body| Block::Note("the answer", Line::default().code(body).done())));
     let invalid = results.verdict.invalid.iter();
     document.blocks.extend(invalid.map(|reason| Block::Invalid(reason.as_str().into())));
-    document
+    (document, screen)
 }
 
 /// The verdict in one line.
@@ -94,9 +102,11 @@ pub fn verdict(results: &Results) -> Line {
     line.text(format!(" · {} on {}{status}{tls}", results.scenario.title, results.deployment.name)).done()
 }
 
-/// Why slow iterations are slow.
-fn causes(results: &Results) -> impl Iterator<Item = Block> {
-    words::sentences(results).into_iter().map(Block::Paragraph)
+/// Why slow iterations are slow, without what the reason of the verdict says already.
+fn causes(results: &Results, screen: &Screen) -> impl Iterator<Item = Block> {
+    let said = screen::plain(&screen.sentence);
+    let sentences = words::sentences(results).into_iter();
+    sentences.filter(move |one| !said.contains(&screen::plain(one))).map(Block::Paragraph)
 }
 
 fn criteria(results: &Results) -> Option<Block> {
@@ -128,6 +138,7 @@ fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
         blocks.extend(tags::table(workload).map(Block::Table));
         blocks.extend(samples::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     }
+    blocks.extend(offered::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     if !workload.errors.is_empty() {
         blocks.push(Block::Table(errors(workload)));
     }
@@ -151,10 +162,10 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
     };
     let aborted = if aborted > 0 { format!(", {aborted} cut off") } else { String::new() };
     format!(
-        "{total} iteration{} in {:.2} s, {:.1}/s, {failed} failed{aborted}{}; {profiled}",
+        "{total} iteration{} in {:.2} s, {}, {failed} failed{aborted}{}; {profiled}",
         if total == 1 { "" } else { "s" },
         workload.duration_s,
-        workload.rate_per_s,
+        offered::rate(workload),
         words::aside(workload)
     )
 }
@@ -179,7 +190,7 @@ fn times(workload: &Workload) -> Table {
     row(Part::Whole, "iteration", Some(workload.iterations), &workload.response_time);
     if waited {
         row(Part::Further, "from its start", None, &workload.service_time);
-        row(Part::Further, "late by", None, &workload.start_lag);
+        row(Part::Further, "queue time", None, &workload.start_lag);
     }
     for action in &workload.actions {
         row(Part::Step, &action.name, Some(action.requests), &action.service_time);
@@ -222,72 +233,6 @@ fn quoted(error: &ErrorClass) -> Option<String> {
     let found = error.found.as_ref().map(|found| format!("found {found}"));
     let parts: Vec<String> = found.into_iter().chain(error.body.clone()).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-fn slowest(results: &Results) -> Vec<Block> {
-    let has_work = results.slowest.iter().any(|slow| slow.asynchronous_ms.is_some());
-    let mut columns = vec![Column::figure("slowest")];
-    columns.extend(has_work.then(|| Column::figure("work ended")));
-    columns.extend([Column::words("trace id"), Column::message("where the time went")]);
-    let mut table = Table::new(columns);
-    for slow in &results.slowest {
-        let work = slow.asynchronous_ms.map_or_else(|| "-".into(), |ms| Cell::from(duration(ms)));
-        let mut cells = vec![duration(slow.response_ms).into()];
-        cells.extend(has_work.then_some(work));
-        cells.push(Cell::code(slow.iteration.trace_id.to_string()));
-        cells.push(where_the_time_went(slow, results).into());
-        table.part(Part::Whole, cells);
-    }
-    let table = (!table.rows.is_empty()).then_some(Block::Table(table));
-    let error = results.profiling.collector_error.as_deref();
-    let error = error.map(|error| Block::Note("the collector did not give all traces", error.into()));
-    table.into_iter().chain(error).collect()
-}
-
-fn where_the_time_went(slow: &SlowIteration, results: &Results) -> String {
-    match (&slow.culprit, slow.trace) {
-        (Some(culprit), _) if is_named_above(culprit, results) => {
-            format!("{} ({:.0} %) as above", duration(culprit.self_ms), culprit.share * 100.0)
-        }
-        (Some(culprit), _) => sentence(culprit),
-        (None, TraceState::Absent) => "the collector has no point of this trace".to_owned(),
-        (None, TraceState::Partial | TraceState::Complete) => "the trace holds no time".to_owned(),
-        (None, TraceState::NotFetched) => {
-            let slowest = slow.actions.iter().max_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms));
-            let action = slowest
-                .map(|action| format!("action {}, {}", action.name, duration(action.duration_ms)))
-                .unwrap_or_default();
-            let why = match (results.profiling.enabled, &results.profiling.collector) {
-                _ if !slow.iteration.profiled => "left unprofiled for comparison",
-                (false, _) => "not profiled",
-                (true, None) => "no collector to ask",
-                (true, Some(_)) => "trace not fetched",
-            };
-            format!("{action} ({why})")
-        }
-    }
-}
-
-/// True when the first finding names this point already.
-fn is_named_above(culprit: &Culprit, results: &Results) -> bool {
-    results.findings.first().is_some_and(|finding| {
-        finding.iterations > 1
-            && (&finding.service, &finding.name, &finding.detail)
-                == (&culprit.service, &culprit.name, &culprit.detail)
-    })
-}
-
-/// `80.1 ms (87 %) db SELECT … in identity, 40 calls`.
-fn sentence(culprit: &Culprit) -> String {
-    let calls = if culprit.calls > 1 { format!(", {} calls", culprit.calls) } else { String::new() };
-    let service = if culprit.service.is_empty() { String::new() } else { format!(" in {}", culprit.service) };
-    let point = match culprit.name.as_str() {
-        OUTSIDE => format!("{OUTSIDE} {}", culprit.detail),
-        name => words::point_name(name, &culprit.detail),
-    };
-    let share = culprit.share * 100.0;
-    let point = words::without_middle(point.trim_end(), POINT_CHARS_MAX);
-    format!("{} ({share:.0} %) {point}{service}{calls}", duration(culprit.self_ms))
 }
 
 /// How the run's numbers add up, what made the load, and what was fetched.
@@ -348,7 +293,8 @@ mod tests {
         let render = |results: &Results| markdown::text(&report(results));
         let report = render(&results);
         assert!(report.starts_with("## FAIL · "), "{report}");
-        for part in ["| criterion |", "| iteration |", "| slowest |", "| ↳ late by |", "\n### list-users\n"]
+        for part in
+            ["| criterion |", "| iteration |", "| slowest |", "| ↳ queue time |", "\n### list-users\n"]
         {
             assert!(report.contains(part), "{part}: {report}");
         }

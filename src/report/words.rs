@@ -1,14 +1,9 @@
 //! Text that several reports share: sentences, durations, and outside text made safe to display.
 
-use super::differences;
-use super::document::Line;
-use crate::analysis::culprit::OUTSIDE;
+pub use super::explanation::{cause, comparison, finding, sentences, why};
 use crate::base::units::format_ns;
 pub use crate::base::visible::{code_point, is_deceptive, visible};
-use crate::results::client_points::{ITERATION, REPORTER};
-use crate::results::model::{
-    ComparedKind, Comparison, Finding, NoFinding, Profiling, Received, Results, TraceState, Workload,
-};
+use crate::results::model::{Profiling, Received, TraceState, Workload};
 use crate::runner::generator::Generator;
 
 /// Milliseconds in three significant digits with the unit that fits.
@@ -188,129 +183,6 @@ pub fn without_middle(text: &str, chars_max: usize) -> String {
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
-/// The largest number of findings reported.
-const FINDINGS_MAX: usize = 2;
-
-/// What a reader should know first: why slow iterations are slow, and what several of the slowest have in common.
-#[must_use]
-pub fn sentences(results: &Results) -> Vec<Line> {
-    let several = results.workloads.len() > 1;
-    let compared = results.workloads.iter().flat_map(|workload| {
-        let lines = workload
-            .comparison
-            .iter()
-            .flat_map(|seen| std::iter::once(comparison(seen)).chain(differences::sentences(seen)));
-        let of_workload = |line: Line| match several {
-            true => Line::from(format!("{}: ", workload.name)).line(line).done(),
-            false => line,
-        };
-        lines.map(of_workload).collect::<Vec<Line>>()
-    });
-    // Where a single iteration spent its time is in that iteration's row.
-    let common = |(number, finding): &(usize, &Finding)| *number == 0 || finding.iterations > 1;
-    let found = results.findings.iter().enumerate().filter(common).take(FINDINGS_MAX);
-    compared.chain(found.map(|(_, one)| finding(one))).collect()
-}
-
-/// What makes slow iterations slower than typical ones.
-#[must_use]
-pub fn comparison(comparison: &Comparison) -> Line {
-    if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
-        let text = format!(
-            "Slow and typical iterations cannot be compared: {} of their traces lack points.",
-            comparison.left_out
-        );
-        return text.into();
-    }
-    if comparison.typical == 0 {
-        let text = format!(
-            "The slow iterations have {} traces, but there is no typical one to compare them with.",
-            comparison.slow
-        );
-        return text.into();
-    }
-    let gap_ms = comparison.slow_ms - comparison.typical_ms;
-    let mut line = Line::default();
-    let percentile = 100_u32.saturating_sub(comparison.slow_percent);
-    line.text(format!(
-        "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on average); ",
-        duration(gap_ms),
-        duration(comparison.slow_ms),
-        duration(comparison.typical_ms)
-    ));
-    let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
-    if let Some(first) = guilty.first() {
-        line.line(kind_name(first));
-        let (share_percent, low_percent) = (first.share * 100.0, first.share_low * 100.0);
-        line.text(format!(
-            " explains {share_percent:.0} % of it (at least {low_percent:.0} %), because {}",
-            why(first)
-        ));
-        if let Some(second) = guilty.get(1) {
-            line.text("; ").line(kind_name(second));
-            line.text(format!(" explains {}", share(second)));
-        }
-        if guilty.len() > 2 {
-            line.text(format!(", and {} more", guilty.len() - 2));
-        }
-        return line.text(".").done();
-    }
-    let reason = match comparison.no_finding {
-        Some(NoFinding::NoGap) => {
-            let text = "The slow iterations that were traced are not slower than typical ones.";
-            return text.into();
-        }
-        Some(NoFinding::FewTraces) => {
-            format!(
-                "too few traces to be certain why ({} slow, {} typical)",
-                comparison.slow, comparison.typical
-            )
-        }
-        Some(NoFinding::Incomplete) => "too many traces lack points to be certain why".to_owned(),
-        _ => "nothing stands out".to_owned(),
-    };
-    line.text(reason).text(".");
-    if let Some(first) = comparison.kinds.first() {
-        line.text(" The largest part is in ").line(kind_name(first));
-        line.text(format!(" ({}).", share(first)));
-    }
-    line.done()
-}
-
-/// Sentences shorten code; tables show all of it.
-const CODE_CHARS_MAX: usize = 100;
-
-fn in_short(code: &str) -> String {
-    let cut = code.char_indices().nth(CODE_CHARS_MAX).map(|(at, _)| format!("{}…", code[..at].trim_end()));
-    cut.unwrap_or_else(|| code.to_owned())
-}
-
-/// The kind of point, with its service and its parent.
-#[must_use]
-pub fn kind_name(kind: &ComparedKind) -> Line {
-    let mut line = Line::default();
-    if kind.outside {
-        return line
-            .text("the time outside the traced services in action ")
-            .code(in_short(&kind.detail))
-            .done();
-    }
-    line.code(in_short(&point_name(&kind.name, &kind.detail)));
-    if !kind.service.is_empty() && kind.service != REPORTER {
-        line.text(format!(" in {}", kind.service));
-    }
-    if !kind.parent.is_empty() && !kind.parent.starts_with(ITERATION) {
-        let (name, detail) = kind.parent.split_once(' ').unwrap_or((&kind.parent, ""));
-        // A request is named by its method and path, as usual.
-        let parent = match statement_in_short(detail) {
-            Some(short) => format!("{name} · {short}"),
-            None => kind.parent.clone(),
-        };
-        line.text(" under ").code(in_short(&parent));
-    }
-    line.done()
-}
-
 /// A point in short: `db · SELECT … FROM assignment`.
 #[must_use]
 pub fn point_name(name: &str, detail: &str) -> String {
@@ -324,7 +196,7 @@ pub fn point_name(name: &str, detail: &str) -> String {
 }
 
 /// What a statement does to which table; `None` if it is not a statement.
-fn statement_in_short(statement: &str) -> Option<String> {
+pub(super) fn statement_in_short(statement: &str) -> Option<String> {
     let words: Vec<&str> = statement.split_whitespace().collect();
     let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
     let table_after = |known: &str| {
@@ -350,92 +222,10 @@ fn statement_in_short(statement: &str) -> Option<String> {
     Some(short)
 }
 
-fn share(kind: &ComparedKind) -> String {
-    format!("{:.0} %, at least {:.0} %", kind.share * 100.0, (kind.share_low * 100.0).max(0.0))
-}
-
 /// A mean number of calls: `40`, `1.2`.
 #[must_use]
 pub fn calls(calls: f64) -> String {
     if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
-}
-
-fn why(kind: &ComparedKind) -> String {
-    let times = |number: f64| match calls(number).as_str() {
-        "0" => "never".to_owned(),
-        "1" => "once".to_owned(),
-        number => format!("{number} times"),
-    };
-    let known = calls(kind.slow_calls) != calls(kind.typical_calls);
-    if kind.more_calls_ms > kind.slower_calls_ms && known {
-        if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
-            return format!(
-                "{:.0} in 100 slow iterations call it and typical ones do not",
-                kind.slow_calls * 100.0
-            );
-        }
-        let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
-        if typical == "never" {
-            return format!("slow iterations call it {slow}, typical ones never");
-        }
-        // "40 times instead of 2"
-        let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
-        return format!("it is called {slow} instead of {typical}");
-    }
-    let aside = match &kind.called_service {
-        Some(service) => format!(", apart from the work of {service}: the network, or {service} was busy"),
-        None => String::new(),
-    };
-    let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
-    let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
-    if kind.slow_calls > 1.05 {
-        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
-        let instead = match kind.typical_calls > 0.05 && slow != typical {
-            true => format!(" (typical iterations call it {})", times(kind.typical_calls)),
-            false => String::new(),
-        };
-        format!("each of its {slow} calls takes {} longer{instead}{aside}", duration(longer_ms))
-    } else {
-        format!("it takes {} longer{aside}", duration(longer_ms))
-    }
-}
-
-/// What the slowest iterations have in common.
-#[must_use]
-pub fn finding(finding: &Finding) -> Line {
-    let Finding { iterations, of, .. } = finding;
-    let which = match (iterations, of) {
-        (1, 1) => "The slowest iteration".to_owned(),
-        (n, of) if n == of => format!("All of the {of} slowest iterations"),
-        (n, of) => format!("{n} of the {of} slowest iterations"),
-    };
-    let mut line = Line::default();
-    line.text(which).text(" spent most time ");
-    if finding.name == OUTSIDE {
-        line.text(OUTSIDE);
-        if !finding.detail.is_empty() {
-            line.text(" ").text(&finding.detail);
-        }
-    } else {
-        line.text("in ").code(in_short(&point_name(&finding.name, &finding.detail)));
-    }
-    if !finding.service.is_empty() {
-        line.text(format!(" in {}", finding.service));
-    }
-    if !finding.path.is_empty() {
-        line.text(" under ").code(in_short(&finding.path.join(" › ")));
-    }
-    let calls = if finding.median_calls > 1.0 {
-        format!(" in {} calls", finding.median_calls)
-    } else {
-        String::new()
-    };
-    line.text(format!(
-        ": {}{calls}, {:.0} % of the iteration (medians).",
-        duration(finding.median_self_ms),
-        finding.median_share * 100.0
-    ));
-    line.done()
 }
 
 /// A difference with its sign.
@@ -451,130 +241,6 @@ pub fn signed(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::document::terminal;
-
-    fn plain(line: &Line) -> String {
-        terminal::line(line, terminal::Style::default())
-    }
-
-    #[test]
-    fn a_finding_is_a_sentence() {
-        let mut point = Finding {
-            name: "db".into(),
-            detail: "SELECT 1".into(),
-            service: "keystone/public".into(),
-            path: vec!["wsgi GET /".into()],
-            iterations: 3,
-            of: 10,
-            median_self_ms: 80.0,
-            median_share: 0.87,
-            median_calls: 40.0,
-            trace_ids: Vec::new(),
-        };
-        assert_eq!(
-            plain(&finding(&point)),
-            "3 of the 10 slowest iterations spent most time in `db · SELECT 1` in keystone/public under \
-             `wsgi GET /`: 80.0 ms in 40 calls, 87 % of the iteration (medians)."
-        );
-        point = Finding {
-            name: OUTSIDE.into(),
-            detail: "(network)".into(),
-            service: String::new(),
-            path: Vec::new(),
-            iterations: 1,
-            of: 1,
-            median_calls: 1.0,
-            ..point
-        };
-        assert_eq!(
-            plain(&finding(&point)),
-            "The slowest iteration spent most time outside the traced services (network): 80.0 ms, \
-             87 % of the iteration (medians)."
-        );
-    }
-
-    fn kind(name: &str, share: f64, guilty: bool) -> ComparedKind {
-        ComparedKind {
-            service: "keystone/public".into(),
-            name: name.into(),
-            detail: "SELECT a, b FROM t WHERE x = ?".into(),
-            parent: "wsgi GET /v3/users".into(),
-            outside: false,
-            delta_ms: 812.0 * share,
-            share,
-            share_low: share - 0.13,
-            share_high: share + 0.1,
-            slow_calls: 40.0,
-            typical_calls: 2.0,
-            more_calls_ms: 800.0 * share,
-            slower_calls_ms: 12.0 * share,
-            effect: 0.9,
-            exceeding: 0.9,
-            guilty,
-            worst_trace_id: None,
-            called_service: None,
-            contrasts: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_comparison_is_a_sentence() {
-        let mut seen = Comparison {
-            slow_percent: 1,
-            slow: 20,
-            typical: 40,
-            left_out: 0,
-            slow_ms: 900.0,
-            typical_ms: 88.0,
-            no_finding: None,
-            kinds: vec![kind("db", 0.71, true), kind("rpc", 0.2, false)],
-            clocks_moved: 0,
-            clocks_inconsistent: 0,
-            tree: Vec::new(),
-            differences: None,
-        };
-        let head =
-            "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
-        let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
-        let line = |seen: &Comparison| plain(&comparison(seen)).replace(head, "… ").replace(db, "DB");
-        assert_eq!(
-            line(&seen),
-            "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2."
-        );
-        let first = &mut seen.kinds[0];
-        (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
-            (1.0, 1.0, 0.0, 576.5);
-        assert_eq!(line(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
-        let first = &mut seen.kinds[0];
-        (first.slow_calls, first.called_service) = (3.0, Some("stock".to_owned()));
-        let longer = "each of its 3 calls takes 192 ms longer (typical iterations call it once), apart from the work of \
-                      stock: the network, or stock was busy";
-        assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
-        seen.kinds[0].guilty = false;
-        for (reason, expected) in [
-            (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),
-            (
-                NoFinding::FewTraces,
-                "… too few traces to be certain why (20 slow, 40 typical). The largest part is in DB (71 %, at least 58 %).",
-            ),
-            (
-                NoFinding::Incomplete,
-                "… too many traces lack points to be certain why. The largest part is in DB (71 %, at least 58 %).",
-            ),
-            (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
-        ] {
-            seen.no_finding = Some(reason);
-            assert_eq!(line(&seen), expected);
-        }
-        seen.typical = 0;
-        assert_eq!(
-            line(&seen),
-            "The slow iterations have 20 traces, but there is no typical one to compare them with."
-        );
-        let mut outside = kind("action", 0.5, true);
-        (outside.outside, outside.detail) = (true, "list".into());
-        assert_eq!(plain(&kind_name(&outside)), "the time outside the traced services in action `list`");
-    }
 
     #[test]
     fn statements_are_named_by_what_they_do_to_which_table() {
@@ -592,6 +258,5 @@ mod tests {
         ] {
             assert_eq!(point_name("db", detail), expected);
         }
-        assert_eq!(plain(&Line::from("in ").code("a`b").done()), "in `a\"b`");
     }
 }

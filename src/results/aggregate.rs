@@ -18,6 +18,7 @@ use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use super::candidates::Candidates;
 use super::counting::Counted;
 use super::largest::{EXEMPLARS_MAX, keep_largest};
+use super::load::LoadBuilder;
 use super::model::Counts;
 use super::series::SeriesBuilder;
 
@@ -119,6 +120,8 @@ pub struct WorkloadStats {
     pub errors: BTreeMap<u32, (u64, Vec<SampleId>)>,
     /// Response times over time.
     pub series: SeriesBuilder,
+    /// The load that was asked for and served.
+    pub load: LoadBuilder,
     /// The longest iterations that were not cut off, longest first.
     pub longest: Vec<(u64, SampleId)>,
     /// One more than the highest number that was read.
@@ -314,6 +317,7 @@ impl WorkloadStats {
             actions: (0..actions).map(|_| ActionStats::new()).collect(),
             errors: BTreeMap::new(),
             series: SeriesBuilder::default(),
+            load: LoadBuilder::default(),
             longest: Vec::new(),
             numbers: 0,
             cut_longest: None,
@@ -323,6 +327,7 @@ impl WorkloadStats {
     fn add(&mut self, row: Row<'_>) {
         let head = row.head;
         self.numbers = self.numbers.max(head.number.saturating_add(1));
+        self.load.record(head);
         if head.warm_up {
             count(&mut self.warm_up, head.ended);
             return;

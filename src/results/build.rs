@@ -12,9 +12,10 @@ use crate::measure::rows::IterationHead;
 use crate::measure::sample::{Ended, IterationSample};
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
+use super::load::Known;
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
-    IterationOutcome, IterationRow, Outcome, Percentile, Phases, Profiling, Results, Run, RunStatus,
+    IterationOutcome, IterationRow, Offered, Outcome, Percentile, Phases, Profiling, Results, Run, RunStatus,
     ScenarioInfo, Series, SlowIteration, Tagged, TraceState, VERSION, Verdict, Workload,
 };
 use super::record;
@@ -48,6 +49,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
         format: FORMAT.to_owned(),
         version: VERSION,
         verdict: Verdict { outcome: Outcome::None, invalid: Vec::new(), criteria: Vec::new() },
+        reason: None,
         run: Run {
             id: header.run_id,
             id_seed: header.id_seed,
@@ -73,7 +75,9 @@ pub fn build(aggregate: &Aggregate) -> Results {
         environment: header.environment.clone().into(),
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()).map(Into::into),
         record: Some(record::of(aggregate)),
+        probe: None,
         findings: Vec::new(),
+        explanations: Vec::new(),
         notes,
         workloads: aggregate
             .workloads
@@ -147,13 +151,34 @@ impl From<log::Environment> for Environment {
     }
 }
 
+/// The load that was asked for and served.
+fn offered(
+    aggregate: &Aggregate,
+    stats: &WorkloadStats,
+    header: &WorkloadHeader,
+    rate_per_s: f64,
+) -> Option<Offered> {
+    let workers = aggregate.end.iter().flat_map(|end| &end.generator).flat_map(|seen| &seen.workers);
+    let late_ms = workers.map(|worker| worker.late_p99_ms).fold(0.0, f64::max);
+    let p99_ns = |times: &Latency| if times.count() == 0 { 0 } else { times.percentile_ns(99.0) };
+    stats.load.finish(&Known {
+        header,
+        rate_per_s,
+        queue_time_p99_ns: p99_ns(&stats.lag),
+        response_p99_ns: p99_ns(&stats.response),
+        generator_late_ns: (late_ms * NS_PER_MS) as u64,
+    })
+}
+
 fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &WorkloadHeader) -> Workload {
     let start_ns = if stats.first_start_ns == u64::MAX { 0 } else { stats.first_start_ns };
     let duration_s = seconds(stats.last_end_ns.saturating_sub(start_ns));
     let completed = stats.iterations.ok + stats.iterations.failed;
+    let rate_per_s = if duration_s > 0.0 { count(completed) / duration_s } else { 0.0 };
     Workload {
         comparison: None,
         observer_effect: None,
+        offered: offered(aggregate, stats, names, rate_per_s),
         asynchronous: None,
         series: stats.series.clone().finish().map(|series| within(series, &stats.response)),
         name: names.name.clone(),
@@ -163,7 +188,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
         iterations: stats.iterations,
         warm_up: stats.warm_up,
         unprofiled: stats.unprofiled,
-        rate_per_s: if duration_s > 0.0 { count(completed) / duration_s } else { 0.0 },
+        rate_per_s,
         response_time: distribution(&stats.response, ids),
         service_time: distribution(&stats.service, ids),
         start_lag: distribution(&stats.lag, ids),
@@ -260,6 +285,8 @@ fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<Err
                 class: class.to_owned(),
                 action: action.map(str::to_owned),
                 message: message.to_owned(),
+                subject: seen.and_then(|seen| seen.subject.clone()),
+                expected: seen.and_then(|seen| seen.expected.clone()),
                 found: seen.and_then(|seen| seen.found.clone()),
                 body: seen.and_then(|seen| seen.body.clone()),
                 count: *count,

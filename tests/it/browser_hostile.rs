@@ -23,7 +23,7 @@ use crate::server::Server;
 use crate::support::Bench;
 
 /// Strings that do not come from outside: enumerations, and ids that the model has as UUIDs.
-const KEPT: [&str; 13] = [
+const KEPT: [&str; 14] = [
     "format",
     "outcome",
     "severity",
@@ -37,6 +37,7 @@ const KEPT: [&str; 13] = [
     "fetched",
     "histogram",
     "state",
+    "kind",
 ];
 
 fn payloads() -> Vec<String> {

@@ -39,6 +39,7 @@ mod http2;
 mod http_client;
 mod http_faults;
 mod import;
+mod large_traces;
 mod library;
 mod load;
 mod metrics;

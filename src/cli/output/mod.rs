@@ -21,7 +21,7 @@ use super::signals::Signals;
 use crate::base::masking::masked;
 use crate::base::visible::{for_terminal, visible};
 use crate::harness::HarnessError;
-use crate::report::document::terminal::Style;
+use crate::report::document::terminal::{Style, wrapped};
 
 static OUTPUT: Lane = Lane::new(Stream::Output);
 static ERROR: Lane = Lane::new(Stream::Error);
@@ -37,9 +37,11 @@ const QUICKLY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PRODUCT_BUFFER_BYTES: usize = 64 << 10;
 
-/// A message on standard error. Never waits: if the queue is full, the message is counted and left out.
+/// A message on standard error, wrapped at words on a terminal if it is a single line. Never waits: if the queue is
+/// full, the message is counted and left out.
 pub(super) fn say(text: &str) {
-    if let Some(line) = line(text, Stream::Error) {
+    let columns = columns(Stream::Error).filter(|_| !text.trim_end().contains('\n'));
+    if let Some(line) = line(&wrapped(text, columns, 2), Stream::Error) {
         ERROR.push(line);
     }
 }
@@ -100,8 +102,16 @@ pub(super) fn colours(stream: Stream) -> bool {
 
 /// The format of text for people on standard output: as wide as the terminal, if it is one.
 pub(super) fn style() -> Style {
-    let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    Style { columns: columns.filter(|_| is_terminal(Stream::Output)), colour: colours(Stream::Output) }
+    Style { columns: columns(Stream::Output), colour: colours(Stream::Output) }
+}
+
+/// The width of a stream that is a terminal.
+pub(super) fn columns(stream: Stream) -> Option<usize> {
+    let size = match stream {
+        Stream::Output => terminal_size::terminal_size_of(io::stdout()),
+        Stream::Error => terminal_size::terminal_size_of(io::stderr()),
+    };
+    size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
 }
 
 /// Standard output for the product of a command.

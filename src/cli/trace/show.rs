@@ -17,7 +17,8 @@ use super::{output, words};
 /// Show a trace: as a tree in the terminal, a page, JSON or a graph.
 ///
 /// The tree has a bar for each point: full where the point itself took the time, light where a point below it
-/// did. The page is a single file that needs no network. The graph is for Graphviz:
+/// did. Points of one kind fold to one line, and so does what took less than 1 % of a large trace; --all unfolds.
+/// The page is a single file that needs no network. The graph is for Graphviz:
 /// `bench trace show ID --dot | dot -Tsvg > trace.svg`
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("form")))]
@@ -27,6 +28,9 @@ pub(in crate::cli) struct ShowArguments {
     /// A tree in text (the default).
     #[arg(long, group = "form")]
     text: bool,
+    /// Every point on a line of its own: alike ones and small parts are not folded.
+    #[arg(long, conflicts_with_all = ["json", "html", "dot"])]
+    all: bool,
     /// JSON: OSProfiler's tree in microseconds; points without a stop are marked.
     #[arg(long, group = "form")]
     json: bool,
@@ -55,7 +59,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
     let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
     if !(arguments.json || arguments.html || arguments.dot) {
         let style = if path.is_some() { Style::default() } else { style() };
-        words(path, |out| text::write(base_id, &tree, style, out))?;
+        words(path, |out| text::write(base_id, &tree, arguments.all, style, out))?;
         return Ok(Exit::Ok);
     }
     output(path, |out| {

@@ -10,7 +10,7 @@ use crate::harness::traces::TraceSource;
 /// The traces for a command.
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArguments {
-    /// Ids of traces in the collector; run directories; files: a run's `traces/ID.json`, a profile log of
+    /// Ids of traces in the collector; run directories (`latest` is the newest); files: a run's `traces/ID.json`, a profile log of
     /// Mistral, the JSON of `trace show`, records. Ids beside directories or files, or the beginnings of
     /// ids, choose among the traces in them.
     #[arg(value_name = "ID|DIR|FILE")]

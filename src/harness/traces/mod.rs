@@ -21,7 +21,7 @@ use crate::results::directory::RunDirectory;
 use super::error::{self, HarnessError};
 use super::event::{Event, Sink, warn};
 use super::options::{Environment, YamlFile};
-use super::{files, housekeeping};
+use super::{files, housekeeping, runs};
 
 pub use tables::{Grouping, StatsProfiles};
 
@@ -112,7 +112,7 @@ impl TraceSource {
     fn named(&self) -> Result<Named, HarnessError> {
         let mut named = Named::default();
         for given in &self.given {
-            let path = Path::new(given);
+            let path = &runs::named(Path::new(given))?;
             if path.is_dir() {
                 if !path.join("traces").is_dir() && !RunDirectory::open(path).log().is_file() {
                     let text =

@@ -130,6 +130,9 @@ fn table(table: &Table) -> Option<String> {
 }
 
 fn table_row(row: &Row, shown: &[usize]) -> String {
+    if let (Part::Group, Some(Cell::Line(title))) = (row.part, row.cells.first()) {
+        return format!("| {} |{}", spans(title, true).trim(), " |".repeat(shown.len().saturating_sub(1)));
+    }
     let cell = |at: &usize| match row.cells.get(*at) {
         Some(Cell::Line(line)) => {
             let further = *at == 0 && matches!(row.part, Part::Further | Part::FurtherOfStep);

@@ -10,6 +10,7 @@ mod table;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
+mod wrapping;
 
 pub use badge::{Badge, Tone};
 pub use table::{Cell, Column, Interval, Kind, Part, Row, Scale, Table};

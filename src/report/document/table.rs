@@ -64,6 +64,8 @@ pub enum Part {
     Step,
     /// Further figures of such a part.
     FurtherOfStep,
+    /// The title of the rows below: its only cell spans all columns.
+    Group,
 }
 
 /// A cell.

@@ -7,12 +7,18 @@ use unicode_width::UnicodeWidthStr;
 use super::{Badge, Block, Cell, Document, Judged, Kind, Line, Part, Row, Span, Table};
 use crate::base::visible::on_one_line;
 
+pub use super::wrapping::wrapped;
+
 /// The largest length of a name, in characters.
 const NAME_CHARS_MAX: usize = 72;
 /// The largest length of a message, in characters.
 const MESSAGE_CHARS_MAX: usize = 160;
 /// A column is not made narrower than this to fit the terminal.
 const COLUMN_WIDTH_MIN: usize = 24;
+/// The last column is made still narrower than that, to this, before a row goes beyond the terminal.
+const LAST_COLUMN_WIDTH_MIN: usize = 8;
+/// The indent of the further lines of a sentence.
+const ITEM_INDENT: usize = 2;
 /// The width of the names of facts.
 const FACT_WIDTH: usize = 8;
 /// The indent of the lines that belong to a criterion.
@@ -21,7 +27,8 @@ const CRITERION_INDENT: &str = "      ";
 /// How the text is shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    /// Columns of the terminal, to which long cells are cut; unknown for a file or a pipe.
+    /// Columns of the terminal: text wraps there, and long cells are cut. Unknown for a file or a pipe, whose reader
+    /// decides.
     pub columns: Option<usize>,
     /// Whether colours may be used.
     pub colour: bool,
@@ -65,21 +72,31 @@ fn painted(badge: Badge, style: Style) -> String {
 }
 
 fn block(block: &Block, style: Style) -> String {
+    let wrapped = |text: String, indent: usize| wrapped(&text, style.columns, indent);
     match block {
-        Block::Title(text) | Block::Paragraph(text) | Block::Heading(text, None) => line(text, style),
-        Block::Heading(text, Some(hint)) => format!("{}: {}", line(text, style), line(hint, style)),
-        Block::List(lines) => lines.iter().map(|one| line(one, style)).collect::<Vec<_>>().join("\n"),
+        Block::Title(text) | Block::Paragraph(text) | Block::Heading(text, None) => {
+            wrapped(line(text, style), 0)
+        }
+        Block::Heading(text, Some(hint)) => {
+            wrapped(format!("{}: {}", line(text, style), line(hint, style)), 0)
+        }
+        Block::List(lines) => {
+            let shown = lines.iter().map(|one| wrapped(line(one, style), ITEM_INDENT));
+            shown.collect::<Vec<_>>().join("\n")
+        }
         Block::Table(rows) => table(rows, style),
         Block::Criteria(criteria) => {
             criteria.iter().map(|one| criterion(one, style)).collect::<Vec<_>>().join("\n")
         }
         Block::Invalid(reason) => {
             let badge = Badge { word: "INVALID", ..Badge::invalid_without_gate() };
-            format!("{}  {}", painted(badge, style), line(reason, style))
+            wrapped(format!("{}  {}", painted(badge, style), line(reason, style)), ITEM_INDENT)
         }
-        Block::Note(word, text) => format!("{word}: {}", line(text, style)),
+        Block::Note(word, text) => wrapped(format!("{word}: {}", line(text, style)), ITEM_INDENT),
         Block::Facts(facts) => {
-            let one = |(name, value): &(&str, Line)| format!("{name:<FACT_WIDTH$} {}", line(value, style));
+            let one = |(name, value): &(&str, Line)| {
+                wrapped(format!("{name:<FACT_WIDTH$} {}", line(value, style)), FACT_WIDTH + 1)
+            };
             facts.iter().map(one).collect::<Vec<_>>().join("\n")
         }
     }
@@ -87,14 +104,14 @@ fn block(block: &Block, style: Style) -> String {
 
 fn criterion(judged: &Judged, style: Style) -> String {
     let Judged { badge, condition, observed, reason, trace_ids } = judged;
-    let mut shown =
-        format!("{}  {}: {}", painted(*badge, style), line(condition, style), line(observed, style));
+    let first = format!("{}  {}: {}", painted(*badge, style), line(condition, style), line(observed, style));
+    let mut shown = wrapped(&first, style.columns, CRITERION_INDENT.len());
     let reason = reason.iter().map(|reason| line(reason, style));
     let ids = trace_ids.iter().map(|id| format!("trace {}", on_one_line(id)));
     for further in reason.chain(ids) {
         shown.push('\n');
-        shown.push_str(CRITERION_INDENT);
-        shown.push_str(&further);
+        let further = format!("{CRITERION_INDENT}{further}");
+        shown.push_str(&wrapped(&further, style.columns, CRITERION_INDENT.len()));
     }
     shown
 }
@@ -110,12 +127,21 @@ fn table(table: &Table, style: Style) -> String {
         (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
     let head = shown.iter().map(|at| Shown { text: table.columns[*at].title.to_owned(), sgr: None });
     let mut rows: Vec<Vec<Shown>> = vec![head.collect()];
-    for row in table.rows.iter().take(table.rows_shown) {
+    let is_group = |row: &&Row| row.part == Part::Group;
+    let given: Vec<&Row> = table.rows.iter().take(table.rows_shown).collect();
+    for row in given.iter().filter(|row| !is_group(row)) {
         rows.push(shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, style)).collect());
     }
     let kinds: Vec<Kind> = shown.iter().map(|at| table.columns[*at].kind).collect();
     let widths = widths(&rows, &kinds, style);
-    let mut lines: Vec<String> = rows.iter().map(|row| row_text(row, &kinds, &widths)).collect();
+    let mut texts = rows.iter().map(|row| row_text(row, &kinds, &widths));
+    let mut lines: Vec<String> = texts.next().into_iter().collect();
+    for row in given {
+        match row.cells.first() {
+            Some(Cell::Line(title)) if row.part == Part::Group => lines.push(line(title, style)),
+            _ => lines.extend(texts.next()),
+        }
+    }
     let left = table.rows.len().saturating_sub(table.rows_shown);
     if left > 0 {
         lines.push(format!("… and {left} {}", table.others));
@@ -126,7 +152,7 @@ fn table(table: &Table, style: Style) -> String {
 fn cell(row: &Row, at: usize, kind: Kind, style: Style) -> Shown {
     let indent = match row.part {
         _ if at > 0 => "",
-        Part::Whole => "",
+        Part::Whole | Part::Group => "",
         Part::Further => " ",
         Part::Step => "  ",
         Part::FurtherOfStep => "   ",
@@ -171,6 +197,10 @@ fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style) -> Vec<usize> {
         let less = excess.min(widths[at] - COLUMN_WIDTH_MIN);
         widths[at] -= less;
         excess -= less;
+    }
+    // The last column that is not of figures.
+    if let Some(last) = (1..kinds.len()).rev().find(|at| kinds[*at] != Kind::Figure && widths[*at] > 0) {
+        widths[last] -= excess.min(widths[last].saturating_sub(LAST_COLUMN_WIDTH_MIN));
     }
     widths
 }

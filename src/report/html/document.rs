@@ -181,6 +181,7 @@ fn row(row: &Row, columns: &[Column], drawing: &Drawing) -> RowView {
             Part::Further => "further",
             Part::Step => "step",
             Part::FurtherOfStep => "further step",
+            Part::Group => "group",
         },
         cells: row.cells.iter().zip(columns).map(cell).collect(),
     }

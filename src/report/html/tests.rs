@@ -111,7 +111,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     for (name, counted) in [
         (" iteration ", true),
         ("  from its start ", false),
-        ("  late by ", false),
+        ("  queue time ", false),
         ("   list ", true),
         ("    from due ", false),
     ] {
@@ -125,7 +125,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let mut text = Vec::new();
     crate::report::terminal::summary(&on_time, Some(directory), Style::default(), &mut text).unwrap();
     assert!(
-        !String::from_utf8(text).unwrap().contains("\n  late by"),
+        !String::from_utf8(text).unwrap().contains("\n  queue time"),
         "one row where both times are the same"
     );
 }
@@ -292,6 +292,7 @@ fn hostile_strings_stay_text_everywhere() {
         "no_finding",
         "worst_trace_id",
         "state",
+        "kind",
     ];
     poison(&mut json, &hostile, &keep);
     let mut results: Results = serde_json::from_value(json).unwrap();

@@ -11,7 +11,7 @@ use super::criteria::{self, CriterionView};
 use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
-use crate::analysis::culprit::OUTSIDE;
+use crate::analysis::explanation::OUTSIDE;
 use crate::report::{document, seed, words};
 use crate::results::IterationColumns;
 use crate::results::model::{

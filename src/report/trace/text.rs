@@ -1,11 +1,14 @@
-//! A trace as a tree in the terminal: a time bar, durations, and the nesting of points.
+//! A trace as a tree in the terminal: a time bar, durations, and the nesting of points. Large ones are folded.
 
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write};
 
 use crate::analysis::asynchronous::is_linked;
+use crate::analysis::folding::{self, FoldedRow, RowKind};
+use crate::analysis::statement;
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::document::terminal::Style;
+use crate::report::document::terminal::{Style, wrapped};
 use crate::report::words::duration_us;
 use crate::results::model::TraceState;
 use crate::results::trace::state;
@@ -21,39 +24,171 @@ const COLUMNS: usize = 140;
 /// Names are legible even where the terminal is narrow.
 const NAME_COLUMNS_MIN: usize = 30;
 
-/// Writes the tree with a line of summary above.
+/// Writes the tree with a line of summary above: folded, or with `all`, a line for each point.
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write(base_id: &str, tree: &TraceTree, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", summary(base_id, tree))?;
+pub fn write(
+    base_id: &str,
+    tree: &TraceTree,
+    all: bool,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "{}", wrapped(&summary(base_id, tree), style.columns, 2))?;
     writeln!(out)?;
-    let length_us = tree.length_us();
-    let whole = duration_us(length_us);
+    let whole = duration_us(tree.length_us());
     let scale = format!("0{whole:>width$}", width = BAR_CELLS - 1);
     writeln!(out, "{}", paint(&format!("{scale}  {:>8}  {:>8}  point", "took", "itself"), DIM, style))?;
-    let children = tree.children();
-    let last = last_children(tree, &children);
+    let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, &[]) };
+    let lines = Lines { tree, children: tree.children(), rows: &folded.rows, style };
+    let last = last_rows(&folded.rows);
     // For each level, whether the branch goes on below.
     let mut goes_on: Vec<bool> = Vec::new();
-    for (index, point) in tree.points.iter().enumerate() {
-        goes_on.truncate(point.depth);
-        goes_on.push(!last[index]);
-        let own = &children[index];
-        let bar = bar(point, own.iter().map(|&child| &tree.points[child]), length_us);
+    for (at, row) in folded.rows.iter().enumerate() {
+        if row.afterwards && !(at > 0 && folded.rows[at - 1].afterwards) {
+            writeln!(out)?;
+            writeln!(out, "{}", paint(AFTERWARDS, BOLD, style))?;
+        }
+        goes_on.truncate(row.depth);
+        goes_on.push(!last[at]);
+        lines.write(row, &goes_on, out)?;
+    }
+    if folded.folded {
+        let (points, lines) = (grouped(folded.points), grouped(folded.rows.len()));
+        writeln!(out)?;
+        writeln!(
+            out,
+            "{}",
+            paint(
+                &format!(
+                    "{points} points in {lines} lines, of several (×) the sum; --all shows each on its own"
+                ),
+                DIM,
+                style
+            )
+        )?;
+    }
+    Ok(())
+}
+
+/// The heading of what goes on after the answer.
+const AFTERWARDS: &str = "after the answer: nobody waited for these";
+
+/// `1,603`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+struct Lines<'a> {
+    tree: &'a TraceTree,
+    children: Vec<Vec<usize>>,
+    rows: &'a [FoldedRow],
+    style: Style,
+}
+
+impl Lines<'_> {
+    fn write(&self, row: &FoldedRow, goes_on: &[bool], out: &mut dyn Write) -> io::Result<()> {
+        let style = self.style;
+        let bar = self.bar(row);
         let time = |us: Option<u64>| us.map_or_else(|| "?".to_owned(), duration_us);
-        let left = format!("{bar}  {:>8}  {:>8}  ", time(point.duration_us), time(point.self_us));
+        let own_us = row.sum_us.map(|_| row.own_us);
+        let left = format!("{bar}  {:>8}  {:>8}  ", time(row.sum_us), time(own_us));
         let room = style.columns.unwrap_or(COLUMNS).saturating_sub(LEFT_COLUMNS).max(NAME_COLUMNS_MIN);
-        let parent = point.parent.map(|parent| &tree.points[parent]);
-        writeln!(out, "{left}{}", name(point, parent, &goes_on, room, style))?;
-        if let Some(error) = &point.error {
-            let text = on_one_line(&format!("{}: {}", error.etype, error.message));
-            let indent = " ".repeat(2 * point.depth.min(INDENT_MAX) + 2);
+        writeln!(out, "{left}{}", self.name(row, goes_on, room))?;
+        if let Some(error) = &self.tree.points[row.longest].error {
+            let text =
+                on_one_line(&format!("{}: {}", cut(&error.etype, room), cut(&error.message, 4 * room)));
+            let indent = " ".repeat(2 * row.depth.min(INDENT_MAX) + 2);
             let text = cut(&format!("{indent}✗ {text}"), room);
             writeln!(out, "{:LEFT_COLUMNS$}{}", "", paint(&text, RED, style))?;
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Full blocks for own time, light ones where a child ran.
+    fn bar(&self, row: &FoldedRow) -> String {
+        let mut bar = Bar::new(self.tree.length_us());
+        for &member in &row.members {
+            bar.own(&self.tree.points[member]);
+        }
+        for &child in row.members.iter().flat_map(|&member| &self.children[member]) {
+            bar.child(&self.tree.points[child]);
+        }
+        bar.text(row.sum_us.is_none())
+    }
+
+    fn name(&self, row: &FoldedRow, goes_on: &[bool], room: usize) -> String {
+        let (style, point) = (self.style, &self.tree.points[row.longest]);
+        let branch = branch(row.depth, goes_on);
+        let tail = self.tail(row);
+        let used = branch.chars().count() + tail.chars().count() + 1;
+        let left = room.saturating_sub(used);
+        let many = row.members.len();
+        let (title, detail) = match row.kind {
+            RowKind::Small { kinds } => {
+                (format!("{many} points of {kinds} kinds, each kind below 1 %"), String::new())
+            }
+            _ if many > 1 => (format!("{many} × {}", named(point, left)), statement::kind(point)),
+            _ => (named(point, left), point.detail()),
+        };
+        let (title, detail) = (on_one_line(&title), on_one_line(&detail));
+        let left = left.saturating_sub(title.chars().count());
+        let detail = if detail.is_empty() { String::new() } else { format!(" {}", cut(&detail, left)) };
+        let title = match (&point.error, row.kind) {
+            (_, RowKind::Small { .. }) => paint(&title, DIM, style),
+            (Some(_), _) => paint(&title, RED, style),
+            (None, _) => paint(&title, BOLD, style),
+        };
+        format!("{}{title}{detail}{}", paint(&branch, DIM, style), paint(&tail, DIM, style))
+    }
+
+    /// What follows the name.
+    fn tail(&self, row: &FoldedRow) -> String {
+        let point = &self.tree.points[row.longest];
+        let mut tail = String::new();
+        if row.members.len() > 1 && !matches!(row.kind, RowKind::Small { .. }) {
+            tail +=
+                &point.duration_us.map_or_else(String::new, |us| format!("  longest {}", duration_us(us)));
+        }
+        match row.kind {
+            RowKind::Repeated { .. } => tail += &format!("  (+{} as above)", grouped(row.below)),
+            _ if row.below > 0 => tail += &format!("  (+{} below)", grouped(row.below)),
+            _ => {}
+        }
+        tail += &super::missing(point).map_or_else(String::new, |what| format!("  (no {what})"));
+        tail += if is_linked(point) { "  (linked)" } else { "" };
+        if let Some(began) = row.began_in.and_then(|index| self.tree.points.get(index)) {
+            let name = format!("{} {}", named(began, BEGAN_CHARS_MAX), statement::kind(began));
+            tail += &format!("  (begun by {})", cut(on_one_line(&name).trim_end(), BEGAN_CHARS_MAX));
+        }
+        let place = point.reporter();
+        let parent = row.parent.map(|parent| &self.tree.points[self.rows[parent].longest]);
+        let is_known = parent.is_some_and(|parent| parent.reporter() == place);
+        if !(is_known || place.is_empty() || matches!(row.kind, RowKind::Small { .. })) {
+            tail += &format!("  [{}]", on_one_line(&folding::cut_name(&place, PLACE_CHARS_MAX)));
+        }
+        tail
+    }
+}
+
+/// The largest length of a service's name, and of the point that began another one, in characters.
+const PLACE_CHARS_MAX: usize = 60;
+/// The largest number of services in the summary.
+const PLACES_MAX: usize = 20;
+const BEGAN_CHARS_MAX: usize = 40;
+
+/// A point's name; the size of one that is too long.
+fn named(point: &Point, chars_max: usize) -> String {
+    folding::cut_name(&point.name, chars_max.max(NAME_COLUMNS_MIN))
 }
 
 const DIM: &str = "2";
@@ -84,13 +219,17 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
     };
     let failed = tree.points.iter().filter(|point| point.error.is_some()).count();
     let failed = if failed == 0 { String::new() } else { format!(", {failed} with an error") };
-    let mut places: Vec<String> = tree.points.iter().map(Point::reporter).collect();
-    places.sort();
-    places.dedup();
-    places.retain(|place| !place.is_empty());
-    let places = if places.is_empty() { String::new() } else { format!("; {}", places.join(", ")) };
+    let places: BTreeSet<String> = tree.points.iter().map(Point::reporter).collect();
+    let named = || places.iter().filter(|place| !place.is_empty());
+    let mut shown: Vec<String> =
+        named().take(PLACES_MAX).map(|place| folding::cut_name(place, PLACE_CHARS_MAX)).collect();
+    if named().count() > PLACES_MAX {
+        shown.push(format!("and {} more", named().count() - PLACES_MAX));
+    }
+    let places = if shown.is_empty() { String::new() } else { format!("; {}", shown.join(", ")) };
     let points = tree.points.len();
     let noun = if points == 1 { "point" } else { "points" };
+    let base_id = folding::cut_name(base_id, PLACE_CHARS_MAX);
     let text = format!(
         "trace {base_id}: {points} {noun} over {}, {state}{failed}{places}",
         duration_us(tree.length_us())
@@ -98,77 +237,79 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
     on_one_line(&text)
 }
 
-/// Whether each point is the last of its siblings.
-fn last_children(tree: &TraceTree, children: &[Vec<usize>]) -> Vec<bool> {
-    let mut last = vec![false; tree.points.len()];
-    for own in children {
-        if let Some(&index) = own.last() {
-            last[index] = true;
-        }
-    }
-    if let Some(root) = (0..tree.points.len()).rev().find(|&index| tree.points[index].parent.is_none()) {
-        last[root] = true;
+/// Whether each row is the last of its siblings.
+fn last_rows(rows: &[FoldedRow]) -> Vec<bool> {
+    let mut last = vec![false; rows.len()];
+    let mut is_followed: HashSet<(Option<usize>, bool)> = HashSet::new();
+    for (at, row) in rows.iter().enumerate().rev() {
+        last[at] = is_followed.insert((row.parent, row.afterwards));
     }
     last
 }
 
-/// Full blocks for own time, light ones where a child ran.
-fn bar<'a>(point: &Point, children: impl Iterator<Item = &'a Point>, length_us: u64) -> String {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Cell {
-        Out,
-        Own,
-        Child,
+#[derive(Clone, Copy, PartialEq)]
+enum Cell {
+    Out,
+    Own,
+    Child,
+}
+
+/// When points ran, on the scale of the trace.
+struct Bar {
+    length_us: u128,
+    cells: [Cell; BAR_CELLS],
+}
+
+impl Bar {
+    fn new(length_us: u64) -> Self {
+        Self { length_us: u128::from(length_us.max(1)), cells: [Cell::Out; BAR_CELLS] }
     }
-    let length_us = u128::from(length_us.max(1));
-    let cell = |us: u64| ((u128::from(us) * BAR_CELLS as u128 / length_us) as usize).min(BAR_CELLS - 1);
-    let mut cells = [Cell::Out; BAR_CELLS];
-    let end_us = point.end_us().unwrap_or(point.start_us);
-    cells[cell(point.start_us)..=cell(end_us.saturating_sub(1).max(point.start_us))].fill(Cell::Own);
-    for child in children {
-        let Some(child_end_us) = child.end_us() else { continue };
-        // A cell is the child's when the child covers it from edge to edge.
-        let (first, last) = (cell(child.start_us), cell(child_end_us.saturating_sub(1).max(child.start_us)));
-        let edge = |index: usize| (index as u128 * length_us / BAR_CELLS as u128) as u64;
-        let first = if edge(first) + 1 < child.start_us { first + 1 } else { first };
-        for cell in cells.iter_mut().take(last + 1).skip(first).filter(|cell| **cell == Cell::Own) {
+
+    fn cell(&self, us: u64) -> usize {
+        ((u128::from(us) * BAR_CELLS as u128 / self.length_us) as usize).min(BAR_CELLS - 1)
+    }
+
+    fn own(&mut self, point: &Point) {
+        let end_us = point.end_us().unwrap_or(point.start_us);
+        let cells = self.cell(point.start_us)..=self.cell(end_us.saturating_sub(1).max(point.start_us));
+        self.cells[cells].fill(Cell::Own);
+    }
+
+    /// A cell is the child's when the child covers it from edge to edge.
+    fn child(&mut self, child: &Point) {
+        let Some(end_us) = child.end_us() else { return };
+        let first = self.cell(child.start_us);
+        let last = self.cell(end_us.saturating_sub(1).max(child.start_us));
+        let edge = (first as u128 * self.length_us / BAR_CELLS as u128) as u64;
+        let first = if edge + 1 < child.start_us { first + 1 } else { first };
+        for cell in self.cells.iter_mut().take(last + 1).skip(first).filter(|cell| **cell == Cell::Own) {
             *cell = Cell::Child;
         }
     }
-    let unknown = point.duration_us.is_none();
-    let shown = |cell: &Cell| match cell {
-        Cell::Out => ' ',
-        Cell::Own if unknown => '?',
-        Cell::Own => '█',
-        Cell::Child => '░',
-    };
-    cells.iter().map(shown).collect()
+
+    fn text(&self, is_unknown: bool) -> String {
+        let shown = |cell: &Cell| match cell {
+            Cell::Out => ' ',
+            Cell::Own if is_unknown => '?',
+            Cell::Own => '█',
+            Cell::Child => '░',
+        };
+        self.cells.iter().map(shown).collect()
+    }
 }
 
-fn name(point: &Point, parent: Option<&Point>, goes_on: &[bool], room: usize, style: Style) -> String {
+fn branch(depth: usize, goes_on: &[bool]) -> String {
+    if depth > INDENT_MAX {
+        return format!("{:indent$}[{depth}] ", "", indent = 2 * INDENT_MAX);
+    }
     let mut branch = String::new();
-    if point.depth > INDENT_MAX {
-        branch = format!("{:indent$}[{}] ", "", point.depth, indent = 2 * INDENT_MAX);
-    } else if point.depth > 0 {
-        for level in &goes_on[1..point.depth] {
+    if depth > 0 {
+        for level in &goes_on[1..depth] {
             branch.push_str(if *level { "│ " } else { "  " });
         }
-        branch.push_str(if goes_on[point.depth] { "├ " } else { "└ " });
+        branch.push_str(if goes_on[depth] { "├ " } else { "└ " });
     }
-    let place = point.reporter();
-    let known = parent.is_some_and(|parent| parent.reporter() == place);
-    let place =
-        if known || place.is_empty() { String::new() } else { format!("  [{}]", on_one_line(&place)) };
-    let missing = super::missing(point).map_or_else(String::new, |what| format!("  (no {what})"));
-    let linked = if is_linked(point) { "  (linked)" } else { "" };
-    let tail = format!("{missing}{linked}{place}");
-    let title = on_one_line(&point.name);
-    let used = branch.chars().count() + title.chars().count() + tail.chars().count() + 1;
-    let detail = on_one_line(&point.detail());
-    let detail =
-        if detail.is_empty() { detail } else { format!(" {}", cut(&detail, room.saturating_sub(used))) };
-    let title = if point.error.is_some() { paint(&title, RED, style) } else { paint(&title, BOLD, style) };
-    format!("{}{title}{detail}{}", paint(&branch, DIM, style), paint(&tail, DIM, style))
+    branch
 }
 
 fn cut(text: &str, chars_max: usize) -> String {

@@ -5,16 +5,18 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::differences::Differences;
+use super::explanation::{Basis, Place};
 use crate::base::statistics::order::same_percentile;
 
-/// The trace point with the most own time in an iteration.
+/// The trace point that an iteration's explanation names, in short.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Culprit {
     /// The point's name, such as `db`.
     pub name: String,
-    /// What it did: a statement, a path, a method; empty when its info does not say.
+    /// What it did: a statement, a path, a method, without literals and ids; empty when its info does not say.
     pub detail: String,
-    /// The service that reported it, after its project: `keystone/public`.
+    /// The service that reported it, after its project: `keystone/public`; empty for queue time and for time outside the
+    /// traced services.
     pub service: String,
     /// The host that reported it.
     pub host: String,
@@ -22,7 +24,7 @@ pub struct Culprit {
     pub calls: u64,
     /// The time that these calls took by themselves, without their children.
     pub self_ms: f64,
-    /// That time as a share of the iteration's duration, 0 to 1.
+    /// That time as a share of the response time, 0 to 1.
     pub share: f64,
     /// The names of the points above it, outermost first.
     pub path: Vec<String>,
@@ -160,32 +162,51 @@ pub struct Contrast {
     pub typical_share: f64,
 }
 
-/// A trace point that took the most time of several of the slowest iterations.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+/// The slowest iterations of a run that have the same explanation.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct Finding {
     /// The point's name.
     pub name: String,
-    /// What it did.
+    /// What it did, without literals and ids.
     pub detail: String,
-    /// The service that reported it; empty for time outside the traced services.
+    /// The service that reported it; empty for queue time and for time outside the traced services.
     pub service: String,
+    /// Name and detail of the point around it.
+    #[serde(default)]
+    pub parent: String,
+    /// Where the time was spent.
+    #[serde(default)]
+    pub place: Place,
+    /// What the explanations rest on.
+    #[serde(default)]
+    pub basis: Basis,
+    /// Whether the comparison of slow with typical iterations names this kind.
+    #[serde(default)]
+    pub is_headline: bool,
     /// The names of the points above it, outermost first, in the slowest of these iterations.
     pub path: Vec<String>,
-    /// The number of slowest iterations in which it took the most time.
+    /// How many of the slowest iterations it explains.
     pub iterations: u64,
-    /// How many of the slowest iterations have a trace.
+    /// How many of the slowest iterations have an explanation, of whatever kind.
     pub of: u64,
     /// The median of its own time.
     pub median_self_ms: f64,
-    /// The median of its share of the iteration, 0 to 1.
+    /// The median of its share of the response time, 0 to 1.
     pub median_share: f64,
     /// The median number of its calls in an iteration.
     pub median_calls: f64,
+    /// The median of how much longer it took than in typical iterations; absent without these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_longer_ms: Option<f64>,
+    /// The median of that as a share of all that took longer, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_share_of_excess: Option<f64>,
     /// Trace ids of these iterations, slowest first.
     pub trace_ids: Vec<Uuid>,
 }
 
-/// What profiling itself cost: profiled iterations against the unprofiled ones beside them (`profile: {control}`).
+/// What profiling itself cost: profiled iterations against the unprofiled ones beside them (`profile: {control}`), or in
+/// pairs before the load (`probe: {pairs}`).
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ObserverEffect {
     /// The configured share of unprofiled iterations, in percent.
@@ -194,6 +215,10 @@ pub struct ObserverEffect {
     pub profiled: u64,
     /// Unprofiled ones without fault.
     pub control: u64,
+    /// How many pairs before the load it is from; absent if it is from the load itself. Its only percentile is the
+    /// median, and the difference is the median of the pairs' differences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<u64>,
     /// An entry for each percentile with enough iterations of both.
     pub percentiles: Vec<EffectAt>,
 }

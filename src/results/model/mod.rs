@@ -10,7 +10,11 @@
 mod asynchronous;
 mod causes;
 mod differences;
+mod explanation;
 mod gate;
+mod load;
+mod probe;
+mod reason;
 mod record;
 mod tags;
 
@@ -29,7 +33,11 @@ pub use causes::{
     ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
 };
 pub use differences::{AttributeDifference, AttributeValue, Differences};
+pub use explanation::{Basis, Explanation, Place};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
+pub use load::{LoadSeries, Offered};
+pub use probe::Probe;
+pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
 pub use tags::Tagged;
 
@@ -47,6 +55,9 @@ pub struct Results {
     pub version: u32,
     /// The verdict of all the scenario's `sla` sections.
     pub verdict: Verdict,
+    /// Why the run has this verdict; absent in results of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
     /// When and how the run went.
     pub run: Run,
     /// What was run.
@@ -63,14 +74,28 @@ pub struct Results {
     /// Whether the run log has all iterations that ran; absent in results of earlier builds.
     #[serde(default)]
     pub record: Option<Record>,
-    /// What the slowest iterations have in common, most frequent first.
+    /// The traced iteration before the load; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+    /// The slowest iterations by what explains them, most frequent first.
     pub findings: Vec<Finding>,
+    /// Why each slow or failed iteration with a trace was slow, by workload, slowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<Explanation>,
     /// Warnings about the figures, as sentences.
     pub notes: Vec<String>,
     /// An entry for each workload, in the scenario's order.
     pub workloads: Vec<Workload>,
     /// The slowest iterations of the run by response time, slowest first.
     pub slowest: Vec<SlowIteration>,
+}
+
+impl Results {
+    /// Why an iteration was slow, if that is known.
+    #[must_use]
+    pub fn explanation(&self, trace_id: Uuid) -> Option<&Explanation> {
+        self.explanations.iter().find(|known| known.trace_id == trace_id)
+    }
 }
 
 /// When and how the run went.
@@ -262,6 +287,9 @@ pub struct Workload {
     /// Response times over time; absent if nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
+    /// The load that was asked for and the load that was served; absent if nothing was due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
     /// What profiling cost; absent without unprofiled iterations to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer_effect: Option<ObserverEffect>,
@@ -365,6 +393,12 @@ pub struct ErrorClass {
     pub action: Option<String>,
     /// The message of its first occurrence.
     pub message: String,
+    /// What was checked, such as `$.server.status`, if a check failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What the check expects of it, in words that follow its name, such as ``is `"ACTIVE"` ``; at its first occurrence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
     /// The value that did not meet its check, at its first occurrence; without secrets, at most about 80 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
@@ -495,7 +529,7 @@ pub struct SlowIteration {
     pub actions: Vec<ActionTiming>,
     /// The state of its trace in the collector.
     pub trace: TraceState,
-    /// The trace point with the most own time.
+    /// The trace point that its explanation names.
     pub culprit: Option<Culprit>,
 }
 

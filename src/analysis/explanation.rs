@@ -1,0 +1,343 @@
+//! Why each slow iteration was slow: the kind of point that took the most above its mean in typical iterations.
+//!
+//! This is the comparison of [`super::attribution`] for one trace against the mean of all typical ones, with the same
+//! kinds of points and the same critical path, so that the two agree. Queue time and time outside the services are kinds
+//! as any other. The exclusive times of a trace add up to its response time, so the differences of all kinds add up to
+//! the excess. A share is of what took longer only, so it is between 0 and 1, and the shares of all kinds add up to 1.
+//!
+//! One trace has no bounds: an explanation says how long, never how certain. With too few typical traces, or an incomplete
+//! one, the kind with the most own time is named instead ([`super::own_time`]). Nothing here may write text.
+
+use std::collections::HashMap;
+
+use super::attribution::Breakdown;
+use super::breakdown::{Kind, is_outside};
+use super::causes::Traces;
+use super::own_time::largest;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::results::choice::Side;
+use crate::results::client_points::{REPORTER, SCHEDULING_DELAY};
+use crate::results::model::{Basis, Comparison, Culprit, Explanation, Place};
+
+/// Fewer typical traces have no mean to compare with.
+const TYPICAL_MIN: usize = 5;
+/// A kind explains an iteration if its share of the excess is at least this.
+const EXPLAINS_MIN: f64 = 0.5;
+/// The same for a kind that the comparison of slow with typical iterations names.
+const HEADLINE_EXPLAINS_MIN: f64 = 0.2;
+
+/// Times and calls of a kind in a trace, or their means.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Taken {
+    exclusive_us: f64,
+    calls: f64,
+}
+
+/// The means of typical iterations.
+#[derive(Clone, Debug, Default)]
+struct Typical {
+    of_kind: HashMap<usize, Taken>,
+    whole_us: f64,
+}
+
+impl Typical {
+    /// `None` with too few traces.
+    fn of(traces: &[&Breakdown]) -> Option<Self> {
+        if traces.len() < TYPICAL_MIN {
+            return None;
+        }
+        let mut typical = Self::default();
+        let number = traces.len() as f64;
+        for part in traces.iter().flat_map(|trace| &trace.parts) {
+            let mean = typical.of_kind.entry(part.kind).or_default();
+            mean.exclusive_us += part.exclusive_us / number;
+            mean.calls += part.calls / number;
+            typical.whole_us += part.exclusive_us / number;
+        }
+        Some(typical)
+    }
+}
+
+/// The kind that is most above typical in one trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Excess {
+    kind: usize,
+    here: Taken,
+    typical: Taken,
+    whole_us: f64,
+    typical_whole_us: f64,
+    /// The share of all that took longer, 0 to 1.
+    share: f64,
+}
+
+/// `None` if the iteration did not take longer than typical ones.
+fn excess(trace: &Breakdown, typical: &Typical) -> Option<Excess> {
+    let whole_us: f64 = trace.parts.iter().map(|part| part.exclusive_us).sum();
+    if whole_us <= typical.whole_us {
+        return None;
+    }
+    // A kind that the trace lacks is not above its mean.
+    let longer = trace.parts.iter().map(|part| {
+        let mean = typical.of_kind.get(&part.kind).copied().unwrap_or_default();
+        (part, mean, part.exclusive_us - mean.exclusive_us)
+    });
+    let longer: Vec<_> = longer.filter(|(_, _, us)| *us > 0.0).collect();
+    let all_us: f64 = longer.iter().map(|(_, _, us)| us).sum();
+    let (part, mean, us) = longer
+        .into_iter()
+        .max_by(|one, other| one.2.total_cmp(&other.2).then(other.0.kind.cmp(&one.0.kind)))?;
+    Some(Excess {
+        kind: part.kind,
+        here: Taken { exclusive_us: part.exclusive_us, calls: part.calls },
+        typical: mean,
+        whole_us,
+        typical_whole_us: typical.whole_us,
+        share: (us / all_us).clamp(0.0, 1.0),
+    })
+}
+
+/// Why each slow or failed iteration of a workload was slow, slowest first; `typical` are the indices of the typical ones.
+pub(super) fn of_each(
+    traces: &Traces<'_>,
+    typical: &[usize],
+    comparison: Option<&Comparison>,
+) -> Vec<Explanation> {
+    let breakdowns = &traces.breakdowns;
+    let typical: Vec<&Breakdown> =
+        typical.iter().filter_map(|&index| breakdowns.traces[index].as_ref()).collect();
+    let typical = Typical::of(&typical);
+    let of_slow = traces.compared.iter().filter(|one| one.side == Side::Slow);
+    // Of a short run the slowest are no slow ones by rank.
+    let slow_from_ns = of_slow.map(|one| one.sample.response_ns()).min().unwrap_or(0);
+    let is_wanted = |index: &usize| match traces.compared[*index].side {
+        Side::Slow | Side::Failed => true,
+        Side::Other => traces.compared[*index].sample.response_ns() >= slow_from_ns,
+        Side::Typical => slow_from_ns == 0,
+    };
+    let mut order: Vec<usize> = (0..traces.compared.len()).filter(is_wanted).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
+    order.into_iter().filter_map(|index| of_trace(traces, index, typical.as_ref(), comparison)).collect()
+}
+
+fn of_trace(
+    traces: &Traces<'_>,
+    index: usize,
+    typical: Option<&Typical>,
+    comparison: Option<&Comparison>,
+) -> Option<Explanation> {
+    let (compared, tree) = (traces.compared[index], traces.trees[index]);
+    compared.tree.as_ref()?;
+    let breakdowns = &traces.breakdowns;
+    let found =
+        breakdowns.traces[index].as_ref().zip(typical).and_then(|(trace, typical)| excess(trace, typical));
+    let Some(found) = found else {
+        let largest = largest(tree, &compared.sample)?;
+        let response_us = compared.sample.response_ns() as f64 / 1e3;
+        let base = Explanation {
+            trace_id: compared.trace_id,
+            workload: compared.sample.workload,
+            own_ms: (largest.own_us as f64).min(response_us) / 1e3,
+            response_ms: response_us / 1e3,
+            calls: largest.calls,
+            explains: true,
+            ..empty()
+        };
+        return Some(with_point(base, &largest.kind, tree, largest.longest));
+    };
+    let kind = &breakdowns.kinds[found.kind];
+    let is_headline = comparison.is_some_and(|comparison| {
+        comparison.kinds.iter().any(|one| {
+            one.guilty
+                && (&one.service, &one.name, &one.detail, &one.parent)
+                    == (&kind.service, &kind.name, &kind.detail, &kind.parent)
+        })
+    });
+    let least = if is_headline { HEADLINE_EXPLAINS_MIN } else { EXPLAINS_MIN };
+    let base = Explanation {
+        trace_id: compared.trace_id,
+        workload: compared.sample.workload,
+        basis: Basis::Difference,
+        own_ms: found.here.exclusive_us / 1e3,
+        typical_ms: Some(found.typical.exclusive_us / 1e3),
+        longer_ms: Some((found.here.exclusive_us - found.typical.exclusive_us) / 1e3),
+        response_ms: found.whole_us / 1e3,
+        typical_response_ms: Some(found.typical_whole_us / 1e3),
+        excess_ms: Some((found.whole_us - found.typical_whole_us) / 1e3),
+        share_of_excess: Some(found.share),
+        calls: found.here.calls as u64,
+        typical_calls: Some(found.typical.calls),
+        explains: found.share >= least,
+        is_headline,
+        ..empty()
+    };
+    Some(with_point(base, kind, tree, breakdowns.longest_of[index].get(&found.kind).copied()))
+}
+
+fn empty() -> Explanation {
+    Explanation {
+        trace_id: uuid::Uuid::nil(),
+        workload: 0,
+        basis: Basis::OwnTime,
+        place: Place::Point,
+        service: String::new(),
+        name: String::new(),
+        detail: String::new(),
+        parent: String::new(),
+        host: String::new(),
+        path: Vec::new(),
+        point_id: None,
+        own_ms: 0.0,
+        typical_ms: None,
+        longer_ms: None,
+        response_ms: 0.0,
+        typical_response_ms: None,
+        excess_ms: None,
+        share_of_excess: None,
+        calls: 0,
+        typical_calls: None,
+        explains: false,
+        is_headline: false,
+    }
+}
+
+fn with_point(base: Explanation, kind: &Kind, tree: &TraceTree, longest: Option<usize>) -> Explanation {
+    let point = longest.and_then(|index| tree.points.get(index));
+    Explanation {
+        place: place(kind),
+        service: kind.service.clone(),
+        name: kind.name.clone(),
+        detail: kind.detail.clone(),
+        parent: kind.parent.clone(),
+        host: point.and_then(|point| point.host.clone()).unwrap_or_default(),
+        path: longest.map(|index| path(tree, index)).unwrap_or_default(),
+        point_id: point.map(|point| point.trace_id.clone()),
+        ..base
+    }
+}
+
+fn place(kind: &Kind) -> Place {
+    match () {
+        () if is_outside(kind) => Place::Outside,
+        () if kind.service == REPORTER && kind.name == SCHEDULING_DELAY => Place::QueueTime,
+        () => Place::Point,
+    }
+}
+
+/// The most names of a path; a trace may be nested as deeply as it likes.
+const PATH_MAX: usize = 32;
+
+/// The names of the services' points above a point, outermost first.
+fn path(tree: &TraceTree, index: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut above = tree.points[index].parent;
+    while let Some(point) = above.and_then(|above| tree.points.get(above)).filter(|_| names.len() < PATH_MAX)
+    {
+        if !is_client(point) {
+            names.push(super::statement::name_and_kind(point));
+        }
+        above = point.parent;
+    }
+    names.reverse();
+    names
+}
+
+fn is_client(point: &Point) -> bool {
+    point.project.as_deref() == Some(REPORTER)
+}
+
+/// The name for time outside all trace points.
+pub const OUTSIDE: &str = "outside the traced services";
+/// The name for the time that passed before an iteration started, although it was due.
+pub const QUEUE_TIME: &str = "queue time before the start";
+
+/// The point that an explanation names, in short.
+#[must_use]
+pub fn culprit(explanation: &Explanation) -> Culprit {
+    let (name, detail, service) = match explanation.place {
+        Place::Point => (explanation.name.clone(), explanation.detail.clone(), explanation.service.clone()),
+        Place::QueueTime => (QUEUE_TIME.to_owned(), String::new(), String::new()),
+        Place::Outside => {
+            let reasons = "(network, a queue before the service, or this machine)";
+            (OUTSIDE.to_owned(), reasons.to_owned(), String::new())
+        }
+    };
+    Culprit {
+        name,
+        detail,
+        service,
+        host: if explanation.place == Place::Point { explanation.host.clone() } else { String::new() },
+        calls: explanation.calls,
+        self_ms: explanation.own_ms,
+        share: explanation.share_of_response(),
+        path: explanation.path.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::attribution::Part;
+    use super::*;
+
+    fn trace(parts: &[(f64, f64)]) -> Breakdown {
+        let part =
+            |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
+        Breakdown {
+            parts: parts.iter().enumerate().filter(|(_, (_, calls))| *calls > 0.0).map(part).collect(),
+        }
+    }
+
+    #[test]
+    fn the_kind_that_is_most_above_its_mean_explains_a_trace() {
+        let typical = trace(&[(100.0, 1.0), (400.0, 2.0), (0.0, 0.0)]);
+        let typical = Typical::of(&vec![&typical; TYPICAL_MIN]).unwrap();
+        let rows: [(&str, &[(f64, f64)], Option<(usize, f64, f64)>); 5] = [
+            // Kind 1 takes most of both, and is not what is slow.
+            ("a slower kind", &[(700.0, 1.0), (500.0, 2.0)], Some((0, 600.0, 6.0 / 7.0))),
+            ("a new kind", &[(100.0, 1.0), (400.0, 2.0), (300.0, 9.0)], Some((2, 300.0, 1.0))),
+            ("another is quicker", &[(100.0, 1.0), (0.0, 0.0), (900.0, 1.0)], Some((2, 900.0, 1.0))),
+            ("as typical", &[(100.0, 1.0), (400.0, 2.0)], None),
+            ("quicker", &[(400.0, 1.0)], None),
+        ];
+        for (what, parts, expected) in rows {
+            let found = excess(&trace(parts), &typical);
+            let seen = found
+                .map(|found| (found.kind, found.here.exclusive_us - found.typical.exclusive_us, found.share));
+            assert_eq!(seen, expected, "{what}");
+        }
+        let few = trace(&[(1.0, 1.0)]);
+        assert!(Typical::of(&vec![&few; TYPICAL_MIN - 1]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_between_0_and_1_and_parts_add_up(
+            slow in prop::collection::vec((0.0..1e6, 0.0..9.0), 6),
+            typical in prop::collection::vec(prop::collection::vec((0.0..1e6, 0.0..9.0), 6), TYPICAL_MIN..12),
+        ) {
+            let (slow, typical): (Breakdown, Vec<Breakdown>) = (trace(&slow), typical.iter().map(|one| trace(one)).collect());
+            let typical = Typical::of(&typical.iter().collect::<Vec<_>>()).unwrap();
+            let whole_us: f64 = slow.parts.iter().map(|part| part.exclusive_us).sum();
+            let Some(found) = excess(&slow, &typical) else {
+                prop_assert!(whole_us <= typical.whole_us);
+                return Ok(());
+            };
+            prop_assert!((0.0..=1.0).contains(&found.share));
+            prop_assert!((found.whole_us - whole_us).abs() < 1e-3);
+            // All differences add up to the excess, so the named one and the rest do.
+            let kinds = 0..6;
+            let of = |kind: usize| slow.parts.iter().filter(|part| part.kind == kind).map(|part| part.exclusive_us).sum::<f64>();
+            let differences: Vec<f64> = kinds
+                .map(|kind| of(kind) - typical.of_kind.get(&kind).map_or(0.0, |mean| mean.exclusive_us))
+                .collect();
+            let excess_us = found.whole_us - found.typical_whole_us;
+            prop_assert!((differences.iter().sum::<f64>() - excess_us).abs() < 1e-3);
+            let longer: f64 = differences.iter().filter(|us| **us > 0.0).sum();
+            let shares: f64 = differences.iter().filter(|us| **us > 0.0).map(|us| us / longer).sum();
+            prop_assert!((shares - 1.0).abs() < 1e-9);
+            let largest = differences.iter().copied().fold(0.0, f64::max);
+            prop_assert!((found.share - largest / longer).abs() < 1e-9);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! A large trace as few rows: siblings of one kind, repeated subtrees and small parts fold, and what goes on after the
+//! answer stands apart.
+//!
+//! One boot of a server in a cloud has 1,600 points, two thirds of them in 26 validations of a token with 40 statements
+//! each. [`fold`] makes some 60 rows of it. What a reader looks for never disappears: a point with an error, without a
+//! start or a stop, one that the caller names, and one that is far longer than its like have rows that show them. The
+//! work is proportional to the number of points, and traces of any depth need no recursion.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::asynchronous::awaited;
+use super::statement;
+use crate::osprofiler::report::{Point, TraceTree};
+
+/// Traces of up to this many points have no small parts: a screen holds them.
+const POINTS_ON_A_SCREEN: usize = 40;
+/// Siblings of one kind fold from this number on.
+const ALIKE_MIN: usize = 3;
+/// Parts below this share of the trace are small.
+const SMALL_PART: u64 = 100;
+/// All small parts that a row stands for take at most this share of the trace together.
+const SMALL_TOGETHER_PART: u64 = 20;
+/// A point of a group stands alone if it takes at least this share of the trace, and this many times their median.
+const OUTLIER_PART: u64 = 10;
+const OUTLIER_TIMES: u64 = 3;
+/// A subtree is like an earlier one only where it saves this many points.
+const REPEATED_MIN: usize = 3;
+/// Nor is it if it takes this many times as long, and is not small.
+const REPEATED_TIMES: u64 = 2;
+/// A point that lasts longer than its parent by this much was not waited for, whatever their clocks say.
+const LONGER_US: u64 = 5_000;
+/// Hosts' clocks differ by less.
+const CLOCKS_DIFFER_US: u64 = 100_000;
+
+/// A trace as rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Folded {
+    /// Depth first, siblings by start; what goes on after the answer comes last.
+    pub rows: Vec<FoldedRow>,
+    /// How many points the trace has.
+    pub points: usize,
+    /// True if there are points without a row of their own.
+    pub folded: bool,
+}
+
+/// A row: a point, or several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoldedRow {
+    /// How deep it is, from 0.
+    pub depth: usize,
+    /// The row that it is part of, an index in [`Folded::rows`].
+    pub parent: Option<usize>,
+    /// What it stands for.
+    pub kind: RowKind,
+    /// Its points, indices in [`TraceTree::points`], by start; without those below them. Never empty.
+    pub members: Vec<usize>,
+    /// The longest of them, whose name represents the others.
+    pub longest: usize,
+    /// How long they took together, in microseconds; `None` where that is not known.
+    pub sum_us: Option<u64>,
+    /// How long they took themselves, without the points below, in microseconds.
+    pub own_us: u64,
+    /// When the first of them began, in microseconds from the start of the trace.
+    pub start_us: u64,
+    /// When the last of them ended.
+    pub end_us: u64,
+    /// How many points below them have no row.
+    pub below: usize,
+    /// True for what goes on after the answer. The uppermost rows of such parts have depth 0 and no parent.
+    pub afterwards: bool,
+    /// The point that began it, for the uppermost rows of what goes on after the answer.
+    pub began_in: Option<usize>,
+}
+
+/// What a row stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// One point.
+    Point,
+    /// Siblings of one kind. The rows below are of what is below all of them.
+    Alike,
+    /// Siblings of several kinds that took little, with all that is below them.
+    Small {
+        /// How many kinds.
+        kinds: usize,
+    },
+    /// A point, or siblings of one kind, with points below as those of an earlier row.
+    Repeated {
+        /// The earlier row, an index in [`Folded::rows`].
+        row: usize,
+    },
+}
+
+/// Folds a trace. The points `keep`, and those around them, have rows of their own.
+#[must_use]
+pub fn fold(tree: &TraceTree, keep: &[usize]) -> Folded {
+    Folding::new(tree, keep, true).rows()
+}
+
+/// Every point as a row.
+#[must_use]
+pub fn unfolded(tree: &TraceTree) -> Folded {
+    Folding::new(tree, &[], false).rows()
+}
+
+/// A row that is not placed yet.
+struct Draft {
+    kind: RowKind,
+    members: Vec<usize>,
+    depth: usize,
+    parent: Option<usize>,
+    afterwards: bool,
+}
+
+struct Folding<'a> {
+    tree: &'a TraceTree,
+    folds: bool,
+    /// Those that the answer waited for.
+    children: Vec<Vec<usize>>,
+    /// Where something begins that goes on after the answer.
+    later: Vec<usize>,
+    /// A number for each kind of point.
+    kinds: Vec<u32>,
+    /// A number for the kinds of all points below each point.
+    shapes: Vec<u64>,
+    /// How many points are below each point.
+    below: Vec<usize>,
+    /// Points that a reader looks for, and those around them.
+    needed: Vec<bool>,
+    /// Points that have rows of their own.
+    alone: Vec<bool>,
+    whole_us: u64,
+}
+
+impl<'a> Folding<'a> {
+    fn new(tree: &'a TraceTree, keep: &[usize], folds: bool) -> Self {
+        let (children, later) = parts(tree);
+        let number = tree.points.len();
+        let kinds = if folds { kinds(tree) } else { vec![0; number] };
+        let mut needed: Vec<bool> =
+            tree.points.iter().map(|point| point.error.is_some() || point.duration_us.is_none()).collect();
+        let mut alone = vec![false; number];
+        for &index in keep.iter().filter(|&&index| index < number) {
+            (needed[index], alone[index]) = (true, true);
+        }
+        let (mut shapes, mut below) = (vec![0; number], vec![0; number]);
+        // Every point comes after the one around it.
+        for index in (0..number).rev() {
+            let distinct: BTreeSet<u64> = children[index].iter().map(|&child| shapes[child]).collect();
+            shapes[index] = hash(&(kinds[index], distinct));
+            for &child in &children[index] {
+                below[index] += below[child] + 1;
+                needed[index] |= needed[child];
+                alone[index] |= alone[child];
+            }
+        }
+        Self { tree, folds, children, later, kinds, shapes, below, needed, alone, whole_us: tree.length_us() }
+    }
+
+    fn rows(self) -> Folded {
+        let mut rows: Vec<FoldedRow> = Vec::new();
+        let mut seen: HashMap<u64, usize> = HashMap::new();
+        let is_root = |index: &usize| self.tree.points[*index].parent.is_none();
+        let roots: Vec<usize> = (0..self.tree.points.len()).filter(is_root).collect();
+        for (tops, afterwards) in [(roots, false), (self.later.clone(), true)] {
+            let mut waiting = self.drafts(tops, ALIKE_MIN, 0, None, afterwards);
+            waiting.reverse();
+            while let Some(mut draft) = waiting.pop() {
+                let is_closed = matches!(draft.kind, RowKind::Small { .. }) || self.is_small(&draft.members);
+                let at = rows.len();
+                let earlier = if is_closed { None } else { self.earlier(&draft, &rows, &mut seen, at) };
+                if let Some(row) = earlier {
+                    draft.kind = RowKind::Repeated { row };
+                }
+                let is_open = !is_closed && earlier.is_none();
+                if is_open {
+                    let below =
+                        draft.members.iter().flat_map(|&member| self.children[member].iter().copied());
+                    let least = if draft.members.len() > 1 { 2 } else { ALIKE_MIN };
+                    let inner = self.drafts(below.collect(), least, draft.depth + 1, Some(at), afterwards);
+                    waiting.extend(inner.into_iter().rev());
+                }
+                rows.push(self.row(draft, is_open));
+            }
+        }
+        let folded = rows.iter().any(|row| row.members.len() > 1 || row.below > 0);
+        Folded { rows, points: self.tree.points.len(), folded }
+    }
+
+    /// The rows of siblings, by start.
+    fn drafts(
+        &self,
+        mut siblings: Vec<usize>,
+        alike_min: usize,
+        depth: usize,
+        parent: Option<usize>,
+        afterwards: bool,
+    ) -> Vec<Draft> {
+        siblings.sort_by_key(|&index| (self.tree.points[index].start_us, index));
+        let groups = if self.folds {
+            self.small(self.alike(siblings, alike_min))
+        } else {
+            siblings.into_iter().map(|one| (RowKind::Point, vec![one])).collect()
+        };
+        let draft = |(kind, members)| Draft { kind, members, depth, parent, afterwards };
+        groups.into_iter().map(draft).collect()
+    }
+
+    /// Siblings of one kind together, except for outliers.
+    fn alike(&self, siblings: Vec<usize>, alike_min: usize) -> Vec<(RowKind, Vec<usize>)> {
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for index in siblings {
+            let place = if self.alone[index] {
+                groups.len()
+            } else {
+                *places.entry(self.kinds[index]).or_insert(groups.len())
+            };
+            if place == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[place].push(index);
+        }
+        let mut rows: Vec<(RowKind, Vec<usize>)> = Vec::new();
+        for group in groups {
+            let (outliers, mut others) = self.outliers(group, alike_min);
+            rows.extend(outliers.into_iter().map(|one| (RowKind::Point, vec![one])));
+            match others.len() {
+                0 => {}
+                several if several >= alike_min => rows.push((RowKind::Alike, others)),
+                _ => rows.extend(others.drain(..).map(|one| (RowKind::Point, vec![one]))),
+            }
+        }
+        rows.sort_by_key(|(_, members)| (self.tree.points[members[0]].start_us, members[0]));
+        rows
+    }
+
+    /// The points that are far longer than the others of their kind, and the others.
+    fn outliers(&self, group: Vec<usize>, alike_min: usize) -> (Vec<usize>, Vec<usize>) {
+        if group.len() < alike_min {
+            return (Vec::new(), group);
+        }
+        let took = |index: usize| self.tree.points[index].duration_us.unwrap_or(0);
+        let mut times: Vec<u64> = group.iter().map(|&index| took(index)).collect();
+        times.sort_unstable();
+        let median = times[times.len() / 2];
+        let least = (self.whole_us / OUTLIER_PART).max(median.saturating_mul(OUTLIER_TIMES)).max(1);
+        group.into_iter().partition(|&index| took(index) >= least)
+    }
+
+    /// Joins the rows that took little, the longest of them only while all take little together.
+    fn small(&self, rows: Vec<(RowKind, Vec<usize>)>) -> Vec<(RowKind, Vec<usize>)> {
+        let mut small: Vec<usize> = (0..rows.len()).filter(|&at| self.is_small(&rows[at].1)).collect();
+        small.sort_by_key(|&at| (self.sum_us(&rows[at].1), at));
+        let mut together_us = 0_u64;
+        small.retain(|&at| {
+            together_us = together_us.saturating_add(self.sum_us(&rows[at].1));
+            together_us <= self.whole_us / SMALL_TOGETHER_PART
+        });
+        if small.len() < 2 {
+            return rows;
+        }
+        let mut is_small = vec![false; rows.len()];
+        small.iter().for_each(|&at| is_small[at] = true);
+        let (mut kept, mut place, mut joined) = (Vec::new(), None, Vec::new());
+        for ((kind, members), is_small) in rows.into_iter().zip(is_small) {
+            if is_small {
+                place.get_or_insert(kept.len());
+                joined.extend(members);
+            } else {
+                kept.push((kind, members));
+            }
+        }
+        let mut kinds: Vec<u32> = joined.iter().map(|&index| self.kinds[index]).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        joined.sort_by_key(|&index| (self.tree.points[index].start_us, index));
+        kept.insert(place.unwrap_or(0), (RowKind::Small { kinds: kinds.len() }, joined));
+        kept
+    }
+
+    fn is_small(&self, members: &[usize]) -> bool {
+        self.folds
+            && self.tree.points.len() > POINTS_ON_A_SCREEN
+            && !members.iter().any(|&index| self.needed[index])
+            && self.sum_us(members) < self.whole_us / SMALL_PART
+    }
+
+    fn sum_us(&self, members: &[usize]) -> u64 {
+        let took = members.iter().map(|&index| self.tree.points[index].duration_us.unwrap_or(0));
+        took.fold(0, u64::saturating_add)
+    }
+
+    /// An earlier row with the same kinds of points below.
+    fn earlier(
+        &self,
+        draft: &Draft,
+        rows: &[FoldedRow],
+        seen: &mut HashMap<u64, usize>,
+        at: usize,
+    ) -> Option<usize> {
+        let below: usize = draft.members.iter().map(|&index| self.below[index]).sum();
+        if !self.folds || below < REPEATED_MIN {
+            return None;
+        }
+        let inner = draft.members.iter().flat_map(|&index| &self.children[index]);
+        let distinct: BTreeSet<u64> = inner.map(|&child| self.shapes[child]).collect();
+        let shape = hash(&(self.kinds[draft.members[0]], distinct));
+        let Some(&row) = seen.get(&shape) else {
+            seen.insert(shape, at);
+            return None;
+        };
+        let each = |sum_us: u64, members: usize| sum_us / members.max(1) as u64;
+        let of_earlier = each(rows[row].sum_us.unwrap_or(0), rows[row].members.len());
+        let of_this = each(self.sum_us(&draft.members), draft.members.len());
+        let is_needed = draft.members.iter().any(|&index| self.needed[index]);
+        let is_much_longer = of_this > of_earlier.saturating_mul(REPEATED_TIMES).max(self.whole_us / 20);
+        (!is_needed && !is_much_longer).then_some(row)
+    }
+
+    fn row(&self, draft: Draft, is_open: bool) -> FoldedRow {
+        let Draft { kind, members, depth, parent, afterwards } = draft;
+        let points = || members.iter().map(|&index| &self.tree.points[index]);
+        let took = |index: &usize| self.tree.points[*index].duration_us;
+        // Of several that took as long, the first.
+        let longest = members.iter().rev().max_by_key(|index| took(index)).copied().unwrap_or(0);
+        let below = if is_open { 0 } else { members.iter().map(|&index| self.below[index]).sum() };
+        FoldedRow {
+            depth,
+            parent,
+            kind,
+            longest,
+            sum_us: took(&longest).map(|_| self.sum_us(&members)),
+            own_us: points().map(|point| point.self_us.unwrap_or(0)).fold(0, u64::saturating_add),
+            start_us: points().map(|point| point.start_us).min().unwrap_or(0),
+            end_us: points().map(end_us).max().unwrap_or(0),
+            below,
+            afterwards,
+            began_in: self.tree.points[longest].parent.filter(|_| afterwards && parent.is_none()),
+            members,
+        }
+    }
+}
+
+fn end_us(point: &Point) -> u64 {
+    point.end_us().unwrap_or(point.start_us)
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A number for each kind of point: the reporter, what it did, how it failed, and whether its times are known.
+fn kinds(tree: &TraceTree) -> Vec<u32> {
+    let mut numbers: HashMap<u64, u32> = HashMap::new();
+    let kind = |point: &Point| {
+        let error = point.error.as_ref().map(|error| &error.etype);
+        let what = (point.reporter(), statement::name_and_kind(point), error, point.duration_us.is_some());
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        *numbers.entry(hash(&what)).or_insert(next)
+    };
+    tree.points.iter().map(kind).collect()
+}
+
+/// The children of each point that the answer waited for, and where something begins that goes on after it.
+fn parts(tree: &TraceTree) -> (Vec<Vec<usize>>, Vec<usize>) {
+    let awaited = awaited(tree);
+    let mut is_later = vec![false; tree.points.len()];
+    let (mut children, mut later) = (vec![Vec::new(); tree.points.len()], Vec::new());
+    for (index, point) in tree.points.iter().enumerate() {
+        let Some(above) = point.parent.filter(|&above| above < index) else { continue };
+        let goes_on = awaited[index].is_none() || outlives(point, &tree.points[above]);
+        is_later[index] = is_later[above] || goes_on;
+        if goes_on && !is_later[above] {
+            later.push(index);
+        } else {
+            children[above].push(index);
+        }
+    }
+    (children, later)
+}
+
+/// True for a part that its caller cannot have waited for, on whatever host: it lasts longer, or begins after it by more
+/// than clocks differ.
+fn outlives(point: &Point, parent: &Point) -> bool {
+    let (Some(took_us), Some(end_of_parent_us)) = (point.duration_us, parent.end_us()) else { return false };
+    let of_parent_us = parent.duration_us.unwrap_or(u64::MAX);
+    let is_longer = took_us > of_parent_us.saturating_add(LONGER_US.max(of_parent_us / 10));
+    let is_after = point.start_us > end_of_parent_us.saturating_add(CLOCKS_DIFFER_US);
+    (is_longer && end_us(point) > end_of_parent_us) || is_after
+}
+
+/// The beginning of a name that is too long, with the name's size where that is large: `wsgi… (1.0 MiB)`.
+#[must_use]
+pub fn cut_name(name: &str, chars_max: usize) -> String {
+    // Four bytes a character at most: what is longer need not be read to its end.
+    let Some((end, _)) = name.char_indices().nth(chars_max) else { return name.to_owned() };
+    let size = match name.len() {
+        0..1_024 => String::new(),
+        bytes @ ..1_048_576 => format!(" ({} KiB)", bytes / 1_024),
+        bytes => format!(" ({:.1} MiB)", bytes as f64 / 1_048_576.0),
+    };
+    let room = chars_max.saturating_sub(size.len() + 1);
+    let end = name[..end].char_indices().nth(room).map_or(end, |(at, _)| at);
+    format!("{}…{size}", &name[..end])
+}
+
+#[cfg(test)]
+mod tests;

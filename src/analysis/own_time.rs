@@ -1,0 +1,208 @@
+//! The kind of point with the most own time in one iteration: what is said of it where nothing can be compared.
+//!
+//! Own time is a point's duration without the union of its children's, as far as the response waited for it. Points of
+//! one kind count together, so forty short queries can be the largest part as well as a single long one. Queue time
+//! before the start and request time outside all points of services take part. Pauses between requests do not count.
+//! An incomplete trace has a largest part too: the points below one without a stop count instead of it.
+
+use std::collections::HashMap;
+
+use super::asynchronous;
+use super::breakdown::{Kind, kind};
+use crate::measure::sample::IterationSample;
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::results::client_points::{ACTION, REPORTER, SCHEDULING_DELAY};
+
+/// The largest part of an iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Largest {
+    /// Its kind.
+    pub kind: Kind,
+    /// The time of its points, in microseconds.
+    pub own_us: u64,
+    /// How many points.
+    pub calls: u64,
+    /// The index of the longest of them; `None` for time outside of several requests.
+    pub longest: Option<usize>,
+}
+
+/// The largest part of an iteration; `None` for a trace without times. `tree` has the client's points.
+#[must_use]
+pub fn largest(tree: &TraceTree, sample: &IterationSample) -> Option<Largest> {
+    let awaited = asynchronous::awaited(tree);
+    let own_us = asynchronous::own_us(tree, &awaited);
+    let mut groups: HashMap<Kind, Largest> = HashMap::new();
+    for (index, point) in tree.points.iter().enumerate().filter(|(_, point)| !is_client(point)) {
+        let kind = kind(tree, index);
+        let group = groups.entry(kind).or_insert_with_key(|kind| Largest {
+            kind: kind.clone(),
+            own_us: 0,
+            calls: 0,
+            longest: Some(index),
+        });
+        group.calls += 1;
+        group.own_us += if point.duration_us.is_some() { own_us[index] } else { 0 };
+        if group.longest.is_some_and(|longest| own_us[index] > own_us[longest]) {
+            group.longest = Some(index);
+        }
+    }
+    let worst = groups.into_values().max_by_key(|group| (group.own_us, std::cmp::Reverse(group.longest)))?;
+    let others = [queue_time(tree, sample), outside(tree, sample, &awaited)];
+    others.into_iter().chain([worst]).max_by_key(|one| one.own_us).filter(|one| one.own_us > 0)
+}
+
+fn is_client(point: &Point) -> bool {
+    point.project.as_deref() == Some(REPORTER)
+}
+
+fn of_client(tree: &TraceTree, name: &str) -> Vec<usize> {
+    let is_it = |point: &Point| is_client(point) && point.name == name;
+    (0..tree.points.len()).filter(|&index| is_it(&tree.points[index])).collect()
+}
+
+fn queue_time(tree: &TraceTree, sample: &IterationSample) -> Largest {
+    let longest = of_client(tree, SCHEDULING_DELAY).first().copied();
+    let kind = longest.map_or_else(Kind::default, |index| kind(tree, index));
+    Largest { kind, own_us: sample.lag_ns() / 1_000, calls: 1, longest }
+}
+
+/// The time of requests during which no service had a point open.
+fn outside(tree: &TraceTree, sample: &IterationSample, awaited: &[Option<(u64, u64)>]) -> Largest {
+    let requests = sample.actions.iter().filter(|action| action.requests > 0);
+    let span = |from_ns: u64, ns: u64| (from_ns / 1_000, from_ns.saturating_add(ns) / 1_000);
+    let requests_us = covered(requests.map(|action| span(action.offset_ns, action.duration_ns)).collect());
+    let own_us = requests_us.saturating_sub(covered(roots(tree, awaited)));
+    let actions = of_client(tree, ACTION);
+    let longest = actions.iter().copied().max_by_key(|&index| tree.points[index].self_us);
+    let kind = longest.map_or_else(Kind::default, |index| kind(tree, index));
+    // Several requests have one sum, which no point shows.
+    Largest { kind, own_us, calls: 1, longest: longest.filter(|_| actions.len() == 1) }
+}
+
+/// The intervals of the outermost points of services.
+fn roots(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<(u64, u64)> {
+    let mut is_counted = vec![false; tree.points.len()];
+    let mut found = Vec::new();
+    for (index, point) in tree.points.iter().enumerate().filter(|(_, point)| !is_client(point)) {
+        let above = point.parent.filter(|&above| above < index);
+        is_counted[index] = above.is_some_and(|above| is_counted[above]);
+        if !is_counted[index] && point.duration_us.is_some() {
+            is_counted[index] = true;
+            found.extend(awaited[index]);
+        }
+    }
+    found
+}
+
+/// The time during which at least one interval was open.
+fn covered(mut open: Vec<(u64, u64)>) -> u64 {
+    open.sort_unstable();
+    let (mut covered, mut until) = (0_u64, 0);
+    for (start, end) in open {
+        let start = start.max(until);
+        if end > start {
+            covered = covered.saturating_add(end - start);
+            until = end;
+        }
+    }
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::sample::ActionSample;
+    use crate::osprofiler::record::{Info, Record};
+
+    /// An iteration of a client whose request takes this long after this queue time, with a service's points as (id,
+    /// parent, name, start, end) in milliseconds.
+    fn of(
+        points: &[(&str, &str, &str, u64, Option<u64>)],
+        (queue_ms, pause_ms, request_ms): (u64, u64, u64),
+    ) -> Option<(String, u64, u64)> {
+        let record = |name: String, id: &str, parent: &str, ms: u64, project: &str| Record {
+            name,
+            base_id: "b".into(),
+            trace_id: id.into(),
+            parent_id: parent.into(),
+            timestamp: format!("2026-11-20T22:52:{:02}.{:03}000", ms / 1000, ms % 1000),
+            info: Info::new(),
+            project: Some(project.into()),
+            service: Some(project.into()),
+        };
+        let start_ms = queue_ms + pause_ms;
+        let client = [
+            ("i", "b", "iteration", 0, Some(start_ms + request_ms)),
+            ("q", "i", "scheduling delay", 0, Some(queue_ms)),
+            ("a", "i", "action", start_ms, Some(start_ms + request_ms)),
+        ];
+        let mut records = Vec::new();
+        let all = client.iter().map(|one| (one, "bench")).chain(points.iter().map(|one| (one, "shop")));
+        for ((id, parent, name, start, end), project) in all {
+            let from = if project == "bench" { 0 } else { start_ms };
+            records.push(record(format!("{name}-start"), id, parent, from + start, project));
+            records.extend(end.map(|end| record(format!("{name}-stop"), id, parent, from + end, project)));
+        }
+        let ns = |ms: u64| ms * 1_000_000;
+        let action = ActionSample {
+            offset_ns: ns(pause_ms),
+            duration_ns: ns(request_ms),
+            requests: 1,
+            ..ActionSample::default()
+        };
+        let sample = IterationSample {
+            start_ns: ns(queue_ms),
+            duration_ns: ns(pause_ms + request_ms),
+            actions: vec![action],
+            ..IterationSample::default()
+        };
+        let found = largest(&TraceTree::build(&records), &sample)?;
+        Some((found.kind.name, found.calls, found.own_us / 1_000))
+    }
+
+    #[test]
+    fn the_kind_with_the_most_own_time_is_found() {
+        let rows: [(&str, &[_], _, _); 7] = [
+            (
+                "a slow query",
+                &[("1", "a", "wsgi", 0, Some(95)), ("2", "1", "db", 1, Some(91))],
+                (0, 0, 100),
+                ("db", 1, 90),
+            ),
+            (
+                "many short queries",
+                &[
+                    ("1", "a", "wsgi", 0, Some(90)),
+                    ("2", "1", "db", 0, Some(25)),
+                    ("3", "1", "db", 30, Some(55)),
+                ],
+                (0, 0, 100),
+                ("db", 2, 50),
+            ),
+            (
+                "a lock in the parent",
+                &[("1", "a", "wsgi", 0, Some(90)), ("2", "1", "db", 0, Some(5))],
+                (0, 0, 100),
+                ("wsgi", 1, 85),
+            ),
+            ("the network", &[("1", "a", "wsgi", 0, Some(10))], (0, 0, 100), ("action", 1, 90)),
+            (
+                "two at once",
+                &[("1", "a", "one", 0, Some(10)), ("2", "a", "two", 5, Some(14))],
+                (0, 0, 20),
+                ("one", 1, 10),
+            ),
+            ("the queue", &[("1", "a", "wsgi", 0, Some(95))], (150, 0, 100), ("scheduling delay", 1, 150)),
+            (
+                "neither a pause nor a lost stop",
+                &[("1", "a", "wsgi", 0, None), ("2", "1", "rpc", 0, Some(60)), ("3", "2", "db", 0, Some(10))],
+                (0, 1_000, 80),
+                ("rpc", 1, 50),
+            ),
+        ];
+        for (what, points, times, (name, calls, own_ms)) in rows {
+            assert_eq!(of(points, times), Some((name.to_owned(), calls, own_ms)), "{what}");
+        }
+        assert_eq!(of(&[], (5, 0, 9)), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Deletes old runs: only directories that are runs or comparisons of bench, and nothing that a link points to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::base::clock::from_rfc3339;
+use crate::base::units::parse_duration;
+use crate::harness::error::HarnessError;
+use crate::measure::log::RunLog;
+use crate::results::directory::RunDirectory;
+use crate::results::head;
+
+use super::{Found, Kind, comparison_of, find};
+
+/// A run whose files changed within this time may be under way.
+const UNDER_WAY: Duration = Duration::from_secs(10 * 60);
+/// Directories in a run are not deeper than this.
+const DEPTH_MAX: usize = 8;
+
+/// Which runs to delete.
+#[derive(Clone, Debug)]
+pub struct PruneOptions {
+    /// The directory of the runs.
+    pub directory: PathBuf,
+    /// The newest ones that stay.
+    pub keep: Option<usize>,
+    /// Only those that began longer ago than this.
+    pub older_than: Option<Duration>,
+    /// False to say only what would be deleted.
+    pub delete: bool,
+}
+
+/// A run that is deleted, or would be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pruned {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The size of its files.
+    pub bytes: u64,
+    /// Why it stays, although it is old.
+    pub stays: Option<String>,
+}
+
+/// Parses an age: `30d`, `2w`, or a duration such as `12h`.
+///
+/// # Errors
+/// It is none.
+pub fn age(text: &str) -> Result<Duration, String> {
+    let days =
+        |number: &str, of: u64| number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(of));
+    let whole = match (text.strip_suffix('d'), text.strip_suffix('w')) {
+        (Some(number), _) => days(number, 1),
+        (_, Some(number)) => days(number, 7),
+        _ => return parse_duration(text).map_err(|complaint| complaint.to_string()),
+    };
+    let seconds = whole.filter(|days| *days <= 36_500).map(|days| days * 86_400);
+    seconds.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not an age; write 30d, 2w or 12h"))
+}
+
+/// Deletes the runs that the options name, oldest first, or says which these are.
+///
+/// # Errors
+/// The directory cannot be read, or nothing says which runs to delete.
+pub fn prune(options: &PruneOptions) -> Result<Vec<Pruned>, HarnessError> {
+    if options.keep.is_none() && options.older_than.is_none() {
+        let text = "which runs are to be deleted?";
+        return Err(HarnessError::usage(text).remedy("give --keep N, --older-than AGE, or both"));
+    }
+    let now = SystemTime::now();
+    let all = find(&options.directory)?;
+    let old = all.into_iter().skip(options.keep.unwrap_or(0)).filter(|found| match options.older_than {
+        Some(age) => is_older(found, age, now),
+        None => true,
+    });
+    let mut pruned: Vec<Pruned> = old.map(|found| one(&found, now, options.delete)).collect();
+    pruned.reverse();
+    Ok(pruned)
+}
+
+fn is_older(found: &Found, age: Duration, now: SystemTime) -> bool {
+    let Some(began_ns) = from_rfc3339(&format!("{}Z", found.began)) else { return false };
+    let now_ns = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    i128::try_from(now_ns).unwrap_or(i128::MAX) - began_ns
+        > i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
+}
+
+fn one(found: &Found, now: SystemTime, delete: bool) -> Pruned {
+    let (bytes, changed) = size(&found.path, DEPTH_MAX);
+    let is_recent =
+        changed.is_some_and(|changed| now.duration_since(changed).unwrap_or_default() < UNDER_WAY);
+    let mut stays = None;
+    if !is_of_bench(found) {
+        stays = Some("its files are not of bench, or damaged: delete it yourself".to_owned());
+    } else if is_recent && !is_reported(found) {
+        stays = Some("it may be under way".to_owned());
+    } else if delete && let Err(error) = fs::remove_dir_all(&found.path) {
+        // Links in it are removed, not followed.
+        stays = Some(error.to_string());
+    }
+    Pruned { directory: found.path.clone(), bytes, stays }
+}
+
+/// True if the contents of a file in it show that bench made it: a name alone does not.
+fn is_of_bench(found: &Found) -> bool {
+    let run = RunDirectory::open(&found.path);
+    match found.kind {
+        Kind::Run => RunLog::open(&run.log()).is_ok() || head::read(&run.results()).is_ok(),
+        Kind::Comparison => comparison_of(&found.path).is_ok(),
+    }
+}
+
+fn is_reported(found: &Found) -> bool {
+    found.kind == Kind::Comparison || RunDirectory::open(&found.path).results().is_file()
+}
+
+/// The size of the files in a directory, and when the last of them changed. Links are not followed.
+fn size(directory: &Path, depth: usize) -> (u64, Option<SystemTime>) {
+    let (mut bytes, mut changed) = (0_u64, None);
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries {
+        let Ok(found) = entry.metadata() else { continue };
+        let (more, last) = match found.is_dir() {
+            true if depth > 0 => size(&entry.path(), depth - 1),
+            true => (0, None),
+            false => (found.len(), found.modified().ok()),
+        };
+        bytes = bytes.saturating_add(more);
+        changed = changed.max(last);
+    }
+    (bytes, changed)
+}

@@ -1,0 +1,533 @@
+//! Why slow iterations were slow, in words: the sentence of a comparison, what a kind of point is called, and what the
+//! slowest iterations have in common.
+//!
+//! Terminal, Markdown, JUnit and pages share these words. Bounds and "explains" are said of a comparison of many
+//! iterations only, never of a single trace. Nothing here may compute a statistic.
+
+use super::differences;
+use super::document::Line;
+use super::words::{calls, duration, point_name, statement_in_short};
+use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
+use crate::results::client_points::{ITERATION, REPORTER, SCHEDULING_DELAY};
+use crate::results::model::{
+    Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, Place, Results, Workload,
+};
+
+/// What a reader should know first: why slow iterations are slow, or without a comparison what the slowest have in common.
+#[must_use]
+pub fn sentences(results: &Results) -> Vec<Line> {
+    let several = results.workloads.len() > 1;
+    let of_workload = |workload: &Workload| -> Vec<Line> {
+        let named = |line: Line| match several {
+            true => Line::from(format!("{}: ", workload.name)).line(line).done(),
+            false => line,
+        };
+        why(workload).into_iter().map(named).collect()
+    };
+    let compared: Vec<Line> = results.workloads.iter().flat_map(of_workload).collect();
+    if compared.is_empty() { results.findings.first().map(finding).into_iter().collect() } else { compared }
+}
+
+/// Why the slow iterations of a workload are slow; nothing without a comparison.
+#[must_use]
+pub fn why(workload: &Workload) -> Vec<Line> {
+    let seen = workload.comparison.iter();
+    seen.flat_map(|seen| std::iter::once(comparison(seen)).chain(differences::sentences(seen))).collect()
+}
+
+/// The cause that the comparison of slow with typical iterations names: its name, and the sentence; `None` if it names
+/// none.
+#[must_use]
+pub fn cause(results: &Results) -> Option<(Line, Line)> {
+    let comparisons = results.workloads.iter().filter_map(|workload| workload.comparison.as_ref());
+    let named = comparisons.filter_map(|seen| {
+        let guilty = seen.kinds.iter().find(|kind| kind.guilty)?;
+        Some((guilty.delta_ms, guilty, seen))
+    });
+    let (_, guilty, seen) = named.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some((name_of(guilty).in_short(), comparison(seen)))
+}
+
+/// What makes slow iterations slower than typical ones.
+#[must_use]
+pub fn comparison(comparison: &Comparison) -> Line {
+    if comparison.no_finding == Some(NoFinding::Incomplete) && comparison.slow.min(comparison.typical) == 0 {
+        let text = format!(
+            "Slow and typical iterations cannot be compared: {} of their traces lack points.",
+            comparison.left_out
+        );
+        return text.into();
+    }
+    if comparison.typical == 0 {
+        let text = format!(
+            "The slow iterations have {} traces, but there is no typical one to compare them with.",
+            comparison.slow
+        );
+        return text.into();
+    }
+    let gap_ms = comparison.slow_ms - comparison.typical_ms;
+    let mut line = Line::default();
+    let percentile = 100_u32.saturating_sub(comparison.slow_percent);
+    line.text(format!(
+        "p{percentile} iterations take {} longer than typical ones ({} instead of {}, on average); ",
+        duration(gap_ms),
+        duration(comparison.slow_ms),
+        duration(comparison.typical_ms)
+    ));
+    let guilty: Vec<&ComparedKind> = comparison.kinds.iter().filter(|kind| kind.guilty).collect();
+    if let Some(first) = guilty.first() {
+        line.line(kind_name(first));
+        let [share, low] = [first.share, first.share_low].map(percent);
+        line.text(format!(" explains {share} of it (at least {low}), because {}", because(first)));
+        line.line(where_it_is(first));
+        if let Some(second) = guilty.get(1) {
+            line.text("; ").line(kind_name(second));
+            line.text(format!(" explains {}", share_with_bound(second)));
+        }
+        if guilty.len() > 2 {
+            line.text(format!(", and {} more", guilty.len() - 2));
+        }
+        return line.text(".").done();
+    }
+    let reason = match comparison.no_finding {
+        Some(NoFinding::NoGap) => {
+            let text = "The slow iterations that were traced are not slower than typical ones.";
+            return text.into();
+        }
+        Some(NoFinding::FewTraces) => {
+            format!(
+                "too few traces to be certain why ({} slow, {} typical)",
+                comparison.slow, comparison.typical
+            )
+        }
+        Some(NoFinding::Incomplete) => "too many traces lack points to be certain why".to_owned(),
+        _ => "nothing stands out".to_owned(),
+    };
+    line.text(reason).text(".");
+    if let Some(first) = comparison.kinds.first() {
+        line.text(" The largest part is in ").line(kind_name(first));
+        line.text(format!(" ({}).", share_with_bound(first)));
+    }
+    line.done()
+}
+
+/// At most this many attributes of the guilty point stand in the sentence.
+const CONTRASTS_MAX: usize = 2;
+
+/// `; 98 % of its time is on host inv-3 (12 % in typical iterations)`.
+fn where_it_is(kind: &ComparedKind) -> Line {
+    let mut line = Line::default();
+    for (number, contrast) in kind.contrasts.iter().take(CONTRASTS_MAX).enumerate() {
+        let [slow, typical] = [contrast.slow_share, contrast.typical_share].map(percent);
+        line.text(match number {
+            0 => format!("; {slow} of its time is "),
+            _ => format!(" and {slow} "),
+        });
+        line.line(having(contrast)).text(format!(" ({typical} in typical ones)"));
+    }
+    line.done()
+}
+
+fn having(contrast: &Contrast) -> Line {
+    let Contrast { attribute, value, .. } = contrast;
+    if attribute == "host" {
+        return Line::from("on host ").code(in_short(value)).done();
+    }
+    let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
+    Line::from("with ").code(in_short(&format!("{}={value}", own.unwrap_or(attribute)))).done()
+}
+
+/// Sentences shorten code; tables show all of it.
+const CODE_CHARS_MAX: usize = 100;
+
+fn in_short(code: &str) -> String {
+    let cut = code.char_indices().nth(CODE_CHARS_MAX).map(|(at, _)| format!("{}…", code[..at].trim_end()));
+    cut.unwrap_or_else(|| code.to_owned())
+}
+
+/// What a kind of point is called, from its four texts.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// Where the time was spent.
+    pub place: Place,
+    /// The service that reported it.
+    pub service: &'a str,
+    /// The point's name.
+    pub name: &'a str,
+    /// What it did.
+    pub detail: &'a str,
+    /// Name and detail of the point around it.
+    pub parent: &'a str,
+}
+
+fn name_of(kind: &ComparedKind) -> Named<'_> {
+    let place = match () {
+        () if kind.outside => Place::Outside,
+        () if kind.service == REPORTER && kind.name == SCHEDULING_DELAY => Place::QueueTime,
+        () => Place::Point,
+    };
+    let ComparedKind { service, name, detail, parent, .. } = kind;
+    Named { place, service, name, detail, parent }
+}
+
+impl<'a> From<&'a Explanation> for Named<'a> {
+    fn from(seen: &'a Explanation) -> Self {
+        let Explanation { place, service, name, detail, parent, .. } = seen;
+        Self { place: *place, service, name, detail, parent }
+    }
+}
+
+impl<'a> From<&'a Finding> for Named<'a> {
+    fn from(seen: &'a Finding) -> Self {
+        let Finding { place, service, name, detail, parent, .. } = seen;
+        let place = match (*place, name.as_str()) {
+            // Of earlier builds.
+            (Place::Point, OUTSIDE) => Place::Outside,
+            (place, _) => place,
+        };
+        Self { place, service, name, detail, parent }
+    }
+}
+
+impl Named<'_> {
+    /// With its service and its parent.
+    #[must_use]
+    pub fn whole(&self) -> Line {
+        let mut line = self.in_service();
+        if self.place == Place::Point && !self.parent.is_empty() && !self.parent.starts_with(ITERATION) {
+            let (name, detail) = self.parent.split_once(' ').unwrap_or((self.parent, ""));
+            // A request is named by its method and path, as usual.
+            let parent = match statement_in_short(detail) {
+                Some(short) => format!("{name} · {short}"),
+                None => self.parent.to_owned(),
+            };
+            line.text(" under ").code(in_short(&parent));
+        }
+        line.done()
+    }
+
+    /// With its service.
+    #[must_use]
+    pub fn in_service(&self) -> Line {
+        let mut line = self.in_short();
+        match self.place {
+            Place::Outside if self.detail.starts_with('(') => line.text(format!(" {}", self.detail)),
+            Place::Outside if !self.detail.is_empty() => line.text(" in action ").code(in_short(self.detail)),
+            Place::Point if !self.service.is_empty() && self.service != REPORTER => {
+                line.text(format!(" in {}", self.service))
+            }
+            _ => &mut line,
+        };
+        line.done()
+    }
+
+    /// The name alone.
+    #[must_use]
+    pub fn in_short(&self) -> Line {
+        match self.place {
+            Place::QueueTime => QUEUE_TIME.into(),
+            Place::Outside => format!("time {OUTSIDE}").into(),
+            Place::Point if self.service == REPORTER && self.name == ITERATION => {
+                "time between requests".into()
+            }
+            Place::Point => Line::default().code(in_short(&point_name(self.name, self.detail))).done(),
+        }
+    }
+}
+
+/// The kind of point, with its service and its parent.
+#[must_use]
+pub fn kind_name(kind: &ComparedKind) -> Line {
+    name_of(kind).whole()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share.clamp(0.0, 1.0) * 100.0)
+}
+
+fn share_with_bound(kind: &ComparedKind) -> String {
+    format!("{}, at least {}", percent(kind.share), percent(kind.share_low))
+}
+
+fn because(kind: &ComparedKind) -> String {
+    let times = |number: f64| match calls(number).as_str() {
+        "0" => "never".to_owned(),
+        "1" => "once".to_owned(),
+        number => format!("{number} times"),
+    };
+    let known = calls(kind.slow_calls) != calls(kind.typical_calls);
+    let is_queue = name_of(kind).place == Place::QueueTime;
+    if is_queue {
+        return format!("they start {} later after they were due", duration(kind.delta_ms));
+    }
+    if kind.more_calls_ms > kind.slower_calls_ms && known {
+        if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
+            return format!(
+                "{:.0} in 100 slow iterations call it and typical ones do not",
+                kind.slow_calls * 100.0
+            );
+        }
+        let (slow, typical) = (times(kind.slow_calls), times(kind.typical_calls));
+        if typical == "never" {
+            return format!("slow iterations call it {slow}, typical ones never");
+        }
+        // "40 times instead of 2"
+        let typical = if slow.ends_with(" times") { typical.trim_end_matches(" times") } else { &typical };
+        return format!("it is called {slow} instead of {typical}");
+    }
+    let aside = match &kind.called_service {
+        Some(service) => format!(", apart from the work of {service}: the network, or {service} was busy"),
+        None => String::new(),
+    };
+    let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
+    let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
+    if kind.slow_calls > 1.05 {
+        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
+        let instead = match kind.typical_calls > 0.05 && slow != typical {
+            true => format!(" (typical iterations call it {})", times(kind.typical_calls)),
+            false => String::new(),
+        };
+        format!("each of its {slow} calls takes {} longer{instead}{aside}", duration(longer_ms))
+    } else {
+        format!("it takes {} longer{aside}", duration(longer_ms))
+    }
+}
+
+/// `7 of the 10 slowest iterations`, `All of the 10 slowest iterations`.
+#[must_use]
+pub fn number_of_slowest(iterations: u64, of: u64) -> String {
+    match (iterations, of) {
+        (1, 1) => "The slowest iteration".to_owned(),
+        (n, of) if n == of => format!("All of the {of} slowest iterations"),
+        (n, of) => format!("{n} of the {of} slowest iterations"),
+    }
+}
+
+/// What the slowest iterations have in common.
+#[must_use]
+pub fn finding(finding: &Finding) -> Line {
+    let mut line = Line::from(format!("{}: ", number_of_slowest(finding.iterations, finding.of)));
+    line.line(Named::from(finding).in_service());
+    if !finding.path.is_empty() && finding.place == Place::Point {
+        line.text(" under ").code(in_short(&finding.path.join(" › ")));
+    }
+    let of_calls = match finding.median_calls {
+        calls if calls > 1.0 => format!(" in {calls} calls"),
+        _ => String::new(),
+    };
+    let medians = if finding.iterations > 1 { " (medians)" } else { "" };
+    let said = match (finding.basis, finding.median_longer_ms, finding.median_share_of_excess) {
+        (Basis::Difference, Some(longer_ms), Some(share)) => format!(
+            " takes {} longer than in typical ones{of_calls}, {} of what they take longer",
+            duration(longer_ms),
+            percent(share)
+        ),
+        _ => format!(
+            " takes most time by itself, {}{of_calls}, {} of the response time",
+            duration(finding.median_self_ms),
+            percent(finding.median_share)
+        ),
+    };
+    line.text(format!("{said}{medians}.")).done()
+}
+
+/// Why one iteration was slow.
+#[must_use]
+pub fn sentence(seen: &Explanation) -> Line {
+    let mut line = Named::from(seen).whole();
+    let part = match (seen.basis, seen.longer_ms, seen.excess_ms, seen.share_of_excess) {
+        (Basis::Difference, Some(longer_ms), Some(excess_ms), Some(share)) => {
+            let largest = if seen.explains { "" } else { ", the largest of several parts" };
+            format!(
+                " takes {} longer than in typical iterations{}: {} of the {} that this one takes longer{largest}.",
+                duration(longer_ms),
+                calls_here(seen),
+                percent(share),
+                duration(excess_ms)
+            )
+        }
+        _ => format!(
+            " takes most time by itself: {} of {} ({}){}.",
+            duration(seen.own_ms),
+            duration(seen.response_ms),
+            percent(seen.share_of_response()),
+            calls_here(seen)
+        ),
+    };
+    line.text(part).done()
+}
+
+/// ` in 40 calls instead of 2`, or nothing for one call.
+fn calls_here(seen: &Explanation) -> String {
+    let here = calls(seen.calls as f64);
+    match seen.typical_calls.map(calls) {
+        Some(typical) if typical != here && typical != "0" => {
+            format!(" in {here} calls instead of {typical}")
+        }
+        _ if seen.calls > 1 => format!(" in {here} calls"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::document::terminal;
+
+    fn plain(line: &Line) -> String {
+        terminal::line(line, terminal::Style::default())
+    }
+
+    fn found(basis: Basis, iterations: u64, of: u64) -> Finding {
+        let difference = basis == Basis::Difference;
+        Finding {
+            name: "db".into(),
+            detail: "SELECT 1".into(),
+            service: "keystone/public".into(),
+            path: vec!["wsgi GET /".into()],
+            basis,
+            iterations,
+            of,
+            median_self_ms: 80.0,
+            median_share: 0.87,
+            median_calls: 40.0,
+            median_longer_ms: difference.then_some(76.0),
+            median_share_of_excess: difference.then_some(0.93),
+            ..Finding::default()
+        }
+    }
+
+    #[test]
+    fn a_finding_is_a_sentence() {
+        let place = "`db · SELECT 1` in keystone/public under `wsgi GET /`";
+        let outside = Finding {
+            name: OUTSIDE.into(),
+            detail: "list".into(),
+            service: String::new(),
+            place: Place::Outside,
+            median_calls: 1.0,
+            ..found(Basis::OwnTime, 1, 1)
+        };
+        for (seen, expected) in [
+            (
+                found(Basis::Difference, 3, 10),
+                format!(
+                    "3 of the 10 slowest iterations: {place} takes 76.0 ms longer than in typical ones in 40 calls, 93 % of \
+                     what they take longer (medians)."
+                ),
+            ),
+            (
+                found(Basis::OwnTime, 10, 10),
+                format!(
+                    "All of the 10 slowest iterations: {place} takes most time by itself, 80.0 ms in 40 calls, 87 % of the \
+                     response time (medians)."
+                ),
+            ),
+            (
+                outside,
+                "The slowest iteration: time outside the traced services in action `list` takes most time by itself, \
+                 80.0 ms, 87 % of the response time."
+                    .to_owned(),
+            ),
+        ] {
+            assert_eq!(plain(&finding(&seen)), expected);
+        }
+    }
+
+    fn kind(name: &str, share: f64, guilty: bool) -> ComparedKind {
+        ComparedKind {
+            service: "keystone/public".into(),
+            name: name.into(),
+            detail: "SELECT a, b FROM t WHERE x = ?".into(),
+            parent: "wsgi GET /v3/users".into(),
+            outside: false,
+            delta_ms: 812.0 * share,
+            share,
+            share_low: share - 0.13,
+            share_high: share + 0.1,
+            slow_calls: 40.0,
+            typical_calls: 2.0,
+            more_calls_ms: 800.0 * share,
+            slower_calls_ms: 12.0 * share,
+            effect: 0.9,
+            exceeding: 0.9,
+            guilty,
+            worst_trace_id: None,
+            called_service: None,
+            contrasts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_a_sentence() {
+        let mut seen = Comparison {
+            slow_percent: 1,
+            slow: 20,
+            typical: 40,
+            left_out: 0,
+            slow_ms: 900.0,
+            typical_ms: 88.0,
+            no_finding: None,
+            kinds: vec![kind("db", 0.71, true), kind("rpc", 0.2, false)],
+            clocks_moved: 0,
+            clocks_inconsistent: 0,
+            tree: Vec::new(),
+            differences: None,
+        };
+        let head =
+            "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
+        let db = "`db · SELECT … FROM t` in keystone/public under `wsgi GET /v3/users`";
+        let line = |seen: &Comparison| plain(&comparison(seen)).replace(head, "… ").replace(db, "DB");
+        assert_eq!(
+            line(&seen),
+            "… DB explains 71 % of it (at least 58 %), because it is called 40 times instead of 2."
+        );
+        let first = &mut seen.kinds[0];
+        (first.slow_calls, first.typical_calls, first.more_calls_ms, first.slower_calls_ms) =
+            (1.0, 1.0, 0.0, 576.5);
+        assert_eq!(line(&seen), "… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer.");
+        let contrast = |attribute: &str, value: &str| Contrast {
+            attribute: attribute.into(),
+            value: value.into(),
+            slow_share: 0.98,
+            typical_share: 0.12,
+        };
+        seen.kinds[0].contrasts = vec![contrast("host", "inv-3"), contrast("attributes.tenant", "t7")];
+        let there = "98 % of its time is on host `inv-3` (12 % in typical ones) and 98 % with `tenant=t7` (12 % in \
+                     typical ones)";
+        assert_eq!(
+            line(&seen),
+            format!("… DB explains 71 % of it (at least 58 %), because it takes 576 ms longer; {there}.")
+        );
+        seen.kinds[0].contrasts.clear();
+        let first = &mut seen.kinds[0];
+        (first.slow_calls, first.called_service) = (3.0, Some("stock".to_owned()));
+        let longer = "each of its 3 calls takes 192 ms longer (typical iterations call it once), apart from the work of \
+                      stock: the network, or stock was busy";
+        assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
+        seen.kinds[0].guilty = false;
+        for (reason, expected) in [
+            (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),
+            (
+                NoFinding::FewTraces,
+                "… too few traces to be certain why (20 slow, 40 typical). The largest part is in DB (71 %, at least 58 %).",
+            ),
+            (
+                NoFinding::Incomplete,
+                "… too many traces lack points to be certain why. The largest part is in DB (71 %, at least 58 %).",
+            ),
+            (NoFinding::NoGap, "The slow iterations that were traced are not slower than typical ones."),
+        ] {
+            seen.no_finding = Some(reason);
+            assert_eq!(line(&seen), expected);
+        }
+        seen.typical = 0;
+        assert_eq!(
+            line(&seen),
+            "The slow iterations have 20 traces, but there is no typical one to compare them with."
+        );
+        let mut outside = kind("action", 0.5, true);
+        (outside.outside, outside.detail) = (true, "list".into());
+        assert_eq!(plain(&kind_name(&outside)), "time outside the traced services in action `list`");
+    }
+}

@@ -1,0 +1,48 @@
+//! Load that was asked for and load that was served, in words. Nothing here computes a statistic.
+
+use super::words::duration;
+use crate::results::model::{Offered, Workload};
+
+/// `375.0/s of 400/s`, or only what was served where virtual users set the pace.
+pub(super) fn rate(workload: &Workload) -> String {
+    let asked = workload.offered.as_ref().and_then(|offered| offered.asked_per_s);
+    match asked {
+        Some(asked) => format!("{:.1}/s of {}/s", workload.rate_per_s, per_s(asked)),
+        None => format!("{:.1}/s", workload.rate_per_s),
+    }
+}
+
+/// `All 40 virtual users were busy (max_concurrency); 375/s of 400/s served; up to 1200 iterations waited, for up to
+/// 3.20 s (queue time).`; `None` if no iteration had to wait for a virtual user.
+#[must_use]
+pub fn sentence(workload: &Workload) -> Option<String> {
+    let offered = workload.offered.as_ref().filter(|offered| offered.all_busy)?;
+    let mut parts = vec![busy(offered)];
+    if let Some(asked) = offered.asked_per_s {
+        parts.push(format!("{}/s of {}/s served", per_s(offered.served_per_s), per_s(asked)));
+    }
+    if offered.queued_max > 0 {
+        let noun = if offered.queued_max == 1 { "iteration" } else { "iterations" };
+        parts.push(format!(
+            "up to {} {noun} waited, for up to {} (queue time)",
+            offered.queued_max,
+            duration(workload.start_lag.max_ms)
+        ));
+    }
+    if workload.iterations.dropped > 0 {
+        parts.push(format!("{} were dropped", workload.iterations.dropped));
+    }
+    Some(format!("{}.", parts.join("; ")))
+}
+
+fn busy(offered: &Offered) -> String {
+    match offered.users_max {
+        Some(1) => "The only virtual user was busy (max_concurrency)".to_owned(),
+        Some(users) => format!("All {users} virtual users were busy (max_concurrency)"),
+        None => "All virtual users were busy (as many as the limits of this machine allow)".to_owned(),
+    }
+}
+
+fn per_s(rate: f64) -> String {
+    if rate >= 99.95 || rate.fract().abs() < 1e-9 { format!("{rate:.0}") } else { format!("{rate:.1}") }
+}

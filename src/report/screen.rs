@@ -1,0 +1,437 @@
+//! The first screen: why a run has its verdict, as a headline of at most ten words and a sentence.
+//!
+//! The one place for these words: the terminal, Markdown, HTML, JUnit, `results.json`, the list of runs and the badge take
+//! them from here. A run that failed by errors never begins with what is slow. Nothing here computes a statistic.
+
+use uuid::Uuid;
+
+use super::document::{Line, Span};
+use super::words::{self, duration};
+use super::{failed, offered};
+use crate::results::model::{
+    ComparedKind, Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity,
+    Workload,
+};
+
+/// The most words of a headline.
+const HEADLINE_WORDS_MAX: usize = 10;
+/// The most words of a point's name in a headline.
+const NAME_WORDS_MAX: usize = 6;
+/// From this share of failed iterations on, a run that nothing judges by its failures is about them.
+const FAILED_SHARE: f64 = 0.01;
+const TRACES_MAX: usize = 5;
+/// Criteria of Rally that limit a time.
+const TIMES_OF_RALLY: [&str; 5] = [
+    "max_seconds_per_iteration",
+    "max_avg_duration",
+    "max_avg_duration_per_atomic",
+    "outliers",
+    "performance_degradation",
+];
+
+/// Why a run has its verdict, with the pieces of its words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Screen {
+    /// At most ten words.
+    pub headline: Line,
+    /// One or several sentences.
+    pub sentence: Line,
+    /// The same as plain texts, with what they name.
+    pub reason: Reason,
+}
+
+/// Why a run has its verdict, as `results.json` has it.
+#[must_use]
+pub fn reason(results: &Results) -> Reason {
+    of(results).reason
+}
+
+/// Why a run has its verdict.
+#[must_use]
+pub fn of(results: &Results) -> Screen {
+    let total = results.workloads.iter().fold(Counts::default(), |sum, workload| Counts {
+        total: sum.total + workload.iterations.total,
+        ok: sum.ok + workload.iterations.ok,
+        failed: sum.failed + workload.iterations.failed,
+        ..sum
+    });
+    if results.run.status == RunStatus::Failed && (total.ok == 0 || total.failed == 0) {
+        return run_failed(results);
+    }
+    if total.ok == 0 && total.failed > 0 {
+        return errors(results, ReasonKind::AllFailed, None);
+    }
+    if total.total == 0 {
+        return nothing_ran(results);
+    }
+    if results.run.status == RunStatus::Failed {
+        return run_failed(results);
+    }
+    match results.verdict.outcome {
+        Outcome::Fail => failing(results),
+        Outcome::Invalid => invalid(results),
+        _ if !results.verdict.invalid.is_empty() => invalid(results),
+        Outcome::Inconclusive => inconclusive(results),
+        Outcome::Pass | Outcome::None if has_unjudged_failures(results) => {
+            errors(results, ReasonKind::Errors, None)
+        }
+        Outcome::Pass | Outcome::None => slow(results),
+    }
+}
+
+fn screen(kind: ReasonKind, headline: Line, sentence: Line) -> Screen {
+    let headline = in_words(headline, HEADLINE_WORDS_MAX);
+    let reason = Reason {
+        kind,
+        headline: plain(&headline),
+        sentence: plain(&sentence),
+        workload: None,
+        action: None,
+        criterion: None,
+        count: None,
+        of: None,
+        expected: None,
+        found: None,
+        excerpt: None,
+        trace_ids: Vec::new(),
+    };
+    Screen { headline, sentence, reason }
+}
+
+/// The words of a line without markup.
+pub(super) fn plain(line: &Line) -> String {
+    line.spans
+        .iter()
+        .map(|span| match span {
+            Span::Text(text) | Span::Code(text) => text.as_str(),
+            Span::Badge(badge) => badge.word,
+        })
+        .collect()
+}
+
+/// The line, cut after so many words.
+fn in_words(line: Line, words_max: usize) -> Line {
+    if plain(&line).split_whitespace().count() <= words_max {
+        return line;
+    }
+    let (mut left, mut cut) = (words_max, Line::default());
+    for span in line.spans {
+        let (Span::Text(text) | Span::Code(text)) = &span else { continue };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.len() <= left {
+            left -= words.len();
+            cut.spans.push(span);
+            continue;
+        }
+        let blank = if text.starts_with(char::is_whitespace) { " " } else { "" };
+        let text = format!("{blank}{}…", words[..left].join(" "));
+        match span {
+            Span::Code(_) if left > 0 => cut.code(text),
+            _ => cut.text(text),
+        };
+        break;
+    }
+    cut
+}
+
+fn run_failed(results: &Results) -> Screen {
+    let error = results.run.error.as_deref().unwrap_or("its notes say why");
+    let headline = match error.split_once(':') {
+        Some(("setup failed", _)) => "Setup failed, so nothing ran",
+        _ => "The run itself failed",
+    };
+    screen(ReasonKind::Run, headline.into(), sentence_of(error).into())
+}
+
+fn nothing_ran(results: &Results) -> Screen {
+    let why = results.notes.last().or(results.verdict.invalid.first());
+    let sentence = match (results.run.status, why) {
+        (RunStatus::Interrupted, _) => "It was interrupted before the first iteration ended.".to_owned(),
+        (RunStatus::TimedOut, _) => {
+            "Its time limit came before the first iteration ended: raise `timeout`.".to_owned()
+        }
+        (_, Some(note)) => sentence_of(note),
+        (_, None) => "There is nothing to judge.".to_owned(),
+    };
+    screen(ReasonKind::NothingRan, "No iteration ran".into(), sentence.into())
+}
+
+/// A text as a sentence: a capital at its beginning, a full stop at its end.
+fn sentence_of(text: &str) -> String {
+    let mut chars = text.trim().chars();
+    let first = chars.next().map(char::to_uppercase).into_iter().flatten();
+    let sentence: String = first.chain(chars).collect();
+    if sentence.ends_with(['.', '!', '?']) { sentence } else { format!("{sentence}.") }
+}
+
+/// Why iterations failed. `broken` is the criterion that forbids it.
+fn errors(results: &Results, kind: ReasonKind, broken: Option<&Criterion>) -> Screen {
+    let of_criterion = |workload: &&Workload| broken.is_none_or(|broken| workload.name == broken.workload);
+    let most =
+        results.workloads.iter().filter(of_criterion).max_by_key(|workload| workload.iterations.failed);
+    let Some(workload) = most else { return slow(results) };
+    let Counts { ok, failed, .. } = workload.iterations;
+    let total = ok + failed;
+    let noun = if total == 1 { "iteration" } else { "iterations" };
+    let counted = match kind {
+        ReasonKind::AllFailed if total == 1 => "The only iteration failed".to_owned(),
+        ReasonKind::AllFailed => format!("All {total} iterations failed"),
+        _ => format!("{failed} of {total} failed"),
+    };
+    let first = workload.errors.first();
+    let mut headline = Line::from(counted);
+    if let Some(error) = first {
+        headline.text(": ").line(failed::in_short(error));
+    }
+    let share = failed as f64 / total.max(1) as f64 * 100.0;
+    let mut sentence = Line::default();
+    match first {
+        Some(error) if error.count == total => {
+            sentence.line(failed::clause(error)).text(if total == 1 { "." } else { ", every time." });
+        }
+        Some(error) => {
+            sentence.line(failed::clause(error));
+            let share = error.count as f64 / total.max(1) as f64 * 100.0;
+            sentence.text(format!(", in {} of {total} {noun} ({}).", error.count, percent(share)));
+            let others = failed.saturating_sub(error.count);
+            if others > 0 {
+                let kinds = workload.errors.len().saturating_sub(1);
+                let kinds =
+                    if kinds == 1 { "in one other way".into() } else { format!("in {kinds} other ways") };
+                sentence.text(format!(" {others} failed {kinds}."));
+            }
+        }
+        None => {
+            sentence.text(format!("{failed} of {total} {noun} failed ({}).", percent(share)));
+        }
+    }
+    if let Some(broken) = broken {
+        sentence.text(" Broken: ").code(&broken.condition).text(".");
+    }
+    let mut screen = screen(kind, headline, sentence);
+    screen.reason = of_error(screen.reason, first);
+    screen.reason.workload = named(results, workload);
+    screen.reason.criterion = broken.map(|broken| broken.condition.clone());
+    (screen.reason.count, screen.reason.of) = (Some(failed), Some(total));
+    screen
+}
+
+fn of_error(reason: Reason, error: Option<&ErrorClass>) -> Reason {
+    let Some(error) = error else { return reason };
+    let (found, expected) = failed::found_and_expected(error);
+    Reason {
+        action: error.action.clone(),
+        expected,
+        found,
+        excerpt: error.body.clone(),
+        trace_ids: error.trace_ids.iter().copied().take(TRACES_MAX).collect(),
+        ..reason
+    }
+}
+
+/// A workload's name, if there are several.
+fn named(results: &Results, workload: &Workload) -> Option<String> {
+    (results.workloads.len() > 1).then(|| workload.name.clone())
+}
+
+fn percent(percent: f64) -> String {
+    match percent {
+        percent if percent >= 99.95 => "100 %".to_owned(),
+        percent if percent >= 9.95 => format!("{percent:.0} %"),
+        percent if percent >= 0.095 => format!("{percent:.1} %"),
+        percent => format!("{percent:.3} %"),
+    }
+}
+
+fn share_failed(counts: Counts) -> f64 {
+    counts.failed as f64 / (counts.ok + counts.failed).max(1) as f64
+}
+
+fn judges_failures(criterion: &Criterion) -> bool {
+    criterion.criterion == "failure_rate" || criterion.condition.contains("(errors")
+}
+
+fn has_unjudged_failures(results: &Results) -> bool {
+    results.workloads.iter().any(|workload| {
+        let judged =
+            |criterion: &Criterion| criterion.workload == workload.name && judges_failures(criterion);
+        share_failed(workload.iterations) >= FAILED_SHARE && !results.verdict.criteria.iter().any(judged)
+    })
+}
+
+/// The first of the run's criteria with this outcome that can fail it.
+fn criteria(results: &Results, outcome: Outcome) -> impl Iterator<Item = &Criterion> {
+    let all = results.verdict.criteria.iter();
+    all.filter(move |one| one.outcome == outcome && one.severity == Severity::Fail)
+}
+
+fn failing(results: &Results) -> Screen {
+    let failed_of = |criterion: &Criterion| {
+        let workload = results.workloads.iter().find(|workload| workload.name == criterion.workload);
+        workload.map_or(0.0, |workload| share_failed(workload.iterations))
+    };
+    let by_errors = criteria(results, Outcome::Fail).find(|one| judges_failures(one) && failed_of(one) > 0.0);
+    // Where so many failed, they are what breaks limits on times too.
+    let through_errors = || criteria(results, Outcome::Fail).find(|one| failed_of(one) >= FAILED_SHARE);
+    if let Some(broken) = by_errors.or_else(through_errors) {
+        return errors(results, ReasonKind::Errors, Some(broken));
+    }
+    match criteria(results, Outcome::Fail).next() {
+        Some(broken) => broken_limit(results, broken),
+        None if has_unjudged_failures(results) => errors(results, ReasonKind::Errors, None),
+        None => slow(results),
+    }
+}
+
+fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
+    let of_time = broken.measured.as_ref().is_some_and(|seen| seen.unit == "ms")
+        || TIMES_OF_RALLY.contains(&broken.criterion.as_str());
+    let kind = if of_time { ReasonKind::Time } else { ReasonKind::Criterion };
+    let metric = metric(&broken.condition);
+    let mut sentence = Line::default();
+    sentence.code(&broken.condition).text(format!(" is broken: {}", broken.observed));
+    let mut headline = Line::from(format!("Broken: {}", broken.condition));
+    let (mut expected, mut found) = (None, None);
+    if let Some(seen) = &broken.measured {
+        let (value, limit) = (amount(seen.value, &seen.unit), amount(seen.limit, &seen.unit));
+        headline = Line::from(format!("{metric} is {value}, limit {limit}"));
+        if seen.limit > 0.0 && seen.value != seen.limit {
+            let off = (seen.value / seen.limit - 1.0) * 100.0;
+            let side = if off > 0.0 { "over" } else { "under" };
+            sentence.text(format!(", {} {side} the limit", percent(off.abs())));
+        }
+        (expected, found) = (Some(limit), Some(value));
+    }
+    sentence.text(".");
+    let workload = results.workloads.iter().find(|workload| workload.name == broken.workload);
+    let why = match kind {
+        ReasonKind::Time => workload.and_then(|workload| cause(results, Some(workload))).map(|(_, why)| why),
+        _ => workload.and_then(offered::sentence).map(Line::from),
+    };
+    if let Some(why) = why {
+        sentence.text(" ").line(why);
+    }
+    let mut screen = screen(kind, headline, sentence);
+    screen.reason = Reason {
+        criterion: Some(broken.condition.clone()),
+        workload: workload.and_then(|workload| named(results, workload)),
+        trace_ids: first_ids(&broken.trace_ids),
+        expected,
+        found,
+        ..screen.reason
+    };
+    screen
+}
+
+fn first_ids(ids: &[Uuid]) -> Vec<Uuid> {
+    ids.iter().copied().take(TRACES_MAX).collect()
+}
+
+/// What a condition is about: `p99` of `p(99) < 250ms`, `p95 of response, action create` of longer ones.
+fn metric(condition: &str) -> String {
+    let operators = [" <= ", " >= ", " == ", " < ", " > "];
+    let at = operators.iter().filter_map(|operator| condition.find(operator)).min();
+    condition[..at.unwrap_or(condition.len())].trim().to_owned()
+}
+
+/// A value of a criterion in its unit.
+fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "ms" => duration(value),
+        "%" => percent(value),
+        "1/s" => format!("{}/s", rounded(value)),
+        "" => rounded(value),
+        unit => format!("{} {unit}", rounded(value)),
+    }
+}
+
+fn rounded(value: f64) -> String {
+    if value.abs() >= 99.95 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn invalid(results: &Results) -> Screen {
+    let of_run = results.verdict.invalid.first();
+    if let Some(why) = of_run {
+        let short = why.split([':', ';', ',']).next().unwrap_or(why);
+        let headline = in_words(format!("No verdict: {short}").into(), HEADLINE_WORDS_MAX);
+        return screen(ReasonKind::Invalid, headline, sentence_of(why).into());
+    }
+    undecided(results, Outcome::Invalid, ReasonKind::Invalid, "No data for")
+}
+
+fn inconclusive(results: &Results) -> Screen {
+    undecided(results, Outcome::Inconclusive, ReasonKind::Inconclusive, "Undecided:")
+}
+
+/// A criterion that is not decided, and what would help.
+fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) -> Screen {
+    let Some(open) = criteria(results, outcome).next() else {
+        let sentence = "The record of the run has no end, so what ran after it is unknown: run it again.";
+        return screen(kind, "Undecided: the record has no end".into(), sentence.into());
+    };
+    let headline = match kind {
+        ReasonKind::Inconclusive => format!("{word} {}", open.condition),
+        _ => format!("{word} {}", metric(&open.condition)),
+    };
+    let mut sentence = Line::default();
+    sentence.code(&open.condition).text(format!(": {}", open.observed));
+    if let Some(reason) = &open.reason {
+        sentence.text(format!("; {reason}"));
+    }
+    let mut screen = screen(kind, headline.into(), sentence.text(".").done());
+    screen.reason.criterion = Some(open.condition.clone());
+    screen.reason.trace_ids = first_ids(&open.trace_ids);
+    screen
+}
+
+/// What the slow iterations of a run wait for that nothing speaks against.
+fn slow(results: &Results) -> Screen {
+    if let Some((name, why)) = cause(results, None) {
+        let mut headline = Line::from("Slow iterations wait for ");
+        headline.line(in_words(name, NAME_WORDS_MAX));
+        let mut screen = screen(ReasonKind::Slow, headline, why);
+        let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
+        screen.reason.trace_ids = slowest.take(TRACES_MAX).collect();
+        return screen;
+    }
+    let headline = match results.verdict.outcome {
+        Outcome::Pass => "Every criterion holds",
+        _ if results.profiling.enabled => "Nothing stands out",
+        _ => "Not profiled, so causes are unknown",
+    };
+    let sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
+    screen(ReasonKind::Nothing, headline.into(), sentence)
+}
+
+fn figures(results: &Results) -> Line {
+    let one = |workload: &Workload| {
+        let count = workload.response_time.count;
+        let (p50, p99) = (workload.response_time.at(50.0)?, workload.response_time.at(99.0)?);
+        let name = named(results, workload).map_or_else(String::new, |name| format!("{name}: "));
+        Some(format!("{name}{count} iterations, p50 {}, p99 {}.", duration(p50), duration(p99)))
+    };
+    let all: Vec<String> = results.workloads.iter().filter_map(one).collect();
+    all.join(" ").into()
+}
+
+/// The name of what makes slow iterations slow, and the sentence on it.
+fn cause(results: &Results, of: Option<&Workload>) -> Option<(Line, Line)> {
+    let workloads = results.workloads.iter().filter(|workload| of.is_none_or(|of| of.name == workload.name));
+    workloads.filter_map(|workload| workload.comparison.as_ref()).find_map(|comparison| {
+        let guilty = comparison.kinds.iter().find(|kind| kind.guilty)?;
+        Some((name_of(guilty), words::comparison(comparison)))
+    })
+}
+
+fn name_of(kind: &ComparedKind) -> Line {
+    let mut line = Line::default();
+    match kind.outside {
+        true => line.text("time outside the traced services"),
+        false => line.code(words::point_name(&kind.name, &kind.detail)),
+    };
+    line
+}
+
+#[cfg(test)]
+#[path = "screen/tests.rs"]
+mod tests;

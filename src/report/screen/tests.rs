@@ -1,0 +1,337 @@
+//! The first screen of every kind of run, as a table.
+
+use std::path::Path;
+
+use super::*;
+use crate::report::html::sample;
+use crate::results::model::{Measured, Offered};
+
+fn error(class: &str, action: &str, message: &str, count: u64) -> ErrorClass {
+    ErrorClass {
+        class: class.to_owned(),
+        action: Some(action.to_owned()),
+        message: message.to_owned(),
+        subject: None,
+        expected: None,
+        found: None,
+        body: None,
+        count,
+        trace_ids: vec![Uuid::from_u128(7)],
+    }
+}
+
+fn check(count: u64) -> ErrorClass {
+    ErrorClass {
+        subject: Some("$.server.status".to_owned()),
+        expected: Some("is `\"ACTIVE\"`".to_owned()),
+        found: Some("\"BUILD\"".to_owned()),
+        body: Some("{\"server\": {\"status\": \"BUILD\"}}".to_owned()),
+        ..error("check", "boot", "the value at $.server.status is not `\"ACTIVE\"`", count)
+    }
+}
+
+/// A run of one workload with this outcome, in which nothing is to say of slow iterations.
+fn run(outcome: Outcome, ok: u64, errors: Vec<ErrorClass>) -> Results {
+    let mut results = sample::sample(200).results;
+    results.workloads.truncate(1);
+    results.verdict.criteria.clear();
+    results.verdict.invalid.clear();
+    results.verdict.outcome = outcome;
+    results.findings.clear();
+    results.run.status = RunStatus::Finished;
+    let failed = errors.iter().map(|error| error.count).sum();
+    let workload = &mut results.workloads[0];
+    workload.iterations = Counts { total: ok + failed, ok, failed, ..Counts::default() };
+    (workload.errors, workload.comparison) = (errors, None);
+    results
+}
+
+fn criterion(condition: &str, outcome: Outcome, observed: &str) -> Criterion {
+    let name = if condition.starts_with("failure rate") { "failure_rate" } else { "thresholds" };
+    Criterion {
+        workload: "list-users".to_owned(),
+        criterion: name.to_owned(),
+        condition: condition.to_owned(),
+        observed: observed.to_owned(),
+        outcome,
+        severity: Severity::Fail,
+        reason: None,
+        measured: None,
+        aborted: false,
+        samples: 200,
+        trace_ids: Vec::new(),
+    }
+}
+
+fn measured(unit: &str, limit: f64, value: f64) -> Option<Measured> {
+    Some(Measured { unit: unit.to_owned(), limit, value, low: None, high: None })
+}
+
+fn with(mut results: Results, criteria: Vec<Criterion>) -> Results {
+    results.verdict.criteria = criteria;
+    results
+}
+
+fn failed_to_start() -> Results {
+    let mut results = run(Outcome::None, 0, Vec::new());
+    results.run.status = RunStatus::Failed;
+    results.run.error = Some("setup failed: log in: answered 401, expected 201".to_owned());
+    results
+}
+
+fn generator_was_the_limit() -> Results {
+    let mut results = run(Outcome::Invalid, 200, Vec::new());
+    let why = "bench itself was the limit: worker 0 was saturated for 3.0 of 4.0 s; use more workers";
+    results.verdict.invalid = vec![why.to_owned()];
+    results
+}
+
+fn overload(criterion: Criterion) -> Results {
+    let mut results = with(run(Outcome::Fail, 4_000, Vec::new()), vec![criterion]);
+    results.workloads[0].iterations.dropped = 12;
+    results.workloads[0].start_lag.max_ms = 3_200.0;
+    results.workloads[0].offered = Some(Offered {
+        asked_per_s: Some(400.0),
+        served_per_s: 375.2,
+        users_max: Some(40),
+        busy_max: 40,
+        queued_max: 1_200,
+        all_busy: true,
+        series: None,
+    });
+    results
+}
+
+fn guilty(outcome: Outcome) -> Results {
+    let mut results = sample::sample(200).results;
+    results.verdict.criteria.clear();
+    results.verdict.invalid.clear();
+    results.verdict.outcome = outcome;
+    let comparison = results.workloads.iter_mut().find_map(|workload| workload.comparison.as_mut()).unwrap();
+    comparison.kinds[0].guilty = true;
+    for workload in &mut results.workloads {
+        workload.iterations.failed = 0;
+    }
+    results
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn a_headline_of_ten_words_and_a_sentence_say_why() {
+    let failure_rate = || criterion("failure rate at most 0.1 %", Outcome::Fail, "15.000 % (30 of 200)");
+    let p99 = Criterion {
+        measured: measured("ms", 250.0, 412.5),
+        ..criterion("p(99) < 250ms", Outcome::Fail, "412 ms (390 ms to 430 ms)")
+    };
+    let throughput = Criterion {
+        measured: measured("1/s", 400.0, 375.2),
+        ..criterion("throughput >= 400/s", Outcome::Fail, "375.2/s")
+    };
+    let rows = [
+        (
+            "every iteration failed, without a criterion",
+            run(Outcome::None, 0, vec![error("status", "log in", "answered 401, expected 201", 30)]),
+            ReasonKind::AllFailed,
+            "All 30 iterations failed: log in answered 401",
+            "log in answered 401, expected 201, every time.",
+        ),
+        (
+            "every iteration failed, so a limit on times has nothing to judge",
+            with(
+                run(
+                    Outcome::Invalid,
+                    0,
+                    vec![error("timeout", "list", "timed out after 2.00 s while connecting", 3)],
+                ),
+                vec![criterion("p(99) < 250ms", Outcome::Invalid, "no samples")],
+            ),
+            ReasonKind::AllFailed,
+            "All 3 iterations failed: list timed out",
+            "list timed out after 2.00 s while connecting, every time.",
+        ),
+        (
+            "errors break the criterion",
+            with(
+                run(Outcome::Fail, 170, vec![check(28), error("connect", "boot", "refused", 2)]),
+                vec![failure_rate()],
+            ),
+            ReasonKind::Errors,
+            "30 of 200 failed: $.server.status is BUILD",
+            "In boot, $.server.status is BUILD, expected ACTIVE, in 28 of 200 iterations (14 %). 2 failed in one other \
+             way. Broken: failure rate at most 0.1 %.",
+        ),
+        (
+            "errors break a limit on times too",
+            with(run(Outcome::Fail, 190, vec![check(10)]), vec![p99.clone()]),
+            ReasonKind::Errors,
+            "10 of 200 failed: $.server.status is BUILD",
+            "In boot, $.server.status is BUILD, expected ACTIVE, in 10 of 200 iterations (5.0 %). Broken: p(99) < 250ms.",
+        ),
+        (
+            "many errors that nothing judges",
+            run(Outcome::None, 190, vec![error("status", "create", "answered 500", 10)]),
+            ReasonKind::Errors,
+            "10 of 200 failed: create answered 500",
+            "create answered 500, in 10 of 200 iterations (5.0 %).",
+        ),
+        (
+            "few errors that a criterion allows",
+            with(
+                run(Outcome::Pass, 198, vec![error("status", "create", "answered 500", 2)]),
+                vec![criterion("failure rate at most 5 %", Outcome::Pass, "1.000 % (2 of 200)")],
+            ),
+            ReasonKind::Nothing,
+            "Every criterion holds",
+            "",
+        ),
+        (
+            "a limit on times",
+            with(run(Outcome::Fail, 200, Vec::new()), vec![p99]),
+            ReasonKind::Time,
+            "p(99) is 412 ms, limit 250 ms",
+            "p(99) < 250ms is broken: 412 ms (390 ms to 430 ms), 65 % over the limit.",
+        ),
+        (
+            "Rally's limit on times",
+            with(
+                run(Outcome::Fail, 200, Vec::new()),
+                vec![Criterion {
+                    criterion: "max_seconds_per_iteration".to_owned(),
+                    ..criterion("no iteration longer than 5 s", Outcome::Fail, "longest 6.200 s")
+                }],
+            ),
+            ReasonKind::Time,
+            "Broken: no iteration longer than 5 s",
+            "no iteration longer than 5 s is broken: longest 6.200 s.",
+        ),
+        (
+            "an overload",
+            overload(throughput),
+            ReasonKind::Criterion,
+            "throughput is 375/s, limit 400/s",
+            "throughput >= 400/s is broken: 375.2/s, 6.2 % under the limit. All 40 virtual users were busy \
+             (max_concurrency); 375/s of 400/s served; up to 1200 iterations waited, for up to 3.20 s (queue time); 12 \
+             were dropped.",
+        ),
+        (
+            "the load generator was the limit",
+            generator_was_the_limit(),
+            ReasonKind::Invalid,
+            "No verdict: bench itself was the limit",
+            "Bench itself was the limit: worker 0 was saturated for 3.0 of 4.0 s; use more workers.",
+        ),
+        (
+            "no data",
+            with(
+                run(Outcome::Invalid, 200, Vec::new()),
+                vec![Criterion {
+                    reason: Some("no trace has a point db; check the selector".to_owned()),
+                    ..criterion("p(95)(trace db) < 10ms", Outcome::Invalid, "no samples")
+                }],
+            ),
+            ReasonKind::Invalid,
+            "No data for p(95)(trace db)",
+            "p(95)(trace db) < 10ms: no samples; no trace has a point db; check the selector.",
+        ),
+        (
+            "too few samples",
+            with(
+                run(Outcome::Inconclusive, 20, Vec::new()),
+                vec![Criterion {
+                    reason: Some("20 of about 299 samples; run longer".to_owned()),
+                    ..criterion("p(99) < 250ms", Outcome::Inconclusive, "240 ms")
+                }],
+            ),
+            ReasonKind::Inconclusive,
+            "Undecided: p(99) < 250ms",
+            "p(99) < 250ms: 240 ms; 20 of about 299 samples; run longer.",
+        ),
+        (
+            "setup failed",
+            failed_to_start(),
+            ReasonKind::Run,
+            "Setup failed, so nothing ran",
+            "Setup failed: log in: answered 401, expected 201.",
+        ),
+        (
+            "nothing ran",
+            {
+                let mut none = run(Outcome::None, 0, Vec::new());
+                none.run.status = RunStatus::Interrupted;
+                none
+            },
+            ReasonKind::NothingRan,
+            "No iteration ran",
+            "It was interrupted before the first iteration ended.",
+        ),
+    ];
+    for (what, results, kind, headline, sentence) in rows {
+        let screen = of(&results);
+        assert_eq!((screen.reason.kind, screen.reason.headline.as_str()), (kind, headline), "{what}");
+        if kind == ReasonKind::Nothing {
+            assert!(!screen.reason.sentence.is_empty(), "{what}");
+        } else {
+            assert_eq!(screen.reason.sentence, sentence, "{what}");
+        }
+        assert!(headline.split_whitespace().count() <= HEADLINE_WORDS_MAX, "{what}");
+        assert_eq!(
+            (plain(&screen.headline), plain(&screen.sentence)),
+            (screen.reason.headline, screen.reason.sentence)
+        );
+    }
+}
+
+/// What is slow is said of runs that nothing else is to say of, and of limits on times; never first after errors.
+#[test]
+fn the_cause_of_slow_iterations_follows_what_is_worse() {
+    let screen = of(&guilty(Outcome::Pass));
+    assert_eq!(screen.reason.kind, ReasonKind::Slow);
+    assert!(screen.reason.headline.starts_with("Slow iterations wait for "), "{}", screen.reason.headline);
+    assert!(screen.reason.sentence.contains("longer than typical ones"), "{}", screen.reason.sentence);
+    let mut results = guilty(Outcome::Fail);
+    let p99 = criterion("p(99) < 250ms", Outcome::Fail, "412 ms");
+    let slow = results.workloads.iter().find(|workload| workload.comparison.is_some()).unwrap().name.clone();
+    results.verdict.criteria =
+        vec![Criterion { workload: slow, measured: measured("ms", 250.0, 412.0), ..p99 }];
+    let by_time = of(&results).reason;
+    assert_eq!(by_time.kind, ReasonKind::Time);
+    assert!(by_time.sentence.contains("longer than typical ones"), "{}", by_time.sentence);
+    for workload in &mut results.workloads {
+        workload.iterations = Counts { total: 200, ok: 100, failed: 100, ..Counts::default() };
+    }
+    let by_errors = of(&results).reason;
+    assert_eq!(by_errors.kind, ReasonKind::Errors);
+    assert!(!by_errors.sentence.contains("typical"), "{}", by_errors.sentence);
+}
+
+/// The errors, their excerpt and the criterion are above everything about time, in every output.
+#[test]
+fn a_run_that_failed_by_errors_begins_with_them() {
+    use crate::report::document::{markdown, terminal};
+    let mut results = guilty(Outcome::Fail);
+    results.workloads[0].iterations = Counts { total: 30, ok: 20, failed: 10, ..Counts::default() };
+    results.workloads[0].errors = vec![check(10)];
+    let text = terminal::text(
+        &crate::report::run::summary(&results, Some(Path::new("runs/x"))),
+        terminal::Style::default(),
+    );
+    let document = markdown::text(&crate::report::run::report(&results));
+    for shown in [&text, &document] {
+        let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part}: {shown}"));
+        assert!(at("FAIL") < at("10 of 30 failed"), "{shown}");
+        assert!(at("10 of 30 failed") < at("expected `ACTIVE`"), "{shown}");
+        assert!(at("expected `ACTIVE`") < at("longer than typical ones"), "{shown}");
+        assert!(at("\"status\": \"BUILD\"") < at("longer than typical ones"), "{shown}");
+    }
+}
+
+#[test]
+fn a_headline_is_cut_after_ten_words_and_keeps_its_markup() {
+    let mut line = Line::from("one two three ");
+    line.code("four five six seven eight").text(" nine ten eleven twelve");
+    let cut = in_words(line.clone(), 10);
+    assert_eq!(plain(&cut), "one two three four five six seven eight nine ten…");
+    assert_eq!(plain(&in_words(line.clone(), 5)), "one two three four five…");
+    assert!(matches!(in_words(line.clone(), 5).spans.last(), Some(Span::Code(_))));
+    assert_eq!(in_words(line.clone(), 12), line);
+}

@@ -1,0 +1,347 @@
+//! The load that was asked for and the load that was served, over time, in bounded memory.
+//!
+//! Counts of what became due, started and ended in each interval; their sums up to the end of an interval give how many
+//! iterations were under way or waited then. The interval doubles whenever there are more than 120, as in
+//! [`super::series`]. The warm-up is load too, so it is counted here, and in the series only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::model::{LoadSeries, Offered};
+use crate::measure::log::WorkloadHeader;
+use crate::measure::rows::IterationHead;
+use crate::measure::sample::Ended;
+use crate::plan::runner::{Model, Runner};
+
+/// The most intervals that a series has.
+const INTERVALS_MAX: u64 = 120;
+/// With fewer intervals than this, intervals in which little happens are not merged.
+const INTERVALS_FEW: u64 = 24;
+/// The fewest iterations in an interval for which its rates are meaningful.
+const ITERATIONS_WANTED: u64 = 20;
+const STEP_FIRST_NS: u64 = 1_000_000;
+/// A queue time below this share of the response time comes from timers.
+const QUEUE_SHARE: f64 = 0.01;
+const NS_PER_S: f64 = 1e9;
+
+/// Collects the load of one workload.
+#[derive(Clone, Debug)]
+pub struct LoadBuilder {
+    step_ns: u64,
+    intervals: BTreeMap<u64, Interval>,
+    first_due_ns: u64,
+    /// The first and the last time at which a measured iteration was due, and how many were.
+    measured_due_ns: Option<(u64, u64)>,
+    measured: u64,
+}
+
+/// What happened in an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interval {
+    due: u64,
+    dropped: u64,
+    started: u64,
+    ended: u64,
+    /// Ended, and those that were cut off.
+    left: u64,
+    queue_time_max_ns: u64,
+}
+
+/// What is known of a workload besides its iterations.
+pub struct Known<'a> {
+    /// Its header in the log.
+    pub header: &'a WorkloadHeader,
+    /// Completed iterations per second.
+    pub rate_per_s: f64,
+    /// The queue time that 1 % of the iterations exceed.
+    pub queue_time_p99_ns: u64,
+    /// The response time that 1 % of the iterations exceed.
+    pub response_p99_ns: u64,
+    /// How late the load generator itself handled 1 % of the arrivals, at least.
+    pub generator_late_ns: u64,
+}
+
+impl Default for LoadBuilder {
+    fn default() -> Self {
+        Self {
+            step_ns: STEP_FIRST_NS,
+            intervals: BTreeMap::new(),
+            first_due_ns: u64::MAX,
+            measured_due_ns: None,
+            measured: 0,
+        }
+    }
+}
+
+impl LoadBuilder {
+    /// Counts an iteration.
+    pub fn record(&mut self, head: &IterationHead) {
+        self.first_due_ns = self.first_due_ns.min(head.due_ns);
+        if !head.warm_up {
+            let (first, last) = self.measured_due_ns.unwrap_or((head.due_ns, head.due_ns));
+            self.measured_due_ns = Some((first.min(head.due_ns), last.max(head.due_ns)));
+            self.measured += 1;
+        }
+        let dropped = head.ended == Ended::Dropped;
+        let due = self.at(head.due_ns);
+        due.due += 1;
+        due.dropped += u64::from(dropped);
+        if dropped {
+            return;
+        }
+        let started = self.at(head.start_ns);
+        started.started += 1;
+        started.queue_time_max_ns = started.queue_time_max_ns.max(head.lag_ns());
+        let left = self.at(head.start_ns.saturating_add(head.duration_ns));
+        left.left += 1;
+        left.ended += u64::from(head.ended.is_measured());
+    }
+
+    fn at(&mut self, ns: u64) -> &mut Interval {
+        while self.span(Some(ns)) > INTERVALS_MAX {
+            self.double();
+        }
+        self.intervals.entry(ns / self.step_ns).or_default()
+    }
+
+    /// The number of intervals from the first to the last, including that of `with_ns`.
+    fn span(&self, with_ns: Option<u64>) -> u64 {
+        let with = with_ns.map(|ns| ns / self.step_ns);
+        let known = self.intervals.first_key_value().zip(self.intervals.last_key_value());
+        let Some(((first, _), (last, _))) = known else { return 0 };
+        let (first, last) = with.map_or((*first, *last), |with| (*first.min(&with), *last.max(&with)));
+        last - first + 1
+    }
+
+    fn double(&mut self) {
+        self.step_ns = self.step_ns.saturating_mul(2);
+        for (number, interval) in std::mem::take(&mut self.intervals) {
+            let into = self.intervals.entry(number / 2).or_default();
+            into.due += interval.due;
+            into.dropped += interval.dropped;
+            into.started += interval.started;
+            into.ended += interval.ended;
+            into.left += interval.left;
+            into.queue_time_max_ns = into.queue_time_max_ns.max(interval.queue_time_max_ns);
+        }
+    }
+
+    /// The load; `None` if nothing was due.
+    #[must_use]
+    pub fn finish(&self, known: &Known<'_>) -> Option<Offered> {
+        let runner = Runner::from_json(&known.header.runner);
+        let is_open = runner.as_ref().is_some_and(|runner| matches!(runner.model, Model::Open(_)));
+        let series = self.clone().series(runner.as_ref())?;
+        let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+        let (busy_max, queued_max) = (most(&series.busy), most(&series.queued));
+        let waited = queued_max > 0
+            && known.queue_time_p99_ns as f64 > QUEUE_SHARE * known.response_p99_ns as f64
+            && known.queue_time_p99_ns / 2 > known.generator_late_ns;
+        Some(Offered {
+            asked_per_s: if is_open { self.asked_per_s() } else { None },
+            served_per_s: known.rate_per_s,
+            users_max: runner.as_ref().and_then(Runner::concurrency),
+            busy_max,
+            queued_max,
+            all_busy: is_open && (waited || most(&series.dropped) > 0),
+            series: Some(series),
+        })
+    }
+
+    fn asked_per_s(&self) -> Option<f64> {
+        let (first_ns, last_ns) = self.measured_due_ns?;
+        let between_s = last_ns.saturating_sub(first_ns) as f64 / NS_PER_S;
+        (between_s > 0.0).then(|| (self.measured - 1) as f64 / between_s)
+    }
+
+    fn series(mut self, runner: Option<&Runner>) -> Option<LoadSeries> {
+        let total: u64 = self.intervals.values().map(|interval| interval.due).sum();
+        while self.span(None) > INTERVALS_FEW && total / self.span(None) < ITERATIONS_WANTED {
+            self.double();
+        }
+        let first = *self.intervals.first_key_value()?.0;
+        let mut series = LoadSeries {
+            start_s: (first * self.step_ns) as f64 / NS_PER_S,
+            step_s: self.step_ns as f64 / NS_PER_S,
+            ..LoadSeries::default()
+        };
+        let (mut busy, mut queued) = (0_u64, 0_u64);
+        for number in first..first + self.span(None) {
+            let seen = self.intervals.get(&number).copied().unwrap_or_default();
+            busy = (busy + seen.started).saturating_sub(seen.left);
+            queued = (queued + seen.due).saturating_sub(seen.dropped + seen.started);
+            series.due.push(seen.due);
+            series.dropped.push(seen.dropped);
+            series.started.push(seen.started);
+            series.ended.push(seen.ended);
+            series.busy.push(busy);
+            series.queued.push(queued);
+            series.queue_time_max_ms.push(seen.queue_time_max_ns as f64 / 1e6);
+        }
+        match runner {
+            Some(runner @ Runner { model: Model::Open(_), .. }) => {
+                series.planned_per_s = self.planned(runner, first);
+            }
+            Some(runner) => series.planned_users = self.planned(runner, first),
+            None => {}
+        }
+        Some(series)
+    }
+
+    /// The planned load in the middle of each interval from number `first` on.
+    fn planned(&self, runner: &Runner, first: u64) -> Vec<f64> {
+        let (start_ns, lasts) = match &runner.model {
+            Model::Open(open) => {
+                let start_ns = self.first_due_ns.saturating_sub(open.arrivals.due_ns(0));
+                (start_ns, Some(open.arrivals.lasts()))
+            }
+            Model::Closed(_) => (self.first_due_ns, runner.duration()),
+        };
+        let value = |number: u64| {
+            let middle_ns = number.saturating_mul(self.step_ns).saturating_add(self.step_ns / 2);
+            let elapsed = Duration::from_nanos(middle_ns.saturating_sub(start_ns));
+            if lasts.is_some_and(|lasts| elapsed > lasts) {
+                return 0.0;
+            }
+            match &runner.model {
+                Model::Open(open) => open.arrivals.rate_per_s(elapsed),
+                Model::Closed(closed) => f64::from(closed.users.users(elapsed)),
+            }
+        };
+        (first..first + self.span(None)).map(value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn header(runner: Value) -> WorkloadHeader {
+        WorkloadHeader { runner: runner.as_object().unwrap().clone(), ..WorkloadHeader::default() }
+    }
+
+    fn known(header: &WorkloadHeader) -> Known<'_> {
+        Known {
+            header,
+            rate_per_s: 375.0,
+            queue_time_p99_ns: 600_000_000,
+            response_p99_ns: 700_000_000,
+            generator_late_ns: 0,
+        }
+    }
+
+    fn head(due_ms: u64, start_ms: u64, duration_ms: u64) -> IterationHead {
+        IterationHead {
+            due_ns: due_ms * 1_000_000,
+            start_ns: start_ms * 1_000_000,
+            duration_ns: duration_ms * 1_000_000,
+            ..IterationHead::default()
+        }
+    }
+
+    /// A service with 40 users of 100 ms each serves 400/s; 500/s are asked for.
+    #[test]
+    fn an_overload_shows_its_users_its_queue_and_both_rates() {
+        let runner = json!({ "rps": { "rps": 500.0, "duration": 10.0, "max_concurrency": 40, "max_queue": 900,
+            "timeout": 600.0 } });
+        let header = header(runner);
+        let (mut load, mut free_ms) = (LoadBuilder::default(), [0_u64; 40]);
+        for n in 0..5_000_u64 {
+            let free_ms = &mut free_ms[n as usize % 40];
+            let start_ms = (*free_ms).max(n * 2);
+            *free_ms = start_ms + 100;
+            load.record(&head(n * 2, start_ms, 100));
+        }
+        let seen = load.finish(&known(&header)).unwrap();
+        let series = seen.series.unwrap();
+        assert_eq!((seen.users_max, seen.busy_max, seen.all_busy), (Some(40), 40, true));
+        assert!((seen.asked_per_s.unwrap() - 500.0).abs() < 0.1, "{:?}", seen.asked_per_s);
+        assert!((900..=1_100).contains(&seen.queued_max), "{}", seen.queued_max);
+        assert_eq!(series.due.iter().sum::<u64>(), 5_000);
+        assert_eq!(series.ended.iter().sum::<u64>(), 5_000);
+        assert_eq!((series.busy.last(), series.queued.last()), (Some(&0), Some(&0)));
+        let planned = series.planned_per_s;
+        assert_eq!((planned.len(), series.planned_users.len()), (series.due.len(), 0));
+        assert!((planned[0] - 500.0).abs() < 1e-6 && planned.last() == Some(&0.0));
+        // The same wait is no sign of busy users if the generator itself was late, or if users set the pace.
+        let late = Known { generator_late_ns: 590_000_000, ..known(&header) };
+        assert!(!load.finish(&late).unwrap().all_busy);
+        let closed =
+            self::header(json!({ "constant_for_duration": { "duration": 10.0, "concurrency": 40 } }));
+        let closed = load.finish(&known(&closed)).unwrap();
+        assert_eq!((closed.asked_per_s, closed.all_busy, closed.users_max), (None, false, Some(40)));
+    }
+
+    /// What results say of each kind of runner is the plan again.
+    #[test]
+    fn the_planned_load_is_that_of_the_runner() {
+        for (runner, of_rate, at) in [
+            (json!({ "serial": { "times": 3 } }), false, vec![1.0, 1.0]),
+            (json!({ "constant": { "times": 90, "concurrency": 4 } }), false, vec![4.0, 4.0]),
+            (
+                json!({ "ramping": { "start": 0, "stages": [{ "duration": 10, "rps": 100 }] } }),
+                true,
+                vec![2.6, 95.0],
+            ),
+            (
+                json!({ "ramping": { "start": 2, "stepped": true, "stages": [{ "duration": 5, "concurrency": 8 },
+                    { "duration": 5, "concurrency": 3 }] } }),
+                false,
+                vec![8.0, 3.0],
+            ),
+            (
+                json!({ "rps": { "rps": { "start": 10, "end": 30, "step": 20, "duration": 5 }, "duration": 10 } }),
+                true,
+                vec![10.0, 30.0],
+            ),
+        ] {
+            let written = serde_json::from_value(runner.clone()).unwrap();
+            let shown = Runner::from_config(&written, None).unwrap().to_json();
+            let header = WorkloadHeader { runner: shown, ..WorkloadHeader::default() };
+            let mut load = LoadBuilder::default();
+            // Of a ramp from zero, the first arrival is not due at the start.
+            let first_ms = match Runner::from_json(&header.runner).unwrap().model {
+                Model::Open(open) => open.arrivals.due_ns(0) / 1_000_000,
+                Model::Closed(_) => 0,
+            };
+            (0..100).for_each(|n| load.record(&head(first_ms + n * 97, first_ms + n * 97, 50)));
+            let LoadSeries { planned_per_s, planned_users, .. } =
+                load.finish(&known(&header)).unwrap().series.unwrap();
+            let (planned, none) =
+                if of_rate { (planned_per_s, planned_users) } else { (planned_users, planned_per_s) };
+            assert!(none.is_empty(), "{runner}");
+            let ends = [planned[0], *planned.last().unwrap()];
+            for (seen, wanted) in ends.iter().zip(&at) {
+                assert!((seen - wanted).abs() <= wanted * 0.12 + 0.6, "{runner}: {ends:?}");
+            }
+        }
+        let unknown = header(json!({ "swarm": { "bees": 3 } }));
+        let mut load = LoadBuilder::default();
+        load.record(&head(0, 0, 1));
+        let series = load.finish(&known(&unknown)).unwrap().series.unwrap();
+        assert!(series.planned_users.is_empty() && series.planned_per_s.is_empty());
+        assert_eq!(LoadBuilder::default().finish(&known(&unknown)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_in_whatever_order(
+            rows in prop::collection::vec((0_u64..1 << 30, 0_u64..1 << 20, 0_u64..1 << 20, 0_u8..4), 1..200)
+        ) {
+            let header = header(json!({ "serial": { "times": 3 } }));
+            let mut load = LoadBuilder::default();
+            for (due_ms, lag_ms, duration_ms, ended) in &rows {
+                let ended = [Ended::Ok, Ended::Failed, Ended::Aborted, Ended::Dropped][usize::from(*ended)];
+                load.record(&IterationHead { ended, ..head(*due_ms, due_ms + lag_ms, *duration_ms) });
+            }
+            let series = load.finish(&known(&header)).unwrap().series.unwrap();
+            let sum = |values: &[u64]| values.iter().sum::<u64>();
+            prop_assert!(series.due.len() as u64 <= INTERVALS_MAX);
+            prop_assert_eq!(sum(&series.due), rows.len() as u64);
+            prop_assert_eq!(sum(&series.started) + sum(&series.dropped), rows.len() as u64);
+            prop_assert_eq!((series.busy.last(), series.queued.last()), (Some(&0), Some(&0)));
+        }
+    }
+}
