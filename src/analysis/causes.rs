@@ -15,6 +15,7 @@ use super::explained::is_explained;
 use super::explanation;
 use super::features::{POINT, point_value};
 use super::mean_tree::mean_tree;
+use super::places::{Population, places};
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
@@ -87,15 +88,20 @@ impl<'a> Traces<'a> {
 /// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
 /// are too few or show no finding, the slowest 5 % are compared.
 #[must_use]
-pub fn of_workload(compared: &[Compared], workload: usize, seed: u64) -> Causes {
+pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
     let traces = Traces::of(compared, workload, &none);
     let slow = traces.which(|one| one.side == Side::Slow);
     let top = traces.which(|one| one.side == Side::Slow && one.top);
     let typical = traces.which(|one| one.side == Side::Typical);
-    let comparison = of_slow(&traces, &top, &typical, 1, seed)
+    let mut comparison = of_slow(&traces, &top, &typical, 1, seed)
         .filter(|found| found.no_finding.is_none())
         .or_else(|| of_slow(&traces, &slow, &typical, 5, seed));
+    if let Some(comparison) = &mut comparison {
+        let of = if comparison.slow_percent == 1 { &top } else { &slow };
+        let samples: Vec<&IterationSample> = of.iter().map(|&one| &traces.compared[one].sample).collect();
+        comparison.places = places(&samples, population);
+    }
     let explanations = explanation::of_each(&traces, &typical, comparison.as_ref());
     Causes { comparison, explanations }
 }
@@ -151,6 +157,7 @@ fn of_slow(
         clocks_inconsistent: breakdowns.inconsistent.len() as u64,
         tree,
         differences,
+        places: None,
     })
 }
 
@@ -296,7 +303,7 @@ mod tests {
             };
             let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, 900_000)).collect();
             all.extend((0..40).map(|_| compared(Side::Typical, 9_000)));
-            let first = of_workload(&all, 0, 7).comparison.unwrap().kinds.remove(0);
+            let first = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap().kinds.remove(0);
             assert_eq!((first.name.as_str(), first.guilty), ("call", true), "{what}");
             assert_eq!(first.called_service.as_deref(), expected, "{what}");
         }

@@ -110,8 +110,9 @@ impl Side {
     }
 }
 
-/// A point's host and the scalar values of its info.
-fn attributes(point: &Point) -> Vec<(String, String)> {
+/// A point's host and the scalar values of its info, each once: OSProfiler states a host at a point's start and at its
+/// stop, and its time must not count twice.
+fn attributes(point: &Point) -> BTreeSet<(String, String)> {
     let mut found = Vec::new();
     if let Some(host) = &point.host {
         found.push(("host".to_owned(), host.clone()));
@@ -119,10 +120,7 @@ fn attributes(point: &Point) -> Vec<(String, String)> {
     for (key, value) in point.info.iter().chain(&point.stop_info) {
         collect(key, value, 1, &mut found);
     }
-    // OSProfiler states a host at a point's start and at its stop: it is one value all the same.
-    found.sort();
-    found.dedup();
-    found
+    found.into_iter().collect()
 }
 
 fn collect(path: &str, value: &Value, depth: usize, found: &mut Vec<(String, String)>) {
@@ -150,8 +148,10 @@ fn share(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    use super::*;
 
     fn point(host: &str, info: &Value, own_us: u64) -> Point {
         Point {
@@ -244,8 +244,41 @@ mod tests {
     fn texts_lists_and_depth_are_bounded() {
         let deep = json!({"a": {"b": {"c": {"d": 1}}}, "text": "x".repeat(101), "list": [1], "yes": true, "nil": null, "empty": ""});
         let found = attributes(&point("h", &deep, 1));
-        assert_eq!(found, [("host".into(), "h".into()), ("yes".into(), "true".into())]);
+        assert_eq!(found, [("host".into(), "h".into()), ("yes".into(), "true".into())].into());
         let many: serde_json::Map<String, Value> = (0..1000).map(|n| (format!("k{n}"), n.into())).collect();
         assert_eq!(attributes(&point("h", &Value::Object(many), 1)).len(), ATTRIBUTES_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_between_0_and_1(
+            rows in prop::collection::vec((0..3_usize, 0..4_usize, 0..1_000_u64, 0..4_usize), 40..120),
+        ) {
+            // Hosts in the info, in the stop's info, and both.
+            let points: Vec<Point> = rows
+                .iter()
+                .map(|(host, info, own_us, stop)| {
+                    let named = |number: usize| {
+                        let host = ["a", "b", "c", "a"][number];
+                        json!({"host": host, "x": {"host": number}})
+                    };
+                    let mut point = point(["a", "b", "c"][*host], &named(*info), *own_us);
+                    point.stop_info = named(*stop).as_object().cloned().unwrap_or_default();
+                    point
+                })
+                .collect();
+            let sides = points.split_at(points.len() / 2);
+            let side = |points: &'static [Point]| points.chunks(2).map(|two| two.iter().collect()).collect::<Vec<_>>();
+            let [slow, typical] = [sides.0, sides.1].map(|side| &*Vec::leak(side.to_vec()));
+            for side in [Side::of(&side(slow)), Side::of(&side(typical))] {
+                for seen in side.values.values() {
+                    prop_assert!(seen.own_us <= side.own_us && seen.traces <= side.traces);
+                }
+            }
+            for found in contrast(&side(slow), &side(typical)) {
+                prop_assert!((0.0..=1.0).contains(&found.slow_share), "{found:?}");
+                prop_assert!((0.0..=1.0).contains(&found.typical_share), "{found:?}");
+            }
+        }
     }
 }

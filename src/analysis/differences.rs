@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::client_features::CLIENT;
 use super::features::{self, Feature};
 use crate::base::statistics::shares::{adjusted, chance_of_more, difference_bounds};
 use crate::osprofiler::report::TraceTree;
@@ -153,8 +154,12 @@ pub fn differences(slow: &[&TraceTree], typical: &[&TraceTree], known: &Known) -
     for ((traces, features), chance) in groups.iter().zip(adjusted(&chances)) {
         let (slow, typical) = counts(traces);
         let (low, high) = difference_bounds(slow, typical);
-        let mut values = features.iter().filter(|feature| !is_known(feature, known)).map(value);
-        let Some(first) = values.next().filter(|_| chance <= RATE && low >= DIFFERENCE_MIN) else { continue };
+        let mut unknown = features.iter().filter(|feature| !is_known(feature, known));
+        let Some(first) = unknown.next().map(value).filter(|_| chance <= RATE && low >= DIFFERENCE_MIN)
+        else {
+            continue;
+        };
+        let same = unknown.filter(|feature| !feature.is_bound_of_same(&first)).map(value).collect();
         let difference = AttributeDifference {
             value: first,
             slow_share: share(slow),
@@ -162,7 +167,7 @@ pub fn differences(slow: &[&TraceTree], typical: &[&TraceTree], known: &Known) -
             low,
             high,
             chance,
-            same: values.collect(),
+            same,
             same_more: 0,
         };
         found.push((traces.clone(), difference));
@@ -214,6 +219,10 @@ fn listed(mut found: Vec<(Traces, AttributeDifference)>) -> (Vec<AttributeDiffer
     found.sort_by(|(_, one), (_, other)| other.low.total_cmp(&one.low));
     let mut listed: Vec<(Traces, AttributeDifference)> = Vec::new();
     for (traces, difference) in found {
+        // Of several bounds of one number the clearest is enough.
+        if listed.iter().any(|(_, known)| is_bound_of_same(&difference.value, &known.value)) {
+            continue;
+        }
         match listed.iter_mut().find(|(other, _)| other.alike(&traces) >= ALIKE) {
             Some((_, first)) => {
                 first.same.push(difference.value);
@@ -230,6 +239,10 @@ fn listed(mut found: Vec<(Traces, AttributeDifference)>) -> (Vec<AttributeDiffer
         difference
     };
     (listed.into_iter().map(cut).collect(), more)
+}
+
+fn is_bound_of_same(value: &AttributeValue, other: &AttributeValue) -> bool {
+    value.attribute.starts_with(CLIENT) && value.attribute == other.attribute && value.point == other.point
 }
 
 fn is_known(feature: &Feature, known: &Known) -> bool {

@@ -1,16 +1,20 @@
 //! The values that a trace has: every attribute of every point, of its resource and of its events.
 //!
-//! Only services' points count: the client's differ by how long they take, not by what they say. Free text and long
+//! Of the client's points only what [`super::client_features`] takes counts: the others differ by how long they take,
+//! not by what they say. Free text and long
 //! values are left out; statements and paths lose their literals and ids, so that they repeat. Nothing here may compare.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::client_features::{self, CLIENT};
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::RESOURCE;
 use crate::results::client_points::REPORTER;
+use crate::results::model::AttributeValue;
 
 /// The depth to which a point's info is searched.
 const DEPTH_MAX: usize = 4;
@@ -21,7 +25,7 @@ const OF_TRACE_MAX: usize = 10_000;
 const KEY_MAX: usize = 120;
 const VALUE_MAX: usize = 120;
 /// Statements and paths are cut to this many characters.
-const POINT_CHARS_MAX: usize = 160;
+pub(super) const POINT_CHARS_MAX: usize = 160;
 /// Events of a point that are looked at.
 const EVENTS_MAX: usize = 16;
 /// What [`POINT`] says better, or what another attribute has.
@@ -48,24 +52,34 @@ pub(super) const POINT: &str = "point";
 pub(super) struct Feature {
     pub(super) attribute: String,
     pub(super) value: String,
-    /// The kind of point that has it, where that matters.
+    /// The kind of point that has it, where that matters; for the client's values, the action.
     pub(super) point: Option<String>,
+    /// Of several bounds that a number reaches, the highest says most.
+    pub(super) level: u32,
 }
 
 impl Feature {
     fn new(attribute: &str, value: String) -> Self {
-        Self { attribute: attribute.to_owned(), value, point: None }
+        Self { attribute: attribute.to_owned(), value, point: None, level: 0 }
     }
 
     /// What names the value best comes first: attributes before points, short ones before long ones.
-    pub(super) fn rank(&self) -> (bool, bool, usize, Self) {
+    pub(super) fn rank(&self) -> (bool, bool, Reverse<u32>, usize, Self) {
         let is_own = matches!(self.attribute.as_str(), POINT | "service");
-        (self.point.is_some(), is_own, self.attribute.len() + self.value.len(), self.clone())
+        let length = self.attribute.len() + self.value.len();
+        (self.point.is_some(), is_own, Reverse(self.level), length, self.clone())
+    }
+
+    /// Whether this is another bound of the same number.
+    pub(super) fn is_bound_of_same(&self, other: &AttributeValue) -> bool {
+        self.attribute.starts_with(CLIENT) && self.attribute == other.attribute && self.point == other.point
     }
 
     /// Whether the same value can mean different things at different points.
     pub(super) fn can_be_at_points(&self) -> bool {
-        self.point.is_none() && !matches!(self.attribute.as_str(), POINT | "service" | "host" | "error")
+        self.point.is_none()
+            && !self.attribute.starts_with(CLIENT)
+            && !matches!(self.attribute.as_str(), POINT | "service" | "host" | "error")
     }
 }
 
@@ -75,7 +89,7 @@ fn is_of_service(point: &&Point) -> bool {
 
 /// The values of a trace, without their points.
 pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
-    let mut found = BTreeSet::new();
+    let mut found = client_features::of_trace(tree);
     for point in tree.points.iter().filter(is_of_service) {
         found.extend(of_point(point));
         if found.len() >= OF_TRACE_MAX {

@@ -6,6 +6,7 @@ pub mod breakdown;
 pub mod call_changes;
 pub mod call_stats;
 pub mod causes;
+pub mod client_features;
 pub mod contrast;
 pub mod critical_path;
 pub mod differences;
@@ -16,12 +17,15 @@ pub mod findings;
 pub mod folding;
 pub mod mean_tree;
 pub mod observer;
+pub mod observer_pairs;
 pub mod own_time;
+pub mod places;
 pub mod points;
 pub mod ranking;
 pub mod skew;
 pub mod statement;
 pub mod tree_diff;
+pub mod weighted;
 
 #[cfg(test)]
 mod simulation;

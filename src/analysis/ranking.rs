@@ -65,6 +65,20 @@ impl Ranking {
         }
     }
 
+    /// Adds the points of another ranking, as often as this weight says.
+    pub fn add_weighted(&mut self, other: &Self, weight: f64) {
+        self.too_long += other.too_long;
+        self.malformed += other.malformed;
+        self.incomplete += scaled(other.incomplete, weight);
+        for row in other.ranked.iter().filter(|row| scaled(row.occurrences, weight) > 0) {
+            self.add(&row.name, row.max_s);
+            let known = &mut self.ranked[self.places[&row.name]];
+            // The longest is one of them.
+            known.total_s += row.total_s * weight - row.max_s;
+            known.occurrences += scaled(row.occurrences, weight) - 1;
+        }
+    }
+
     /// Counts a line of a profile log. Without `all` it does as Mistral's script does: it cuts names at their first
     /// blank, and leaves out durations of 1000 s or more with microseconds.
     pub fn add_line(&mut self, number: u64, line: Result<Line<'_>, LineError>, all: bool) {
@@ -105,6 +119,11 @@ impl Ranking {
         rows.sort_by(|one, other| other.total_s.total_cmp(&one.total_s));
         rows
     }
+}
+
+/// A number times a weight, to the nearest whole number.
+pub(super) fn scaled(number: u64, weight: f64) -> u64 {
+    (number as f64 * weight).round() as u64
 }
 
 /// The script's name for a name with blanks: the first word without its last five characters, with Python's rules

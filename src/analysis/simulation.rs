@@ -8,6 +8,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::causes::{Compared, of_workload};
+use super::places::Population;
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::report::TraceTree;
@@ -136,7 +137,7 @@ fn verdict(seed: u64, troubled: bool) -> (usize, Comparison) {
             Compared { side, top: false, trace_id: Uuid::nil(), sample: IterationSample::default(), tree }
         })
         .collect();
-    (planted, of_workload(&compared, 0, seed).comparison.unwrap())
+    (planted, of_workload(&compared, 0, &Population::default(), seed).comparison.unwrap())
 }
 
 fn guilty(comparison: &Comparison) -> Option<&str> {

@@ -21,7 +21,8 @@ pub(super) struct GateArguments {
     /// Write the criteria as JUnit XML: one test case each.
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
-    /// Exit with 4 instead of 0 when the verdict is INCONCLUSIVE or the run's log has no end.
+    /// Exit with 4 instead of 0 when the verdict is INCONCLUSIVE or the run's log has no end, and with 69 before the load
+    /// when the probe fails or its trace does not arrive.
     #[arg(long)]
     pub(super) strict: bool,
 }

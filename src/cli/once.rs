@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &OnceArguments, options: RunOptions) -> Result<Exit
         let tree = |id: uuid::Uuid| {
             let found = single.traces.iter().find(|trace| trace.trace_id == id && arguments.verbose)?;
             let mut text = Vec::new();
-            trace::text::write(&id.to_string(), &found.tree(), false, style, &mut text).ok()?;
+            trace::text::write(&id.to_string(), &found.tree(), false, None, style, &mut text).ok()?;
             String::from_utf8(text).ok()
         };
         output::show(&once::text(&single.observations, single.missing, detail, style, tree))?;

@@ -77,6 +77,11 @@ impl Events for Shown {
             Event::NotProfiling(reason) => lines.say(&format!("not profiling: {reason}")),
             Event::ProfilingWithout(reason) => lines
                 .say(&format!("profiling with W3C's traceparent, without OSProfiler's headers: {reason}")),
+            Event::Probing { longest } => {
+                lines.say(&format!("waiting for the probe's trace, at most {}", clock(*longest)));
+            }
+            Event::Probed(text) => lines.say(&format!("probe: {text}")),
+            Event::ProbeWarning(text) => say(&format!("warning: {}", on_one_line(text))),
             Event::WorkloadBegan(progress) => lines.begin(progress),
             Event::WorkloadProgress(progress) => lines.progress(progress),
             Event::WorkloadEnded(progress) => lines.end(progress),
@@ -95,7 +100,7 @@ impl Events for Shown {
             Event::PairEnded { pairs, pairs_max, rows, counts, workloads } => {
                 lines.say(&pair_line(*pairs, *pairs_max, rows, counts, workloads));
             }
-            Event::RoundsLonger(why) => lines.say(why),
+            Event::RoundsLonger(text) | Event::ComparisonLength(text) => lines.say(text),
         }
     }
 }

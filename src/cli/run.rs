@@ -104,6 +104,9 @@ pub(super) struct LoadArguments {
     /// Switch profiling off: initialise no profiler and send no trace headers.
     #[arg(long)]
     no_profile: bool,
+    /// Run no traced iteration before the load.
+    #[arg(long)]
+    no_probe: bool,
     /// How many threads make the load (default: one for each core).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
@@ -115,6 +118,7 @@ impl LoadArguments {
             set: self.set.iter().cloned().collect(),
             seed: self.seed,
             no_profile: self.no_profile,
+            no_probe: self.no_probe,
             workers: self.workers,
             environment: Environment::default(),
         }
@@ -164,6 +168,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.publish = *publish;
     options.receive = *receive;
     options.report = gate.report(traces);
+    options.strict = gate.strict;
     options.watch = WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() };
     if arguments.once.once {
         return once::run(&arguments.once, options);

@@ -21,8 +21,8 @@ pub(super) fn run_path() -> impl TypedValueParser<Value = PathBuf> {
 
 /// List the stored runs and comparisons, newest first: time, verdict, p99, name, cause and directory.
 ///
-/// Every command that takes a run's directory also takes `latest`, the newest run in runs/, and `DIR/latest`, the
-/// newest in DIR. A run whose files are damaged is listed as such.
+/// Every command that takes a run's directory also takes the name in the first column, `latest` for the newest run in
+/// runs/, and `DIR/latest` for the newest in DIR. A run whose files are damaged is listed as such.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunsArguments {
     /// The directory of the runs.

@@ -5,6 +5,7 @@
 
 pub mod files;
 pub mod publish;
+pub mod recent;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

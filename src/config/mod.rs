@@ -16,6 +16,7 @@ pub mod http;
 mod matching;
 pub mod network;
 mod one_of;
+pub mod probe;
 pub mod rally;
 pub mod reference;
 pub mod referred;

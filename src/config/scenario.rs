@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::data::Data;
 use super::end::End;
 use super::http::Http;
+use super::probe::Probe;
 use super::reference::{DurationText, Reference, ShareText};
 use super::runner::{Runner, WarmUp};
 pub use super::sla::Sla;
@@ -41,6 +42,10 @@ pub struct Scenario {
     /// `{control: 10%}` leaves a random share of iterations unprofiled and reports the cost of profiling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+    /// One traced iteration before the load, to see whether its trace arrives (default: if there is a collector to ask,
+    /// and at least 10 iterations are planned). It is in no figure. `{pairs: 20}` also measures what profiling costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
     /// Which traces to fetch after the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,

@@ -12,6 +12,7 @@
 //!
 //! Nothing here may be reachable from another machine or outlive its [`Demo`].
 
+mod compact;
 mod database;
 mod flow;
 mod identity;
@@ -27,7 +28,7 @@ mod tests;
 use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc as std_mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,8 +39,10 @@ use uuid::Uuid;
 
 use self::server::{Command, Setup};
 use self::service::{Counters, Shared};
+use crate::base::files::create_private;
 use crate::base::secret::Secret;
 use crate::osprofiler::driver::DriverError;
+use crate::osprofiler::record::Record;
 use crate::plan::deployment::Demo as Options;
 
 /// The collector's file in the demo's folder.
@@ -59,6 +62,9 @@ pub struct Demo {
     commands: mpsc::Sender<Command>,
     stop: CancellationToken,
     thread: Option<JoinHandle<Summary>>,
+    file: PathBuf,
+    /// The traces that stay, once somebody has said which.
+    kept: Mutex<Option<Vec<Vec<Record>>>>,
 }
 
 /// The counts of a demo's requests and records.
@@ -131,7 +137,7 @@ impl Demo {
     /// # Errors
     /// Fails if the folder cannot be used, or if the system has no port, thread or descriptor left.
     pub fn start(options: Options, folder: &Path) -> Result<Self, DemoError> {
-        let connection_string = connection_string(folder)?;
+        let (connection_string, file) = collector(folder)?;
         let refused = |what: &'static str| move |source| DemoError::Start { what, source };
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(refused("a port"))?;
         listener.set_nonblocking(true).map_err(refused("its listener"))?;
@@ -160,7 +166,8 @@ impl Demo {
             .name(thread_name(port))
             .spawn(move || server::run(setup))
             .map_err(refused("a thread"))?;
-        let demo = Self { url, hmac_key, connection_string, options, commands, stop, thread: Some(thread) };
+        let (thread, kept) = (Some(thread), Mutex::default());
+        let demo = Self { url, hmac_key, connection_string, options, commands, stop, thread, file, kept };
         // On an error the demo is dropped, which joins the thread.
         started.recv().unwrap_or(Err(DemoError::Ended))?;
         Ok(demo)
@@ -206,6 +213,11 @@ impl Demo {
         Err(DemoError::Lost { dropped: report.dropped, reason })
     }
 
+    /// From its end on, its collector keeps only these traces, unless it is small.
+    pub fn keep_only(&self, traces: Vec<Vec<Record>>) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(traces);
+    }
+
     /// Ends open requests, stores waiting records, joins the thread and returns the counts. Blocks for
     /// at most about 10 s.
     pub fn stop(mut self) -> Summary {
@@ -244,10 +256,14 @@ impl Demo {
     fn join(&mut self) -> Summary {
         self.stop.cancel();
         let Some(thread) = self.thread.take() else { return Summary::default() };
-        thread.join().unwrap_or_else(|_| Summary {
+        let summary = thread.join().unwrap_or_else(|_| Summary {
             last_error: Some("the demo's thread panicked".to_owned()),
             ..Summary::default()
-        })
+        });
+        if let Some(traces) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            compact::compact(&self.file, &traces);
+        }
+        summary
     }
 }
 
@@ -264,15 +280,22 @@ impl fmt::Debug for Demo {
     }
 }
 
-/// The connection string, with an absolute path so that it works from any directory.
-fn connection_string(folder: &Path) -> Result<Secret, DemoError> {
+/// The connection string, with an absolute path so that it works from any directory, and the file, which only its owner
+/// can read.
+fn collector(folder: &Path) -> Result<(Secret, PathBuf), DemoError> {
     let failed = |source| DemoError::Folder { path: folder.to_path_buf(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;
     let file = std::path::absolute(folder.join(COLLECTOR_FILE)).map_err(failed)?;
     let Some(path) = file.to_str() else {
         return Err(DemoError::FolderName { path: folder.to_path_buf() });
     };
-    Ok(Secret::new(format!("sqlite://{path}")))
+    let connection_string = Secret::new(format!("sqlite://{path}"));
+    match create_private(&file) {
+        // That of an earlier demo; what else it may be, opening it tells.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        created => drop(created.map_err(failed)?),
+    }
+    Ok((connection_string, file))
 }
 
 /// Short enough for the 15 bytes that Linux shows.

@@ -36,6 +36,15 @@ pub enum Event<'a> {
     NotProfiling(&'a str),
     /// Iterations are profiled with W3C's headers and not with OSProfiler's, for this reason.
     ProfilingWithout(&'a str),
+    /// An iteration has run before the load, and its trace is waited for.
+    Probing {
+        /// For how long at most.
+        longest: Duration,
+    },
+    /// How the probe went, in a line.
+    Probed(&'a str),
+    /// What is wrong with the probe: it failed, or its trace does not arrive.
+    ProbeWarning(&'a str),
     /// A workload begins; several may be under way.
     WorkloadBegan(&'a WorkloadProgress),
     /// The progress of a workload, about ten times a second.
@@ -81,6 +90,8 @@ pub enum Event<'a> {
     },
     /// The rounds of a comparison get longer, for this reason.
     RoundsLonger(&'a str),
+    /// How long a comparison takes, as far as that is known.
+    ComparisonLength(&'a str),
 }
 
 /// A receiver of events. Several threads call it, possibly at the same time. It must return at once: the load waits for
@@ -116,7 +127,7 @@ pub(super) fn warn(events: &Sink, warnings: &[String]) {
 pub(super) fn of_round(events: &Sink) -> Sink {
     let events = Arc::clone(events);
     Arc::new(move |event: &Event<'_>| {
-        if matches!(event, Event::Started { .. } | Event::Stopping { .. }) {
+        if matches!(event, Event::Started { .. } | Event::Stopping { .. } | Event::ProbeWarning(_)) {
             events.event(event);
         }
     })

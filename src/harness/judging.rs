@@ -6,7 +6,8 @@ use std::path::Path;
 use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
-use crate::analysis::{explanation, findings, observer};
+use crate::analysis::places::Population;
+use crate::analysis::{explanation, findings, observer, observer_pairs};
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
@@ -16,7 +17,7 @@ use crate::results::aggregate::Aggregate;
 use crate::results::build;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
-use crate::results::model::{Results, TraceState};
+use crate::results::model::{Results, TraceState, Workload};
 use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
 use crate::verdict::traces::Sampled;
@@ -51,7 +52,10 @@ pub(super) fn results(aggregate: &Aggregate) -> Results {
     let mut results = build::build(aggregate);
     // Before the verdict, which may need it.
     for (workload, stats) in results.workloads.iter_mut().zip(&aggregate.workloads) {
-        workload.observer_effect = observer::effect(&stats.sides, aggregate.header().control);
+        let probe = aggregate.end.as_ref().and_then(|end| end.probe.as_ref());
+        let pairs = probe.filter(|probe| probe.workload == workload.name).map(|probe| &probe.pairs_ns);
+        workload.observer_effect = observer::effect(&stats.sides, aggregate.header().control)
+            .or_else(|| pairs.and_then(|pairs_ns| observer_pairs::effect(pairs_ns)));
     }
     results
 }
@@ -117,7 +121,8 @@ pub(super) fn explain(
     }
     let seed = aggregate.header().id_seed.as_u64_pair().1;
     for (number, workload) in results.workloads.iter_mut().enumerate() {
-        let causes = causes::of_workload(&compared, number, seed);
+        let population = population(aggregate, number, workload);
+        let causes = causes::of_workload(&compared, number, &population, seed);
         workload.comparison = causes.comparison;
         results.explanations.extend(causes.explanations);
     }
@@ -129,12 +134,24 @@ pub(super) fn explain(
     results.profiling.collector_error.clone_from(&fetched.error);
     let absent = !traces.is_empty() && traces.iter().all(|trace| trace.state == TraceState::Absent);
     // Without a collector there is a receiver, which has its own note.
-    if absent && results.profiling.collector.is_some() {
+    let is_told = results.probe.as_ref().is_some_and(|probe| probe.missing.is_some());
+    if absent && results.profiling.collector.is_some() && !is_told {
         let headers = &results.profiling.headers;
         let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
         results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
     }
     traces
+}
+
+/// What places in the run are compared with.
+fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workload) -> Population<'a> {
+    let stats = aggregate.workloads.get(number);
+    Population {
+        total: stats.map_or(0, |stats| stats.numbers.saturating_sub(stats.warm_up.total)),
+        warm_up: stats.map_or(0, |stats| stats.warm_up.total),
+        series: workload.series.as_ref(),
+        slowest: &aggregate.slowest,
+    }
 }
 
 /// Judges a stored run again; `change` may replace the criteria in its header.

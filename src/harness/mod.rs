@@ -18,6 +18,7 @@ pub mod init;
 pub mod live;
 pub mod options;
 pub mod outcome;
+mod probe_spans;
 pub mod progress;
 pub mod progress_line;
 pub mod receive;

@@ -97,6 +97,8 @@ pub struct LoadOptions {
     pub seed: Option<u64>,
     /// Switch profiling off: initialise no profiler and send no trace headers.
     pub no_profile: bool,
+    /// Run no traced iteration before the load.
+    pub no_probe: bool,
     /// How many threads make the load; if absent, one for each core.
     pub workers: Option<u32>,
     /// Where the variables of the environment are looked up.
@@ -105,7 +107,12 @@ pub struct LoadOptions {
 
 impl LoadOptions {
     pub(super) fn of_plan(&self) -> scenario::Options {
-        scenario::Options { set: self.set.clone(), seed: self.seed, no_profile: self.no_profile }
+        scenario::Options {
+            set: self.set.clone(),
+            seed: self.seed,
+            no_profile: self.no_profile,
+            no_probe: self.no_probe,
+        }
     }
 }
 
@@ -164,6 +171,8 @@ pub struct RunOptions {
     pub report: ReportOptions,
     /// How the load is watched.
     pub watch: WatchOptions,
+    /// End before the load if the probe fails, or if its trace does not arrive.
+    pub strict: bool,
     /// Run one iteration of each workload, unjudged, and record here what happens in it.
     pub once: Option<Arc<Observed>>,
 }
@@ -182,6 +191,7 @@ impl RunOptions {
             publish: false,
             report: ReportOptions::default(),
             watch: WatchOptions::default(),
+            strict: false,
             once: None,
         }
     }

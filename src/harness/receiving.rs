@@ -24,6 +24,7 @@ use crate::results::model::Received;
 use crate::runner::{Observer, Progress};
 
 use super::error::HarnessError;
+use super::probe_spans::ProbeSpans;
 use super::senders::Senders;
 
 /// How many of the slowest iterations of a workload are kept without exception.
@@ -49,14 +50,19 @@ pub(super) struct Receiving {
 struct Noting {
     spool: Arc<Spool>,
     senders: Senders,
+    probe: Arc<ProbeSpans>,
 }
 
 impl Taker for Noting {
     fn wants(&self, trace_id: u128) -> bool {
-        self.spool.wants(trace_id)
+        self.spool.wants(trace_id) || self.probe.wants(trace_id)
     }
 
     fn take(&self, trace_id: u128, spans: u32, resource_spans: &[u8]) {
+        if self.probe.wants(trace_id) {
+            self.probe.take(trace_id, spans, resource_spans);
+            return;
+        }
         self.senders.note(trace_id, resource_spans, Instant::now());
         self.spool.take(trace_id, spans, resource_spans);
     }
@@ -66,7 +72,7 @@ impl Receiving {
     /// Starts to receive, into a folder of the run's directory.
     pub(super) fn start(
         listeners: Vec<TcpListener>,
-        ids: RunIds,
+        (ids, probe_ids): (RunIds, RunIds),
         plan: &Plan,
         directory: &Path,
         client: &PlainClient,
@@ -77,7 +83,11 @@ impl Receiving {
         let folder = Folder::make(directory).map_err(cannot())?;
         let spool =
             Spool::start(ids, workloads, wanted, Limits::default(), Box::new(folder)).map_err(cannot())?;
-        let taker = Arc::new(Noting { spool: Arc::new(spool), senders: Senders::default() });
+        let taker = Arc::new(Noting {
+            spool: Arc::new(spool),
+            senders: Senders::default(),
+            probe: Arc::new(ProbeSpans::new(probe_ids)),
+        });
         let forward =
             plan.deployment.spans.forward.as_deref().map(|url| Target::new(url, client.clone())).transpose();
         let forward = forward.map_err(|why| HarnessError::input(format!("profiler.forward: {why}")))?;
@@ -89,6 +99,17 @@ impl Receiving {
 
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         self.receiver.addresses()
+    }
+
+    /// Where the probe's spans come.
+    pub(super) fn of_probe(&self) -> Arc<ProbeSpans> {
+        Arc::clone(&self.taker.probe)
+    }
+
+    /// The first address, and how many spans of other traces came so far.
+    pub(super) fn address_and_others(&self) -> (String, u64) {
+        let address = self.addresses().first().map(ToString::to_string).unwrap_or_default();
+        (address, self.receiver.counts().foreign_spans)
     }
 
     /// An observer that tells the receiver of ended iterations, and then `inner`.
@@ -123,7 +144,7 @@ impl Receiving {
         let counts = self.receiver.stop();
         let mut fetched = Fetched::default();
         let mut received = Received {
-            spans: counts.spans,
+            spans: counts.spans.saturating_sub(self.taker.probe.spans()),
             linked_spans: counts.linked_spans,
             links_ignored: counts.links_ignored,
             other_traces: counts.foreign_spans,

@@ -13,6 +13,7 @@ use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::derived::DerivedProfiler;
 use crate::plan::data::{Feeder, Taker};
+use crate::plan::probe::PROBE;
 use crate::plan::runner::Runner;
 use crate::plan::step::Step;
 
@@ -206,7 +207,9 @@ impl VirtualUser {
     ) -> Result<(), Failure> {
         for data in assignment.data {
             let (seed, workload) = (context.data_seed, assignment.workload);
-            let taker = Taker { seed, workload, iteration: assignment.number, user: self.number };
+            // The probe takes the first row without using it up.
+            let iteration = if workload == PROBE { 0 } else { assignment.number };
+            let taker = Taker { seed, workload, iteration, user: self.number };
             let (row, secrets) = data.row(&taker).map_err(|message| Failure {
                 class: "data".to_owned(),
                 action: None,

@@ -226,6 +226,12 @@ impl Percentiles {
             if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
         at_ns.min(self.max_ns)
     }
+
+    /// How many samples are above a duration, within the histogram's precision.
+    #[must_use]
+    pub fn count_above(&self, value_ns: Nanos) -> u64 {
+        self.histogram.count_between(value_ns.saturating_add(1), Nanos::MAX)
+    }
 }
 
 /// The value of a rank, counted from 1 for the smallest, within a histogram's precision; `None` after the last sample.

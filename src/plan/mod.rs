@@ -27,6 +27,7 @@ mod once;
 pub mod overrides;
 pub mod poisson;
 pub mod poll;
+pub mod probe;
 pub mod propagation;
 pub mod references;
 mod referred;
@@ -74,6 +75,8 @@ pub struct Plan {
     pub profiling_off: Option<String>,
     /// The headers that carry the trace; none if nothing is profiled.
     pub propagation: propagation::Propagation,
+    /// What runs before the load; `None` if it is switched off.
+    pub probe: Option<probe::Probe>,
     /// The share of iterations left unprofiled for comparison; zero if nothing is profiled.
     pub control: control::ControlShare,
     /// The seed of rows and of generated values, if the scenario or the caller sets it.

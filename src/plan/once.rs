@@ -13,6 +13,7 @@ impl Plan {
         }
         self.parallel = false;
         self.control = ControlShare::NONE;
+        self.probe = None;
         self.traces.slow = self.traces.slow.max(1);
         self.traces.others = 0;
     }

@@ -25,6 +25,7 @@ use super::data::Feeder;
 use super::deployment::{Auth, Deployment};
 use super::given::Given;
 use super::nesting::Nesting;
+use super::probe::Probe;
 use super::propagation::Propagation;
 use super::references::{self, Env};
 use super::runner::{Model, Runner};
@@ -69,6 +70,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// True if `--no-profile` was given.
     pub no_profile: bool,
+    /// True if `--no-probe` was given.
+    pub no_probe: bool,
 }
 
 /// Resolves a scenario for a deployment.
@@ -111,6 +114,7 @@ pub fn build(
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),
             _ => ControlShare::NONE,
         },
+        probe: Probe::of(value.probe).filter(|_| !options.no_probe),
         propagation: if profiling_off.is_none() { propagation } else { Propagation::NONE },
         profiling_off,
         http: super::http_options::options(value.http.as_ref(), &deployment, literals),

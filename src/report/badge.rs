@@ -1,8 +1,9 @@
-//! The verdict in one line: `bench: PASS · p99 88.1 ms`, as text and as an endpoint of shields.io.
+//! The verdict in one line: `bench: PASS · p99 88.1 ms`, `bench: FAIL · p(99) is 412 ms, limit 250 ms`, as text and as an endpoint of shields.io.
 
 use super::document::Badge;
-use super::words::duration;
-use crate::results::model::Results;
+use super::screen;
+use super::words::{duration, visible};
+use crate::results::model::{ReasonKind, Results};
 
 /// One line of text.
 #[must_use]
@@ -22,6 +23,10 @@ pub fn endpoint(results: &Results) -> String {
 
 fn message(results: &Results) -> String {
     let verdict = results.verdict.outcome.word();
+    let reason = screen::reason(results);
+    if !matches!(reason.kind, ReasonKind::Slow | ReasonKind::Nothing) {
+        return format!("{verdict} · {}", visible(&reason.headline));
+    }
     // Of several workloads, the one that takes longest.
     let p99 = results
         .workloads

@@ -2,18 +2,70 @@
 //! statistic.
 
 use super::document::Line;
-use crate::results::model::{AttributeDifference, AttributeValue, Comparison};
+use super::words::duration;
+use crate::analysis::client_features::{ANSWER, CLIENT, CONNECTION, REQUESTS, STATUS, TIMES};
+use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm};
 
 /// At most this many differences are sentences; tables show all.
 const SENTENCES_MAX: usize = 3;
 /// Sentences shorten values; tables show all of them.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// A sentence for each of the largest differences.
+/// Where in the run slow ones are, and a sentence for each of the largest differences.
 #[must_use]
 pub fn sentences(comparison: &Comparison) -> Vec<Line> {
     let found = comparison.differences.iter().flat_map(|differences| &differences.found);
-    found.take(SENTENCES_MAX).map(sentence).collect()
+    let places = comparison.places.iter().flat_map(|places| {
+        let first = places.first.as_ref().map(|first| first_ones(first, comparison.typical_ms));
+        first.into_iter().chain(places.rhythm.as_ref().map(rhythm))
+    });
+    places.chain(found.take(SENTENCES_MAX).map(sentence)).collect()
+}
+
+/// `The first 4 of 300 iterations are slow ones (…)`.
+fn first_ones(first: &FirstOnes, typical_ms: f64) -> Line {
+    let FirstOnes { slow, among, of, slow_ms, warm_up, .. } = first;
+    let which = match slow == among {
+        true => format!("The first {among} of {of} iterations are slow ones"),
+        false => format!("{slow} of the first {among} of {of} iterations are slow ones"),
+    };
+    let mut line = Line::from(format!(
+        "{which} ({} on average, typical ones {}): cold caches, connections or tokens? ",
+        duration(*slow_ms),
+        duration(typical_ms)
+    ));
+    line.code(format!("warm_up: {{ times: {} }}", among + warm_up)).text(" leaves them out.").done()
+}
+
+/// `Slow ones come every 10.0 s (88 % of them; 30 % would by chance): …`.
+fn rhythm(rhythm: &Rhythm) -> Line {
+    let shares = format!("{} of them; {} by chance", percent(rhythm.share), percent(rhythm.share_by_chance));
+    match (rhythm.every_iterations, rhythm.every_s) {
+        (Some(2), _) => format!(
+            "Slow ones are every second iteration ({shares}): a row of the data, or one of two hosts or connections?"
+        ),
+        (Some(every), _) => format!(
+            "Slow ones are every {} iteration ({shares}): a row of the data, or one of several hosts or connections \
+             in turn?",
+            ordinal(every)
+        ),
+        (None, every_s) => format!(
+            "Slow ones come every {} ({shares}): garbage collection, a periodic job or a timer?",
+            duration(every_s.unwrap_or(0.0) * 1e3)
+        ),
+    }
+    .into()
+}
+
+/// `3rd`, `10th`.
+fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (1, hundredth) if hundredth != 11 => "st",
+        (2, hundredth) if hundredth != 12 => "nd",
+        (3, hundredth) if hundredth != 13 => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
 }
 
 fn sentence(difference: &AttributeDifference) -> Line {
@@ -44,6 +96,9 @@ fn having(value: &AttributeValue) -> Line {
         _ => "have ",
     };
     let mut line = Line::from(verb);
+    if value.attribute.starts_with(CLIENT) {
+        return of_client(value);
+    }
     let own = matches!(value.attribute.as_str(), "point" | "service" | "error" | "event");
     if own {
         return line.code(in_short(&value.value)).done();
@@ -51,9 +106,30 @@ fn having(value: &AttributeValue) -> Line {
     line.line(named(value)).done()
 }
 
+/// `open a new connection`, `get an answer of at least 64 KiB in action list`.
+fn of_client(value: &AttributeValue) -> Line {
+    let text = &value.value;
+    let mut line = Line::from(match value.attribute.as_str() {
+        CONNECTION => "open a new connection".to_owned(),
+        ANSWER => format!("get an answer of {text}"),
+        STATUS => format!("get the status {text}"),
+        REQUESTS => format!("send {text} requests"),
+        TIMES => format!("run {text} times"),
+        other => format!("have {other} {text}"),
+    });
+    if let Some(action) = &value.point {
+        let word = if value.attribute == TIMES { " action " } else { " in action " };
+        line.text(word).code(in_short(action));
+    }
+    line.done()
+}
+
 /// An attribute with its value and, where it matters, its point.
 fn named(value: &AttributeValue) -> Line {
     let mut line = Line::default();
+    if value.attribute.starts_with(CLIENT) {
+        return line.text("they ").line(of_client(value)).done();
+    }
     if value.attribute == "point" {
         return line.code(in_short(&value.value)).done();
     }
@@ -155,6 +231,21 @@ mod tests {
                 format!("reach the service `tax`{shares}."),
             ),
             (
+                difference(value(CONNECTION, "new", None), vec![], 0),
+                format!("open a new connection{shares}."),
+            ),
+            (
+                difference(
+                    value(ANSWER, "at least 64 KiB", Some("list")),
+                    vec![value(STATUS, "206", Some("list"))],
+                    0,
+                ),
+                format!(
+                    "get an answer of at least 64 KiB in action `list`{shares}, and with it they get the status 206 in action \
+                     `list`."
+                ),
+            ),
+            (
                 difference(value("event", "retry", None), vec![], 0),
                 format!("have the event `retry`{shares}."),
             ),
@@ -162,6 +253,42 @@ mod tests {
             let line = terminal::line(&sentence(&seen), terminal::Style::default());
             assert_eq!(line, format!("Slow ones more often {expected}"));
             assert_eq!(row(&seen)[1..], ["92 %", "8 %", "+61 to +95 points"]);
+        }
+    }
+
+    #[test]
+    fn places_are_sentences() {
+        let first =
+            |slow, among, warm_up| FirstOnes { slow, among, of: 300, slow_ms: 412.0, warm_up, chance: 0.003 };
+        let text = |line: &Line| terminal::line(line, terminal::Style::default());
+        let end = "iterations are slow ones (412 ms on average, typical ones 88.0 ms): cold caches, connections or tokens?";
+        for (seen, expected) in [
+            (first(4, 4, 0), format!("The first 4 of 300 {end} `warm_up: {{ times: 4 }}` leaves them out.")),
+            (
+                first(5, 6, 20),
+                format!("5 of the first 6 of 300 {end} `warm_up: {{ times: 26 }}` leaves them out."),
+            ),
+        ] {
+            assert_eq!(text(&first_ones(&seen, 88.0)), expected);
+        }
+        let every = |every_s, every_iterations| {
+            text(&rhythm(&Rhythm {
+                every_s,
+                every_iterations,
+                share: 0.88,
+                share_by_chance: 0.3,
+                chance: 1e-9,
+            }))
+        };
+        let shares = "(88 % of them; 30 % by chance)";
+        let by_number = "a row of the data, or one of several hosts or connections in turn?";
+        assert_eq!(
+            every(Some(10.0), None),
+            format!("Slow ones come every 10.0 s {shares}: garbage collection, a periodic job or a timer?")
+        );
+        for (number, ordinal) in [(3, "3rd"), (4, "4th"), (13, "13th"), (21, "21st"), (112, "112th")] {
+            let expected = format!("Slow ones are every {ordinal} iteration {shares}: {by_number}");
+            assert_eq!(every(None, Some(number)), expected);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::differences;
 use super::document::Line;
 use super::words::{calls, duration, point_name, statement_in_short};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
-use crate::results::client_points::{ITERATION, REPORTER, SCHEDULING_DELAY};
+use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
 use crate::results::model::{
     Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, Place, Results, Workload,
 };
@@ -78,7 +78,14 @@ pub fn comparison(comparison: &Comparison) -> Line {
     if let Some(first) = guilty.first() {
         line.line(kind_name(first));
         let [share, low] = [first.share, first.share_low].map(percent);
-        line.text(format!(" explains {share} of it (at least {low}), because {}", because(first)));
+        // A share of all of it has no other bound to tell.
+        let explained = match share == low {
+            true if share == "100 %" => "all".to_owned(),
+            true => share,
+            false => format!("{share} of it (at least {low})"),
+        };
+        let of_it = if explained.ends_with(')') { "" } else { " of it" };
+        line.text(format!(" explains {explained}{of_it}, because {}", because(first)));
         line.line(where_it_is(first));
         if let Some(second) = guilty.get(1) {
             line.text("; ").line(kind_name(second));
@@ -194,14 +201,11 @@ impl Named<'_> {
     #[must_use]
     pub fn whole(&self) -> Line {
         let mut line = self.in_service();
-        if self.place == Place::Point && !self.parent.is_empty() && !self.parent.starts_with(ITERATION) {
-            let (name, detail) = self.parent.split_once(' ').unwrap_or((self.parent, ""));
-            // A request is named by its method and path, as usual.
-            let parent = match statement_in_short(detail) {
-                Some(short) => format!("{name} · {short}"),
-                None => self.parent.to_owned(),
-            };
-            line.text(" under ").code(in_short(&parent));
+        let is_below = self.place == Place::Point && !self.parent.is_empty();
+        if let Some(action) = self.parent.strip_prefix(ACTION).filter(|_| is_below) {
+            line.text(", action ").code(in_short(action.trim_start()));
+        } else if is_below && !self.parent.starts_with(ITERATION) {
+            line.text(" under ").code(in_short(&parent_name(self.parent)));
         }
         line.done()
     }
@@ -233,6 +237,25 @@ impl Named<'_> {
             Place::Point => Line::default().code(in_short(&point_name(self.name, self.detail))).done(),
         }
     }
+}
+
+/// The point around another one: its name and its kind of call in one text.
+fn parent_name(parent: &str) -> String {
+    // OpenTelemetry's names often say the same as the request.
+    if let Some((name, rest)) = parent.split_at_checked(parent.len() / 2)
+        && rest.strip_prefix(' ') == Some(name)
+    {
+        return name.to_owned();
+    }
+    let (name, detail) = parent.split_once(' ').unwrap_or((parent, ""));
+    // A request is named by its method and path, as usual.
+    statement_in_short(detail).map_or_else(|| parent.to_owned(), |short| format!("{name} · {short}"))
+}
+
+/// The name of a kind of point alone.
+#[must_use]
+pub fn kind_in_short(kind: &ComparedKind) -> Line {
+    name_of(kind).in_short()
 }
 
 /// The kind of point, with its service and its parent.
@@ -473,6 +496,7 @@ mod tests {
             clocks_inconsistent: 0,
             tree: Vec::new(),
             differences: None,
+            places: None,
         };
         let head =
             "p99 iterations take 812 ms longer than typical ones (900 ms instead of 88.0 ms, on average); ";
@@ -526,6 +550,21 @@ mod tests {
             line(&seen),
             "The slow iterations have 20 traces, but there is no typical one to compare them with."
         );
+        for (parent, expected) in [
+            (
+                "GET /items/{id} GET /items/{id}",
+                "`db · SELECT … FROM t` in keystone/public under `GET /items/{id}`",
+            ),
+            ("action list", "`db · SELECT … FROM t` in keystone/public, action `list`"),
+            ("iteration load", "`db · SELECT … FROM t` in keystone/public"),
+            (
+                "db SELECT a, b FROM t",
+                "`db · SELECT … FROM t` in keystone/public under `db · SELECT … FROM t`",
+            ),
+        ] {
+            let seen = ComparedKind { parent: parent.into(), ..kind("db", 0.5, true) };
+            assert_eq!(plain(&kind_name(&seen)), expected);
+        }
         let mut outside = kind("action", 0.5, true);
         (outside.outside, outside.detail) = (true, "list".into());
         assert_eq!(plain(&kind_name(&outside)), "time outside the traced services in action `list`");

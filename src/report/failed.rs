@@ -64,6 +64,7 @@ pub(super) fn clause(error: &ErrorClass) -> Line {
             let verb =
                 ["answered", "timed out", "slower than"].iter().any(|begin| error.message.starts_with(begin));
             line.code(action).text(if verb { " " } else { ": " }).text(&error.message);
+            line.text(usual(error));
         }
         (None, None) => {
             line.text(capitalised(&error.message));
@@ -72,14 +73,21 @@ pub(super) fn clause(error: &ErrorClass) -> Line {
     line
 }
 
-/// A JSON string without its quotes, if no other kind of value looks like that.
+/// A value as it was quoted, and a JSON string without its quotes if no other kind of value looks like that.
 fn unquoted(text: &str) -> &str {
+    let text = text.strip_prefix('`').and_then(|text| text.strip_suffix('`')).unwrap_or(text);
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let is_clear = |inner: &&str| {
         let other = serde_json::from_str::<serde_json::Value>(inner).is_ok();
         !inner.is_empty() && !inner.contains(['"', '\\']) && !other
     };
     inner.filter(is_clear).unwrap_or(text)
+}
+
+/// What is expected of a status if the scenario says nothing.
+fn usual(error: &ErrorClass) -> &'static str {
+    let is_silent = error.class == "status" && !error.message.contains(", expected ");
+    if is_silent { ", expected a status below 400" } else { "" }
 }
 
 /// Text with pieces in backquotes as a line with code.
@@ -107,7 +115,7 @@ pub(super) fn found_and_expected(error: &ErrorClass) -> (Option<String>, Option<
         // `answered 401, expected 200`, by the check of the status.
         let (answered, expected) = error.message.split_once(", expected ").unzip();
         let found = answered.unwrap_or(&error.message).strip_prefix("answered ").map(str::to_owned);
-        return (found, expected.map(str::to_owned));
+        return (found, Some(expected.unwrap_or("below 400").to_owned()));
     }
     let expected = error.expected.as_deref().map(|text| bare(text.strip_prefix("is ").unwrap_or(text)));
     (error.found.as_deref().map(bare), expected)

@@ -2,7 +2,9 @@
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
-use crate::results::model::{Criterion, Outcome, Results, RunStatus, Severity};
+use super::document::Badge;
+use super::screen;
+use crate::results::model::{Criterion, Outcome, Reason, Results, RunStatus, Severity};
 
 /// The verdict for programs that read JUnit. INVALID is an error; INCONCLUSIVE and warnings are skipped tests. A log
 /// without an end record is a separate error.
@@ -11,11 +13,12 @@ use crate::results::model::{Criterion, Outcome, Results, RunStatus, Severity};
 /// Text that XML cannot hold.
 pub fn render(results: &Results) -> Result<String, SerializeError> {
     let mut report = Report::new(results.scenario.title.as_str());
+    let why = Why(screen::reason(results));
     for workload in &results.workloads {
         let mut suite = TestSuite::new(workload.name.as_str());
         let criteria =
             results.verdict.criteria.iter().filter(|criterion| criterion.workload == workload.name);
-        suite.add_test_cases(criteria.map(case));
+        suite.add_test_cases(criteria.map(|criterion| case(criterion, why.of(criterion))));
         report.add_test_suite(suite);
     }
     let mut faults: Vec<(&str, &str)> =
@@ -23,13 +26,15 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
     if results.run.status == RunStatus::Recovered {
         faults.push(("the run finished", "the log has no end record: only the recorded part was judged"));
     }
-    if !faults.is_empty() {
+    let unjudged = why.unjudged();
+    if !faults.is_empty() || unjudged.is_some() {
         let mut suite = TestSuite::new("the run itself");
         for (name, reason) in faults {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_message(reason).set_type(Outcome::Invalid.word());
             suite.add_test_case(TestCase::new(name, status));
         }
+        suite.add_test_cases(unjudged);
         report.add_test_suite(suite);
     }
     written(&report)
@@ -42,7 +47,7 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
 pub fn of_criteria(title: &str, criteria: &[Criterion]) -> Result<String, SerializeError> {
     let mut report = Report::new(title);
     let mut suite = TestSuite::new(title);
-    suite.add_test_cases(criteria.iter().map(case));
+    suite.add_test_cases(criteria.iter().map(|criterion| case(criterion, None)));
     report.add_test_suite(suite);
     written(&report)
 }
@@ -63,8 +68,39 @@ fn written(report: &Report) -> Result<String, SerializeError> {
     Ok(xml)
 }
 
-fn case(criterion: &Criterion) -> TestCase {
-    let mut text = vec![criterion.observed.clone()];
+/// Why the run has its verdict.
+struct Why(Reason);
+
+impl Why {
+    /// The reason, for the criterion that decided.
+    fn of(&self, criterion: &Criterion) -> Option<&Reason> {
+        let decided = self.0.criterion.as_ref() == Some(&criterion.condition)
+            && self.0.workload.as_ref().is_none_or(|workload| *workload == criterion.workload);
+        decided.then_some(&self.0)
+    }
+
+    /// Failed iterations that no criterion judges: they fail nothing, and must not be overlooked.
+    fn unjudged(&self) -> Option<TestCase> {
+        let Self(reason) = self;
+        let is_open = reason.criterion.is_none() && reason.count.is_some();
+        is_open.then(|| {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(format!("warning: {}", reason.headline)).set_type("warning");
+            status.set_description(lines(reason).join("\n"));
+            TestCase::new("iterations succeed (no criterion judges it)", status)
+        })
+    }
+}
+
+fn lines(reason: &Reason) -> Vec<String> {
+    let excerpt = reason.excerpt.as_ref().map(|body| format!("the answer: {body}"));
+    [Some(reason.headline.clone()), Some(reason.sentence.clone()), excerpt].into_iter().flatten().collect()
+}
+
+fn case(criterion: &Criterion, why: Option<&Reason>) -> TestCase {
+    let mut text = why.map(lines).unwrap_or_default();
+    let first = text.len();
+    text.push(criterion.observed.clone());
     text.extend(criterion.reason.clone());
     text.extend(criterion.trace_ids.iter().map(|id| format!("trace {id}")));
     let status = match (criterion.outcome, criterion.severity) {
@@ -73,9 +109,11 @@ fn case(criterion: &Criterion) -> TestCase {
         (Outcome::Invalid, Severity::Fail) => failing(NonSuccessKind::Error, criterion, &text),
         (outcome, _) => {
             let mut status = TestCaseStatus::skipped();
-            let word = if outcome == Outcome::Inconclusive { outcome.word() } else { "warning" };
+            let is_warning = criterion.severity == Severity::Warn;
+            let word = if is_warning { Badge::criterion(criterion).word } else { outcome.word() };
+            let only = if is_warning { " (this criterion only warns)" } else { "" };
             status
-                .set_message(format!("{word}: {}", text[0]))
+                .set_message(format!("{word}: {}: {}{only}", criterion.condition, text[first]))
                 .set_type(word)
                 .set_description(text.join("\n"));
             status
@@ -201,6 +239,8 @@ mod tests {
         results.verdict.invalid = vec!["bench itself".to_owned()];
         results.run.status = RunStatus::Recovered;
         let seen = hold(&render(&results).unwrap());
+        let described = render(&results).unwrap();
+        assert!(described.contains("Broken: ") || described.contains("is broken: "), "{described}");
         let counts =
             ["testcase", "failure", "error", "skipped"].map(|name| seen.get(name).copied().unwrap_or(0));
         assert_eq!(counts, [12, 1, 3, 4]);

@@ -19,6 +19,7 @@ pub mod observer;
 pub mod offered;
 pub mod once;
 pub mod pairs;
+pub mod probe;
 pub mod record;
 pub mod run;
 pub mod runs;

@@ -3,7 +3,7 @@
 //! A cost is stated only if its bounds exclude zero. Nothing here computes a statistic.
 
 use super::words::duration;
-use crate::results::model::{EffectAt, ObserverEffect};
+use crate::results::model::{EffectAt, ObserverEffect, Results};
 
 /// The percentiles in the sentence.
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
@@ -12,6 +12,9 @@ const PERCENTILES: [f64; 2] = [50.0, 99.0];
 /// +3.00 ms.`
 #[must_use]
 pub fn sentence(effect: &ObserverEffect) -> String {
+    if let Some(pairs) = effect.pairs {
+        return of_pairs(effect, pairs);
+    }
     let at = |wanted| effect.at(wanted);
     let counts = format!("{} unprofiled, {} profiled", effect.control, effect.profiled);
     let clauses: Vec<String> = PERCENTILES.iter().filter_map(|wanted| at(*wanted)).map(clause).collect();
@@ -25,6 +28,28 @@ pub fn sentence(effect: &ObserverEffect) -> String {
     let text = format!("{}{missing}", clauses.join("; "));
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+}
+
+/// `Before the load, profiling costs 1.20 ms at the median (900 µs to 1.50 ms, 12 %), from 20 pairs.`
+fn of_pairs(effect: &ObserverEffect, pairs: u64) -> String {
+    let noun = if pairs == 1 { "pair" } else { "pairs" };
+    match effect.at(PERCENTILES[0]) {
+        Some(at) => {
+            let clause = clause(at).replacen("at p50", "at the median", 1);
+            format!("Before the load, {clause}, from {pairs} {noun} of iterations.")
+        }
+        None => format!("Too few pairs of iterations to say what profiling costs ({pairs})."),
+    }
+}
+
+/// The keys that measure what profiling costs, for a profiled run that has no measure of it.
+#[must_use]
+pub fn unmeasured(results: &Results) -> Option<&'static str> {
+    let measured = results.workloads.iter().any(|workload| workload.observer_effect.is_some());
+    let ran = results.workloads.iter().any(|workload| workload.iterations.total > 0);
+    (results.profiling.enabled && ran && !measured).then_some(
+        "what profiling costs is not measured: add `profile: {control: 5%}` or `probe: {pairs: 20}`",
+    )
 }
 
 fn clause(at: &EffectAt) -> String {
@@ -97,6 +122,28 @@ mod tests {
             ),
         ] {
             let effect = ObserverEffect { control_percent: 10.0, profiled: 1_800, control: 200, pairs: None, percentiles };
+            assert_eq!(sentence(&effect), expected);
+        }
+        for (percentiles, expected) in [
+            (vec![], "Too few pairs of iterations to say what profiling costs (20)."),
+            (
+                vec![at(50.0, 1.2, 0.9, 1.5)],
+                "Before the load, profiling costs 1.20 ms at the median (900 µs to 1.50 ms, 12 %), from 20 pairs of \
+                 iterations.",
+            ),
+            (
+                vec![at(50.0, 0.1, -0.2, 0.3)],
+                "Before the load, no cost can be shown at the median: between -200 µs and +300 µs, from 20 pairs of \
+                 iterations.",
+            ),
+        ] {
+            let effect = ObserverEffect {
+                control_percent: 0.0,
+                profiled: 20,
+                control: 20,
+                pairs: Some(20),
+                percentiles,
+            };
             assert_eq!(sentence(&effect), expected);
         }
     }

@@ -9,9 +9,9 @@ use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, 
 use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
-use super::{asynchronous, observer, offered, record, samples, seed, slowest, tags};
+use super::{asynchronous, observer, offered, probe, record, samples, seed, slowest, tags};
 use crate::results::model::{
-    Counts, Criterion, Distribution, ErrorClass, Outcome, Results, RunStatus, Workload,
+    Counts, Criterion, Distribution, ErrorClass, Outcome, Results, RunStatus, TraceState, Workload,
 };
 
 /// The largest number of kinds of failure that a terminal shows.
@@ -21,10 +21,16 @@ const ERRORS_SHOWN: usize = 8;
 #[must_use]
 pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
     let (mut document, screen) = head(results);
-    document.blocks.extend(workloads(results));
+    document.blocks.extend(workloads(results, &screen));
+    let by_errors = screen.reason.kind.is_by_errors();
+    if by_errors {
+        document.blocks.extend(criteria(results));
+    }
     document.blocks.extend(causes(results, &screen));
-    document.blocks.extend(slowest::blocks(results));
-    document.blocks.extend(criteria(results));
+    document.blocks.extend(slow(results, &screen));
+    if !by_errors {
+        document.blocks.extend(criteria(results));
+    }
     let facts = facts(results);
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
@@ -46,11 +52,11 @@ pub fn report(results: &Results) -> Document {
         document.blocks.extend(causes(results, &screen));
     }
     document.blocks.extend(criteria(results));
-    document.blocks.extend(workloads(results));
+    document.blocks.extend(workloads(results, &screen));
     if by_errors {
         document.blocks.extend(causes(results, &screen));
     }
-    document.blocks.extend(slowest::blocks(results));
+    document.blocks.extend(slow(results, &screen));
     let facts = facts(results);
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
@@ -109,6 +115,12 @@ fn causes(results: &Results, screen: &Screen) -> impl Iterator<Item = Block> {
     sentences.filter(move |one| !said.contains(&screen::plain(one))).map(Block::Paragraph)
 }
 
+/// The slowest iterations. Without any trace they say nothing of a run that failed by errors.
+fn slow(results: &Results, screen: &Screen) -> Vec<Block> {
+    let traced = results.slowest.iter().any(|slow| slow.trace != TraceState::NotFetched);
+    if screen.reason.kind.is_by_errors() && !traced { Vec::new() } else { slowest::blocks(results) }
+}
+
 fn criteria(results: &Results) -> Option<Block> {
     let several = results.workloads.len() > 1;
     let judged = |criterion: &Criterion| {
@@ -126,11 +138,11 @@ fn criteria(results: &Results) -> Option<Block> {
     (!all.is_empty()).then_some(Block::Criteria(all))
 }
 
-fn workloads(results: &Results) -> Vec<Block> {
-    results.workloads.iter().flat_map(|of| workload(of, results)).collect()
+fn workloads(results: &Results, screen: &Screen) -> Vec<Block> {
+    results.workloads.iter().flat_map(|of| workload(of, results, screen)).collect()
 }
 
-fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
+fn workload(workload: &Workload, results: &Results, screen: &Screen) -> Vec<Block> {
     let name = workload.name.as_str().into();
     let mut blocks = vec![Block::Heading(name, Some(workload_line(workload, results).into()))];
     if workload.iterations.total > 0 {
@@ -138,7 +150,8 @@ fn workload(workload: &Workload, results: &Results) -> Vec<Block> {
         blocks.extend(tags::table(workload).map(Block::Table));
         blocks.extend(samples::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
     }
-    blocks.extend(offered::sentence(workload).map(|sentence| Block::Paragraph(sentence.into())));
+    let busy = offered::sentence(workload).filter(|busy| !screen.reason.sentence.contains(busy));
+    blocks.extend(busy.map(|sentence| Block::Paragraph(sentence.into())));
     if !workload.errors.is_empty() {
         blocks.push(Block::Table(errors(workload)));
     }
@@ -238,11 +251,13 @@ fn quoted(error: &ErrorClass) -> Option<String> {
 /// How the run's numbers add up, what made the load, and what was fetched.
 fn facts(results: &Results) -> Vec<(&'static str, Line)> {
     let record = record::lines(results).into_iter().map(|line| ("record", line.into()));
+    let probe = probe::sentence(results).map(|line| ("probe", line.into()));
+    let cost = observer::unmeasured(results).map(|line| ("cost", line.into()));
     let load = results.generator.as_ref().map(|seen| ("load", words::generator(seen).into()));
     let traces = words::fetched(&results.profiling).map(|fetched| ("traces", fetched.into()));
     let spans = results.profiling.received.as_ref().map(|seen| ("spans", words::received(seen).into()));
     let seed = results.run.seed.map(|seed| ("seed", seed::words(seed).into()));
-    record.chain(load).chain(traces).chain(spans).chain(seed).collect()
+    record.chain(probe).chain(load).chain(traces).chain(spans).chain(cost).chain(seed).collect()
 }
 
 #[cfg(test)]

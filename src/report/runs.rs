@@ -12,6 +12,8 @@ const CAUSE_CHARS_MAX: usize = 200;
 /// A stored run or comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ListedRun {
+    /// What names it on the command line: its directory, or the beginning of that.
+    pub name: String,
     /// Its directory.
     pub directory: String,
     /// `run`, or `ab` for a comparison by rounds.
@@ -34,28 +36,25 @@ pub struct ListedRun {
 #[must_use]
 pub fn document(runs: &[ListedRun]) -> Document {
     let mut table = Table::new(vec![
-        Column::words("started (UTC)"),
+        Column::words("run"),
         Column::words("verdict"),
         Column::figure("p99"),
-        Column::name("name"),
+        Column::name("scenario"),
         Column::message("cause"),
-        Column::name("directory"),
     ]);
     table.rows_shown = runs.len();
     for run in runs {
-        let started = run.started_at.get(..16).map_or_else(|| "?".to_owned(), |time| time.replace('T', " "));
         let verdict = match (run.verdict, &run.fault) {
             (Some(outcome), _) => Cell::from(Badge::verdict(outcome)),
             (None, _) => "damaged".into(),
         };
         let title = if run.kind == "ab" { format!("ab: {}", run.title) } else { run.title.clone() };
         table.row([
-            started.into(),
+            Cell::code(run.name.as_str()),
             verdict,
             run.p99_ms.map_or_else(String::new, duration).into(),
             Cell::code(title),
             run.fault.as_ref().unwrap_or(&run.cause).as_str().into(),
-            Cell::code(run.directory.as_str()),
         ]);
     }
     let mut document = Document::new(2, "");

@@ -9,7 +9,7 @@ use super::document::{Line, Span};
 use super::words::{self, duration};
 use super::{failed, offered};
 use crate::results::model::{
-    ComparedKind, Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity,
+    Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity, TraceState,
     Workload,
 };
 
@@ -296,18 +296,15 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
         let (value, limit) = (amount(seen.value, &seen.unit), amount(seen.limit, &seen.unit));
         headline = Line::from(format!("{metric} is {value}, limit {limit}"));
         if seen.limit > 0.0 && seen.value != seen.limit {
-            let off = (seen.value / seen.limit - 1.0) * 100.0;
-            let side = if off > 0.0 { "over" } else { "under" };
-            sentence.text(format!(", {} {side} the limit", percent(off.abs())));
+            sentence.text(format!(", {}", off(seen.value / seen.limit)));
         }
         (expected, found) = (Some(limit), Some(value));
     }
     sentence.text(".");
     let workload = results.workloads.iter().find(|workload| workload.name == broken.workload);
-    let why = match kind {
-        ReasonKind::Time => workload.and_then(|workload| cause(results, Some(workload))).map(|(_, why)| why),
-        _ => workload.and_then(offered::sentence).map(Line::from),
-    };
+    let by_time = workload.filter(|_| of_time);
+    let why = by_time.and_then(cause_of);
+    let why = why.or_else(|| workload.and_then(offered::sentence).map(Line::from));
     if let Some(why) = why {
         sentence.text(" ").line(why);
     }
@@ -321,6 +318,15 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
         ..screen.reason
     };
     screen
+}
+
+/// How far a value is from its limit, of which it is this many times as large.
+fn off(times: f64) -> String {
+    match times {
+        times if times >= 2.0 => format!("{} times the limit", rounded(times)),
+        times if times > 1.0 => format!("{} over the limit", percent((times - 1.0) * 100.0)),
+        times => format!("{} under the limit", percent((1.0 - times) * 100.0)),
+    }
 }
 
 fn first_ids(ids: &[Uuid]) -> Vec<Uuid> {
@@ -386,7 +392,7 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 
 /// What the slow iterations of a run wait for that nothing speaks against.
 fn slow(results: &Results) -> Screen {
-    if let Some((name, why)) = cause(results, None) {
+    if let Some((name, why)) = words::cause(results) {
         let mut headline = Line::from("Slow iterations wait for ");
         headline.line(in_words(name, NAME_WORDS_MAX));
         let mut screen = screen(ReasonKind::Slow, headline, why);
@@ -394,12 +400,21 @@ fn slow(results: &Results) -> Screen {
         screen.reason.trace_ids = slowest.take(TRACES_MAX).collect();
         return screen;
     }
+    let came = [TraceState::Complete, TraceState::Partial]
+        .map(|state| results.profiling.fetched.get(&state).copied());
+    let came: u64 = came.into_iter().flatten().sum();
     let headline = match results.verdict.outcome {
         Outcome::Pass => "Every criterion holds",
-        _ if results.profiling.enabled => "Nothing stands out",
+        _ if results.profiling.enabled && came > 0 => "Nothing stands out",
+        _ if results.profiling.enabled => "No trace came, so causes are unknown",
         _ => "Not profiled, so causes are unknown",
     };
-    let sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
+    let mut sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
+    let has_collector = results.profiling.collector.is_some() || results.profiling.received.is_some();
+    if results.profiling.enabled && !has_collector {
+        sentence.text(" No collector is named, so nothing tells why slow ones are slow: add ");
+        sentence.code("profiler.connection_string").text(" or ").code("profiler.receive").text(".");
+    }
     screen(ReasonKind::Nothing, headline.into(), sentence)
 }
 
@@ -414,22 +429,10 @@ fn figures(results: &Results) -> Line {
     all.join(" ").into()
 }
 
-/// The name of what makes slow iterations slow, and the sentence on it.
-fn cause(results: &Results, of: Option<&Workload>) -> Option<(Line, Line)> {
-    let workloads = results.workloads.iter().filter(|workload| of.is_none_or(|of| of.name == workload.name));
-    workloads.filter_map(|workload| workload.comparison.as_ref()).find_map(|comparison| {
-        let guilty = comparison.kinds.iter().find(|kind| kind.guilty)?;
-        Some((name_of(guilty), words::comparison(comparison)))
-    })
-}
-
-fn name_of(kind: &ComparedKind) -> Line {
-    let mut line = Line::default();
-    match kind.outside {
-        true => line.text("time outside the traced services"),
-        false => line.code(words::point_name(&kind.name, &kind.detail)),
-    };
-    line
+/// The sentence on what makes slow iterations of a workload slow, if something does for certain.
+fn cause_of(workload: &Workload) -> Option<Line> {
+    let comparison = workload.comparison.as_ref()?;
+    comparison.kinds.iter().any(|kind| kind.guilty).then(|| words::comparison(comparison))
 }
 
 #[cfg(test)]

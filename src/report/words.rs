@@ -187,12 +187,21 @@ pub fn without_middle(text: &str, chars_max: usize) -> String {
 #[must_use]
 pub fn point_name(name: &str, detail: &str) -> String {
     match statement_in_short(detail) {
-        _ if detail.is_empty() => name.to_owned(),
+        _ if detail.is_empty() || is_route_of(name, detail) => name.to_owned(),
         // OpenTelemetry names a call by its method.
         None if detail.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')) => detail.to_owned(),
         Some(short) => format!("{name} · {short}"),
         None => format!("{name} · {detail}"),
     }
+}
+
+/// Whether a name is the method and route of this request, as OpenTelemetry names a server's span.
+fn is_route_of(name: &str, request: &str) -> bool {
+    let (Some((method, route)), Some((of, path))) = (name.split_once(' '), request.split_once(' ')) else {
+        return false;
+    };
+    let path = path.split('?').next().unwrap_or(path);
+    method == of && route.starts_with('/') && route.split('/').count() == path.split('/').count()
 }
 
 /// What a statement does to which table; `None` if it is not a statement.
@@ -257,6 +266,15 @@ mod tests {
             ("", "db"),
         ] {
             assert_eq!(point_name("db", detail), expected);
+        }
+        for (name, detail, expected) in [
+            ("GET /items/{item}", "GET /items/{id}", "GET /items/{item}"),
+            ("GET /items/:id", "GET /items/{id}?page=", "GET /items/:id"),
+            ("GET /items", "GET h:80/items/{id}", "GET /items · GET h:80/items/{id}"),
+            ("GET", "GET /items/{id}", "GET /items/{id}"),
+            ("wsgi", "GET /items/{id}", "wsgi · GET /items/{id}"),
+        ] {
+            assert_eq!(point_name(name, detail), expected);
         }
     }
 }

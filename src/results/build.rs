@@ -15,8 +15,8 @@ use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::load::Known;
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
-    IterationOutcome, IterationRow, Offered, Outcome, Percentile, Phases, Profiling, Results, Run, RunStatus,
-    ScenarioInfo, Series, SlowIteration, Tagged, TraceState, VERSION, Verdict, Workload,
+    IterationOutcome, IterationRow, Offered, Outcome, Percentile, Phases, Probe, Profiling, Results, Run,
+    RunStatus, ScenarioInfo, Series, SlowIteration, Tagged, TraceState, VERSION, Verdict, Workload,
 };
 use super::record;
 use super::tags::{self, TagStats};
@@ -75,7 +75,7 @@ pub fn build(aggregate: &Aggregate) -> Results {
         environment: header.environment.clone().into(),
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()).map(Into::into),
         record: Some(record::of(aggregate)),
-        probe: None,
+        probe: aggregate.end.as_ref().and_then(|end| end.probe.clone()).map(Into::into),
         findings: Vec::new(),
         explanations: Vec::new(),
         notes,
@@ -126,6 +126,31 @@ impl From<log::Status> for RunStatus {
             log::Status::TimedOut => Self::TimedOut,
             log::Status::Aborted => Self::Aborted,
             log::Status::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<log::Probe> for Probe {
+    fn from(probe: log::Probe) -> Self {
+        let outcome = if probe.ok { IterationOutcome::Ok } else { IterationOutcome::Failed };
+        let trace = match probe.points {
+            None => TraceState::NotFetched,
+            Some(0) => TraceState::Absent,
+            Some(_) if probe.is_complete => TraceState::Complete,
+            Some(_) => TraceState::Partial,
+        };
+        Self {
+            trace_id: probe.trace_id,
+            workload: probe.workload,
+            outcome,
+            duration_ms: milliseconds(probe.duration_ns),
+            failure: probe.failure,
+            body: probe.body,
+            trace,
+            points: probe.points.unwrap_or(0),
+            services: probe.services,
+            waited_s: seconds(probe.waited_ns),
+            missing: probe.missing,
         }
     }
 }

@@ -81,9 +81,9 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
 
 /// Which iterations of a workload are slow and typical.
 #[derive(Debug)]
-struct Limits {
+pub(super) struct Limits {
     /// Longer ones are slow.
-    slow_ns: Nanos,
+    pub(super) slow_ns: Nanos,
     /// Longer ones are of the upper 1 %.
     top_ns: Nanos,
     /// From the shortest to the longest typical one.
@@ -93,7 +93,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(stats: &WorkloadStats) -> Self {
+    pub(super) fn of(stats: &WorkloadStats) -> Self {
         // Fast failures and timeouts must not affect which successful iterations count as slow.
         let times = stats.response.without(&stats.failed_response);
         // Never below the median.
@@ -107,7 +107,7 @@ impl Limits {
         }
     }
 
-    fn side(&self, sample: &IterationSample) -> Side {
+    pub(super) fn side(&self, sample: &IterationSample) -> Side {
         let response_ns = sample.response_ns();
         match sample.ended {
             Ended::Failed => Side::Failed,

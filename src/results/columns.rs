@@ -21,6 +21,8 @@ pub struct IterationColumns {
     pub start_us: Vec<u64>,
     /// From its start to its end (its service time), in milliseconds.
     pub duration_ms: Vec<f32>,
+    /// How long after it was due it started (its queue time), in milliseconds; empty if all started when they were due.
+    pub waited_ms: Vec<f32>,
     /// [`OUTCOME_OK`], [`OUTCOME_FAILED`] or [`OUTCOME_ABORTED`].
     pub outcome: Vec<u8>,
     /// Its trace id.

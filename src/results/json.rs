@@ -123,6 +123,7 @@ impl<'a> Drawn<'a> {
             columns.workload.push(head.workload);
             columns.start_us.push(head.start_ns / 1_000);
             columns.duration_ms.push((head.duration_ns as f64 / 1e6) as f32);
+            columns.waited_ms.push((head.lag_ns() as f64 / 1e6) as f32);
             columns.outcome.push(match head.ended {
                 Ended::Ok => OUTCOME_OK,
                 Ended::Failed => OUTCOME_FAILED,

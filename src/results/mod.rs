@@ -27,6 +27,7 @@ pub mod selection;
 pub mod series;
 mod slice;
 pub mod stored;
+pub mod strata;
 mod tags;
 pub mod trace;
 

@@ -124,7 +124,7 @@ fn overhead(threshold: &Threshold, at: f64, effect: Option<&ObserverEffect>, pro
     let Some(effect) = effect else {
         let reason = match profiled {
             true => {
-                "every iteration was profiled, so there is nothing to compare with; add profile: {control: 10%}"
+                "every iteration was profiled, so there is nothing to compare with; add profile: {control: 10%}, or probe: {pairs: 20} for the median"
             }
             false => "the run was not profiled",
         };

@@ -39,11 +39,12 @@ fn the_first_run_finds_the_slow_query_and_names_it() {
     let finding = &results["findings"][0];
     assert_eq!((finding["name"].as_str(), finding["service"].as_str()), (Some("db"), Some("demo/identity")));
     assert!(finding["detail"].as_str().unwrap().contains("FROM assignment"), "{finding}");
-    assert!(
-        ended.stdout.contains("slowest iterations spent most time in `db · SELECT … FROM assignment`"),
-        "{}",
-        ended.stdout
-    );
+    let group = "slowest: `db · SELECT … FROM assignment` in demo/identity under `rpc get_roles`";
+    assert!(ended.stdout.contains(group), "{}", ended.stdout);
+    for explanation in results["explanations"].as_array().unwrap() {
+        let share = explanation["share_of_excess"].as_f64().unwrap_or(0.0);
+        assert!((0.0..=1.0).contains(&share), "{explanation}");
+    }
     for slow in results["slowest"].as_array().unwrap() {
         assert_eq!(slow["trace"], "complete");
         let id = slow["trace_id"].as_str().unwrap();

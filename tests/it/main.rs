@@ -70,6 +70,7 @@ mod reference_pages;
 mod requests;
 mod rooms;
 mod run_directories;
+mod runs;
 mod scenarios;
 mod schema;
 mod server;

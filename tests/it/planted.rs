@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::planted_service::{KEY, Plant, Shop};
-use crate::support::Bench;
+use crate::planted_service::{COLD, EVERY, KEY, Plant, Shop};
+use crate::support::{Bench, Ended};
 
 /// A closed load; enough for 20 slow and 40 typical iterations.
 const CLOSED: &str = "runner: { constant: { times: 600, concurrency: 4 } }";
@@ -77,6 +77,39 @@ fn a_queue_before_the_load_is_named() {
     is_named(&Expected { runner: BURST, ..expected(Plant::None, "bench", "scheduling delay", "") });
 }
 
+#[test]
+fn larger_answers_are_named() {
+    let (_, comparison) = run(Plant::LargeAnswer, CLOSED);
+    let found = comparison["differences"]["found"].as_array().cloned().unwrap_or_default();
+    let is_it = |one: &Value| one["attribute"] == "client.answer" && one["point"] == "buy";
+    tell("LargeAnswer", if found.iter().any(is_it) { "right" } else { "nothing" });
+    assert!(found.iter().any(is_it), "{comparison:#}");
+}
+
+#[test]
+fn a_cold_start_is_named() {
+    let (ended, comparison) = run(Plant::ColdStart, CLOSED);
+    let first = &comparison["places"]["first"];
+    let right = first["slow"].as_u64().is_some_and(|slow| (COLD..=2 * COLD).contains(&slow));
+    tell("ColdStart", if right { "right" } else { "nothing" });
+    assert!(right && ended.stdout.contains("`warm_up: {"), "{comparison:#}\n{}", ended.stdout);
+}
+
+#[test]
+fn a_rhythm_is_named() {
+    let (_, comparison) = run(Plant::Periodic, "runner: { rps: { rps: 100, duration: 15s } }");
+    let seen = comparison["places"]["rhythm"]["every_s"].as_f64();
+    let right = seen.is_some_and(|seen| (seen / EVERY.as_secs_f64() - 1.0).abs() < 0.1);
+    let said = if right { "right" } else { "wrong" };
+    tell("Periodic", if seen.is_none() { "nothing" } else { said });
+    assert!(right, "{comparison:#}");
+}
+
+/// For `tests/perf/otel_causes.py`.
+fn tell(plant: &str, said: &str) {
+    println!("cause {plant}: {said}");
+}
+
 #[track_caller]
 fn is_named(row: &Expected) {
     if let Err(difference) = differs(row) {
@@ -84,30 +117,45 @@ fn is_named(row: &Expected) {
     }
 }
 
-/// Runs a load on the shop; says what is not as expected.
-fn differs(row: &Expected) -> Result<(), String> {
+/// Runs a load on the shop; gives what it printed and its comparison.
+fn run(plant: Plant, runner: &str) -> (Ended, Value) {
     let bench = Bench::new();
     let collector = format!("sqlite://{}", bench.path().join("traces.db").display());
-    let shop = Shop::start(row.plant, &collector);
+    let shop = Shop::start(plant, &collector);
     let profiler = format!("profiler: {{ hmac_key: {KEY}, connection_string: \"{collector}\" }}");
-    bench.load(&shop.url, &profiler, &format!("{}\niteration: [{{ action: buy, get: /cart }}]", row.runner));
+    bench.load(&shop.url, &profiler, &format!("{runner}\niteration: [{{ action: buy, get: /cart }}]"));
     let ended = bench.run(&["run", "scenario.yaml"]).expect_code(0);
-    let comparison = &bench.results()["workloads"][0]["comparison"];
+    let comparison = bench.results()["workloads"][0]["comparison"].clone();
+    (ended, comparison)
+}
+
+/// Says what is not as expected.
+fn differs(row: &Expected) -> Result<(), String> {
+    let (ended, comparison) = run(row.plant, row.runner);
     let first = &comparison["kinds"][0];
     let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
     let seen = (text("service"), text("name"), text("detail"));
+    let is_it = seen == (row.service.to_owned(), row.name.to_owned(), row.detail.to_owned());
+    let kinds = comparison["kinds"].as_array();
+    let any_guilty = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["guilty"] == true));
+    let said = match (is_it && first["guilty"] == true, any_guilty) {
+        (true, _) => "right",
+        (false, true) => "wrong",
+        (false, false) => "nothing",
+    };
+    tell(&format!("{:?}", row.plant), said);
     let more_calls = first["more_calls_ms"].as_f64() > first["slower_calls_ms"].as_f64();
     let contrast = first["contrasts"].as_array().and_then(|list| list.first());
     let contrast = contrast.map(|one| (as_text(&one["attribute"]), as_text(&one["value"])));
     let wanted = row.contrast.map(|(attribute, value)| (attribute.to_owned(), value.to_owned()));
-    let right = seen == (row.service.to_owned(), row.name.to_owned(), row.detail.to_owned())
-        && first["guilty"] == true
+    // A host that the comparison found stands in the sentence.
+    let host = row.contrast.is_none_or(|(_, value)| ended.stdout.contains(&format!("`{value}`")));
+    let right = said == "right"
         && more_calls == row.more_calls
         && (wanted.is_none() || contrast == wanted)
+        && host
         && ended.stdout.contains("explains");
-    let told = || {
-        format!("{:?}:\n{}\n{}", row.plant, serde_json::to_string_pretty(comparison).unwrap(), ended.stdout)
-    };
+    let told = || format!("{:?}:\n{comparison:#}\n{}", row.plant, ended.stdout);
     if right { Ok(()) } else { Err(told()) }
 }
 

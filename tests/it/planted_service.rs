@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::base::secret::Secret;
 use bench::osprofiler::db::Statement;
@@ -34,6 +34,12 @@ pub(crate) const KEY: &str = "PLANTED";
 const SLOW_EVERY: u64 = 12;
 /// The header that asks for more of an image; no trace point tells of it.
 const LARGE: &str = "x-large";
+/// This many requests find no cache.
+pub(crate) const COLD: u64 = 8;
+/// From one stop of everything to the next, and for how long requests run into it.
+pub(crate) const EVERY: Duration = Duration::from_millis(1_200);
+const STOPPED: Duration = Duration::from_millis(50);
+const LARGE_BYTES: usize = 300_000;
 const LONG: Duration = Duration::from_millis(240);
 const SHORT: Duration = Duration::from_millis(2);
 
@@ -56,6 +62,12 @@ pub(crate) enum Plant {
     Retry,
     /// The network to the service is slow: no point is open.
     Network,
+    /// The first requests find no cache.
+    ColdStart,
+    /// Everything stops for a moment at regular intervals, as for garbage collection.
+    Periodic,
+    /// Some answers are large, and are put together first.
+    LargeAnswer,
 }
 
 /// The shop; it ends when this is dropped.
@@ -90,7 +102,7 @@ async fn listen(nodes: Vec<ProfilerService<App>>, plant: Plant) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
-        let front = Front { nodes, plant, count: Arc::default() };
+        let front = Front { nodes, plant, count: Arc::default(), began: Instant::now() };
         while let Ok((stream, _)) = listener.accept().await {
             let service = TowerToHyperService::new(front.clone());
             tokio::spawn(async move {
@@ -108,6 +120,7 @@ struct Front {
     nodes: Vec<ProfilerService<App>>,
     plant: Plant,
     count: Arc<AtomicU64>,
+    began: Instant,
 }
 
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
@@ -124,7 +137,13 @@ impl tower_service::Service<Request<Incoming>> for Front {
 
     fn call(&mut self, mut request: Request<Incoming>) -> Answering {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let slow = number % SLOW_EVERY == 3;
+        let phase_ns = self.began.elapsed().as_nanos() % EVERY.as_nanos();
+        let slow = match self.plant {
+            Plant::ColdStart => number < COLD,
+            // Not at the beginning, which may be slow anyway.
+            Plant::Periodic => (EVERY - STOPPED).as_nanos() <= phase_ns,
+            _ => number % SLOW_EVERY == 3,
+        };
         let mut node = self.nodes[usize::from(slow).min(self.nodes.len() - 1)].clone();
         let delayed = slow && self.plant == Plant::Network && self.nodes.len() > 1;
         request.extensions_mut().insert(Slow(slow));
@@ -159,6 +178,8 @@ impl tower_service::Service<Request<Incoming>> for App {
     fn call(&mut self, request: Request<Incoming>) -> Answering {
         let app = self.clone();
         let slow = request.extensions().get::<Slow>().is_some_and(|slow| slow.0);
+        let (Self::Api { plant, .. } | Self::Images(plant)) = self;
+        let plant = *plant;
         Box::pin(async move {
             match app {
                 Self::Api { plant, slow_disk, images } => {
@@ -171,7 +192,11 @@ impl tower_service::Service<Request<Incoming>> for App {
                     statement("SELECT file FROM image WHERE id = ?", 7, 5 * SHORT).await;
                 }
             }
-            Ok(Response::new(Full::new(Bytes::from_static(b"{}"))))
+            let answer = match plant {
+                Plant::LargeAnswer if slow => Bytes::from(vec![b' '; LARGE_BYTES]),
+                _ => Bytes::from_static(b"{}"),
+            };
+            Ok(Response::new(Full::new(answer)))
         })
     }
 }
@@ -180,6 +205,8 @@ impl tower_service::Service<Request<Incoming>> for App {
 async fn cart(plant: Plant, slow: bool, images: &str) {
     let long = |of: Plant, usual| if slow && plant == of { LONG } else { usual };
     statement("SELECT name FROM customer WHERE id = ?", 3, long(Plant::BadHost, SHORT)).await;
+    let kept = [Plant::ColdStart, Plant::Periodic, Plant::LargeAnswer].contains(&plant) && slow;
+    profiler::trace("render", || json!({}), sleep(if kept { LONG } else { Duration::ZERO })).await;
     let update = profiler::trace("update_cart", || json!({"cart": 5}), async {
         sleep(long(Plant::LockWait, Duration::ZERO)).await;
         statement("UPDATE cart SET total = ? WHERE id = ?", 5, SHORT).await;

@@ -146,6 +146,10 @@ impl Said {
     fn names(&self, service: &str, name: &str, detail: &str) {
         let first = &self.first;
         let told = || format!("{}\n{}", serde_json::to_string_pretty(first).unwrap(), self.printed);
+        let is_it = first["service"] == service && first["name"] == name && first["guilty"] == true;
+        let otherwise = if first["guilty"] == true { "wrong" } else { "nothing" };
+        // For `tests/perf/otel_causes.py`.
+        println!("cause {service}: {}", if is_it { "right" } else { otherwise });
         assert_eq!((&first["service"], &first["name"]), (&service.into(), &name.into()), "{}", told());
         assert!(first["detail"].as_str().unwrap().contains(detail), "{}", told());
         assert_eq!(first["guilty"], true, "{}", told());

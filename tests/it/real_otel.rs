@@ -30,6 +30,9 @@ struct Cause {
     attribute: Option<(&'static str, &'static str)>,
 }
 
+/// Requests that find no cache, see `tests/otel/shop.py`.
+const COLD: u64 = 8;
+
 type Kind = (&'static str, &'static str, &'static str);
 
 const TENANT: Option<(&str, &str)> = Some(("attributes.tenant", "tenant-3"));
@@ -181,6 +184,25 @@ fn real_call_that_fails_and_is_repeated() {
 #[test]
 fn real_processor_time_of_a_function() {
     is_named(&Cause { attribute: TENANT, ..cause("cpu", "GRPC", ("parcels", "fill_boxes", "")) });
+}
+
+#[test]
+fn real_first_requests_that_find_no_cache() {
+    let Some(run) = run("cold", "GRPC") else { return };
+    let first = &run.comparison()["places"]["first"];
+    // Without the warm-up, whose requests the planted ones come after.
+    let right = first["slow"].as_u64().is_some_and(|slow| (COLD..=2 * COLD).contains(&slow));
+    println!("cause cold: {}", if right { "right" } else { "nothing" });
+    assert!(right, "{}", run.told());
+}
+
+#[test]
+fn real_answers_that_are_large() {
+    let Some(run) = run("large", "HTTP") else { return };
+    let found = run.comparison()["differences"]["found"].as_array().cloned().unwrap_or_default();
+    let right = found.iter().any(|one| one["attribute"] == "client.answer");
+    println!("cause large: {}", if right { "right" } else { "nothing" });
+    assert!(right, "{}", run.told());
 }
 
 #[test]

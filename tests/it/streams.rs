@@ -54,7 +54,7 @@ pub(crate) const RUN: &[&str] =
     &["results.json", "report.html", "report.md", "badge.txt", "badge.json", "../out.xml"];
 const STORED: &[&str] = &["results.json", "report.html", "report.md", "badge.txt", "badge.json"];
 
-pub(crate) const ROWS: [Row; 36] = [
+pub(crate) const ROWS: [Row; 41] = [
     row("run pass.yaml --out out --junit out.xml", 0, Verdict, RUN),
     row("run fail.yaml --out out --junit out.xml", 2, Verdict, RUN),
     row("run pass.yaml --out out --junit out.xml --quiet", 0, Verdict, RUN),
@@ -73,13 +73,18 @@ pub(crate) const ROWS: [Row; 36] = [
     row("export run --jsonl --actions", 0, Product, &[]),
     row("export run --csv -o out.csv", 0, Words::None, &["../out.csv"]),
     row("schema scenario", 0, Product, &[]),
+    row("runs --out .", 0, Product, &[]),
+    row("runs --out . --json", 0, Product, &[]),
+    row("prune --out . --keep 0", 0, Verdict, &[]),
     row("trace list run", 0, Product, &[]),
     row("trace show trace.json", 0, Product, &[]),
     row("trace show trace.json --json", 0, Product, &[]),
     row("trace show trace.json --html", 0, Product, &[]),
     row("trace diff trace.json trace.json", 0, Product, &[]),
     row("trace diff trace.json trace.json --json", 0, Product, &[]),
+    row("trace show run", 0, Product, &[]),
     row("trace show big.json", 0, Product, &[]),
+    row("trace show big.json --all", 0, Product, &[]),
     row("trace show big.json --json --compat", 0, Product, &[]),
     row("trace show big.json --html", 0, Product, &[]),
     row("trace show big.json --dot", 0, Product, &[]),

@@ -74,8 +74,8 @@ const OWNERS: [(&str, &[&str]); 18] = [
     ("io::stdout", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("io::stderr", &["cli/output/mod.rs", "cli/output/lane.rs"]),
     ("indicatif::", &["cli/output/bars.rs"]),
-    // Code that starts a program must also end it.
-    ("Command::new", &["base/programs.rs", "harness/ab/service.rs", "build.rs"]),
+    // Code that starts a program must also end it, except for the browser that shows a report.
+    ("Command::new", &["base/programs.rs", "harness/ab/service.rs", "harness/runs/open.rs", "build.rs"]),
 ];
 
 /// Words that only these files or modules may contain, because the map in `src/lib.rs` forbids them in the others.
@@ -92,7 +92,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
 ];
 
 /// The largest number of lines of code in `cli`, which contains no logic.
-const CLI_LINES_MAX: usize = 2400;
+const CLI_LINES_MAX: usize = 2700;
 
 pub(crate) fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

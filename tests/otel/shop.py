@@ -22,6 +22,9 @@ LONG_S = 0.25
 TENANTS = 10
 # The order with very many lines.
 LARGE = 1000
+# Requests of the warm-up, and the first ones after it that find no cache; the number of a request is that of its order.
+WARM_UP = 30
+COLD = 8
 
 engine = create_engine(os.environ["SHOP_DATABASE"], pool_size=10)
 # For what may be read a little late.
@@ -137,8 +140,14 @@ def order(number):
         invoices = session.get(Invoices, tenant, with_for_update=True)
         invoices.next_number += 1
         session.commit()
+    if is_planted("cold") and WARM_UP <= number < WARM_UP + COLD:
+        time.sleep(LONG_S)
+    if drawn("large", 0.09):
+        stock *= 30_000
+        time.sleep(LONG_S / 2)
     region = f"region-{tenant}"
     planted = {"shop-cause": request.headers.get("shop-cause", "none")}
     quote = http().get(f"{delivery}/quote", params={"items": 7, "region": region}, headers=planted, timeout=30)
     quote.raise_for_status()
-    return jsonify(known=known, stock=stock[:5], delivery=quote.json())
+    shown = stock if is_planted("large") else stock[:5]
+    return jsonify(known=known, stock=shown, delivery=quote.json())

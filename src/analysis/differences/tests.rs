@@ -194,6 +194,7 @@ fn hostile_traces_stay_bounded() {
         attribute: attribute.to_owned(),
         value: value.to_string(),
         point: None,
+        level: 0,
     };
     let mut table = Table { limit: 100, ..Table::default() };
     for trace in 0..50 {

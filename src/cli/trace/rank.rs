@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use crate::cli::exit::Exit;
+use crate::cli::say;
 use crate::harness::HarnessError;
-use crate::report::trace::ranking;
+use crate::report::trace::{fetched, ranking};
 
 use super::sources::SourceArguments;
 use super::{Grouping, words};
@@ -25,13 +26,20 @@ pub(in crate::cli) struct RankArguments {
     /// Also count what Mistral's script leaves out (1000 s and more), and keep names with blanks whole.
     #[arg(long)]
     all: bool,
+    /// Count each trace of a run once. By default each counts for the iterations like it: half are slow ones.
+    #[arg(long)]
+    unweighted: bool,
     /// The file to write (default: standard output).
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, HarnessError> {
-    let ranking = arguments.source.source().rank(arguments.by.into(), arguments.all)?;
+    let (ranking, weighted) =
+        arguments.source.source().rank(arguments.by.into(), arguments.all, !arguments.unweighted)?;
+    if let Some(weighted) = &weighted {
+        say(&fetched::weighting(weighted));
+    }
     words(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
     Ok(Exit::Ok)
 }

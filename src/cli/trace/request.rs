@@ -95,7 +95,7 @@ impl RequestArguments {
             return output(path, |out| html::trace::write(&id, &tree, out));
         }
         let style = if path.is_some() { Style::default() } else { style() };
-        words(path, |out| text::write(&id, &tree, false, style, out))
+        words(path, |out| text::write(&id, &tree, false, None, style, out))
     }
 }
 

@@ -5,16 +5,19 @@ use std::path::PathBuf;
 use crate::cli::exit::Exit;
 use crate::cli::output::style;
 use crate::harness::HarnessError;
+use crate::harness::traces::fetched::OneOrSeveral;
 use crate::osprofiler::compat::{compat_report_as, write_as_python};
 use crate::osprofiler::report::TraceTree;
-use crate::report::document::terminal::Style;
+use crate::report::document::terminal::{self, Style};
 use crate::report::html;
-use crate::report::trace::{dot, json, text};
+use crate::report::trace::{dot, fetched, json, text};
 
 use super::sources::SourceArguments;
 use super::{output, words};
 
 /// Show a trace: as a tree in the terminal, a page, JSON or a graph.
+///
+/// Of a run's directory alone, it lists the traces, longest response time first, with the reason why each was fetched.
 ///
 /// The tree has a bar for each point: full where the point itself took the time, light where a point below it
 /// did. Points of one kind fold to one line, and so does what took less than 1 % of a large trace; --all unfolds.
@@ -49,7 +52,18 @@ pub(in crate::cli) struct ShowArguments {
 }
 
 pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
-    let trace = arguments.source.source().one()?;
+    let is_text = !(arguments.json || arguments.html || arguments.dot);
+    let (trace, explanation) = match arguments.source.source().one_or_several()? {
+        OneOrSeveral::One(trace, explanation) => (trace, explanation),
+        OneOrSeveral::Several(traces) if is_text => {
+            let document = fetched::document(&traces, &arguments.source.first());
+            words(arguments.output.as_deref(), |out| {
+                writeln!(out, "{}", terminal::text(&document, style()))
+            })?;
+            return Ok(Exit::Ok);
+        }
+        OneOrSeveral::Several(_) => (arguments.source.source().one()?, None),
+    };
     let (base_id, path) = (trace.base_id.as_str(), arguments.output.as_deref());
     if arguments.compat {
         let report = compat_report_as(&trace.records, trace.style);
@@ -57,9 +71,9 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         return Ok(Exit::Ok);
     }
     let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
-    if !(arguments.json || arguments.html || arguments.dot) {
+    if is_text {
         let style = if path.is_some() { Style::default() } else { style() };
-        words(path, |out| text::write(base_id, &tree, arguments.all, style, out))?;
+        words(path, |out| text::write(base_id, &tree, arguments.all, explanation.as_deref(), style, out))?;
         return Ok(Exit::Ok);
     }
     output(path, |out| {

@@ -25,6 +25,11 @@ pub(super) struct SourceArguments {
 }
 
 impl SourceArguments {
+    /// The first argument, as given.
+    pub(super) fn first(&self) -> String {
+        self.traces.first().cloned().unwrap_or_default()
+    }
+
     pub(super) fn source(&self) -> TraceSource {
         TraceSource {
             given: self.traces.clone(),

@@ -32,6 +32,9 @@ pub(in crate::cli) struct StatsArguments {
     /// How many rows to print.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
+    /// Count each trace of a run once. By default each counts for the iterations like it: half are slow ones.
+    #[arg(long)]
+    unweighted: bool,
     /// Write a profile of all traces together instead of the table.
     #[arg(long, value_name = "FILE")]
     prof: Option<PathBuf>,
@@ -54,7 +57,8 @@ enum Sort {
 
 pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
     let profiles = StatsProfiles { all: arguments.prof.clone(), each: arguments.prof_dir.clone() };
-    let all = arguments.source.source().stats(arguments.by.into(), &profiles)?;
+    let (all, weighted) =
+        arguments.source.source().stats(arguments.by.into(), &profiles, !arguments.unweighted)?;
     if let Some(path) = &arguments.prof {
         say(&format!("read it with: python3 -m pstats {}", path.display()));
     } else if let Some(directory) = &arguments.prof_dir {
@@ -66,7 +70,7 @@ pub(super) fn stats(arguments: &StatsArguments) -> Result<Exit, HarnessError> {
             Sort::Ncalls => SortKey::Calls,
             Sort::Name => SortKey::Name,
         };
-        let document = stats::document(&all, by, arguments.limit);
+        let document = stats::document(&all, weighted.as_ref(), by, arguments.limit);
         words(None, |out| writeln!(out, "{}", terminal::text(&document, crate::cli::output::style())))?;
     }
     Ok(Exit::Ok)

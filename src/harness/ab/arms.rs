@@ -1,6 +1,7 @@
 //! The two sides of a comparison, and how to start one.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
@@ -18,7 +19,7 @@ use crate::report::pairs::Side;
 use crate::verdict::paired::{AbMetric, Names};
 
 use super::service::{Ready, Service, is_taken};
-use super::{AbOptions, SideOptions};
+use super::{AbOptions, SideOptions, length};
 
 /// One side.
 pub(super) struct Arm {
@@ -44,6 +45,8 @@ pub(super) struct Job {
     pub(super) seed: u64,
     /// Whether requests depend on the seed.
     pub(super) uses_seed: bool,
+    /// For how long the load of a round lasts, if only the clock bounds it.
+    pub(super) round: Option<Duration>,
 }
 
 /// Reads all files of both sides, to find every fault before anything starts.
@@ -75,6 +78,7 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
         ready,
         seed,
         uses_seed: plan_a.uses_seed,
+        round: length::of_round(&plan_a),
     })
 }
 

@@ -2,12 +2,13 @@
 
 mod arms;
 mod counts;
+mod length;
 mod rounds;
 mod service;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::analysis::call_changes;
 use crate::analysis::points::{PairTraces, over_pairs};
@@ -163,10 +164,13 @@ impl PreparedAb {
             notes: Vec::new(),
             scenario: None,
             factor: 1.0,
+            is_longer: false,
             interrupt: interrupt.clone(),
             events,
             runtime,
         };
+        let planned = length::planned(comparison.job.round, comparison.rules.looks);
+        comparison.events.event(&Event::ComparisonLength(&planned));
         let decision = comparison.pairs_until_decided()?;
         comparison.report(decision)
     }
@@ -219,6 +223,8 @@ struct Comparison {
     scenario: Option<ScenarioInfo>,
     /// The length of a round, as a multiple of the first length.
     factor: f64,
+    /// True from when rounds became longer until the next pair has shown how long pairs take.
+    is_longer: bool,
     interrupt: Interrupt,
     events: Sink,
     runtime: tokio::runtime::Runtime,
@@ -239,6 +245,7 @@ impl Comparison {
         loop {
             // Of each two pairs one begins with A and one with B, in random order.
             b_first = if self.pairs.len().is_multiple_of(2) { random.bool() } else { !b_first };
+            let (began, factor) = (Instant::now(), self.factor);
             match self.pair(b_first) {
                 Ok(()) => {}
                 Err(Ended::Interrupted) => return Ok(None),
@@ -260,6 +267,16 @@ impl Comparison {
             });
             if let Some(decision) = self.trial.decide() {
                 return Ok(Some(decision));
+            }
+            // Of a pair with further, longer rounds, nothing is said: the next one shows how long pairs take.
+            let is_news = self.pairs.len() == 1 || self.is_longer;
+            if self.factor > factor {
+                self.is_longer = true;
+            } else if is_news {
+                self.is_longer = false;
+                let pairs = self.rules.looks[1].saturating_sub(self.trial.pairs());
+                let left = length::left(began.elapsed(), pairs);
+                left.iter().for_each(|text| self.events.event(&Event::ComparisonLength(text)));
             }
         }
     }

@@ -185,7 +185,9 @@ impl Comparison {
         let AbOptions { scenario, load, .. } = &self.options;
         let (deployment, load) = (arm.deployment.clone(), load.clone());
         let seed = mix(mix(self.job.seed ^ mix(pair as u64)) ^ part as u64) & SEED_MAX;
-        let load = LoadOptions { seed: Some(seed), ..load };
+        // Once a side.
+        let no_probe = load.no_probe || (pair, part) != (1, 0);
+        let load = LoadOptions { seed: Some(seed), no_probe, ..load };
         RunOptions { deployment, load, ..RunOptions::new(scenario.clone()) }
     }
 }

@@ -107,7 +107,8 @@ impl Run {
             self.events.event(&Event::FetchingEnded);
         }
         let (spans, received) = receiving.finish(&ids);
-        if received.spans == 0 {
+        let is_told = results.probe.as_ref().is_some_and(|probe| probe.missing.is_some());
+        if received.spans == 0 && !is_told {
             let address = addresses.first().map(ToString::to_string).unwrap_or_default();
             results.notes.push(format!(
                 "no span of this run was received at {address}: set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address} for the \
@@ -228,6 +229,13 @@ impl Run {
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);
         }
         judging::judge(&aggregate, &mut results, &chosen, &fetched);
+        let is_fetched = fetched.error.is_none() && !traces.is_empty();
+        if let Some(demo) = self.demo.as_ref().filter(|_| is_fetched) {
+            let records = |trace: &StoredTrace| {
+                if self.options.publish { trace.records.clone() } else { trace.services() }
+            };
+            demo.keep_only(traces.iter().map(records).collect());
+        }
         Ok((aggregate, results, traces, chosen))
     }
 }

@@ -17,6 +17,7 @@ use crate::harness::options::RunOptions;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
+use crate::plan::control::ControlShare;
 use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
 use crate::plan::rounds::as_round;
 use crate::plan::{Plan, SEED_MAX};
@@ -81,6 +82,7 @@ pub(super) fn assemble(
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {
         ids: RunIds::random(plan.control),
+        probe_ids: RunIds::random(ControlShare::from_percent(50.0)),
         data_seed,
         plan: Arc::new(plan),
         clock,

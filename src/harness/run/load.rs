@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use super::Run;
 use crate::base::masking;
+use crate::harness::error::HarnessError;
+use crate::harness::event::Event;
 use crate::iteration::user::VirtualUser;
 use crate::iteration::{Context, ONCE};
 use crate::measure::errors::Failure;
 use crate::measure::log::{End, Generator, Issued, LogWriter, Status};
 use crate::plan::scenario::BUILT_IN;
+use crate::report::probe as words;
 use crate::runner::stop::{Stop, StopReason};
 use crate::runner::{self, Load, Observer};
 
@@ -18,6 +21,8 @@ pub(super) struct Loaded {
     pub(super) end: End,
     /// True if setup failed.
     pub(super) setup_failed: bool,
+    /// Why the load did not begin, if the probe was not good enough for a strict run.
+    pub(super) refused: Option<HarnessError>,
 }
 
 impl Run {
@@ -36,8 +41,17 @@ impl Run {
         if let Err(failure) = &setup {
             stop.stop(StopReason::Failed(format!("setup failed: {}", describe(failure))));
         }
+        let probe = if stop.is_stopping() { None } else { self.probe(&context, stop) };
+        let warning = probe.as_ref().and_then(words::warning);
+        let refused = probe.as_ref().and_then(|probe| self.refused(probe));
+        if let Some(warning) = warning.as_ref().filter(|_| refused.is_none()) {
+            self.events.event(&Event::ProbeWarning(warning));
+        } else if let Some(probe) = probe.as_ref().filter(|_| refused.is_none()) {
+            self.events.event(&Event::Probed(&words::line(&probe.clone().into())));
+        }
+        notes.extend(warning);
         let context = Arc::new(context);
-        if !stop.is_stopping() {
+        if refused.is_none() && !stop.is_stopping() {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
             let (workers, users_max) = (self.workers, self.users_max);
             let load = Arc::new(Load { plan, context, stop: stop.clone(), workers, users_max });
@@ -59,8 +73,8 @@ impl Run {
             Some(StopReason::TimedOut) => (Status::TimedOut, None),
             Some(StopReason::Failed(error)) => (Status::Failed, Some(error)),
         };
-        let end = End { status, error, notes, aborted_by: None, generator, rows: None, issued };
-        Loaded { end, setup_failed: setup.is_err() }
+        let end = End { status, error, notes, aborted_by: None, generator, rows: None, issued, probe };
+        Loaded { end, setup_failed: setup.is_err(), refused }
     }
 
     /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted

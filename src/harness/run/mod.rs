@@ -5,6 +5,7 @@ mod assemble;
 mod header;
 mod load;
 mod prepare;
+mod probe;
 mod record;
 
 use std::cell::RefCell;
@@ -136,6 +137,8 @@ struct Run {
     plan: Arc<Plan>,
     clock: RunClock,
     ids: RunIds,
+    /// The ids of the probe, which half of its iterations leave unprofiled.
+    probe_ids: RunIds,
     /// The seed of rows and of generated values.
     data_seed: u64,
     run_id: Uuid,
@@ -181,7 +184,8 @@ impl Run {
             watch.start(listeners.metrics, &self.plan, facts, client, &self.runtime, &self.events)?;
         if !listeners.spans.is_empty() {
             let (spans, directory) = (listeners.spans, self.directory.path());
-            let receiving = Receiving::start(spans, self.ids, &self.plan, directory, client)?;
+            let receiving =
+                Receiving::start(spans, (self.ids, self.probe_ids), &self.plan, directory, client)?;
             self.events.event(&Event::Receiving(receiving.addresses()));
             self.receiving.replace(Some(receiving));
         }
@@ -212,9 +216,21 @@ impl Run {
         let mut telling = Receiving::observer(receiving.as_ref(), &mut observer);
         drop(receiving);
         let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
-        let Loaded { mut end, setup_failed } = self.load(prepared.context, &stop, &mut log, &mut gate);
+        let Loaded { mut end, setup_failed, refused } =
+            self.load(prepared.context, &stop, &mut log, &mut gate);
         end.aborted_by = gate.broken();
         end.notes.extend(gate.note(&self.plan));
+        if let Some(refused) = refused {
+            drop(log);
+            housekeeping.abort();
+            self.runtime.block_on(watched.finish());
+            drop(self.receiving.take());
+            // Nothing of the load ran, and the directory was made just now.
+            let _ = std::fs::remove_dir_all(self.directory.path());
+            drop(watched);
+            self.runtime.shutdown_background();
+            return Err(refused);
+        }
         let ended = Ended { setup_failed, ..record::close(log, end, &self.directory) };
         self.runtime.block_on(watched.finish());
         let unsaved = ended.unsaved.clone();

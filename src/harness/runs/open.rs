@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::find::newest;
 use crate::harness::error::HarnessError;
 use crate::harness::options::Environment;
 use crate::results::directory::RunDirectory;
@@ -21,7 +22,7 @@ pub struct Opened {
 /// # Errors
 /// There is no such run, or it has no report.
 pub fn open(run: &Path, environment: &Environment) -> Result<Opened, HarnessError> {
-    let directory = super::newest(run, None)?;
+    let directory = newest(run, None)?;
     let pages = [RunDirectory::open(&directory).report(), directory.join("ab.html")];
     let Some(report) = pages.into_iter().find(|page| page.is_file()) else {
         let text = format!("{} has no report", directory.display());

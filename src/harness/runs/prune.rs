@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::base::clock::from_rfc3339;
+use super::find::{Found, Kind, comparison_of, find};
+use crate::base::clock::{RunClock, from_rfc3339};
 use crate::base::units::parse_duration;
 use crate::harness::error::HarnessError;
 use crate::measure::log::RunLog;
 use crate::results::directory::RunDirectory;
 use crate::results::head;
-
-use super::{Found, Kind, comparison_of, find};
 
 /// A run whose files changed within this time may be under way.
 const UNDER_WAY: Duration = Duration::from_secs(10 * 60);
@@ -67,7 +66,7 @@ pub fn prune(options: &PruneOptions) -> Result<Vec<Pruned>, HarnessError> {
         let text = "which runs are to be deleted?";
         return Err(HarnessError::usage(text).remedy("give --keep N, --older-than AGE, or both"));
     }
-    let now = SystemTime::now();
+    let now = UNIX_EPOCH + Duration::from_nanos(RunClock::start().wall_anchor_unix_ns());
     let all = find(&options.directory)?;
     let old = all.into_iter().skip(options.keep.unwrap_or(0)).filter(|found| match options.older_than {
         Some(age) => is_older(found, age, now),
@@ -80,7 +79,7 @@ pub fn prune(options: &PruneOptions) -> Result<Vec<Pruned>, HarnessError> {
 
 fn is_older(found: &Found, age: Duration, now: SystemTime) -> bool {
     let Some(began_ns) = from_rfc3339(&format!("{}Z", found.began)) else { return false };
-    let now_ns = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let now_ns = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     i128::try_from(now_ns).unwrap_or(i128::MAX) - began_ns
         > i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
 }

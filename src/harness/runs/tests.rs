@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{age, began, found};
+use super::age;
+use super::find::{began, found};
 
 #[test]
 fn names_tell_when_a_run_began() {

@@ -1,6 +1,7 @@
 //! Traces from a collector, run directories or files: listing, ranking, counting; signed headers for manual requests;
 //! and a single request with its trace.
 
+pub mod fetched;
 pub mod headers;
 pub mod request;
 mod tables;

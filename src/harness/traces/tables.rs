@@ -7,6 +7,7 @@ use crate::analysis::call_stats::{CallStats, Function};
 use crate::analysis::ranking::Ranking;
 use crate::analysis::statement;
 use crate::analysis::tree_diff::{TreeDiff, tree_diff};
+use crate::analysis::weighted;
 use crate::base::files::write_output;
 use crate::collect::files::{Kind, TraceRecords};
 use crate::harness::error::HarnessError;
@@ -15,6 +16,7 @@ use crate::osprofiler::driver::{TraceQuery, TraceSummary};
 use crate::osprofiler::profile_log;
 use crate::osprofiler::report::TraceTree;
 use crate::report::trace::pstats;
+use crate::results::strata::Weighting;
 
 use super::{TraceSource, failed, open};
 
@@ -90,12 +92,33 @@ impl TraceSource {
     ///
     /// # Errors
     /// When something cannot be found or read.
-    pub fn rank(&self, by: Grouping, all: bool) -> Result<Ranking, HarnessError> {
+    pub fn rank(
+        &self,
+        by: Grouping,
+        all: bool,
+        is_weighted: bool,
+    ) -> Result<(Ranking, Option<Weighting>), HarnessError> {
         let named = self.named()?;
         let mut ranking = Ranking::default();
+        let mut weighting = None;
         let only_files = named.ids.is_empty() && named.runs.is_empty() && !named.files.is_empty();
         if !only_files {
-            self.load()?.iter().for_each(|trace| rank_trace(&mut ranking, trace, by));
+            let (parts, seen) = self.weighed(is_weighted)?;
+            let mut ranked: Vec<(Ranking, f64)> = Vec::new();
+            for (weight, traces) in &parts {
+                let mut part = Ranking::default();
+                traces.iter().for_each(|trace| rank_trace(&mut part, trace, by));
+                ranked.push((part, *weight));
+            }
+            // Equal totals keep the order of their first appearance.
+            ranking = match (ranked.pop(), &seen) {
+                (Some((part, _)), None) => part,
+                (last, _) => {
+                    ranked.extend(last);
+                    weighted::ranking(ranked.iter().map(|(part, weight)| (part, *weight)))
+                }
+            };
+            weighting = seen;
         }
         for path in named.files.iter().filter(|_| only_files) {
             let opened = open(path)?;
@@ -108,30 +131,64 @@ impl TraceSource {
             }
         }
         warn(&self.events, &left_out(&ranking));
-        Ok(ranking)
+        Ok((ranking, weighting))
     }
 
     /// Calls of trace points as Python's pstats counts them; writes profiles if requested.
     ///
     /// # Errors
     /// When something cannot be found, read or written.
-    pub fn stats(&self, by: Grouping, profiles: &StatsProfiles) -> Result<CallStats, HarnessError> {
-        let mut all = CallStats::default();
-        for (number, trace) in self.load()?.iter().enumerate() {
-            let tree = TraceTree::build(&trace.records);
-            count(&mut all, &tree, by);
-            if let Some(directory) = &profiles.each {
-                let mut one = CallStats::default();
-                count(&mut one, &tree, by);
-                write_profile(&directory.join(format!("{}.prof", file_name(&trace.base_id, number))), &one)?;
+    pub fn stats(
+        &self,
+        by: Grouping,
+        profiles: &StatsProfiles,
+        is_weighted: bool,
+    ) -> Result<(CallStats, Option<Weighting>), HarnessError> {
+        let (parts, weighting) = self.weighed(is_weighted)?;
+        let (mut counted, mut number) = (Vec::new(), 0);
+        for (weight, traces) in &parts {
+            let mut part = CallStats::default();
+            for trace in traces {
+                let tree = TraceTree::build(&trace.records);
+                count(&mut part, &tree, by);
+                if let Some(directory) = &profiles.each {
+                    let mut one = CallStats::default();
+                    count(&mut one, &tree, by);
+                    let name = format!("{}.prof", file_name(&trace.base_id, number));
+                    write_profile(&directory.join(name), &one)?;
+                }
+                number += 1;
             }
+            counted.push((part, *weight));
         }
+        let all = weighted::call_stats(counted.iter().map(|(part, weight)| (part, *weight)));
         if let Some(path) = &profiles.all {
             write_profile(path, &all)?;
         }
-        Ok(all)
+        Ok((all, weighting))
+    }
+
+    /// The requested traces by how many iterations each stands for; all together, once each, if that is not known or not
+    /// wanted.
+    fn weighed(&self, is_weighted: bool) -> Result<Weighed, HarnessError> {
+        let traces = self.load()?;
+        let known = if is_weighted { self.weights()? } else { None };
+        let Some((weights, weighting)) = known else { return Ok((vec![(1.0, traces)], None)) };
+        let mut parts: Vec<(f64, Vec<TraceRecords>)> = Vec::new();
+        for trace in traces {
+            // A trace that is not of the load, such as one sent before it, stands for nothing.
+            let weight = weights.get(&trace.base_id).copied().unwrap_or(0.0);
+            match parts.iter_mut().find(|(known, _)| known.total_cmp(&weight).is_eq()) {
+                Some((_, part)) => part.push(trace),
+                None => parts.push((weight, vec![trace])),
+            }
+        }
+        Ok((parts, Some(weighting)))
     }
 }
+
+/// Traces with how many iterations each of them stands for.
+type Weighed = (Vec<(f64, Vec<TraceRecords>)>, Option<Weighting>);
 
 /// What a ranking leaves out.
 fn left_out(ranking: &Ranking) -> Vec<String> {

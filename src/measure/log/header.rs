@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::criteria;
+use super::probe::Probe;
 use crate::plan::control::ControlShare;
 use crate::plan::sla::Sla;
 use crate::plan::tags::Names;
@@ -155,6 +156,9 @@ pub struct End {
     /// One entry for each workload; none in logs of earlier builds.
     #[serde(default)]
     pub issued: Vec<Issued>,
+    /// The iteration before the load; absent without one, and in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
 }
 
 /// How a run ended, in a word.

@@ -18,6 +18,7 @@ mod criteria;
 mod error;
 mod file;
 mod header;
+mod probe;
 mod reader;
 mod run_log;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use file::LogFile;
 pub use header::{
     Deployment, End, Environment, Generator, Header, Issued, Scenario, Status, WorkerVitals, WorkloadHeader,
 };
+pub use probe::Probe;
 pub use reader::Flaws;
 pub use run_log::{Ending, RunLog, Visitor, decodes};
 pub use writer::{LogWriter, Sink};

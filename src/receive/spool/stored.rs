@@ -126,8 +126,7 @@ impl Stored {
     /// # Errors
     /// What the system says, or spans that are no spans.
     pub fn records(&self, base_id: Uuid) -> Result<Vec<Record>, StoredError> {
-        let request = request_of(&self.trace(base_id.as_u128())?);
-        Ok(read::records(&base_id.to_string(), &protobuf::decode(&request)?))
+        Ok(records_of(base_id, &self.trace(base_id.as_u128())?)?)
     }
 
     fn read(&self, Extent { segment, at, length }: Extent) -> io::Result<Vec<u8>> {
@@ -140,6 +139,14 @@ impl Stored {
             .unwrap_or_default()
             .to_vec())
     }
+}
+
+/// The records of an iteration's trace from its spans as encoded `ResourceSpans`, oldest first.
+///
+/// # Errors
+/// Bytes that are no spans.
+pub fn records_of(base_id: Uuid, messages: &[Vec<u8>]) -> Result<Vec<Record>, SpanError> {
+    Ok(read::records(&base_id.to_string(), &protobuf::decode(&request_of(messages))?))
 }
 
 /// Adds the frames of a segment that are kept; returns the bytes that are no whole frames.

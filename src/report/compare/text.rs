@@ -4,7 +4,7 @@ use super::{AgainstHistory, RunRef, TracePoints, TwoRuns};
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, markdown as md, terminal as tty,
 };
-use crate::report::words::{duration, known_ratio, share_of_failures};
+use crate::report::words::{self, duration, known_ratio, share_of_failures};
 use crate::results::model::Counts;
 
 const POINTS_SHOWN: usize = 8;
@@ -101,8 +101,8 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
         subject.extend(row.action.clone());
         subject.push(format!("p{}", row.percentile));
         let finding = match (row.low, row.high) {
-            (Some(low), _) if low > 1.0 => "longer",
-            (_, Some(high)) if high < 1.0 => "shorter",
+            (Some(low), _) if low > 1.0 => "higher here",
+            (_, Some(high)) if high < 1.0 => "lower here",
             (Some(_), Some(_)) => "not clear",
             _ => "too few samples",
         };
@@ -142,8 +142,7 @@ fn point_table(points: &TracePoints) -> Table {
         Column::figure("calls new"),
     ]);
     for kind in points.kinds.iter().take(POINTS_SHOWN) {
-        let signed =
-            |ms: Option<f64>| Cell::from(ms.map_or_else(|| "–".to_owned(), |ms| format!("{ms:+.3} ms")));
+        let signed = |ms: Option<f64>| Cell::from(ms.map_or_else(|| "–".to_owned(), words::signed));
         let difference_ms = kind.new_self_ms - kind.base_self_ms;
         table.row([
             format!("{} {}", kind.service, kind.name).into(),

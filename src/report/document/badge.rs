@@ -45,8 +45,14 @@ impl Badge {
     /// One criterion: what only warns never looks like what the run fails by.
     #[must_use]
     pub fn criterion(criterion: &Criterion) -> Self {
+        Self::judged(criterion.outcome, criterion.severity)
+    }
+
+    /// The outcome of a criterion of this severity.
+    #[must_use]
+    pub fn judged(outcome: Outcome, severity: Severity) -> Self {
         let warning = |word| Self { word, tone: Tone::Doubt, strong: false, symbol: "⚠️" };
-        match (criterion.outcome, criterion.severity) {
+        match (outcome, severity) {
             (Outcome::Pass, _) => Self { word: "pass", strong: false, ..Self::verdict(Outcome::Pass) },
             (Outcome::Fail, Severity::Warn) => warning("warning"),
             (Outcome::Inconclusive, Severity::Warn) => warning("warning: inconclusive"),

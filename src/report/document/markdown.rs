@@ -178,8 +178,12 @@ pub fn escaped(text: &str) -> String {
             {
                 safe.push_str("\\:");
             }
-            '.' if at_start || safe.ends_with(['w', 'W']) => safe.push_str("\\."),
-            '-' | '+' | '=' | ')' if at_start => safe.extend(['\\', c]),
+            // `1.` and `1)` begin a list only before a blank; what follows may be in the next piece.
+            '.' | ')' if at_start && chars.peek().is_none_or(|next| !next.is_alphanumeric()) => {
+                safe.extend(['\\', c]);
+            }
+            '.' if safe.ends_with(['w', 'W']) => safe.push_str("\\."),
+            '-' | '+' | '=' if at_start => safe.extend(['\\', c]),
             c => safe.push(c),
         }
         at_start &= c.is_ascii_digit() || c == ' ';

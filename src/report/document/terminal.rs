@@ -15,6 +15,8 @@ const NAME_CHARS_MAX: usize = 72;
 const MESSAGE_CHARS_MAX: usize = 160;
 /// A column is not made narrower than this to fit the terminal.
 const COLUMN_WIDTH_MIN: usize = 24;
+/// Where that is not enough, no narrower than this.
+const NARROW_COLUMN_WIDTH_MIN: usize = 14;
 /// The last column is made still narrower than that, to this, before a row goes beyond the terminal.
 const LAST_COLUMN_WIDTH_MIN: usize = 8;
 /// The indent of the further lines of a sentence.
@@ -190,19 +192,27 @@ fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style) -> Vec<usize> {
     let mut widths: Vec<usize> = (0..kinds.len()).map(needed).collect();
     let Some(columns) = style.columns else { return widths };
     let mut excess = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(columns + 1);
-    while excess > 0 {
-        let flexible = (0..kinds.len()).filter(|at| matches!(kinds[*at], Kind::Name | Kind::Message));
-        let widest = flexible.max_by_key(|at| widths[*at]).filter(|at| widths[*at] > COLUMN_WIDTH_MIN);
-        let Some(at) = widest else { break };
-        let less = excess.min(widths[at] - COLUMN_WIDTH_MIN);
-        widths[at] -= less;
-        excess -= less;
+    for least in [COLUMN_WIDTH_MIN, NARROW_COLUMN_WIDTH_MIN] {
+        excess = shrunk(&mut widths, kinds, excess, least);
     }
     // The last column that is not of figures.
     if let Some(last) = (1..kinds.len()).rev().find(|at| kinds[*at] != Kind::Figure && widths[*at] > 0) {
         widths[last] -= excess.min(widths[last].saturating_sub(LAST_COLUMN_WIDTH_MIN));
     }
     widths
+}
+
+/// Makes the widest columns of names and messages narrower, to no less than `least`; returns how much is still too wide.
+fn shrunk(widths: &mut [usize], kinds: &[Kind], mut excess: usize, least: usize) -> usize {
+    while excess > 0 {
+        let flexible = (0..kinds.len()).filter(|at| matches!(kinds[*at], Kind::Name | Kind::Message));
+        let widest = flexible.max_by_key(|at| widths[*at]).filter(|at| widths[*at] > least);
+        let Some(at) = widest else { break };
+        let less = excess.min(widths[at] - least);
+        widths[at] -= less;
+        excess -= less;
+    }
+    excess
 }
 
 fn row_text(row: &[Shown], kinds: &[Kind], widths: &[usize]) -> String {

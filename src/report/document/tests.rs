@@ -185,7 +185,10 @@ fn hold(hostile: &Document, text: &str) {
 
     for style in [Style { columns: None, colour: false }, Style { columns: Some(60), colour: true }] {
         let (shown, plain) = (terminal::text(hostile, style), terminal::text(&harmless, style));
-        assert_eq!(shown.lines().count(), plain.lines().count(), "{text:?}: {shown}");
+        // At a terminal's edge, text goes on below.
+        if style.columns.is_none() {
+            assert_eq!(shown.lines().count(), plain.lines().count(), "{text:?}: {shown}");
+        }
         let uncoloured = ["\u{1b}[31;1m", "\u{1b}[32;1m", "\u{1b}[33;1m", "\u{1b}[0m"]
             .iter()
             .fold(shown.clone(), |shown, code| shown.replace(code, ""));
@@ -242,6 +245,9 @@ fn text_in_markdown_is_only_text() {
         ("www.evil.example", "www\\.evil.example"),
         ("@somebody #12 :rocket: $x$ ~~x~~", "\\@somebody \\#12 \\:rocket: \\$x\\$ \\~\\~x\\~\\~"),
         ("1. one", "1\\. one"),
+        ("1) one", "1\\) one"),
+        ("1.", "1\\."),
+        ("0.000 % (0 of 2000)", "0.000 % (0 of 2000)"),
         ("- one", "\\- one"),
         ("# one", "\\# one"),
         ("::error::x", "\\:\\:error:\\:x"),

@@ -67,7 +67,7 @@ mod tests {
                 "\u{1b}[32;1mfourteen chars\u{1b}[0m 二二二二二二二二二二 end of the line",
                 Some(40),
                 2,
-                "\u{1b}[32;1mfourteen chars\u{1b}[0m 二二二二二二二二二二\n  end of the line".to_owned(),
+                "\u{1b}[32;1mfourteen chars\u{1b}[0m 二二二二二二二二二二 end\n  of the line".to_owned(),
             ),
         ] {
             let expected = if columns.is_none() { text.to_owned() } else { expected };

@@ -12,6 +12,7 @@ async function toggleRow(button) {
     slot.replaceChildren(trace ? waterfall(trace) : make("p", { class: "hint" }, "The trace could not be read."));
     const list = $("ol", slot);
     if (list) list.addEventListener("keydown", arrows);
+    showCulprit(slot);
   }
 }
 
@@ -45,17 +46,15 @@ async function start() {
   const columns = readColumns(await unpack("iterations"));
   viewer.columns = columns;
   const unpacked = performance.now();
-  const host = $("#scatter"), drawn = host ? scatter(host, columns) : { draw() {}, show() {} };
+  const host = $("#scatter"), drawn = host ? scatter(host, columns, loadChart($("#load"))) : { draw() {}, show() {} };
   search(columns, drawn.show);
   const flames = $$("[data-flame]").map((plot) => flame(plot, charts.workloads[Number(plot.dataset.flame)], plot.dataset.flame));
   const rest = () => {
-    glance($("#glance"));
     for (const one of flames) one?.();
     for (const plot of $$("[data-chart]")) {
       const workload = charts.workloads[Number(plot.dataset.w)];
       if (plot.dataset.chart === "curve") drawCurve(plot, workload);
-      else if (plot.dataset.chart === "histogram") drawHistogram(plot, workload);
-      else drawThroughput(plot, workload);
+      else drawHistogram(plot, workload);
     }
   };
   const draw = () => { drawn.draw(); rest(); };
@@ -63,6 +62,8 @@ async function start() {
   const scattered = performance.now();
   rest();
   $$(".sortable").forEach(sortable);
+  // A phone shows the long parts when asked.
+  if (matchMedia("(max-width: 560px)").matches) for (const part of $$("details.chapter")) part.open = false;
   let width = document.body.clientWidth, waiting;
   new ResizeObserver(() => {
     if (document.body.clientWidth === width) return;
@@ -73,7 +74,7 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   // Paper is white whatever the screen is.
   matchMedia("print").addEventListener("change", draw);
-  addEventListener("beforeprint", () => { for (const more of $$("details.more-rows")) more.open = true; });
+  addEventListener("beforeprint", () => { for (const more of $$("details.more-rows, details.chapter")) more.open = true; });
   document.documentElement.dataset.drawn = "yes";
   // Times for measurements: unpacking, the scatter chart, everything.
   Object.assign(document.documentElement.dataset, { unpackedMs: (unpacked - began).toFixed(1), scatterMs: (scattered - unpacked).toFixed(1), drawnMs: (performance.now() - began).toFixed(1) });

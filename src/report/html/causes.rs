@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
 use crate::report::differences;
@@ -16,7 +17,7 @@ use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, 
 /// The width of a bar of shares, in units of its drawing: 100 % with some room on both sides.
 const SHARE_WIDTH: f64 = 120.0;
 /// Kinds that explain less are folded away.
-const SHARE_SMALL: f64 = 0.01;
+const SHARE_SMALL: f64 = 0.05;
 /// Rows of the mean tree's table.
 const TREE_ROWS_MAX: usize = 120;
 
@@ -100,17 +101,22 @@ pub(super) fn pieces(line: Line) -> Vec<PieceView> {
 }
 
 /// The sentences of the first screen: one for each workload that has a comparison, else what the slowest share.
-pub(super) fn sentences(results: &Results, refs: &Refs) -> Vec<SentenceView> {
+/// What `said` holds is not said again.
+pub(super) fn sentences(results: &Results, refs: &Refs, said: &str) -> Vec<SentenceView> {
     let several = results.workloads.len() > 1;
     let seen = |id| refs.can_be_seen(id).then(|| refs.of(id));
     let slowest = results.slowest.iter().find_map(|slow| seen(slow.iteration.trace_id));
     let compared = results.workloads.iter().filter_map(|workload| {
         let comparison = workload.comparison.as_ref()?;
+        let line = words::comparison(comparison);
+        if said.contains(&marks::plain(&line)) {
+            return None;
+        }
         let guilty = comparison.kinds.iter().find(|kind| kind.guilty);
         let worst = guilty.and_then(|kind| kind.worst_trace_id).and_then(seen);
         Some(SentenceView {
             workload: several.then(|| workload.name.clone()),
-            pieces: pieces(words::comparison(comparison)),
+            pieces: pieces(line),
             which: if worst.is_some() {
                 "the trace where it took longest"
             } else {
@@ -120,8 +126,9 @@ pub(super) fn sentences(results: &Results, refs: &Refs) -> Vec<SentenceView> {
         })
     });
     let compared: Vec<SentenceView> = compared.collect();
+    let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
     let found =
-        results.findings.iter().take(if compared.is_empty() { 1 } else { 0 }).map(|finding| SentenceView {
+        results.findings.iter().take(if has_comparison { 0 } else { 1 }).map(|finding| SentenceView {
             workload: None,
             pieces: pieces(words::finding(finding)),
             trace: finding.trace_ids.first().copied().and_then(seen),

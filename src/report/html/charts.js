@@ -1,4 +1,4 @@
-// Axes and the charts of one workload: percentiles, histogram, throughput.
+// Axes and the charts of one workload: percentiles and histogram.
 const OUTCOMES = ["ok", "failed", "aborted"];
 const charts = JSON.parse($("#charts").textContent);
 
@@ -11,7 +11,7 @@ function linearTicks(from, to, wanted) {
   return ticks;
 }
 function logTicks(from, to, wanted) {
-  for (const steps of [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+  for (const steps of [[1, 2, 5], [1, 3], [1]]) {
     const ticks = [];
     for (let e = Math.floor(Math.log10(from)); e <= Math.log10(to); e++)
       for (const s of steps) { const t = s * 10 ** e; if (t >= from * 0.999 && t <= to * 1.001) ticks.push(t); }
@@ -97,7 +97,9 @@ function drawHistogram(host, workload) {
   const most = Math.max(...buckets.map((b) => b.count));
   const y = (n) => f.y1 - n / (most * 1.04) * (f.y1 - f.y0);
   axes(f, logTicks(Math.exp(low), Math.exp(high), f.width / 62).map((t) => [x(t), axisTime(t)]), linearTicks(0, most * 1.04, 6).filter((t) => Number.isInteger(t)).map((t) => [y(t), count(t)]), "response time (logarithmic)", "iterations");
-  const columns = buckets.map((b) => {
+  const columns = buckets.map((bucket) => {
+    // The bar of a bucket leads to a trace that can be shown, if any of its iterations has one.
+    const b = traces.seen(bucket.trace_id) ? bucket : { ...bucket, trace_id: traces.between(charts.workloads.indexOf(workload), bucket.from_ms, bucket.to_ms) ?? bucket.trace_id };
     const left = x(b.from_ms), right = x(b.to_ms), top = Math.min(y(b.count), f.y1 - 2);
     const column = shape("rect", { class: traces.seen(b.trace_id) ? "col here" : "col", x: left, y: top, width: Math.max(right - left - 0.7, 1), height: f.y1 - top });
     f.svg.append(column);
@@ -129,31 +131,5 @@ function drawHistogram(host, workload) {
     if (step) { event.preventDefault(); pick(on < 0 ? columns.length - 1 : Math.max(0, Math.min(columns.length - 1, on + step))); }
     else if (event.key === "Enter" && columns[on]) { event.preventDefault(); viewer.open(columns[on].bucket.trace_id); }
   };
-  host.replaceChildren(f.svg, tip);
-}
-
-// ---- throughput ----------------------------------------------------------------------------
-const rateText = (value) => (value >= 100 ? count(value) : String(+value.toPrecision(3)));
-function drawThroughput(host, workload) {
-  const s = workload.series;
-  if (!s) return nothing(host);
-  const f = frame(host), bins = s.completed.length, step = s.step_s, from = s.start_s, span = bins * step;
-  const top = Math.max(...s.completed) / step * 1.06;
-  const x = (at) => f.x0 + (at - from) / span * (f.x1 - f.x0), y = (rate) => f.y1 - rate / top * (f.y1 - f.y0);
-  axes(f, linearTicks(from, from + span, f.width / 90).map((t) => [x(t), axisTime(t * 1e3)]), linearTicks(0, top, 4).map((t) => [y(t), rateText(t)]), "time since the run's start", "per second");
-  const width = (f.x1 - f.x0) / bins;
-  for (const [values, name] of [[s.completed, "col"], [s.failed, "fail-col"]]) {
-    let d = "";
-    values.forEach((value, n) => { if (value) d += `M${(f.x0 + n * width).toFixed(1)} ${f.y1}V${Math.min(y(value / step), f.y1 - 1).toFixed(1)}h${Math.max(width - 0.6, 0.8).toFixed(2)}V${f.y1}z`; });
-    f.svg.append(shape("path", { class: name, d }));
-  }
-  const tip = make("div", { class: "tip", hidden: "" });
-  host.onpointermove = (event) => {
-    const bin = Math.floor((event.clientX - host.getBoundingClientRect().left - f.x0) / width);
-    if (!(bin >= 0 && bin < bins)) { tip.hidden = true; return; }
-    const at = (n) => time((from + step * n) * 1e3);
-    placeTip(tip, host, f.x0 + (bin + 0.5) * width, y(s.completed[bin] / step), [`${rateText(s.completed[bin] / step)} a second`, ...(s.failed[bin] ? [`${rateText(s.failed[bin] / step)} failed`] : []), `${at(bin)} to ${at(bin + 1)}`]);
-  };
-  host.onpointerleave = () => { tip.hidden = true; };
   host.replaceChildren(f.svg, tip);
 }

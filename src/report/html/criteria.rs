@@ -52,13 +52,14 @@ pub(super) fn view(criterion: &Criterion, refs: &Refs) -> CriterionView {
         warns: criterion.severity == Severity::Warn,
         aborted: criterion.aborted,
         reason: criterion.reason.clone(),
-        gauge: criterion.measured.as_ref().map(gauge),
+        gauge: criterion.measured.as_ref().map(|measured| gauge(measured, &criterion.observed)),
         samples: text::count(criterion.samples),
         traces: refs.all(&criterion.trace_ids),
     }
 }
 
-fn gauge(measured: &Measured) -> Gauge {
+/// Bounds that the observed value names already are not named again.
+fn gauge(measured: &Measured, observed: &str) -> Gauge {
     let Measured { unit, limit, value, low, high } = measured;
     let finite = |number: f64| if number.is_finite() { number } else { 0.0 };
     let ends = [*limit, *value, low.unwrap_or(*value), high.unwrap_or(*value)].map(finite);
@@ -73,7 +74,9 @@ fn gauge(measured: &Measured) -> Gauge {
         value: format!("{:.1}", x(*value)),
         low: interval.map(|(low, _)| format!("{:.1}", x(low))),
         width: interval.map(|(low, high)| format!("{:.1}", (x(high) - x(low)).max(1.0))),
-        bounds: interval.map(|(low, high)| format!("{} to {}", in_words(low), in_words(high))),
+        bounds: interval
+            .filter(|(low, _)| !observed.contains(&in_words(*low)))
+            .map(|(low, high)| format!("{} to {}", in_words(low), in_words(high))),
         described: format!("{} against a limit of {}", in_words(*value), in_words(*limit)),
     }
 }

@@ -53,7 +53,7 @@ function flame(host, workload, number) {
     const sides = [["typical", layOut(root, "typical", 0, typical / most * width, 0, [])], ["slow", layOut(root, "slow", 0, slow / most * width, 0, [])]];
     boxes = new Map();
     const parts = sides.map(([side, placed]) => {
-      const rows = Math.max(...placed.map((p) => p.depth)) + 1, height = rows * ROW;
+      const rows = Math.max(0, ...placed.filter((p) => p.width >= 0.4).map((p) => p.depth)) + 1, height = rows * ROW;
       const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: side === "slow" ? "below" : "above", "aria-hidden": "true" });
       for (const { node, x, width: w, depth } of placed) {
         if (w < 0.4) continue;

@@ -14,12 +14,15 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::marks::{CulpritData, Mark, Marks};
 use super::refs::{self, Shown, Traces};
 use super::text;
 use crate::analysis::mean_tree::own_shares;
 use crate::report::words::point_name;
 use crate::results::IterationColumns;
-use crate::results::model::{Bucket, ComparedNode, Distribution, Percentile, Results, Series, TraceState};
+use crate::results::model::{
+    Bucket, ComparedNode, Criterion, Distribution, Offered, Percentile, Results, Series, TraceState,
+};
 use crate::results::trace::StoredPoint;
 
 /// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
@@ -39,6 +42,8 @@ struct Island<'a> {
     /// What `bench trace show` needs to ask the collector.
     source: String,
     traces: TracesData<'a>,
+    /// The kinds of points that make the difference; points and traces name them by their index.
+    marks: &'a [Mark<'a>],
     workloads: Vec<WorkloadData<'a>>,
 }
 
@@ -47,8 +52,8 @@ struct Island<'a> {
 struct TracesData<'a> {
     mode: &'static str,
     before: &'a str,
-    /// With their states.
-    ids: Vec<(Uuid, TraceState)>,
+    /// With their states, and the mark that explains them.
+    ids: Vec<(Uuid, TraceState, Option<usize>)>,
 }
 
 #[derive(Serialize)]
@@ -60,6 +65,9 @@ struct WorkloadData<'a> {
     response: Shape<'a>,
     service: Shape<'a>,
     series: Option<&'a Series>,
+    offered: Option<&'a Offered>,
+    /// What its criteria allow an iteration's response time: the condition, and the limit in ms.
+    limits: Vec<(&'a str, f64)>,
     tree: Vec<NodeData<'a>>,
 }
 
@@ -97,6 +105,8 @@ struct TraceData<'a> {
     id: String,
     state: TraceState,
     total: usize,
+    /// What explains it.
+    culprit: Option<CulpritData<'a>>,
     points: Vec<PointData<'a>>,
 }
 
@@ -113,6 +123,9 @@ struct PointData<'a> {
     duration_us: Option<u64>,
     self_us: u64,
     error: Option<&'a str>,
+    /// The index of its mark.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<usize>,
     info: Value,
     stop_info: Value,
 }
@@ -131,6 +144,8 @@ pub(super) fn charts(
         response: (&workload.response_time).into(),
         service: (&workload.service_time).into(),
         series: workload.series.as_ref(),
+        offered: workload.offered.as_ref(),
+        limits: limits(results, &workload.name),
         tree: workload.comparison.as_ref().map(|comparison| tree(&comparison.tree)).unwrap_or_default(),
     });
     let (mode, before) = match traces.shown {
@@ -138,21 +153,34 @@ pub(super) fn charts(
         Shown::Embed => ("embed", ""),
         Shown::Pages(before) => ("pages", before.as_str()),
     };
+    let marks = Marks::of(results);
+    let ids = refs::shown(traces.stored).map(|trace| (trace.trace_id, trace.state, marks.cause(trace)));
     let island = Island {
         total: iterations.total,
         profiled: results.profiling.enabled,
         some_unprofiled: results.workloads.iter().any(|workload| workload.unprofiled > 0),
         source: source(results),
-        traces: TracesData {
-            mode,
-            before,
-            ids: refs::shown(traces.stored).map(|trace| (trace.trace_id, trace.state)).collect(),
-        },
+        traces: TracesData { mode, before, ids: ids.collect() },
+        marks: &marks.all,
         workloads: workloads.collect(),
     };
     let mut json = Vec::new();
     write_json(&island, &mut json)?;
     String::from_utf8(json).map_err(io::Error::other)
+}
+
+/// The limits of criteria on the response time of whole iterations.
+fn limits<'a>(results: &'a Results, workload: &str) -> Vec<(&'a str, f64)> {
+    let of_iterations = |one: &&Criterion| {
+        let other = ["action", "tag", "trace", "service", "asynchronous", "overhead"];
+        one.workload == workload && !other.iter().any(|word| one.criterion.contains(word))
+    };
+    let known = results.verdict.criteria.iter().filter(of_iterations);
+    let known = known.filter_map(|one| {
+        let measured = one.measured.as_ref().filter(|measured| measured.unit == "ms")?;
+        Some((one.condition.as_str(), measured.limit))
+    });
+    known.collect()
 }
 
 /// The collector as an argument: the embedded demo has a new one in each run, which no deployment names.
@@ -161,9 +189,7 @@ fn source(results: &Results) -> String {
         (Some(_), Some(collector)) => ("--connection-string", collector),
         _ => ("-d", &results.deployment.file),
     };
-    let plain = value.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c));
-    let value = if plain { value.clone() } else { format!("'{}'", value.replace('\'', "'\\''")) };
-    format!("{option} {value}")
+    format!("{option} {}", text::argument(value))
 }
 
 fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {
@@ -175,37 +201,32 @@ fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {
         .collect()
 }
 
-/// The iterations: starts in µs (f64), durations in ms (f32), workloads (u16), outcomes (u8) and ids
-/// (16 bytes each), one column after the other, little-endian.
-pub(super) fn iterations(columns: &IterationColumns) -> io::Result<String> {
-    let rows = columns.len();
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    // Microseconds are whole in an f64 up to 285 years, and scripts read f64 faster than u64.
-    write_column(&mut gzip, &columns.start_us[..rows], |us| (us as f64).to_le_bytes())?;
-    write_column(&mut gzip, &columns.duration_ms[..rows], f32::to_le_bytes)?;
-    write_column(&mut gzip, &columns.workload[..rows], u16::to_le_bytes)?;
-    gzip.write_all(&columns.outcome[..rows])?;
-    write_column(&mut gzip, &columns.trace_id[..rows], |id| id)?;
-    Ok(STANDARD.encode(gzip.finish()?))
-}
-
 /// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
-pub(super) fn traces(traces: Traces<'_>) -> io::Result<String> {
+pub(super) fn traces(results: &Results, traces: Traces<'_>) -> io::Result<String> {
+    let marks = Marks::of(results);
     let embedded = if *traces.shown == Shown::Embed { traces.stored } else { &[] };
-    let traces = refs::shown(embedded)
-        .map(|trace| trace_data(trace.trace_id.to_string(), trace.state, &trace.points, POINTS_MAX));
+    let traces = refs::shown(embedded).map(|trace| TraceData {
+        culprit: marks.culprit(trace),
+        ..trace_data(trace.trace_id.to_string(), trace.state, &trace.points, POINTS_MAX, Some(&marks))
+    });
     packed(&traces.collect::<Vec<_>>())
 }
 
 /// One trace, cut to its [`PAGE_POINTS_MAX`] longest points.
 pub(super) fn trace(id: &str, state: TraceState, points: &[StoredPoint]) -> io::Result<String> {
-    packed(&[trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX)])
+    packed(&[trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None)])
 }
 
-fn trace_data(id: String, state: TraceState, points: &[StoredPoint], points_max: usize) -> TraceData<'_> {
+fn trace_data<'a>(
+    id: String,
+    state: TraceState,
+    points: &'a [StoredPoint],
+    points_max: usize,
+    marks: Option<&Marks<'_>>,
+) -> TraceData<'a> {
     let shown = shown_points(points, points_max);
-    let points_shown = shown.into_iter().map(|index| point(&points[index])).collect();
-    TraceData { id, state, total: points.len(), points: points_shown }
+    let points_shown = shown.into_iter().map(|index| point(&points[index], marks)).collect();
+    TraceData { id, state, total: points.len(), culprit: None, points: points_shown }
 }
 
 fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
@@ -214,15 +235,7 @@ fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
     Ok(STANDARD.encode(gzip.finish()?))
 }
 
-fn write_column<T: Copy, const N: usize>(
-    out: &mut impl Write,
-    column: &[T],
-    bytes: impl Fn(T) -> [u8; N],
-) -> io::Result<()> {
-    out.write_all(&column.iter().flat_map(|value| bytes(*value)).collect::<Vec<u8>>())
-}
-
-fn point(point: &StoredPoint) -> PointData<'_> {
+fn point<'a>(point: &'a StoredPoint, marks: Option<&Marks<'_>>) -> PointData<'a> {
     PointData {
         depth: point.depth,
         id: &point.trace_id,
@@ -235,6 +248,7 @@ fn point(point: &StoredPoint) -> PointData<'_> {
         duration_us: point.duration_us,
         self_us: point.self_us,
         error: point.error.as_deref(),
+        mark: marks.and_then(|marks| marks.at(point)),
         info: bounded_info(&point.info),
         stop_info: bounded_info(&point.stop_info),
     }

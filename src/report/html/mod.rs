@@ -14,7 +14,11 @@ mod causes;
 pub mod comparison;
 mod criteria;
 mod document;
+mod environment;
+mod first;
 mod island;
+mod marks;
+mod packed;
 mod refs;
 mod text;
 pub mod trace;
@@ -45,10 +49,10 @@ const WATERFALL: &str = include_str!("waterfall.js");
 /// The script of a run's report, in the order in which its parts build on each other.
 const SCRIPT: [(&str, &str); 6] = [
     ("charts.js", include_str!("charts.js")),
-    ("glance.js", include_str!("glance.js")),
     ("viewer.js", include_str!("viewer.js")),
     ("flame.js", include_str!("flame.js")),
     ("scatter.js", include_str!("scatter.js")),
+    ("load.js", include_str!("load.js")),
     ("app.js", include_str!("app.js")),
 ];
 
@@ -71,8 +75,8 @@ pub fn render(
         style => safe(STYLE.to_owned()),
         script => safe(script),
         charts => safe(island::charts(results, iterations, traces)?),
-        iterations => safe(island::iterations(iterations)?),
-        traces => safe(island::traces(traces)?),
+        iterations => safe(packed::iterations(iterations)?),
+        traces => safe(island::traces(results, traces)?),
         page => view::page(results, iterations, traces),
     };
     fill(&format!("{}{PAGE}", document::MACROS), values, out)

@@ -1,13 +1,21 @@
 // Every iteration as a point: zoom, hover, keyboard, and the marks of what the search found.
+// The order of the columns, and their planes of bytes: see packed.rs.
 function readColumns(buffer) {
-  const rows = Math.floor(buffer.byteLength / 31);
+  const bytes = new Uint8Array(buffer), head = new DataView(buffer), rows = bytes.length >= 8 ? head.getUint32(0, true) : 0, unit = rows ? head.getUint32(4, true) : 1;
+  let at = 8;
+  const words = (width) => {
+    const out = new Uint32Array(rows);
+    for (let place = 0; place < width; place++, at += rows) for (let n = 0; n < rows; n++) out[n] |= bytes[at + n] << (8 * place);
+    return out;
+  };
+  const start = new Float64Array(rows), steps = words(4);
+  for (let n = 0, sum = 0; n < rows; n++) start[n] = (sum += steps[n]) * unit;
+  const service = new Float32Array(words(4).buffer), waited = new Float32Array(words(4).buffer), response = service.map((ms, n) => ms + waited[n]);
   return {
-    rows,
-    start: new Float64Array(buffer, 0, rows),
-    duration: new Float32Array(buffer, 8 * rows, rows),
-    workload: new Uint16Array(buffer, 12 * rows, rows),
-    outcome: new Uint8Array(buffer, 14 * rows, rows),
-    ids: new Uint8Array(buffer, 15 * rows, 16 * rows),
+    rows, start, service, waited, response,
+    workload: words(2),
+    outcome: bytes.subarray(at, at + rows),
+    ids: bytes.subarray(at + rows, at + 17 * rows),
     id(n) {
       let hex = "";
       for (let b = 16 * n; b < 16 * n + 16; b++) hex += this.ids[b].toString(16).padStart(2, "0");
@@ -37,23 +45,36 @@ function readColumns(buffer) {
       return found;
     },
     find(id) { return this.search(id.replaceAll("-", "")).rows[0] ?? -1; },
-    facts(n) { return [time(this.duration[n]), `${charts.workloads[this.workload[n]]?.name ?? "?"}, ${OUTCOMES[this.outcome[n]]}`, `started at ${time(this.start[n] / 1e3)}`]; },
+    // The last fact is the queue time, where there was any to speak of.
+    facts(n) {
+      const facts = [time(this.response[n]), `${charts.workloads[this.workload[n]]?.name ?? "?"}, ${OUTCOMES[this.outcome[n]]}`, `started at ${time(this.start[n] / 1e3)}`];
+      return this.waited[n] > this.response[n] / 100 ? [...facts, `${time(this.waited[n])} queue time before it`] : facts;
+    },
   };
 }
 
-function scatter(host, c) {
+// `onview` is told the time between which the chart is drawn, and where its area begins and ends.
+function scatter(host, c, onview) {
   const base = make("canvas"), over = make("canvas"), tip = make("div", { class: "tip", hidden: "" });
   host.append(base, over, tip);
-  let end = 1, low = Infinity, high = 0;
-  for (let n = 0; n < c.rows; n++) {
-    end = Math.max(end, c.start[n]);
-    if (c.duration[n] > 0) low = Math.min(low, c.duration[n]);
-    high = Math.max(high, c.duration[n]);
-  }
-  if (!(low < high)) { low = (high || 1) / 2; high = (high || 1) * 2; }
+  // What the chart plots: response times, or service times.
+  let which = "response", values = c.response, end = 1, low, high;
+  for (const { series } of charts.workloads) if (series) end = Math.max(end, (series.start_s + series.completed.length * series.step_s) * 1e6);
+  const range = () => {
+    low = Infinity;
+    high = 0;
+    for (let n = 0; n < c.rows; n++) {
+      end = Math.max(end, c.start[n]);
+      if (values[n] > 0) low = Math.min(low, values[n]);
+      high = Math.max(high, values[n]);
+    }
+    if (!(low < high)) { low = (high || 1) / 2; high = (high || 1) * 2; }
+  };
+  range();
   let log = true, view = null, found = [], current = -1, drag = null, order = null;
   // Which iterations have a trace to show: computed once, for the rings.
-  const seen = c.rowsOf([...traces.states.keys()].filter((id) => traces.seen(id)));
+  const seen = traces.rows().map((n) => [n, traces.marks.get(c.id(n)) ?? -1]);
+  const explained = charts.marks.map((_, mark) => seen.filter(([, of]) => of === mark).length);
   const hidden = new Set();
   const groups = [];
   for (let w = 0; w < charts.workloads.length; w++) groups.push({ w, outcome: 0, rows: [] });
@@ -90,16 +111,43 @@ function scatter(host, c) {
     g.textAlign = "center";
     for (const t of linearTicks(view.x0 / 1e6, view.x1 / 1e6, area.x1 / 90)) { const x = Math.round(px(t * 1e6)) + 0.5; g.moveTo(x, area.y1); g.lineTo(x, area.y1 + 4); g.fillText(axisTime(t * 1e3), x, area.y1 + 12); }
     g.stroke();
-    g.fillText("start, since the run's start", (area.x0 + area.x1) / 2, area.y1 + 27);
-    g.save();
-    g.translate(8, (area.y0 + area.y1) / 2);
-    g.rotate(-Math.PI / 2);
-    g.fillText("service time", 0, 0);
-    g.restore();
+  }
+  // p50, p99 and the limits, where one workload is shown: lines of several would not be told apart.
+  function drawLines(g) {
+    const shown = charts.workloads.filter((_, w) => !hidden.has(w));
+    if (shown.length !== 1) return;
+    const [w] = shown, at = (p) => w[which].percentiles.find((one) => one.percentile === p)?.value_ms;
+    const lines = [["p50", at(50), "--soft"], ["p99", w[which].count >= 100 ? at(99) : undefined, "--soft"]];
+    if (which === "response") lines.push(...w.limits.map(([condition, ms]) => [shorten(condition, 40), ms, "--bad"]));
+    const taken = [];
+    g.textAlign = "right";
+    g.textBaseline = "bottom";
+    for (const [name, ms, tone] of lines) {
+      const y = py(ms);
+      if (!(y >= area.y0 - 1 && y <= area.y1 + 1)) continue;
+      g.strokeStyle = g.fillStyle = colour(tone);
+      g.lineWidth = tone === "--bad" ? 1.5 : 1;
+      g.setLineDash(tone === "--bad" ? [] : [5, 4]);
+      g.beginPath();
+      g.moveTo(area.x0, y);
+      g.lineTo(area.x1, y);
+      g.stroke();
+      g.setLineDash([]);
+      // Labels do not cover each other, and the ground below them keeps them readable.
+      const text = tone === "--bad" ? name : `${name} ${time(ms)}`, width = g.measureText(text).width + 6;
+      const lift = taken.some((other) => Math.abs(other - y) < 15) ? width + 60 : 0, top = y - 15 < area.y0 ? y + 1 : y - 15;
+      taken.push(y);
+      g.save();
+      g.globalAlpha = 0.85;
+      g.fillStyle = colour("--bg");
+      g.fillRect(area.x1 - lift - width, top, width, 14);
+      g.restore();
+      g.fillText(text, area.x1 - lift - 3, top + 13);
+    }
   }
   function draw() {
     if (!host.clientWidth) return;
-    area = { x0: 70, x1: host.clientWidth - 10, y0: 8, y1: host.clientHeight - 36 };
+    area = { x0: 62, x1: host.clientWidth - 26, y0: 8, y1: host.clientHeight - 26 };
     const g = context(base);
     drawAxes(g);
     colours = [0, 1, 2, 3, 4, 5].map((w) => colour(`--w${w}`));
@@ -114,7 +162,9 @@ function scatter(host, c) {
     drawLonely(g);
     drawSeen(g);
     g.restore();
+    drawLines(g);
     mark(-1);
+    onview(view.x0, view.x1, area);
     $("#reset").disabled = JSON.stringify(view) === JSON.stringify(full());
   }
   const isHidden = (n) => hidden.has(c.outcome[n] ? OUTCOMES[c.outcome[n]] : c.workload[n]) || hidden.has(c.workload[n]);
@@ -128,7 +178,7 @@ function scatter(host, c) {
     const size = shown > 30000 ? 2 : shown > 5000 ? 2.5 : 3.5;
     g.beginPath();
     // The same as px and py, with what is the same for all points taken out: there may be a hundred thousand.
-    const { start, duration } = c, kx = (area.x1 - area.x0) / (view.x1 - view.x0), tall = area.y1 - area.y0;
+    const { start } = c, duration = values, kx = (area.x1 - area.x0) / (view.x1 - view.x0), tall = area.y1 - area.y0;
     const floor = Math.max(view.y0 * 0.5, 1e-9), base = Math.log(view.y0), ky = tall / (log ? Math.log(view.y1 / view.y0) : view.y1 - view.y0);
     for (const n of group.rows) {
       if (some && isHidden(n)) continue;
@@ -153,22 +203,24 @@ function scatter(host, c) {
       for (const n of few.length < 4 ? few : []) {
         if (c.outcome[n]) continue;
         g.fillStyle = colours[c.workload[n] % 6];
-        g.fillRect(px(c.start[n]) - 1.5, py(c.duration[n]) - 1.5, 3, 3);
+        g.fillRect(px(c.start[n]) - 1.5, py(values[n]) - 1.5, 3, 3);
       }
     }
   }
+  // Traces that can be shown have a ring; those that a cause explains are filled with its colour.
   function drawSeen(g) {
-    g.strokeStyle = colour("--mark");
-    g.lineWidth = 1;
-    g.globalAlpha = 0.75;
-    g.beginPath();
-    for (const n of seen) {
-      const x = px(c.start[n]), y = py(c.duration[n]);
-      if (isHidden(n) || !(x >= area.x0 && x <= area.x1)) continue;
-      g.moveTo(x + 4, y);
-      g.arc(x, y, 4, 0, 7);
+    const background = colour("--bg");
+    for (const [n, of] of seen) {
+      const x = px(c.start[n]), y = py(values[n]);
+      if (isHidden(n) || hidden.has(`mark${of}`) || !(x >= area.x0 && x <= area.x1)) continue;
+      g.beginPath();
+      g.arc(x, y, of < 0 ? 4 : 5, 0, 7);
+      g.lineWidth = of < 0 ? 1 : 1.5;
+      g.globalAlpha = of < 0 ? 0.6 : 1;
+      g.strokeStyle = of < 0 ? colour("--mark") : background;
+      if (of >= 0) { g.fillStyle = colour(`--c${of}`); g.fill(); }
+      g.stroke();
     }
-    g.stroke();
     g.globalAlpha = 1;
   }
   function nearest(x, y) {
@@ -177,7 +229,7 @@ function scatter(host, c) {
     for (let row = Math.max(0, cy - 1); row <= cy + 1; row++)
       for (let column = Math.max(0, cx - 1); column <= cx + 1; column++)
         for (let n = head[row * cells + column] ?? -1; n >= 0; n = next[n]) {
-          const d = (px(c.start[n]) - x) ** 2 + (py(c.duration[n]) - y) ** 2;
+          const d = (px(c.start[n]) - x) ** 2 + (py(values[n]) - y) ** 2;
           if (d < distance) { distance = d; best = n; }
         }
     return best;
@@ -185,7 +237,7 @@ function scatter(host, c) {
   function mark(hover) {
     const g = context(over);
     g.strokeStyle = colour("--mark");
-    const ring = (n, radius, width) => { g.lineWidth = width; g.beginPath(); g.arc(px(c.start[n]), py(c.duration[n]), radius, 0, 7); g.stroke(); };
+    const ring = (n, radius, width) => { g.lineWidth = width; g.beginPath(); g.arc(px(c.start[n]), py(values[n]), radius, 0, 7); g.stroke(); };
     for (const n of found) ring(n, 6, 1.5);
     if (current >= 0) ring(current, 8, 2.5);
     if (hover >= 0) ring(hover, 6, 1.5);
@@ -196,12 +248,12 @@ function scatter(host, c) {
     }
   }
   const lines = (n) => { const id = c.id(n); return [...c.facts(n), id, traces.seen(id) ? "click opens its trace" : "click: how to get its trace"]; };
-  const tell = (n) => placeTip(tip, host, px(c.start[n]), py(c.duration[n]), lines(n));
+  const tell = (n) => placeTip(tip, host, px(c.start[n]), py(values[n]), lines(n));
   // The point chosen with the keyboard; screen readers get its description.
   function go(n) {
     if (!(n >= 0)) return;
     current = n;
-    if (c.start[n] < view.x0 || c.start[n] > view.x1 || c.duration[n] < view.y0 || c.duration[n] > view.y1) { view = full(); draw(); }
+    if (c.start[n] < view.x0 || c.start[n] > view.x1 || values[n] < view.y0 || values[n] > view.y1) { view = full(); draw(); }
     mark(-1);
     tell(n);
     $("#scatter-said").textContent = lines(n).slice(0, 4).join(", ");
@@ -248,7 +300,7 @@ function scatter(host, c) {
     if (current >= 0) tell(current);
   };
   // By start, and each one's place in it; by duration likewise. Made when first asked for.
-  const ranks = () => (order ??= [c.start, c.duration].map((keys) => {
+  const ranks = () => (order ??= [c.start, values].map((keys) => {
     const rows = Uint32Array.from({ length: c.rows }, (_, n) => n).sort((a, b) => keys[a] - keys[b]), places = new Uint32Array(c.rows);
     rows.forEach((n, place) => { places[n] = place; });
     return { rows, places };
@@ -283,10 +335,21 @@ function scatter(host, c) {
     $("#linear").setAttribute("aria-pressed", !log);
     draw();
   };
+  for (const id of ["response", "service"]) $(`#${id}`).onclick = () => {
+    which = id;
+    values = c[id];
+    order = null;
+    range();
+    view = { ...full(), x0: view.x0, x1: view.x1 };
+    for (const other of ["response", "service"]) $(`#${other}`).setAttribute("aria-pressed", other === id);
+    draw();
+  };
+  // Without any queue time both are the same.
+  if (!c.waited.some((ms, n) => ms > c.response[n] / 100)) $("#response").parentElement.hidden = true;
   // Rings around the search results.
   const show = (rows) => {
     found = rows;
-    if (found.some((n) => c.start[n] < view.x0 || c.start[n] > view.x1 || c.duration[n] < view.y0 || c.duration[n] > view.y1)) { view = full(); draw(); }
+    if (found.some((n) => c.start[n] < view.x0 || c.start[n] > view.x1 || values[n] < view.y0 || values[n] > view.y1)) { view = full(); draw(); }
     mark(-1);
   };
   const legend = $("#scatter-legend");
@@ -302,6 +365,10 @@ function scatter(host, c) {
   charts.workloads.forEach((w, n) => key(n, w.name, `fill:var(--w${n % 6})`, "M1 1h8v8h-8z"));
   if (groups.at(-1).rows.length) key("failed", "failed", "fill:none;stroke:var(--failed);stroke-width:1.6", "M1 1l8 8m0-8l-8 8");
   if (groups.at(-2).rows.length) key("aborted", "aborted", "fill:none;stroke:var(--soft);stroke-width:1.6", "M2 2h6v6h-6z");
+  const circle = "M5 1a4 4 0 1 0 0.01 0z";
+  charts.marks.forEach(({ name }, of) => explained[of] && key(`mark${of}`, `${name} (${count(explained[of])})`, `fill:var(--c${of})`, circle));
+  const others = seen.length - explained.reduce((sum, n) => sum + n, 0);
+  if (others) key("mark-1", charts.marks.length ? `other traces (${count(others)})` : `with a trace (${count(others)})`, "fill:none;stroke:var(--mark)", circle);
   return { draw, show };
 }
 

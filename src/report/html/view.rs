@@ -2,20 +2,25 @@
 //!
 //! Strings here are plain text; the template escapes them. No statistic may be computed here.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use super::badge::Badge;
 use super::calls::{self, CallsView};
 use super::causes::{self, PieceView, SentenceView};
 use super::criteria::{self, CriterionView};
+use super::environment::{self, FactGroup};
+use super::first::{self, CardView};
 use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::explanation::OUTSIDE;
-use crate::report::{document, seed, words};
+use crate::report::{document, screen, slowest, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
-    Criterion, Culprit, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration, TraceState,
+    Criterion, Culprit, Explanation, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration,
+    TraceState,
 };
 
 /// Everything on the page except the data for its script.
@@ -28,21 +33,38 @@ pub(super) struct Page {
     started_at: String,
     banners: Vec<Banner>,
     profiling: String,
+    headline: Vec<PieceView>,
+    /// The sentence below the headline, and what the service answered.
+    reason: Vec<PieceView>,
+    excerpt: Option<String>,
+    /// Errors stand before what explains slowness.
+    errors_first: bool,
+    /// How many iterations failed, in words; absent if none did.
+    errors: Option<String>,
     sentences: Vec<SentenceView>,
-    findings: Vec<Vec<PieceView>>,
+    cards: Vec<CardView>,
     tiles: Vec<Tile>,
     notes: Vec<String>,
     criteria: Vec<CriterionView>,
-    slowest: Vec<SlowView>,
+    /// Which columns of the criteria hold anything.
+    has_gauges: bool,
+    has_broken: bool,
+    slowest: Vec<GroupView>,
     several_workloads: bool,
     sample: String,
     has_iterations: bool,
+    /// Whether some are explained by what took longer than in typical ones.
+    any_longer: bool,
+    /// Whether iterations waited before they started, and whether some did not end well.
+    any_waited: bool,
+    any_not_ok: bool,
     workloads: Vec<WorkloadView>,
     calls: Option<CallsView>,
     /// How traces are shown: `text`, `embed` or `pages`.
     mode: &'static str,
     seen: usize,
     facts: Vec<FactGroup>,
+    command: String,
 }
 
 #[derive(Serialize)]
@@ -61,6 +83,13 @@ struct Tile {
     class: &'static str,
 }
 
+/// Slowest iterations with the same explanation.
+#[derive(Serialize)]
+struct GroupView {
+    title: Vec<PieceView>,
+    rows: Vec<SlowView>,
+}
+
 #[derive(Serialize)]
 struct SlowView {
     id: TraceRef,
@@ -76,6 +105,10 @@ struct SlowView {
     actions: Vec<ActionView>,
     trace: &'static str,
     culprit: Option<CulpritView>,
+    /// How much longer than typical ones it took, how much of that the cause took, and its share of that.
+    longer: Option<String>,
+    of_it: Option<String>,
+    share: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -91,19 +124,22 @@ struct CulpritView {
     name: String,
     detail: String,
     place: String,
+    own: String,
     times: [String; 3],
     path: String,
-}
-
-#[derive(Serialize)]
-struct FactGroup {
-    title: &'static str,
-    facts: Vec<(String, String)>,
 }
 
 /// The page of a run.
 pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Traces<'_>) -> Page {
     let refs = Refs::new(traces);
+    let screen = screen::of(results);
+    let said = screen::plain(&screen.sentence);
+    let failed: u64 = results.workloads.iter().map(|workload| workload.iterations.failed).sum();
+    let slowest: Vec<GroupView> =
+        slowest::groups(results).into_iter().map(|group| group_view(results, group, &refs)).collect();
+    // What decided comes first.
+    let mut criteria: Vec<&Criterion> = results.verdict.criteria.iter().collect();
+    criteria.sort_by_key(|one| (one.severity != Severity::Fail, Reverse(one.outcome.weight())));
     Page {
         title: results.scenario.title.clone(),
         verdict: match results.verdict.outcome {
@@ -120,12 +156,25 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         started_at: results.run.started_at.clone(),
         banners: banners(results),
         profiling: profiling(results),
-        sentences: causes::sentences(results, &refs),
-        findings: results.findings.iter().take(3).map(|one| causes::pieces(words::finding(one))).collect(),
+        headline: causes::pieces(screen.headline),
+        reason: causes::pieces(screen.sentence),
+        excerpt: screen.reason.excerpt,
+        errors_first: screen.reason.kind.is_by_errors(),
+        errors: (failed > 0).then(|| text::count(failed)),
+        sentences: causes::sentences(results, &refs, &said),
+        cards: first::cards(results, &refs),
         tiles: tiles(results),
         notes: results.notes.iter().cloned().chain(crate::report::record::lines(results)).collect(),
-        criteria: results.verdict.criteria.iter().map(|one| criteria::view(one, &refs)).collect(),
-        slowest: results.slowest.iter().map(|slow| slow_view(results, slow, &refs)).collect(),
+        has_gauges: criteria.iter().any(|one| one.measured.is_some()),
+        has_broken: criteria.iter().any(|one| !one.trace_ids.is_empty()),
+        criteria: criteria.into_iter().map(|one| criteria::view(one, &refs)).collect(),
+        any_waited: slowest
+            .iter()
+            .flat_map(|group| &group.rows)
+            .any(|slow| slow.waited.is_some() || slow.work_ended.is_some()),
+        any_longer: slowest.iter().flat_map(|group| &group.rows).any(|slow| slow.longer.is_some()),
+        any_not_ok: results.slowest.iter().any(|slow| slow.iteration.outcome != IterationOutcome::Ok),
+        slowest,
         several_workloads: results.workloads.len() > 1,
         sample: sample(iterations),
         has_iterations: !iterations.is_empty(),
@@ -137,7 +186,8 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
             Shown::Pages(_) => "pages",
         },
         seen: super::refs::shown(traces.stored).count(),
-        facts: facts(results),
+        facts: environment::facts(results),
+        command: environment::command(results),
     }
 }
 
@@ -326,7 +376,7 @@ fn profiling(results: &Results) -> String {
     }
 }
 
-fn fetched(results: &Results) -> String {
+pub(super) fn fetched(results: &Results) -> String {
     let counts = results.profiling.fetched.iter();
     let counts = counts.map(|(state, count)| format!("{} {}", text::count(*count), trace_word(*state)));
     counts.collect::<Vec<_>>().join(", ")
@@ -341,7 +391,12 @@ fn trace_word(state: TraceState) -> &'static str {
     }
 }
 
-fn slow_view(results: &Results, slow: &SlowIteration, refs: &Refs) -> SlowView {
+fn group_view(results: &Results, group: slowest::Group<'_>, refs: &Refs) -> GroupView {
+    let rows = group.iterations.into_iter().map(|(slow, seen)| slow_view(results, slow, seen, refs));
+    GroupView { title: causes::pieces(group.title), rows: rows.collect() }
+}
+
+fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>, refs: &Refs) -> SlowView {
     let iteration = &slow.iteration;
     let workload = results.workloads.get(usize::from(iteration.workload));
     let waited_ms = slow.response_ms - iteration.duration_ms;
@@ -365,6 +420,13 @@ fn slow_view(results: &Results, slow: &SlowIteration, refs: &Refs) -> SlowView {
         actions: slow.actions.iter().map(action).collect(),
         trace: trace_word(slow.trace),
         culprit: slow.culprit.as_ref().map(culprit),
+        longer: seen.and_then(|seen| seen.excess_ms).map(words::signed),
+        of_it: seen.map(|seen| match seen.longer_ms {
+            Some(longer_ms) => words::signed(longer_ms),
+            None => text::duration(seen.own_ms),
+        }),
+        share: seen
+            .map(|seen| text::percent(seen.share_of_excess.unwrap_or_else(|| seen.share_of_response()))),
     }
 }
 
@@ -396,6 +458,7 @@ fn culprit(culprit: &Culprit) -> CulpritView {
         },
         detail: culprit.detail.clone(),
         place,
+        own: text::duration(culprit.self_ms),
         times: [
             format!("{} own time", text::duration(culprit.self_ms)),
             format!("{} of the iteration", text::percent(culprit.share)),
@@ -412,56 +475,4 @@ fn sample(iterations: &IterationColumns) -> String {
     } else {
         format!("{}.", text::counted(shown, "iteration"))
     }
-}
-
-fn facts(results: &Results) -> Vec<FactGroup> {
-    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let (run, scenario) = (&results.run, &results.scenario);
-    let (deployment, environment) = (&results.deployment, &results.environment);
-    let mut where_it_ran = vec![fact("Name", &deployment.name), fact("File", &deployment.file)];
-    where_it_ran.extend(deployment.targets.iter().map(|(name, url)| (format!("Target {name}"), url.clone())));
-    where_it_ran.push(fact("Authentication", &deployment.auth));
-    where_it_ran.push(fact("TLS", if deployment.tls_verified { "verified" } else { "not verified" }));
-    let mut what_ran = vec![fact("File", &scenario.file), fact("SHA-256", &scenario.sha256)];
-    what_ran.extend(scenario.set.iter().map(|(name, value)| (format!("--set {name}"), value.clone())));
-    what_ran.extend(
-        results
-            .workloads
-            .iter()
-            .map(|workload| (format!("Workload {}", workload.name), workloads::settings(&workload.runner))),
-    );
-    let mut traced = vec![fact("Profiling", if results.profiling.enabled { "on" } else { "off" })];
-    if !results.profiling.headers.is_empty() {
-        traced.push(fact("Trace headers", &results.profiling.headers.join(", ")));
-    }
-    traced.extend(results.profiling.collector.iter().map(|url| fact("Collector", url)));
-    traced.push((
-        "Traces fetched".to_owned(),
-        Some(fetched(results)).filter(|f| !f.is_empty()).unwrap_or("none".to_owned()),
-    ));
-    traced.extend(results.profiling.received.iter().map(|seen| fact("Spans", &words::received(seen))));
-    let mut run_facts = vec![
-        fact("Run id", &run.id.to_string()),
-        fact("Id seed", &run.id_seed.to_string()),
-        fact("Started", &run.started_at),
-        fact("Duration", &text::duration(run.duration_s * 1e3)),
-    ];
-    run_facts.extend(run.seed.map(|seed| fact("Seed of the data", &seed::words(seed))));
-    let mut machine = vec![
-        fact("bench", &environment.bench_version),
-        fact("System", &environment.os),
-        fact("Processors", &environment.cpus.to_string()),
-        fact("Workers", &environment.workers.to_string()),
-        fact("Results format", &format!("{} {}", results.format, results.version)),
-    ];
-    machine.extend(results.generator.iter().map(|seen| fact("Its load", &words::generator(seen))));
-    [
-        ("Deployment", where_it_ran),
-        ("Scenario", what_ran),
-        ("Run", run_facts),
-        ("Tracing", traced),
-        ("Load generator", machine),
-    ]
-    .map(|(title, facts)| FactGroup { title, facts })
-    .into()
 }

@@ -3,7 +3,18 @@
 const traces = {
   mode: charts.traces.mode,
   states: new Map(charts.traces.ids),
+  // The cause that explains a trace, as an index of charts.marks.
+  marks: new Map(charts.traces.ids.filter(([, , mark]) => mark !== null).map(([id, , mark]) => [id, mark])),
   loading: null,
+  // The rows of the iterations whose traces can be shown.
+  rows() { return (this.known ??= viewer.columns.rowsOf([...this.states.keys()].filter((id) => this.seen(id)))); },
+  // The slowest of them in an interval of response times.
+  between(workload, from, to) {
+    const { workload: of, response } = viewer.columns;
+    let best = -1;
+    for (const n of this.rows()) if (of[n] === workload && response[n] >= from && response[n] < to && !(response[n] <= response[best])) best = n;
+    return best < 0 ? null : viewer.columns.id(best);
+  },
   // True if its waterfall or page can be opened.
   seen(id) { return this.mode !== "text" && this.states.has(id) && this.states.get(id) !== "absent"; },
   page(id) { return this.mode === "pages" && this.seen(id) ? `${charts.traces.before}${id}.html` : null; },
@@ -47,6 +58,7 @@ const viewer = {
     body.replaceChildren(trace ? waterfall(trace) : make("p", { class: "hint" }, "The trace could not be read."));
     const list = $("ol", body);
     if (list) list.addEventListener("keydown", arrows);
+    showCulprit(body);
   },
 };
 viewer.box.addEventListener("close", () => {

@@ -2,6 +2,8 @@
 
 // keystone/public: a service's name says little without its project.
 const reporter = ({ project, service }) => [...new Set([project, service])].filter(Boolean).join("/");
+// The kinds of points that make the difference; a page without a comparison has none.
+const marks = () => (typeof charts === "undefined" ? [] : charts.marks);
 // A button for a text that is shown only in part.
 function rest(text) {
   if (text.length <= TEXT_MAX) return [];
@@ -17,6 +19,7 @@ function pointMore(point) {
   add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
   add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
     : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} own time`);
+  if (marks()[point.mark]) add("Typically", marks()[point.mark].typical_us > 0 ? `${time(marks()[point.mark].typical_us / 1e3)} a call` : "not called");
   add("Starts", `${point.start_us < 0 ? "-" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);
   add("Id", point.id);
   const more = make("div", { class: "more" }, list);
@@ -39,7 +42,7 @@ function selfPath(point, children, from, scale) {
   part(at, end);
   return path;
 }
-function bar(point, children, from, scale, length, cut) {
+function bar(point, children, from, scale, length, cut, typical) {
   const svg = shape("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
   const x = (point.start_us - from) * scale;
   const whole = point.duration_us ?? from + length - point.start_us;
@@ -47,6 +50,8 @@ function bar(point, children, from, scale, length, cut) {
   svg.append(shape("rect", { class: thin ? "self" : "span", x: Math.min(x, 998.5), y: 3, width: Math.max(whole * scale, 1.5), height: 8 }));
   // If points were left out, gaps are not the parent's own time: only its length is known.
   if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: cut ? `M${x.toFixed(2)} 3h${(Math.min(point.self_us, whole) * scale).toFixed(2)}v8H${x.toFixed(2)}z` : selfPath(point, children, from, scale) }));
+  // The ghost: as long as a typical call.
+  if (typical > 0) svg.append(shape("rect", { class: "ghost", x: Math.min(x, 998.5).toFixed(2), y: 0.5, width: Math.max(typical * scale, 1.5).toFixed(2), height: 13 }));
   return svg;
 }
 function waterfall(trace) {
@@ -61,15 +66,26 @@ function waterfall(trace) {
   if (trace.total > points.length) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
   const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
   about.append(swatch("self", trace.total > points.length ? "own time (length only)" : "own time"), swatch("span", "in its children"));
+  // What explains this trace, or else the longest point of a kind that explains others.
+  const { culprit } = trace, marked = (best, p, n) => (p.mark !== undefined && !(p.duration_us <= points[best]?.duration_us) ? n : best);
+  const found = culprit ? points.findIndex((p) => p.id === culprit.id) : -1, worst = found >= 0 ? found : points.reduce(marked, -1);
+  if (worst >= 0) {
+    const known = found >= 0 ? culprit : marks()[points[worst].mark], to = make("button", { type: "button", class: "to-culprit" }, `${known.name} ${time(points[worst].duration_us / 1e3)}`);
+    to.onclick = () => showCulprit(box);
+    about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", to, known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call"));
+  }
+  // Services have colours in the order in which they appear.
+  const services = [...new Set(points.map(reporter))].filter((name) => name && name !== "bench"), shade = new Map(services.map((name, n) => [name, n % 6]));
+  if (services.length > 1) about.append(...services.slice(0, 8).map((name) => swatch(`s${shade.get(name)}`, name)));
   const open = [], rows = [];
   for (const [index, point] of points.entries()) {
     while (open.length && rows[open.at(-1)].point.depth >= point.depth) open.pop();
     if (open.length) rows[open.at(-1)].children.push(point);
-    rows.push({ point, children: [], level: open.length });
+    rows.push({ point, children: [], level: open.length, shade: shade.get(reporter(point)), worst: index === worst, typical: index === worst && found >= 0 ? culprit.typical_us : marks()[point.mark]?.typical_us });
     open.push(index);
   }
   const list = make("ol");
-  const head = make("div", { class: "line head" }, make("span", {}, "Point"), make("span", { class: "ticks" }), make("span", { class: "time" }, "Duration"));
+  const head = make("div", { class: "line head" }, make("span", {}, "Point"), make("span", { class: "ticks" }), make("span", { class: "time" }, "Duration"), make("span", { class: "time own" }, "Own"));
   for (const part of [0, 0.25, 0.5, 0.75, 1]) {
     const tick = make("span", {}, axisTime(length / 1e3 * part));
     tick.style.left = `${part * 100}%`;
@@ -84,10 +100,20 @@ function waterfall(trace) {
 }
 // A row is one line: no screen shows more of it.
 const ROW_TEXT_MAX = 300;
-function pointRow({ point, children, level }, index, from, scale, length, cut) {
+// Brings the point that makes the difference into view.
+function showCulprit(root) {
+  const item = $(".worst", root);
+  if (!item) return;
+  for (let above = item; above?.hidden; above = above.previousElementSibling) if (above === item) item.hidden = false;
+  item.scrollIntoView({ block: "center" });
+}
+function pointRow({ point, children, level, shade, worst, typical }, index, from, scale, length, cut) {
   const item = make("li", { "data-n": index });
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
+  if (shade !== undefined) item.classList.add(`of${shade}`);
+  if (worst || point.mark !== undefined) item.classList.add("culprit-point");
+  if (worst) item.classList.add("worst");
   const label = make("div", { class: "label" });
   label.style.paddingLeft = `min(${level * 12}px, 45%)`;
   label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${shorten(point.name, ROW_TEXT_MAX)}` }) : make("span", { class: "leaf" }));
@@ -98,8 +124,9 @@ function pointRow({ point, children, level }, index, from, scale, length, cut) {
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
   if (point.info && point.info.link) label.append(make("span", { class: "badge plain" }, "linked"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
-  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length, cut)),
-    make("div", { class: "time" }, point.duration_us === null ? "–" : time(point.duration_us / 1e3))));
+  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length, cut, typical)),
+    make("div", { class: "time" }, point.duration_us === null ? "–" : time(point.duration_us / 1e3)),
+    make("div", { class: "time own" }, point.duration_us === null ? "" : time(point.self_us / 1e3))));
   return item;
 }
 function pointClick(event, list, rows) {

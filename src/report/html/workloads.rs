@@ -11,7 +11,7 @@ use super::causes::{self, ComparisonView, EffectView};
 use super::document::{self, TableView};
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::{asynchronous, samples, tags, words};
+use crate::report::{asynchronous, offered, samples, tags, words};
 use crate::results::model::{
     Action, Asynchronous, Counts, Distribution, ErrorClass, Phases, Series, Workload,
 };
@@ -40,11 +40,16 @@ pub(super) struct WorkloadView {
     percentile_names: Vec<String>,
     distributions: Vec<DistributionView>,
     actions: Vec<ActionView>,
+    /// Which columns of the actions hold anything.
+    any_action_failed: bool,
+    any_action_aborted: bool,
     tags: Option<TableView>,
     errors: Vec<ErrorView>,
     comparison: Option<ComparisonView>,
     effect: Option<EffectView>,
     asynchronous: Option<String>,
+    /// What was asked for against what was served.
+    offered: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +128,27 @@ struct ErrorView {
     traces: Vec<TraceRef>,
 }
 
+/// Whether the results of a sample of this size can tell a percentile: at least one of them is beyond it.
+fn carries(count: u64, percentile: f64) -> bool {
+    count as f64 * (100.0 - percentile) >= 99.999
+}
+
+/// The percentiles of the table: those between them are in results.json.
+const SHOWN: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+fn shown_percentiles(distribution: &Distribution) -> impl Iterator<Item = f64> {
+    let (count, known) = (distribution.count, &distribution.percentiles);
+    known.iter().map(|known| known.percentile).filter(move |one| SHOWN.contains(one) && carries(count, *one))
+}
+
+/// The value at a percentile, or a dash where the sample is too small for it.
+fn carried_at(distribution: &Distribution, percentile: f64) -> String {
+    match carries(distribution.count, percentile) {
+        true => value_at(distribution, percentile),
+        false => "–".to_owned(),
+    }
+}
+
 /// The value at a percentile in words; a dash when the results do not hold it.
 pub(super) fn value_at(distribution: &Distribution, percentile: f64) -> String {
     distribution.at(percentile).map_or_else(|| "–".to_owned(), text::duration)
@@ -148,19 +174,24 @@ pub(super) fn settings(runner: &Map<String, Value>) -> String {
 pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
     let (response, service) = (&workload.response_time, &workload.service_time);
     let widest_ms = workload.actions.iter().map(|action| sum_ms(&action.phases)).fold(0.0, f64::max);
-    let percentiles = response.percentiles.iter().filter(|known| known.percentile < 100.0);
+    let waited = words::waited(workload);
+    // Without waiting, both times are the same.
+    let more = [
+        distribution("Service time", service, response),
+        distribution("Queue time", &workload.start_lag, response),
+    ];
     WorkloadView {
         name: workload.name.clone(),
         settings: settings(&workload.runner),
         counts: counts(&workload.iterations),
         aside: words::aside(workload),
-        waited: words::waited(workload),
+        waited,
         rate: text::rate(workload.rate_per_s),
         start: text::duration(workload.start_s * 1e3),
         duration: text::duration(workload.duration_s * 1e3),
         p50: value_at(response, 50.0),
-        p90: value_at(response, 90.0),
-        p99: value_at(response, 99.0),
+        p90: carried_at(response, 90.0),
+        p99: carried_at(response, 99.0),
         max: longest(response),
         described: format!(
             "p50 {}, p90 {}, p99 {}, maximum {}",
@@ -169,21 +200,20 @@ pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
             value_at(response, 99.0),
             longest(response)
         ),
-        percentile_names: percentiles.map(|known| format!("p{}", known.percentile)).collect(),
-        distributions: [
-            distribution("Response time", response, response),
-            distribution("Service time", service, response),
-            distribution("Start lag", &workload.start_lag, response),
-        ]
-        .into_iter()
-        .chain(workload.asynchronous.as_ref().map(|seen| work_ended(seen, response)))
-        .collect(),
+        percentile_names: shown_percentiles(response).map(|known| format!("p{known}")).collect(),
+        distributions: std::iter::once(distribution("Response time", response, response))
+            .chain(more.into_iter().filter(|_| waited))
+            .chain(workload.asynchronous.as_ref().map(|seen| work_ended(seen, response)))
+            .collect(),
         actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
+        any_action_failed: workload.actions.iter().any(|one| one.requests.failed > 0),
+        any_action_aborted: workload.actions.iter().any(|one| one.requests.aborted > 0),
         tags: tags::table(workload).map(|tags| document::table(&tags)),
         errors: errors(&workload.errors, refs),
         comparison: causes::comparison(workload, refs),
         effect: workload.observer_effect.as_ref().map(causes::effect),
         asynchronous: asynchronous::sentence(workload),
+        offered: offered::sentence(workload),
     }
 }
 
@@ -206,7 +236,6 @@ fn counts(counts: &Counts) -> CountsView {
 /// `columns` names the percentiles: both rows of a table show the same ones.
 fn distribution(name: &'static str, shown: &Distribution, columns: &Distribution) -> DistributionView {
     let time = |ms| if shown.count == 0 { "–".to_owned() } else { text::duration(ms) };
-    let percentiles = columns.percentiles.iter().filter(|known| known.percentile < 100.0);
     DistributionView {
         name,
         count: text::count(shown.count),
@@ -214,14 +243,13 @@ fn distribution(name: &'static str, shown: &Distribution, columns: &Distribution
         mean: time(shown.mean_ms),
         stddev: time(shown.stddev_ms),
         max: time(shown.max_ms),
-        percentiles: percentiles.map(|known| value_at(shown, known.percentile)).collect(),
+        percentiles: shown_percentiles(columns).map(|known| carried_at(shown, known)).collect(),
     }
 }
 
 /// The times of a sample, as far as it has them.
 fn work_ended(seen: &Asynchronous, columns: &Distribution) -> DistributionView {
     let none = || "–".to_owned();
-    let percentiles = columns.percentiles.iter().filter(|known| known.percentile < 100.0);
     let at = |percentile: f64| seen.at(percentile).map_or_else(none, |at| text::duration(at.value_ms));
     DistributionView {
         name: "To the end of asynchronous work",
@@ -230,7 +258,7 @@ fn work_ended(seen: &Asynchronous, columns: &Distribution) -> DistributionView {
         mean: none(),
         stddev: none(),
         max: seen.max_ms.map_or_else(none, text::duration),
-        percentiles: percentiles.map(|known| at(known.percentile)).collect(),
+        percentiles: shown_percentiles(columns).map(at).collect(),
     }
 }
 
@@ -278,13 +306,19 @@ fn action(action: &Action, widest_ms: f64) -> ActionView {
         samples: samples::clause(action),
         counts: counts(&action.requests),
         p50: value_at(times, 50.0),
-        p90: value_at(times, 90.0),
-        p95: value_at(times, 95.0),
-        p99: value_at(times, 99.0),
+        p90: carried_at(times, 90.0),
+        p95: carried_at(times, 95.0),
+        p99: carried_at(times, 99.0),
         max: longest(times),
         from_due: {
             let due = &action.response_time;
-            [value_at(due, 50.0), value_at(due, 90.0), value_at(due, 95.0), value_at(due, 99.0), longest(due)]
+            [
+                value_at(due, 50.0),
+                carried_at(due, 90.0),
+                carried_at(due, 95.0),
+                carried_at(due, 99.0),
+                longest(due),
+            ]
         },
         described: described.collect::<Vec<_>>().join(", "),
         phases,

@@ -2,7 +2,7 @@
 
 use super::Paired;
 use crate::report::document::{Badge, Column, Line, Table};
-use crate::results::model::{Criterion, Outcome};
+use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{SlaRow, SlaSide};
 
 /// What the table means.
@@ -24,8 +24,10 @@ fn words(row: &SlaRow) -> String {
         _ => "and A is not clear",
     };
     format!(
-        "B fails the scenario's criterion in {failed} of {rounds} rounds ({observed}), {new} ({} of {} rounds fail)",
-        row.a.failed, row.a.rounds
+        "B fails the scenario's criterion in {failed} of {rounds} rounds ({observed}), {new} ({} of {} rounds fail){}",
+        row.a.failed,
+        row.a.rounds,
+        if row.severity == Severity::Warn { "; it only warns" } else { "" }
     )
 }
 
@@ -51,6 +53,14 @@ pub(super) fn criteria(paired: &Paired) -> Vec<Criterion> {
     paired.sla.iter().filter(|row| matches!(row.b.outcome, Outcome::Fail | Outcome::Pass)).map(of).collect()
 }
 
+/// The outcome of a side: what only warns is no FAIL.
+fn side(side: &SlaSide, severity: Severity) -> Badge {
+    match severity {
+        Severity::Fail => Badge::verdict(side.outcome),
+        Severity::Warn => Badge::judged(side.outcome, severity),
+    }
+}
+
 /// One row for each criterion.
 pub(in crate::report) fn table(paired: &Paired) -> Table {
     let mut table = Table::new(vec![
@@ -66,9 +76,9 @@ pub(in crate::report) fn table(paired: &Paired) -> Table {
         table.row([
             format!("{workload}{}", row.condition).into(),
             of(&row.a).into(),
-            Badge::verdict(row.a.outcome).into(),
+            side(&row.a, row.severity).into(),
             of(&row.b).into(),
-            Badge::verdict(row.b.outcome).into(),
+            side(&row.b, row.severity).into(),
         ]);
     }
     table

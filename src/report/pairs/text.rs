@@ -5,7 +5,7 @@ use crate::analysis::points::PointRow;
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
-use crate::report::words::{duration, known_ratio, ratio, share_of_failures};
+use crate::report::words::{duration, known_ratio, ratio, share_of_failures, signed};
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
 
@@ -13,7 +13,12 @@ use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
 const POINTS_SHOWN: usize = 6;
 /// What the figures of trace points mean.
 pub(in crate::report) const POINTS_HINT: &str =
-    "Own time and calls per trace, of the fetched traces; they do not affect the verdict";
+    "Own time per trace, how much longer it is in B, and calls; they do not affect the verdict";
+/// Bounds of a ratio beyond these are not shown while a comparison runs.
+const BOUND_MIN: f64 = 0.1;
+const BOUND_MAX: f64 = 10.0;
+/// From this ratio on, what would be detected says nothing but that there are too few pairs.
+const DETECTABLE_MAX: f64 = 2.0;
 /// The largest number of percentiles shown that are not judged.
 const ROWS_SHOWN: usize = 60;
 
@@ -59,6 +64,8 @@ pub fn progress(pairs: usize, most: usize, rows: &[Row], counted: &[CountRow], n
 
 fn seen(row: &Row) -> String {
     match (row.ratio, row.low, row.high) {
+        // Bounds that say nothing yet are left out.
+        (Some(seen), Some(low), Some(high)) if low < BOUND_MIN || high > BOUND_MAX => ratio(seen),
         (Some(seen), Some(low), Some(high)) => format!("{} ({} to {})", ratio(seen), ratio(low), ratio(high)),
         _ => match row.pairs.last() {
             Some((Some(a), Some(b))) => {
@@ -150,10 +157,17 @@ fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
         }
         _ => judged,
     };
-    let power = row.detectable.map_or_else(String::new, |least| {
-        format!("; a slowdown of {:.1} % would be detected with 80 % power", (least - 1.0) * 100.0)
-    });
+    let power = row.detectable.map_or_else(String::new, detectable);
     format!("{subject}: {judged}: B/A is {} ({} to {}){power}.", ratio(seen), ratio(low), ratio(high))
+}
+
+/// The smallest slowdown that would have been found; with few pairs it is beyond any figure.
+fn detectable(least: f64) -> String {
+    if least < DETECTABLE_MAX {
+        return format!("; a slowdown of {:.1} % would be detected with 80 % power", (least - 1.0) * 100.0);
+    }
+    "; not even twice the time would be detected for certain: take more pairs (--pairs) or longer rounds (--round)"
+        .to_owned()
 }
 
 /// Each judged row, and any other reason why the comparison ended, as criteria.
@@ -300,22 +314,19 @@ fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
         Column::drawing("longer in B"),
         Column::figure("A"),
         Column::figure("B"),
-        Column::figure("difference"),
         Column::figure("at least"),
         Column::figure("at most"),
         Column::figure("calls A"),
         Column::figure("calls B"),
     ]);
     for row in rows {
-        let signed = |ms: f64| Cell::from(format!("{ms:+.3} ms"));
         table.row([
             format!("{} {}", row.service, row.name).into(),
             Interval::of_difference(row.difference_ms, Some((row.low_ms, row.high_ms))).into(),
             duration(row.a_self_ms).into(),
             duration(row.b_self_ms).into(),
-            signed(row.difference_ms),
-            signed(row.low_ms),
-            signed(row.high_ms),
+            signed(row.low_ms).into(),
+            signed(row.high_ms).into(),
             format!("{:.2}", row.a_calls).into(),
             format!("{:.2}", row.b_calls).into(),
         ]);
@@ -390,6 +401,6 @@ mod tests {
         let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| &lt;")).collect();
         let borders = |row: &&str| row.replace("\\|", "").matches('|').count();
         let found: Vec<usize> = rows.iter().map(borders).collect();
-        assert_eq!(found, [9, 9], "{markdown}");
+        assert_eq!(found, [8, 8], "{markdown}");
     }
 }

@@ -24,7 +24,7 @@ fn check(count: u64) -> ErrorClass {
     ErrorClass {
         subject: Some("$.server.status".to_owned()),
         expected: Some("is `\"ACTIVE\"`".to_owned()),
-        found: Some("\"BUILD\"".to_owned()),
+        found: Some("`\"BUILD\"`".to_owned()),
         body: Some("{\"server\": {\"status\": \"BUILD\"}}".to_owned()),
         ..error("check", "boot", "the value at $.server.status is not `\"ACTIVE\"`", count)
     }
@@ -172,7 +172,7 @@ fn a_headline_of_ten_words_and_a_sentence_say_why() {
             run(Outcome::None, 190, vec![error("status", "create", "answered 500", 10)]),
             ReasonKind::Errors,
             "10 of 200 failed: create answered 500",
-            "create answered 500, in 10 of 200 iterations (5.0 %).",
+            "create answered 500, expected a status below 400, in 10 of 200 iterations (5.0 %).",
         ),
         (
             "few errors that a criterion allows",

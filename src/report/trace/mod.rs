@@ -5,6 +5,7 @@
 
 pub mod diff;
 pub mod dot;
+pub mod fetched;
 pub mod json;
 pub mod list;
 pub mod pstats;

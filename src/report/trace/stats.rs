@@ -1,18 +1,23 @@
 //! Calls of trace points as Python's `pstats` shows functions: the same columns, in seconds.
 
+use super::fetched;
 use crate::analysis::call_stats::{CallStats, Calls, SortKey};
 use crate::report::document::{Block, Column, Document, Table};
+use crate::results::strata::Weighting;
 
-/// The table, at most `limit` rows.
+/// The table, at most `limit` rows. Weighted counts are of all iterations, not of the traces.
 #[must_use]
-pub fn document(stats: &CallStats, by: SortKey, limit: usize) -> Document {
+pub fn document(stats: &CallStats, weighted: Option<&Weighting>, by: SortKey, limit: usize) -> Document {
     let mut document = Document::new(2, "");
     let (total, primitive) = stats.calls();
     let nested = if primitive == total { String::new() } else { format!(" ({primitive} of them primitive)") };
     let own_s = seconds(stats.own_us());
     let traces = if stats.traces == 1 { "1 trace".to_owned() } else { format!("{} traces", stats.traces) };
+    let of = weighted.map_or(traces, |seen| format!("{} iterations", seen.iterations));
+    let about = if weighted.is_some() { "about " } else { "" };
     let mut head =
-        vec![format!("{total} trace points{nested} in {traces}, {own_s} s own time in total").into()];
+        vec![format!("{about}{total} trace points{nested} in {of}, {own_s} s own time in total").into()];
+    head.extend(weighted.map(|seen| fetched::weighting(seen).into()));
     if stats.incomplete > 0 {
         let left_out = format!("{} more lack their start or their stop and are left out", stats.incomplete);
         head.push(left_out.into());

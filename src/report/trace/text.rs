@@ -8,9 +8,10 @@ use crate::analysis::folding::{self, FoldedRow, RowKind};
 use crate::analysis::statement;
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::report::document::terminal::{Style, wrapped};
-use crate::report::words::duration_us;
-use crate::results::model::TraceState;
+use crate::report::document::terminal::{self, Style, wrapped};
+use crate::report::explanation::sentence;
+use crate::report::words::{duration, duration_us};
+use crate::results::model::{Explanation, TraceState};
 use crate::results::trace::state;
 
 /// The width of the bars, in characters.
@@ -24,7 +25,8 @@ const COLUMNS: usize = 140;
 /// Names are legible even where the terminal is narrow.
 const NAME_COLUMNS_MIN: usize = 30;
 
-/// Writes the tree with a line of summary above: folded, or with `all`, a line for each point.
+/// Writes the tree with a line of summary above: folded, or with `all`, a line for each point. The point that made the
+/// iteration slow, if that is known, is marked, and never folded.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -32,16 +34,23 @@ pub fn write(
     base_id: &str,
     tree: &TraceTree,
     all: bool,
+    explanation: Option<&Explanation>,
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "{}", wrapped(&summary(base_id, tree), style.columns, 2))?;
+    if let Some(seen) = explanation {
+        writeln!(out, "{}", wrapped(&terminal::line(&sentence(seen), style), style.columns, 2))?;
+    }
     writeln!(out)?;
     let whole = duration_us(tree.length_us());
     let scale = format!("0{whole:>width$}", width = BAR_CELLS - 1);
     writeln!(out, "{}", paint(&format!("{scale}  {:>8}  {:>8}  point", "took", "itself"), DIM, style))?;
-    let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, &[]) };
-    let lines = Lines { tree, children: tree.children(), rows: &folded.rows, style };
+    let culprit = explanation.and_then(|seen| seen.point_id.as_deref());
+    let culprit = culprit.and_then(|id| tree.points.iter().position(|point| point.trace_id == id));
+    let folded = if all { folding::unfolded(tree) } else { folding::fold(tree, culprit.as_slice()) };
+    let marked = explanation.zip(culprit).map(|(seen, index)| (index, mark(seen)));
+    let lines = Lines { tree, children: tree.children(), rows: &folded.rows, marked, style };
     let last = last_rows(&folded.rows);
     // For each level, whether the branch goes on below.
     let mut goes_on: Vec<bool> = Vec::new();
@@ -72,6 +81,15 @@ pub fn write(
     Ok(())
 }
 
+/// What is said beside the point that made the iteration slow: how long it typically takes.
+fn mark(seen: &Explanation) -> String {
+    let what = if seen.explains { "made it slow" } else { "largest part" };
+    match seen.typical_ms {
+        Some(typical_ms) => format!("  ◀ {what}; typically {}", duration(typical_ms)),
+        None => format!("  ◀ {what}"),
+    }
+}
+
 /// The heading of what goes on after the answer.
 const AFTERWARDS: &str = "after the answer: nobody waited for these";
 
@@ -92,6 +110,8 @@ struct Lines<'a> {
     tree: &'a TraceTree,
     children: Vec<Vec<usize>>,
     rows: &'a [FoldedRow],
+    /// The point that made the iteration slow, and what is said beside it.
+    marked: Option<(usize, String)>,
     style: Style,
 }
 
@@ -130,7 +150,8 @@ impl Lines<'_> {
         let (style, point) = (self.style, &self.tree.points[row.longest]);
         let branch = branch(row.depth, goes_on);
         let tail = self.tail(row);
-        let used = branch.chars().count() + tail.chars().count() + 1;
+        let mark_width = self.mark_of(row).map_or(0, |mark| mark.chars().count());
+        let used = branch.chars().count() + tail.chars().count() + mark_width + 1;
         let left = room.saturating_sub(used);
         let many = row.members.len();
         let (title, detail) = match row.kind {
@@ -143,12 +164,21 @@ impl Lines<'_> {
         let (title, detail) = (on_one_line(&title), on_one_line(&detail));
         let left = left.saturating_sub(title.chars().count());
         let detail = if detail.is_empty() { String::new() } else { format!(" {}", cut(&detail, left)) };
+        let mark = self.mark_of(row).unwrap_or_default();
         let title = match (&point.error, row.kind) {
             (_, RowKind::Small { .. }) => paint(&title, DIM, style),
             (Some(_), _) => paint(&title, RED, style),
+            (None, _) if !mark.is_empty() => paint(&title, RED_BOLD, style),
             (None, _) => paint(&title, BOLD, style),
         };
-        format!("{}{title}{detail}{}", paint(&branch, DIM, style), paint(&tail, DIM, style))
+        let mark = paint(mark, RED_BOLD, style);
+        format!("{}{title}{detail}{}{mark}", paint(&branch, DIM, style), paint(&tail, DIM, style))
+    }
+
+    /// What is said beside the point that made the iteration slow.
+    fn mark_of(&self, row: &FoldedRow) -> Option<&str> {
+        let (index, mark) = self.marked.as_ref()?;
+        row.members.contains(index).then_some(mark.as_str())
     }
 
     /// What follows the name.
@@ -194,6 +224,7 @@ fn named(point: &Point, chars_max: usize) -> String {
 const DIM: &str = "2";
 const BOLD: &str = "1";
 const RED: &str = "31";
+const RED_BOLD: &str = "31;1";
 
 fn paint(text: &str, code: &str, style: Style) -> String {
     if style.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }

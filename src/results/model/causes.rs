@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::client_causes::SlowPlaces;
 use super::differences::Differences;
 use super::explanation::{Basis, Place};
 use crate::base::statistics::order::same_percentile;
@@ -59,6 +60,9 @@ pub struct Comparison {
     /// What slow iterations have more often than typical ones anywhere in their traces; absent with too few traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differences: Option<Differences>,
+    /// Where in the run the slow iterations are; absent if that says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<SlowPlaces>,
 }
 
 /// A place in the mean tree of slow and typical iterations: a kind of point under the same kinds above it.

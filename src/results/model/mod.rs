@@ -9,6 +9,7 @@
 
 mod asynchronous;
 mod causes;
+mod client_causes;
 mod differences;
 mod explanation;
 mod gate;
@@ -32,6 +33,7 @@ pub use asynchronous::{Asynchronous, AsynchronousAt, AsynchronousSample};
 pub use causes::{
     ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
 };
+pub use client_causes::{FirstOnes, Rhythm, SlowPlaces};
 pub use differences::{AttributeDifference, AttributeValue, Differences};
 pub use explanation::{Basis, Explanation, Place};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};

@@ -165,6 +165,7 @@ fn end() -> End {
             }],
         }),
         rows: Some(40),
+        probe: None,
         issued: vec![
             Issued { planned: Some(40), issued: 30, dropped: 4, unrecorded: 2, not_started: Some(6) },
             Issued { planned: None, issued: 10, ..Issued::default() },

@@ -1,0 +1,225 @@
+//! The probe: one traced iteration before the load, whose trace is waited for, and pairs that show what profiling costs.
+//!
+//! Nothing here may touch the load's numbers: the probe has ids, a virtual user and made-up values of its own, takes a row
+//! of the data without using it up, and reaches neither the samples nor the log before its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Run;
+use crate::base::clock::saturating_nanos;
+use crate::collect::{self, Wanted};
+use crate::demo::Demo;
+use crate::harness::error::HarnessError;
+use crate::harness::event::Event;
+use crate::iteration::Context;
+use crate::iteration::fixed::FixedPartsCache;
+use crate::iteration::user::{Assignment, VirtualUser};
+use crate::measure::errors::Failure;
+use crate::measure::log;
+use crate::measure::sample::Ended;
+use crate::osprofiler::report::TraceTree;
+use crate::plan::Workload;
+use crate::plan::probe::{FIRST_NUMBER, PROBE};
+use crate::plan::step::actions;
+use crate::report::probe::{self as words, Missing};
+use crate::runner::stop::Stop;
+
+/// A collector gets this long to have the trace.
+const COLLECTED_WITHIN: Duration = Duration::from_secs(5);
+/// OpenTelemetry's batch processors send what they have every five seconds.
+const RECEIVED_WITHIN: Duration = Duration::from_secs(6);
+/// Of a run's time limit, the wait may take this part.
+const PART_OF_TIMEOUT: u32 = 4;
+/// The most services that are named.
+const SERVICES_MAX: usize = 20;
+
+/// The result of an iteration.
+struct Ran {
+    number: u64,
+    duration: Duration,
+    failure: Option<Failure>,
+}
+
+impl Run {
+    /// Runs the probe, if one is wanted; `None` without one, and if the run is stopped meanwhile.
+    pub(super) fn probe(&self, context: &Context, stop: &Stop) -> Option<log::Probe> {
+        let can_ask = self.collector().is_some() || self.receiving.borrow().is_some();
+        let wanted = self.plan.wanted_probe(can_ask)?;
+        let workload = self.plan.workloads.first()?;
+        let context = self.context_of_probe(context);
+        self.runtime.block_on(async {
+            let probe = async {
+                let mut user = VirtualUser::new(&context, 0);
+                let first = self.next_number(FIRST_NUMBER, true);
+                let ran = iterate(&mut user, &context, workload, first).await;
+                let mut probe = self.of_iteration(workload, &ran);
+                self.await_trace(&mut probe, workload, can_ask).await;
+                self.pairs(&mut user, &context, workload, (first + 1, wanted.pairs), &mut probe).await;
+                probe
+            };
+            tokio::select! {
+                biased;
+                () = stop.stopping() => None,
+                probe = probe => Some(probe),
+            }
+        })
+    }
+
+    /// Why the run ends here, if it is strict.
+    pub(super) fn refused(&self, probe: &log::Probe) -> Option<HarnessError> {
+        let warning = words::warning(probe).filter(|_| self.options.strict)?;
+        let remedy = "the load did not begin, because of --strict; --no-probe leaves the probe out";
+        Some(HarnessError::unreachable(warning).remedy(remedy))
+    }
+
+    fn context_of_probe(&self, context: &Context) -> Context {
+        Context {
+            clock: context.clock,
+            ids: self.probe_ids,
+            propagation: context.propagation,
+            signer: context.signer.clone(),
+            headers: context.headers.clone(),
+            foreign_headers: context.foreign_headers.clone(),
+            credentials: Arc::clone(&context.credentials),
+            http: Arc::clone(&context.http),
+            data_seed: context.data_seed,
+            variables: Arc::clone(&context.variables),
+            log: Box::new(|_| {}),
+            observed: None,
+            fixed_parts: FixedPartsCache::default(),
+        }
+    }
+
+    /// The next number from this one on whose iteration is profiled, or is not.
+    fn next_number(&self, from: u64, profiled: bool) -> u64 {
+        let mut numbers = from..=u64::MAX >> 3;
+        numbers.find(|number| self.probe_ids.is_control((PROBE, *number)) != profiled).unwrap_or(from)
+    }
+
+    fn of_iteration(&self, workload: &Workload, ran: &Ran) -> log::Probe {
+        let seen = ran.failure.as_ref().and_then(|failure| failure.seen.as_deref());
+        log::Probe {
+            trace_id: self.probe_ids.trace_id((PROBE, ran.number)),
+            workload: workload.name.clone(),
+            ok: ran.failure.is_none(),
+            duration_ns: saturating_nanos(ran.duration),
+            failure: ran.failure.as_ref().map(words::failure),
+            body: seen.and_then(|seen| seen.body.clone()),
+            ..log::Probe::default()
+        }
+    }
+
+    /// Waits for the trace, and finds out why none comes.
+    async fn await_trace(&self, probe: &mut log::Probe, workload: &Workload, can_ask: bool) {
+        if !can_ask {
+            return;
+        }
+        let is_signed = actions(&workload.steps).iter().any(|action| action.signed);
+        if !is_signed {
+            probe.missing = Some(words::missing(&Missing::NotSigned));
+            probe.points = Some(0);
+            return;
+        }
+        let began = Instant::now();
+        let part = self.plan.timeout.map_or(Duration::MAX, |timeout| timeout / PART_OF_TIMEOUT);
+        if let Some(connection) = self.collector() {
+            let longest = COLLECTED_WITHIN.min(self.plan.traces.settle.max(Duration::from_secs(1))).min(part);
+            self.events.event(&Event::Probing { longest });
+            if let Some(demo) = &self.demo {
+                let _ = Demo::flush(demo);
+            }
+            let wanted = [Wanted { id: probe.trace_id, recent: true }];
+            let never = std::future::pending();
+            let fetched = collect::fetch(connection, &wanted, longest, &mut |_| {}, never).await;
+            match fetched.records.get(&probe.trace_id).filter(|records| !records.is_empty()) {
+                Some(records) => found(probe, &TraceTree::build(records)),
+                None => {
+                    let signed = self.plan.propagation.osprofiler;
+                    let name = self.header().collector.unwrap_or_default();
+                    let seen = match fetched.error {
+                        Some(error) => Err(error),
+                        None => collect::recent::newest(connection).await,
+                    };
+                    let since_ns = self.clock.wall_anchor_unix_ns();
+                    probe.missing =
+                        Some(words::missing(&Missing::of_collector(&name, signed, seen, since_ns)));
+                    probe.points = Some(0);
+                }
+            }
+        } else {
+            let longest = RECEIVED_WITHIN.min(part);
+            self.events.event(&Event::Probing { longest });
+            self.await_spans(probe, longest).await;
+        }
+        probe.waited_ns = saturating_nanos(began.elapsed());
+    }
+
+    async fn await_spans(&self, probe: &mut log::Probe, longest: Duration) {
+        let taken = self.receiving.borrow().as_ref().map(|receiving| receiving.of_probe());
+        let Some(taken) = taken else { return };
+        let records = taken.wait(probe.trace_id, longest).await;
+        if records.is_empty() {
+            let receiving = self.receiving.borrow();
+            let (address, others) =
+                receiving.as_ref().map_or_else(Default::default, |receiving| receiving.address_and_others());
+            probe.missing = Some(words::missing(&Missing::Received { address, others }));
+            probe.points = Some(0);
+        } else {
+            found(probe, &TraceTree::build(&records));
+        }
+    }
+
+    /// Pairs of iterations, one profiled and one not, in changing order.
+    async fn pairs(
+        &self,
+        user: &mut VirtualUser,
+        context: &Context,
+        workload: &Workload,
+        (mut number, pairs): (u64, u32),
+        probe: &mut log::Probe,
+    ) {
+        for pair in 0..pairs {
+            let mut times = [None; 2];
+            for profiled in [pair % 2 == 0, pair % 2 == 1] {
+                number = self.next_number(number, profiled);
+                let ran = iterate(user, context, workload, number).await;
+                number += 1;
+                times[usize::from(!profiled)] = ran.failure.is_none().then(|| saturating_nanos(ran.duration));
+            }
+            match times {
+                [Some(with), Some(without)] => probe.pairs_ns.push((with, without)),
+                _ => probe.pairs_failed += 1,
+            }
+        }
+    }
+}
+
+async fn iterate(user: &mut VirtualUser, context: &Context, workload: &Workload, number: u64) -> Ran {
+    let start = Instant::now();
+    let name = Arc::from(workload.name.as_str());
+    let assignment = Assignment {
+        workload: PROBE,
+        name: &name,
+        data: &workload.data,
+        number,
+        warm_up: true,
+        due_ns: context.clock.offset_ns(start),
+        start,
+    };
+    let (sample, failure) = user.iterate(context, &assignment, &workload.steps, &workload.runner).await;
+    let failed = sample.ended != Ended::Ok;
+    let failure = failure.or_else(|| failed.then(Failure::default));
+    Ran { number, duration: Duration::from_nanos(sample.duration_ns), failure }
+}
+
+fn found(probe: &mut log::Probe, tree: &TraceTree) {
+    probe.points = Some(tree.points.len() as u64);
+    probe.is_complete = tree.is_whole();
+    for point in &tree.points {
+        let Some(service) = &point.service else { continue };
+        if !probe.services.contains(service) && probe.services.len() < SERVICES_MAX {
+            probe.services.push(service.clone());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The list of runs and comparisons. What is damaged is listed as such.
+
+use std::path::Path;
+
+use super::find::{Found, Kind, comparison_of, find, names};
+use crate::base::clock::rfc3339;
+use crate::harness::error::HarnessError;
+use crate::measure::log::RunLog;
+use crate::report::runs::{self, ListedRun};
+use crate::results::directory::RunDirectory;
+use crate::results::head;
+
+/// The newest runs and comparisons of a directory, and how many more there are.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn list(directory: &Path, limit: usize) -> Result<(Vec<ListedRun>, usize), HarnessError> {
+    let all = find(directory)?;
+    let more = all.len().saturating_sub(limit);
+    let named = all.iter().zip(names(directory, &all)).take(limit);
+    Ok((named.map(|(found, name)| listed(found, name)).collect(), more))
+}
+
+fn listed(found: &Found, name: String) -> ListedRun {
+    let blank = ListedRun {
+        name,
+        directory: found.path.display().to_string(),
+        kind: if found.kind == Kind::Run { "run" } else { "ab" },
+        started_at: found.began.clone(),
+        title: String::new(),
+        verdict: None,
+        p99_ms: None,
+        cause: String::new(),
+        fault: None,
+    };
+    match found.kind {
+        Kind::Run => listed_run(&found.path, blank),
+        Kind::Comparison => listed_comparison(&found.path, blank),
+    }
+}
+
+fn listed_run(path: &Path, blank: ListedRun) -> ListedRun {
+    let directory = RunDirectory::open(path);
+    match head::read(&directory.results()) {
+        Ok(results) => ListedRun {
+            started_at: results.run.started_at.clone(),
+            title: results.scenario.title.clone(),
+            verdict: Some(results.verdict.outcome),
+            p99_ms: runs::p99_ms(&results),
+            cause: runs::cause(&results),
+            ..blank
+        },
+        Err(reason) => {
+            let log = RunLog::open(&directory.log());
+            let fault = match (&log, directory.results().exists()) {
+                (Ok(_), false) => "no results yet: it is under way, or `bench report` makes them".to_owned(),
+                (Ok(_), true) => format!("results.json: {reason}; `bench report` makes it again"),
+                (Err(error), false) => error.to_string(),
+                (Err(_), true) => format!("results.json: {reason}"),
+            };
+            let header = log.ok().map(|log| log.header);
+            let title = header.as_ref().map_or_else(String::new, |header| header.scenario.title.clone());
+            let started = header.map_or(blank.started_at, |header| rfc3339(header.started_unix_ns));
+            ListedRun { title, started_at: started, fault: Some(fault), ..blank }
+        }
+    }
+}
+
+fn listed_comparison(path: &Path, blank: ListedRun) -> ListedRun {
+    match comparison_of(path) {
+        Ok((title, verdict, cause)) => ListedRun { title, verdict: Some(verdict), cause, ..blank },
+        Err(reason) => ListedRun { fault: Some(format!("ab.json: {reason}")), ..blank },
+    }
+}

@@ -1,0 +1,110 @@
+//! The stored traces of a run: why each was fetched, and how many iterations it stands for.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::collect::files::TraceRecords;
+use crate::harness::error::HarnessError;
+use crate::measure::log::RunLog;
+use crate::osprofiler::report::TraceTree;
+use crate::report::document::Line;
+use crate::report::explanation::Named;
+use crate::report::trace::fetched::FetchedTrace;
+use crate::results::aggregate::Aggregate;
+use crate::results::choice::Side;
+use crate::results::directory::RunDirectory;
+use crate::results::head;
+use crate::results::model::Explanation;
+use crate::results::strata::{Sampled, Strata, Weighting};
+
+use super::TraceSource;
+
+/// What is asked for: one trace, or those of a run of which to choose one.
+pub enum OneOrSeveral {
+    /// One trace, with why its iteration was slow, if its run says that.
+    One(TraceRecords, Option<Box<Explanation>>),
+    /// The traces of a run, longest first.
+    Several(Vec<FetchedTrace>),
+}
+
+impl TraceSource {
+    /// The single trace that is requested, or a list of those of a single run.
+    ///
+    /// # Errors
+    /// When it cannot be found or read, or when there are several that are not of one run.
+    pub fn one_or_several(&self) -> Result<OneOrSeveral, HarnessError> {
+        let named = self.named()?;
+        let ([run], true) = (named.runs.as_slice(), named.files.is_empty()) else {
+            return self.one().map(|trace| OneOrSeveral::One(trace, None));
+        };
+        let mut traces = self.load()?;
+        // A run without results, or with damaged ones, explains nothing.
+        let results = head::read(&RunDirectory::open(run).results()).ok();
+        let explained = |trace: &TraceRecords| results.as_ref()?.explanation(trace.base_id.parse().ok()?);
+        if traces.len() == 1 {
+            let trace = traces.remove(0);
+            let explanation = explained(&trace).cloned().map(Box::new);
+            return Ok(OneOrSeveral::One(trace, explanation));
+        }
+        let strata = strata(run).unwrap_or_default();
+        let known: HashMap<String, &Sampled> =
+            strata.sampled.iter().map(|one| (one.trace_id.to_string(), one)).collect();
+        let of = |trace: &TraceRecords| {
+            let cause = explained(trace).map(|seen| Named::from(seen).in_short()).unwrap_or_default();
+            FetchedTrace { cause, ..row(trace, known.get(&trace.base_id).copied()) }
+        };
+        let mut rows: Vec<FetchedTrace> = traces.iter().map(of).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.took_us));
+        Ok(OneOrSeveral::Several(rows))
+    }
+
+    /// How many iterations each of the requested traces stands for, by its id; absent if they are not all traces of
+    /// runs with a log.
+    pub(super) fn weights(&self) -> Result<Option<(HashMap<String, f64>, Weighting)>, HarnessError> {
+        let named = self.named()?;
+        if named.runs.is_empty() || !named.files.is_empty() || !named.ids.is_empty() {
+            return Ok(None);
+        }
+        let (mut weights, mut all) = (HashMap::new(), Weighting::default());
+        for run in &named.runs {
+            let Some(strata) = strata(run) else { return Ok(None) };
+            weights.extend(strata.weights().into_iter().map(|(id, weight)| (id.to_string(), weight)));
+            all.add(&strata.weighting());
+        }
+        Ok((all.traces() > 0).then_some((weights, all)))
+    }
+}
+
+/// The stored traces of a run with a log.
+fn strata(run: &Path) -> Option<Strata> {
+    let directory = RunDirectory::open(run);
+    let log = RunLog::open(&directory.log()).ok()?;
+    let stored = directory.stored_traces();
+    let aggregate = Aggregate::of(log, stored.clone()).ok()?;
+    Some(Strata::of(&aggregate, |id| stored.contains(&id)))
+}
+
+fn row(trace: &TraceRecords, sampled: Option<&Sampled>) -> FetchedTrace {
+    let tree = TraceTree::build(&trace.records);
+    let took_us = sampled.map_or_else(|| tree.length_us(), |one| one.chosen.sample.response_ns() / 1_000);
+    let reason = match sampled {
+        None => "not an iteration of the load",
+        Some(one) => match (one.chosen.side, one.chosen.top) {
+            (Side::Slow, true) => "slow: of the slowest 1 %",
+            (Side::Slow, false) => "slow: of the slowest 5 %",
+            (Side::Typical, _) => "typical: between p10 and p50",
+            (Side::Failed, _) => "failed",
+            (Side::Other, _) if one.is_slowest => "slow: one of the slowest",
+            (Side::Other, _) if one.chosen.random => "random sample",
+            (Side::Other, _) => "kept",
+        },
+    };
+    FetchedTrace {
+        trace_id: trace.base_id.clone(),
+        took_us,
+        reason,
+        points: tree.points.len(),
+        cause: Line::default(),
+        errors: tree.points.iter().filter(|point| point.error.is_some()).count(),
+    }
+}

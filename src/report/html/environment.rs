@@ -1,0 +1,80 @@
+//! Where and how it ran, as the template sees it, with the command that runs it again.
+//!
+//! Strings here are plain text; the template escapes them.
+
+use serde::Serialize;
+
+use super::view::fetched;
+use super::{text, workloads};
+use crate::report::{seed, words};
+use crate::results::model::Results;
+
+#[derive(Serialize)]
+pub(super) struct FactGroup {
+    title: &'static str,
+    facts: Vec<(String, String)>,
+}
+
+/// The command that runs the scenario again, with the same values and data.
+pub(super) fn command(results: &Results) -> String {
+    let mut words = vec!["bench".to_owned(), "run".to_owned(), text::argument(&results.scenario.file)];
+    words.extend(["-d".to_owned(), text::argument(&results.deployment.file)]);
+    for (name, value) in &results.scenario.set {
+        words.extend(["--set".to_owned(), text::argument(&format!("{name}={value}"))]);
+    }
+    words.extend(results.run.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
+    words.join(" ")
+}
+
+/// What is known of the run's surroundings.
+pub(super) fn facts(results: &Results) -> Vec<FactGroup> {
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let (run, scenario) = (&results.run, &results.scenario);
+    let (deployment, environment) = (&results.deployment, &results.environment);
+    let mut where_it_ran = vec![fact("Name", &deployment.name), fact("File", &deployment.file)];
+    where_it_ran.extend(deployment.targets.iter().map(|(name, url)| (format!("Target {name}"), url.clone())));
+    where_it_ran.push(fact("Authentication", &deployment.auth));
+    where_it_ran.push(fact("TLS", if deployment.tls_verified { "verified" } else { "not verified" }));
+    let mut what_ran = vec![fact("File", &scenario.file), fact("SHA-256", &scenario.sha256)];
+    what_ran.extend(scenario.set.iter().map(|(name, value)| (format!("--set {name}"), value.clone())));
+    what_ran.extend(
+        results
+            .workloads
+            .iter()
+            .map(|workload| (format!("Workload {}", workload.name), workloads::settings(&workload.runner))),
+    );
+    let mut traced = vec![fact("Profiling", if results.profiling.enabled { "on" } else { "off" })];
+    if !results.profiling.headers.is_empty() {
+        traced.push(fact("Trace headers", &results.profiling.headers.join(", ")));
+    }
+    traced.extend(results.profiling.collector.iter().map(|url| fact("Collector", url)));
+    traced.push((
+        "Traces fetched".to_owned(),
+        Some(fetched(results)).filter(|f| !f.is_empty()).unwrap_or("none".to_owned()),
+    ));
+    traced.extend(results.profiling.received.iter().map(|seen| fact("Spans", &words::received(seen))));
+    let mut run_facts = vec![
+        fact("Run id", &run.id.to_string()),
+        fact("Id seed", &run.id_seed.to_string()),
+        fact("Started", &run.started_at),
+        fact("Duration", &text::duration(run.duration_s * 1e3)),
+    ];
+    run_facts.extend(run.seed.map(|seed| fact("Seed of the data", &seed::words(seed))));
+    let mut machine = vec![
+        fact("bench", &environment.bench_version),
+        fact("System", &environment.os),
+        fact("Processors", &environment.cpus.to_string()),
+        fact("Workers", &environment.workers.to_string()),
+        fact("Results format", &format!("{} {}", results.format, results.version)),
+    ];
+    machine.extend(results.generator.iter().map(|seen| fact("Its load", &words::generator(seen))));
+    [
+        ("Deployment", where_it_ran),
+        ("Scenario", what_ran),
+        ("Run", run_facts),
+        ("Tracing", traced),
+        ("Load generator", machine),
+    ]
+    .map(|(title, facts)| FactGroup { title, facts })
+    .into()
+}

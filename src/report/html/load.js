@@ -1,0 +1,82 @@
+// Load over the same time as the scatter chart: what was asked for, what ended, what failed, and who waited.
+const STRIP = 74;
+const rateText = (value) => (value >= 99.5 ? count(value) : String(+value.toPrecision(2)));
+
+// The strips of the chart: each has a title, its unit and, for each workload, bars, areas and lines over intervals.
+function loadStrips() {
+  const rates = { title: "a second", layers: [] }, users = { title: "users", layers: [] }, several = charts.workloads.length > 1;
+  charts.workloads.forEach((w, number) => {
+    const grid = w.series, all = w.offered?.series, colour = `var(--w${number % 6})`;
+    const name = (what) => (several ? `${shorten(w.name, 24)}: ${what}` : what);
+    if (grid && grid.completed.length) {
+      const each = (values) => values.map((n) => n / grid.step_s);
+      rates.layers.push({ kind: "bars", colour, name: name("completed"), grid, values: each(grid.completed) });
+      if (grid.failed.some((n) => n > 0)) rates.layers.push({ kind: "bars", colour: "var(--failed)", name: name("failed"), grid, values: each(grid.failed), key: "fail" });
+    }
+    if (!all) return;
+    const line = (values) => ({ kind: "line", colour: "var(--fg)", name: name("planned"), grid: all, values });
+    if (all.planned_per_s?.length) rates.layers.push(line(all.planned_per_s));
+    // How many users there are says something where it changes, or where iterations wait for one.
+    const varies = all.planned_users?.some((n) => n !== all.planned_users[0]), waits = all.queued?.some((n) => n > 0);
+    if (!varies && !waits) return;
+    if (all.planned_users?.length) users.layers.push(line(all.planned_users));
+    if (waits) users.layers.push({ kind: "bars", colour: "var(--doubt)", name: name("waiting"), grid: all, values: all.queued });
+    if (all.busy?.some((n) => n > 0)) users.layers.push({ kind: "line", colour, name: name("busy"), grid: all, values: all.busy, solid: true });
+  });
+  return [rates, users].filter((strip) => strip.layers.length);
+}
+
+function loadChart(host) {
+  const strips = loadStrips();
+  if (!strips.length) { host.hidden = true; return () => {}; }
+  host.style.height = `${strips.length * (STRIP + 22)}px`;
+  const tip = make("div", { class: "tip", hidden: "" }), now = make("div", { class: "now", hidden: "" });
+  let shown = null;
+  const at = (layer, seconds) => Math.floor((seconds - layer.grid.start_s) / layer.grid.step_s);
+  host.onpointermove = (event) => {
+    if (!shown) return;
+    const x = event.clientX - host.getBoundingClientRect().left, { x0, x1, area } = shown;
+    const seconds = x0 + (x - area.x0) / (area.x1 - area.x0) * (x1 - x0);
+    const lines = strips.flatMap((strip) => strip.layers.map((layer) => [layer.values[at(layer, seconds)], layer.name, strip.title]))
+      .filter(([value]) => value !== undefined).map(([value, name, unit]) => `${name}: ${rateText(value)} ${unit}`);
+    tip.hidden = now.hidden = !lines.length || x < area.x0 || x > area.x1;
+    if (tip.hidden) return;
+    now.style.left = `${x}px`;
+    placeTip(tip, host, x, STRIP / 2, [`at ${time(seconds * 1e3)}`, ...lines]);
+  };
+  host.onpointerleave = () => { tip.hidden = now.hidden = true; };
+  return (fromUs, toUs, area) => {
+    const x0 = fromUs / 1e6, x1 = toUs / 1e6, width = host.clientWidth;
+    shown = { x0, x1, area };
+    const svg = shape("svg", { viewBox: `0 0 ${width} ${strips.length * (STRIP + 22)}`, "aria-hidden": "true" });
+    const x = (seconds) => Math.max(area.x0, Math.min(area.x1, area.x0 + (seconds - x0) / (x1 - x0) * (area.x1 - area.x0)));
+    strips.forEach((strip, place) => {
+      const top = place * (STRIP + 22) + 20, bottom = top + STRIP - 4;
+      const most = Math.max(...strip.layers.flatMap((layer) => layer.values), 1e-9);
+      // The axis ends at a round number at or above everything.
+      const step = linearTicks(0, most, 2)[1] ?? most, high = Math.ceil(most / step - 1e-9) * step;
+      const y = (value) => bottom - value / high * (bottom - top);
+      for (let tick = 0; tick <= high * 1.001; tick += step) svg.append(shape("line", { class: "grid", x1: area.x0, x2: area.x1, y1: y(tick), y2: y(tick) }), shape("text", { x: area.x0 - 6, y: y(tick) + 4, "text-anchor": "end" }, rateText(tick)));
+      let right = area.x0;
+      for (const layer of strip.layers) {
+        const { grid, values } = layer;
+        let d = "", pen = false;
+        values.forEach((value, n) => {
+          const from = x(grid.start_s + n * grid.step_s), to = x(grid.start_s + (n + 1) * grid.step_s);
+          if (to - from <= 0) { pen = false; return; }
+          if (layer.kind === "bars") { if (value > 0) d += `M${from.toFixed(1)} ${bottom}V${Math.min(y(value), bottom - 1).toFixed(1)}H${Math.max(to - (to - from > 3 ? 0.7 : 0), from + 0.5).toFixed(1)}V${bottom}z`; return; }
+          d += `${pen ? "L" : "M"}${from.toFixed(1)} ${y(value).toFixed(1)}H${to.toFixed(1)}`;
+          pen = true;
+        });
+        const path = shape("path", { class: layer.kind === "bars" ? "strip-bars" : layer.solid ? "strip-line" : "strip-line dashed", d });
+        path.style.setProperty(layer.kind === "bars" ? "fill" : "stroke", layer.colour);
+        const mark = shape("rect", { x: right, y: top - 13, width: 10, height: layer.kind === "bars" ? 8 : 3 });
+        mark.style.fill = layer.colour;
+        const label = shape("text", { x: right + 14, y: top - 5 }, strip.title === "users" ? `users ${layer.name}` : `${layer.name} ${strip.title}`);
+        svg.append(path, mark, label);
+        right += 30 + (layer.name.length + strip.title.length) * 6.4;
+      }
+    });
+    host.replaceChildren(svg, now, tip);
+  };
+}

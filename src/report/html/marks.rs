@@ -1,0 +1,116 @@
+//! The kinds of points that explain slow iterations: which traces each of them explains, which points are of such a
+//! kind, and how long these typically take. Every view of a trace marks them. Nothing here may judge: the analysis has.
+
+use serde::Serialize;
+
+use crate::analysis::statement;
+use crate::osprofiler::report::reporter;
+use crate::report::document::{Line, Span};
+use crate::report::explanation::Named;
+use crate::results::model::{Explanation, Place, Results};
+use crate::results::trace::{StoredPoint, StoredTrace};
+
+/// Kinds with a mark: as many as there are colours for them.
+const MARKS_MAX: usize = 4;
+
+/// A kind of point that explains slow iterations.
+#[derive(Serialize)]
+pub(super) struct Mark<'a> {
+    /// Its name in short.
+    name: String,
+    /// How long a typical call takes, in µs; 0 if typical iterations do not call it.
+    typical_us: f64,
+    #[serde(skip)]
+    of: &'a Explanation,
+    #[serde(skip)]
+    iterations: usize,
+}
+
+/// What explains a trace.
+#[derive(Serialize)]
+pub(super) struct CulpritData<'a> {
+    /// The id of its longest point.
+    id: &'a str,
+    name: String,
+    typical_us: f64,
+    /// Whether it explains the iteration; otherwise it is only the largest of several parts.
+    explains: bool,
+}
+
+/// The marks of a run: the cause that the first sentence names, then those of most iterations.
+pub(super) struct Marks<'a> {
+    pub(super) all: Vec<Mark<'a>>,
+    results: &'a Results,
+}
+
+impl<'a> Marks<'a> {
+    pub(super) fn of(results: &'a Results) -> Self {
+        let mut all: Vec<Mark<'a>> = Vec::new();
+        for of in results.explanations.iter().filter(|one| one.explains) {
+            match all.iter_mut().find(|mark| is_same(mark.of, of)) {
+                Some(mark) => mark.iterations += 1,
+                None => all.push(Mark {
+                    name: plain(&Named::from(of).in_short()),
+                    typical_us: typical_us(of),
+                    of,
+                    iterations: 1,
+                }),
+            }
+        }
+        all.sort_by_key(|mark| std::cmp::Reverse((mark.of.is_headline, mark.iterations)));
+        all.truncate(MARKS_MAX);
+        Self { all, results }
+    }
+
+    /// The mark of a point.
+    pub(super) fn at(&self, point: &StoredPoint) -> Option<usize> {
+        self.all.iter().position(|mark| {
+            mark.of.place != Place::Outside && mark.of.name == point.name && is_of_kind(point, mark.of)
+        })
+    }
+
+    /// The mark that explains a trace.
+    pub(super) fn cause(&self, trace: &StoredTrace) -> Option<usize> {
+        let seen = self.results.explanation(trace.trace_id).filter(|seen| seen.explains)?;
+        self.all.iter().position(|mark| is_same(mark.of, seen))
+    }
+
+    /// What explains a trace, if a point does.
+    pub(super) fn culprit(&self, trace: &StoredTrace) -> Option<CulpritData<'a>> {
+        let seen = self.results.explanation(trace.trace_id)?;
+        Some(CulpritData {
+            id: seen.point_id.as_deref()?,
+            name: plain(&Named::from(seen).in_service()),
+            typical_us: typical_us(seen),
+            explains: seen.explains,
+        })
+    }
+}
+
+/// The typical length of one call, in µs.
+fn typical_us(seen: &Explanation) -> f64 {
+    seen.typical_ms.unwrap_or(0.0) * 1e3 / seen.typical_calls.unwrap_or(1.0).max(1.0)
+}
+
+fn is_same(one: &Explanation, other: &Explanation) -> bool {
+    (one.place, &one.service, &one.name, &one.detail, &one.parent)
+        == (other.place, &other.service, &other.name, &other.detail, &other.parent)
+}
+
+fn is_of_kind(point: &StoredPoint, of: &Explanation) -> bool {
+    let detail = || match point.info.get("db") {
+        Some(_) => statement::sql(&point.detail),
+        None => statement::path(&point.detail),
+    };
+    (of.place == Place::QueueTime || reporter(&point.project, &point.service) == of.service)
+        && detail() == of.detail
+}
+
+/// A line without its marks.
+pub(super) fn plain(line: &Line) -> String {
+    let text = |span: &Span| match span {
+        Span::Text(text) | Span::Code(text) => text.clone(),
+        Span::Badge(badge) => badge.word.to_owned(),
+    };
+    line.spans.iter().map(text).collect()
+}
