@@ -113,13 +113,13 @@ pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     Kind { service: point.reporter(), name: point.name.clone(), detail: statement::kind(point), parent }
 }
 
-/// The host whose clock timed a point; empty for the client. The client has a separate clock even if a service runs on
-/// the same host: it reads the wall clock once and adds monotonic offsets.
+/// The host whose clock timed a point, or where that is unknown, its service; empty for the client. The client has a
+/// separate clock even if a service runs on the same host: it reads the wall clock once and adds monotonic offsets.
 fn host(point: &Point) -> &str {
     if point.project.as_deref() == Some(REPORTER) {
         return "";
     }
-    point.host.as_deref().unwrap_or_default()
+    point.host.as_deref().or(point.service.as_deref()).unwrap_or_default()
 }
 
 /// The correction of each called host's clock relative to its caller's.

@@ -30,6 +30,8 @@ const HEADLINE_EXPLAINS_MIN: f64 = 0.2;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Taken {
     exclusive_us: f64,
+    /// Durations without children's, which no clock affects.
+    self_us: f64,
     calls: f64,
 }
 
@@ -51,6 +53,7 @@ impl Typical {
         for part in traces.iter().flat_map(|trace| &trace.parts) {
             let mean = typical.of_kind.entry(part.kind).or_default();
             mean.exclusive_us += part.exclusive_us / number;
+            mean.self_us += part.self_us / number;
             mean.calls += part.calls / number;
             typical.whole_us += part.exclusive_us / number;
         }
@@ -68,6 +71,14 @@ struct Excess {
     typical_whole_us: f64,
     /// The share of all that took longer, 0 to 1.
     share: f64,
+}
+
+impl Excess {
+    /// Whether durations say otherwise: a clock that is off moves a service's time out of the request.
+    fn is_of_clocks(&self) -> bool {
+        let longer = |of: fn(&Taken) -> f64| of(&self.here) - of(&self.typical);
+        longer(|taken| taken.self_us) < longer(|taken| taken.exclusive_us) / 2.0
+    }
 }
 
 /// `None` if the iteration did not take longer than typical ones.
@@ -88,7 +99,7 @@ fn excess(trace: &Breakdown, typical: &Typical) -> Option<Excess> {
         .max_by(|one, other| one.2.total_cmp(&other.2).then(other.0.kind.cmp(&one.0.kind)))?;
     Some(Excess {
         kind: part.kind,
-        here: Taken { exclusive_us: part.exclusive_us, calls: part.calls },
+        here: Taken { exclusive_us: part.exclusive_us, self_us: part.self_us, calls: part.calls },
         typical: mean,
         whole_us,
         typical_whole_us: typical.whole_us,
@@ -128,8 +139,11 @@ fn of_trace(
     let (compared, tree) = (traces.compared[index], traces.trees[index]);
     compared.tree.as_ref()?;
     let breakdowns = &traces.breakdowns;
-    let found =
-        breakdowns.traces[index].as_ref().zip(typical).and_then(|(trace, typical)| excess(trace, typical));
+    let found = breakdowns.traces[index]
+        .as_ref()
+        .zip(typical)
+        .and_then(|(trace, typical)| excess(trace, typical))
+        .filter(|found| !(is_outside(&breakdowns.kinds[found.kind]) && found.is_of_clocks()));
     let Some(found) = found else {
         let largest = largest(tree, &compared.sample)?;
         let response_us = compared.sample.response_ns() as f64 / 1e3;

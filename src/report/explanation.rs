@@ -78,14 +78,11 @@ pub fn comparison(comparison: &Comparison) -> Line {
     if let Some(first) = guilty.first() {
         line.line(kind_name(first));
         let [share, low] = [first.share, first.share_low].map(percent);
-        // A share of all of it has no other bound to tell.
-        let explained = match share == low {
-            true if share == "100 %" => "all".to_owned(),
-            true => share,
-            false => format!("{share} of it (at least {low})"),
+        let explained = match low.as_str() {
+            "100 %" => "all of it".to_owned(),
+            _ => format!("{share} of it (at least {low})"),
         };
-        let of_it = if explained.ends_with(')') { "" } else { " of it" };
-        line.text(format!(" explains {explained}{of_it}, because {}", because(first)));
+        line.text(format!(" explains {explained}, because {}", because(first)));
         line.line(where_it_is(first));
         if let Some(second) = guilty.get(1) {
             line.text("; ").line(kind_name(second));

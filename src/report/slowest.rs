@@ -6,7 +6,7 @@
 use super::document::{Block, Cell, Column, Line, Part, Table};
 use super::explanation::Named;
 use super::words::{calls, duration};
-use crate::results::model::{Basis, Explanation, Results, SlowIteration, TraceState};
+use crate::results::model::{ActionTiming, Basis, Explanation, Results, SlowIteration, TraceState};
 
 /// Slowest iterations with the same explanation.
 #[derive(Clone, Debug)]
@@ -15,6 +15,23 @@ pub struct Group<'a> {
     pub title: Line,
     /// Slowest first, each with its explanation if it has one.
     pub iterations: Vec<(&'a SlowIteration, Option<&'a Explanation>)>,
+}
+
+/// Rows of iterations without a trace, which all say the same; and if their actions differ.
+const ROWS_WITHOUT_TRACE: (usize, usize) = (3, 5);
+
+impl Group<'_> {
+    /// How many of its iterations say something.
+    #[must_use]
+    pub fn rows_shown(&self) -> usize {
+        if self.iterations.iter().any(|(_, seen)| seen.is_some()) {
+            return self.iterations.len();
+        }
+        let (same, different) = ROWS_WITHOUT_TRACE;
+        let mut names = self.iterations.iter().map(|(slow, _)| longest(slow).map(|action| &action.name));
+        let first = names.next();
+        if names.all(|name| Some(name) == first) { same } else { different }
+    }
 }
 
 /// The slowest iterations by what explains them, the largest group first; what nothing explains comes last.
@@ -74,9 +91,11 @@ fn reason(slow: &SlowIteration, seen: Option<&Explanation>, results: &Results) -
         TraceState::Partial | TraceState::Complete => "the trace holds no time",
         TraceState::NotFetched if !slow.iteration.profiled => "left unprofiled for comparison",
         TraceState::NotFetched => match (results.profiling.enabled, &results.profiling.collector) {
-            (false, _) => "not profiled",
-            (true, None) => "no collector to ask",
-            (true, Some(_)) => "trace not fetched",
+            (false, _) => "no traces: not profiled",
+            (true, None) if results.profiling.received.is_none() => {
+                "no traces: the deployment names no collector and receives none (profiler: {receive: …})"
+            }
+            (true, _) => "trace not fetched",
         },
     };
     why.to_owned()
@@ -90,7 +109,7 @@ pub fn blocks(results: &Results) -> Vec<Block> {
     let mut table = Table::new(shown.columns());
     for group in &groups {
         table.part(Part::Group, vec![Cell::Line(group.title.clone())]);
-        for (slow, seen) in &group.iterations {
+        for (slow, seen) in group.iterations.iter().take(group.rows_shown()) {
             table.part(Part::Step, shown.cells(slow, *seen));
         }
     }
@@ -192,8 +211,10 @@ fn without_trace(slow: &SlowIteration) -> String {
     if queue_ms > slow.response_ms / 2.0 {
         return format!("queue time {}", duration(queue_ms));
     }
-    let longest = slow.actions.iter().max_by(|one, other| one.duration_ms.total_cmp(&other.duration_ms));
-    longest
-        .map(|action| format!("action {}, {}", action.name, duration(action.duration_ms)))
-        .unwrap_or_default()
+    let action = |action: &ActionTiming| format!("action {}, {}", action.name, duration(action.duration_ms));
+    longest(slow).map(action).unwrap_or_default()
+}
+
+fn longest(slow: &SlowIteration) -> Option<&ActionTiming> {
+    slow.actions.iter().max_by(|one, other| one.duration_ms.total_cmp(&other.duration_ms))
 }

@@ -94,7 +94,7 @@ fn a_stalling_service_delays_what_is_due_and_nothing_is_dropped() {
     // 60 arrivals are due in the first half of the stall, and two of them at most are under way.
     let late = rows(&results).iter().filter(|row| number(row, "start_s") - number(row, "due_s") >= 0.29);
     assert!(late.count() >= 50);
-    assert!(stdout.contains("late by"), "{stdout}");
+    assert!(stdout.contains("queue time"), "{stdout}");
     assert_eq!(results["workloads"][0]["response_time"]["count"], 300);
     let fault = results["verdict"]["invalid"].as_array().unwrap();
     assert!(fault.iter().all(|fault| !fault.as_str().unwrap().contains("schedule")), "{fault:?}");

@@ -107,6 +107,8 @@ pub(crate) fn options(folder: &std::path::Path, url: &str, profiler: &str, scena
     let deployment = format!("targets: {{ default: \"{url}\" }}\nprofiler: {profiler}\n");
     options.deployment = Some(YamlFile::text("d.yaml", deployment));
     options.out = folder.to_path_buf();
+    // These tests count requests and spans.
+    options.load.no_probe = true;
     options
 }
 

@@ -241,6 +241,7 @@ data:
   sizes: { rows: [1, 2] }
 seed: 7
 profile: { control: 10% }
+probe: { pairs: 20 }
 timeout: 1h30m
 trace: { fetch: all, limit: 100, settle: 2s }
 graceful_stop: 5s

@@ -62,6 +62,20 @@ fn root_with(children: &[(&'static str, u64)]) -> Vec<At> {
     points
 }
 
+/// A request with two steps in different services, which do the same.
+fn repeated() -> Vec<At> {
+    let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
+    for (id, service) in [(10, "a"), (20, "b")] {
+        points.push(at(id, 1, "step", service, (id * 1_000, id * 1_000 + 400_000)));
+        points.push(at(id + 1, id, "tokens", "keystone", (id * 1_000, id * 1_000 + 300_000)));
+        for (next, name) in (2..).zip(["x", "y", "z", "y"]) {
+            let start = id * 1_000 + next * 50_000;
+            points.push(at(id + next, id + 1, name, "keystone", (start, start + 40_000)));
+        }
+    }
+    points
+}
+
 #[test]
 fn what_is_alike_folds_and_what_a_reader_looks_for_does_not() {
     let many = |number: usize, one: (&'static str, u64)| vec![one; number];
@@ -72,15 +86,6 @@ fn what_is_alike_folds_and_what_a_reader_looks_for_does_not() {
         let above = 2 + id % 8;
         let start = in_groups[above as usize - 1].4.0;
         in_groups.push(at(id, above, if id < 120 { "db" } else { "cache" }, "api", (start, start + 20_000)));
-    }
-    let mut repeated = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
-    for (id, service) in [(10, "a"), (20, "b")] {
-        repeated.push(at(id, 1, "step", service, (id * 1_000, id * 1_000 + 400_000)));
-        repeated.push(at(id + 1, id, "tokens", "keystone", (id * 1_000, id * 1_000 + 300_000)));
-        for (next, name) in (2..).zip(["x", "y", "z", "y"]) {
-            let start = id * 1_000 + next * 50_000;
-            repeated.push(at(id + next, id + 1, name, "keystone", (start, start + 40_000)));
-        }
     }
     let cast = vec![
         at(1, 0, "wsgi", "api", (0, 100_000)),
@@ -115,7 +120,7 @@ fn what_is_alike_folds_and_what_a_reader_looks_for_does_not() {
         ("points below those of a group", in_groups, vec!["wsgi", " call ×8", "  db ×20", "  cache ×20"]),
         (
             "a subtree like an earlier one",
-            repeated,
+            repeated(),
             vec!["wsgi", " step", "  tokens", "   x", "   y", "   z", "   y", " step", "  tokens ×1 as 2"],
         ),
         ("a cast", cast, vec!["wsgi", " db", "later build", "later  db"]),

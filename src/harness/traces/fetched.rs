@@ -27,6 +27,11 @@ pub enum OneOrSeveral {
     Several(Vec<FetchedTrace>),
 }
 
+/// How many iterations each trace stands for, by its id, and what sums of these are of.
+pub(super) type Weights = (HashMap<String, f64>, Weighting);
+
+const PROBE: &str = "probe: sent before the load";
+
 impl TraceSource {
     /// The single trace that is requested, or a list of those of a single run.
     ///
@@ -51,7 +56,10 @@ impl TraceSource {
             strata.sampled.iter().map(|one| (one.trace_id.to_string(), one)).collect();
         let of = |trace: &TraceRecords| {
             let cause = explained(trace).map(|seen| Named::from(seen).in_short()).unwrap_or_default();
-            FetchedTrace { cause, ..row(trace, known.get(&trace.base_id).copied()) }
+            let row = row(trace, known.get(&trace.base_id).copied());
+            let probe = results.as_ref().and_then(|results| results.probe.as_ref());
+            let is_probe = probe.is_some_and(|probe| probe.trace_id.to_string() == trace.base_id);
+            FetchedTrace { cause, reason: if is_probe { PROBE } else { row.reason }, ..row }
         };
         let mut rows: Vec<FetchedTrace> = traces.iter().map(of).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.took_us));
@@ -60,7 +68,7 @@ impl TraceSource {
 
     /// How many iterations each of the requested traces stands for, by its id; absent if they are not all traces of
     /// runs with a log.
-    pub(super) fn weights(&self) -> Result<Option<(HashMap<String, f64>, Weighting)>, HarnessError> {
+    pub(super) fn weights(&self) -> Result<Option<Weights>, HarnessError> {
         let named = self.named()?;
         if named.runs.is_empty() || !named.files.is_empty() || !named.ids.is_empty() {
             return Ok(None);

@@ -21,14 +21,11 @@ const SHARE_SMALL: f64 = 0.05;
 /// Rows of the mean tree's table.
 const TREE_ROWS_MAX: usize = 120;
 
-/// A sentence on the first screen, with the trace that shows it best.
+/// A sentence on the first screen.
 #[derive(Serialize)]
 pub(super) struct SentenceView {
     workload: Option<String>,
     pieces: Vec<PieceView>,
-    trace: Option<TraceRef>,
-    /// A description of `trace`.
-    which: &'static str,
 }
 
 #[derive(Serialize)]
@@ -102,40 +99,17 @@ pub(super) fn pieces(line: Line) -> Vec<PieceView> {
 
 /// The sentences of the first screen: one for each workload that has a comparison, else what the slowest share.
 /// What `said` holds is not said again.
-pub(super) fn sentences(results: &Results, refs: &Refs, said: &str) -> Vec<SentenceView> {
+pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
     let several = results.workloads.len() > 1;
-    let seen = |id| refs.can_be_seen(id).then(|| refs.of(id));
-    let slowest = results.slowest.iter().find_map(|slow| seen(slow.iteration.trace_id));
     let compared = results.workloads.iter().filter_map(|workload| {
-        let comparison = workload.comparison.as_ref()?;
-        let line = words::comparison(comparison);
-        if said.contains(&marks::plain(&line)) {
-            return None;
-        }
-        let guilty = comparison.kinds.iter().find(|kind| kind.guilty);
-        let worst = guilty.and_then(|kind| kind.worst_trace_id).and_then(seen);
-        Some(SentenceView {
-            workload: several.then(|| workload.name.clone()),
-            pieces: pieces(line),
-            which: if worst.is_some() {
-                "the trace where it took longest"
-            } else {
-                "the slowest iteration's trace"
-            },
-            trace: worst.or_else(|| slowest.clone().filter(|_| !several)),
-        })
+        let line = words::comparison(workload.comparison.as_ref()?);
+        let workload = several.then(|| workload.name.clone());
+        (!said.contains(&marks::plain(&line))).then(|| SentenceView { workload, pieces: pieces(line) })
     });
-    let compared: Vec<SentenceView> = compared.collect();
     let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
-    let found =
-        results.findings.iter().take(if has_comparison { 0 } else { 1 }).map(|finding| SentenceView {
-            workload: None,
-            pieces: pieces(words::finding(finding)),
-            trace: finding.trace_ids.first().copied().and_then(seen),
-            which: "the slowest of them",
-        });
-    let found: Vec<SentenceView> = found.collect();
-    compared.into_iter().chain(found).collect()
+    let found = results.findings.iter().take(usize::from(!has_comparison)).map(words::finding);
+    let found = found.filter(|line| !said.contains(&marks::plain(line)));
+    compared.chain(found.map(|line| SentenceView { workload: None, pieces: pieces(line) })).collect()
 }
 
 pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonView> {

@@ -5,16 +5,11 @@
 
 use std::io::{self, Write};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::marks::{CulpritData, Mark, Marks};
+use super::marks::{Mark, Marks};
 use super::refs::{self, Shown, Traces};
 use super::text;
 use crate::analysis::mean_tree::own_shares;
@@ -23,14 +18,6 @@ use crate::results::IterationColumns;
 use crate::results::model::{
     Bucket, ComparedNode, Criterion, Distribution, Offered, Percentile, Results, Series, TraceState,
 };
-use crate::results::trace::StoredPoint;
-
-/// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
-pub(super) const POINTS_MAX: usize = 2_000;
-/// The largest number of points on the page of a single trace.
-pub(super) const PAGE_POINTS_MAX: usize = 10_000;
-/// A point's info that is longer than this (as JSON) is cut.
-const INFO_BYTES_MAX: usize = 16 * 1024;
 
 /// The data for the charts, except the iterations.
 #[derive(Serialize)]
@@ -98,36 +85,6 @@ impl<'a> From<&'a Distribution> for Shape<'a> {
             buckets: &distribution.buckets,
         }
     }
-}
-
-#[derive(Serialize)]
-struct TraceData<'a> {
-    id: String,
-    state: TraceState,
-    total: usize,
-    /// What explains it.
-    culprit: Option<CulpritData<'a>>,
-    points: Vec<PointData<'a>>,
-}
-
-#[derive(Serialize)]
-struct PointData<'a> {
-    depth: u32,
-    id: &'a str,
-    name: &'a str,
-    detail: &'a str,
-    service: &'a str,
-    project: &'a str,
-    host: &'a str,
-    start_us: i64,
-    duration_us: Option<u64>,
-    self_us: u64,
-    error: Option<&'a str>,
-    /// The index of its mark.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mark: Option<usize>,
-    info: Value,
-    stop_info: Value,
 }
 
 /// The distributions of all workloads as JSON.
@@ -201,113 +158,7 @@ fn tree(nodes: &[ComparedNode]) -> Vec<NodeData<'_>> {
         .collect()
 }
 
-/// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
-pub(super) fn traces(results: &Results, traces: Traces<'_>) -> io::Result<String> {
-    let marks = Marks::of(results);
-    let embedded = if *traces.shown == Shown::Embed { traces.stored } else { &[] };
-    let traces = refs::shown(embedded).map(|trace| TraceData {
-        culprit: marks.culprit(trace),
-        ..trace_data(trace.trace_id.to_string(), trace.state, &trace.points, POINTS_MAX, Some(&marks))
-    });
-    packed(&traces.collect::<Vec<_>>())
-}
-
-/// One trace, cut to its [`PAGE_POINTS_MAX`] longest points.
-pub(super) fn trace(id: &str, state: TraceState, points: &[StoredPoint]) -> io::Result<String> {
-    packed(&[trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None)])
-}
-
-fn trace_data<'a>(
-    id: String,
-    state: TraceState,
-    points: &'a [StoredPoint],
-    points_max: usize,
-    marks: Option<&Marks<'_>>,
-) -> TraceData<'a> {
-    let shown = shown_points(points, points_max);
-    let points_shown = shown.into_iter().map(|index| point(&points[index], marks)).collect();
-    TraceData { id, state, total: points.len(), culprit: None, points: points_shown }
-}
-
-fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    write_json(&traces, &mut gzip)?;
-    Ok(STANDARD.encode(gzip.finish()?))
-}
-
-fn point<'a>(point: &'a StoredPoint, marks: Option<&Marks<'_>>) -> PointData<'a> {
-    PointData {
-        depth: point.depth,
-        id: &point.trace_id,
-        name: &point.name,
-        detail: &point.detail,
-        service: &point.service,
-        project: &point.project,
-        host: &point.host,
-        start_us: point.start_us,
-        duration_us: point.duration_us,
-        self_us: point.self_us,
-        error: point.error.as_deref(),
-        mark: marks.and_then(|marks| marks.at(point)),
-        info: bounded_info(&point.info),
-        stop_info: bounded_info(&point.stop_info),
-    }
-}
-
-/// The info itself, or the beginning of its JSON when it is very long.
-fn bounded_info(info: &Value) -> Value {
-    let json = info.to_string();
-    if json.len() <= INFO_BYTES_MAX {
-        return info.clone();
-    }
-    let mut cut = Map::new();
-    cut.insert("cut from a total of bytes".to_owned(), json.len().into());
-    cut.insert("beginning".to_owned(), json[..json.floor_char_boundary(INFO_BYTES_MAX)].into());
-    Value::Object(cut)
-}
-
-/// The indices of the points to show: all, or those with errors and the longest, with their ancestors.
-pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usize> {
-    if points.len() <= points_max {
-        return (0..points.len()).collect();
-    }
-    let parents = parents(points);
-    let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by_key(|index| {
-        let point = &points[*index];
-        (point.error.is_none(), std::cmp::Reverse(point.duration_us.unwrap_or(u64::MAX)))
-    });
-    let mut shown = vec![false; points.len()];
-    let mut room = points_max;
-    for index in order {
-        let mut above = Vec::new();
-        let mut next = Some(index);
-        while let Some(current) = next.filter(|current| !shown[*current] && above.len() <= room) {
-            above.push(current);
-            next = parents[current];
-        }
-        if above.len() <= room {
-            room -= above.len();
-            above.into_iter().for_each(|kept| shown[kept] = true);
-        }
-    }
-    (0..points.len()).filter(|index| shown[*index]).collect()
-}
-
-fn parents(points: &[StoredPoint]) -> Vec<Option<usize>> {
-    let mut open: Vec<usize> = Vec::new();
-    let mut parents = Vec::with_capacity(points.len());
-    for (index, point) in points.iter().enumerate() {
-        while open.last().is_some_and(|above| points[*above].depth >= point.depth) {
-            open.pop();
-        }
-        parents.push(open.last().copied());
-        open.push(index);
-    }
-    parents
-}
-
-fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Harmless)).map_err(io::Error::from)
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Mark<'a> {
 #[derive(Serialize)]
 pub(super) struct CulpritData<'a> {
     /// The id of its longest point.
-    id: &'a str,
+    pub(super) id: &'a str,
     name: String,
     typical_us: f64,
     /// Whether it explains the iteration; otherwise it is only the largest of several parts.

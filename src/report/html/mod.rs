@@ -19,6 +19,7 @@ mod first;
 mod island;
 mod marks;
 mod packed;
+mod points;
 mod refs;
 mod text;
 pub mod trace;
@@ -76,7 +77,7 @@ pub fn render(
         script => safe(script),
         charts => safe(island::charts(results, iterations, traces)?),
         iterations => safe(packed::iterations(iterations)?),
-        traces => safe(island::traces(results, traces)?),
+        traces => safe(points::traces(results, traces)?),
         page => view::page(results, iterations, traces),
     };
     fill(&format!("{}{PAGE}", document::MACROS), values, out)

@@ -46,30 +46,35 @@ fn the_page_holds_what_the_results_hold() {
     }
     assert!(page.starts_with("<!DOCTYPE html>"));
     for expected in [
-        "<strong>FAIL</strong>",
+        "<span class=\"verdict\">FAIL</span>",
         "1 of 3 criteria does not hold, 1 could not be judged.",
         "Keystone under load",
         "by 2 workloads",
         "TLS not verified",
-        "<code title=\"SELECT user.id, user.domain_id FROM user WHERE user.id = %(id)s\">db · SELECT … FROM user</code>",
+        "<th colspan=\"8\" scope=\"rowgroup\">",
+        "<code>db · SELECT … FROM user</code>",
+        "<rect class=\"cause\"",
+        "SELECT user.id, user.domain_id FROM user WHERE user.id = ?</pre>",
+        "<code>host controller-1</code> <span class=\"nw\"><b>100 %</b> of slow</span>",
+        "<a class=\"bad\" href=\"#errors\">",
+        "bench run scenarios&#x2f;keystone.yaml -d deployments&#x2f;staging.yaml --set limit=50",
         "in keystone&#x2f;public on controller-1",
-        " % of the iteration</span>, <span class=\"nw\">40 calls</span>",
+        " % of the response time</span>, <span class=\"nw\">40 calls</span>",
         "under wsgi GET &#x2f;v3&#x2f;users › identity.list_users",
         "POST {{ keystone }}&#x2f;v3&#x2f;auth&#x2f;tokens",
         "no answer within 5.00 s",
         "0 aborted, 40 warm-up iterations not counted (1 failed)) in",
         "3 aborted, 7 dropped: never started, 40 warm-up iterations not counted (1 failed)) in",
-        "<th scope=\"row\">Start lag</th>",
+        "<th scope=\"row\">Queue time</th>",
         "from when the request was due.",
         "Profiling on: every iteration was traced except ",
         " complete, 1 partial, 1 absent.",
-        "<b>list-users:</b> p99 iterations take ",
+        "<b>create-server:</b> p99 iterations take ",
         ", on average); <code>db · SELECT … FROM user</code>",
         "because it is called 40 times instead of ",
         "host controller-1: 100 % instead of ",
-        "Kinds that explain less than 1 % (",
+        "Kinds that explain less than 5 % (",
         " ms against a limit of 1.00 ms",
-        "<small>95 %: ",
         "ended the load",
         "no samples",
         " at p50 ",
@@ -176,10 +181,22 @@ fn iterations_and_traces_survive_packing() {
     let page = html(&sample);
     let (columns, count) =
         (unpacked(element(&page, "id=\"iterations\">", "</script>")), sample.iterations.len());
-    assert_eq!(columns.len(), count * 31);
-    let start = f64::from_le_bytes(columns[8..16].try_into().unwrap());
-    assert_eq!(start, sample.iterations.start_us[1] as f64);
-    assert_eq!(columns[15 * count..15 * count + 16], sample.iterations.trace_id[0]);
+    assert_eq!(columns.len(), 8 + count * 31);
+    // The planes of bytes of the row that starts first.
+    let first = (0..count).min_by_key(|row| sample.iterations.start_us[*row]).unwrap();
+    let word = |column: usize| {
+        u32::from_le_bytes([0, 1, 2, 3].map(|plane| columns[8 + (4 * column + plane) * count]))
+    };
+    assert_eq!(columns[..8], [u32::try_from(count).unwrap().to_le_bytes(), 1_u32.to_le_bytes()].concat());
+    assert_eq!(u64::from(word(0)), sample.iterations.start_us[first]);
+    for (column, expected) in
+        [(1, sample.iterations.duration_ms[first]), (2, sample.iterations.waited_ms[first])]
+    {
+        let seen = f32::from_bits(word(column));
+        assert!((seen - expected).abs() <= expected * 1e-5, "{seen} instead of {expected}");
+    }
+    let ids = 8 + 15 * count;
+    assert_eq!(columns[ids..ids + 16], sample.iterations.trace_id[first]);
     let traces: Value =
         serde_json::from_slice(&unpacked(element(&page, "id=\"traces\">", "</script>"))).unwrap();
     let partial = sample.traces.iter().find(|trace| trace.state == TraceState::Partial).unwrap();
@@ -290,6 +307,9 @@ fn hostile_strings_stay_text_everywhere() {
         "fetched",
         "severity",
         "no_finding",
+        "place",
+        "basis",
+        "kind",
         "worst_trace_id",
         "state",
         "kind",
@@ -332,8 +352,8 @@ fn a_big_trace_keeps_its_longest_points_and_what_is_above_them() {
     let mut trace = sample::trace(&results.slowest[0], 6_000);
     trace.points[5_999].error = Some("late".to_owned());
     trace.points[5_997].duration_us = Some(50_000_000);
-    let shown = island::shown_points(&trace.points, island::POINTS_MAX);
-    assert_eq!(shown.len(), island::POINTS_MAX);
+    let shown = points::shown_points(&trace.points, points::POINTS_MAX);
+    assert_eq!(shown.len(), points::POINTS_MAX);
     assert!(shown.is_sorted());
     for kept in [0, 1, 5_997, 5_999] {
         assert!(shown.contains(&kept), "{kept}");
@@ -348,5 +368,5 @@ fn a_trace_that_is_one_deep_chain_is_cut_not_walked_forever() {
         (point.depth, point.error) = (depth, None);
         point.duration_us = Some(1);
     }
-    assert_eq!(island::shown_points(&trace.points, island::POINTS_MAX).len(), island::POINTS_MAX);
+    assert_eq!(points::shown_points(&trace.points, points::POINTS_MAX).len(), points::POINTS_MAX);
 }

@@ -2,9 +2,10 @@
 function searchable(point) {
   return [point.name, point.detail, point.service, point.project, point.host, point.id, point.error ?? "", JSON.stringify(point.info), JSON.stringify(point.stop_info)].join("\n").toLowerCase();
 }
-function search(list, points) {
-  const texts = points.map(searchable), items = [...list.children].slice(1);
-  let found = [], now = -1;
+// `drawAll` shows a row for every point: what is folded is not found.
+function search(points, drawAll) {
+  const texts = points.map(searchable);
+  let list = $("#waterfall ol"), items = [], found = [], now = -1;
   const show = (at) => {
     items[found[now]]?.classList.remove("now");
     now = at;
@@ -22,6 +23,7 @@ function search(list, points) {
     if (fold?.getAttribute("aria-expanded") === "false") fold.click();
   };
   const look = (wanted, move) => {
+    if (!items.length) { list = drawAll(); items = [...list.children].slice(1); }
     items[found[now]]?.classList.remove("now");
     found = [];
     const any = wanted !== "" || errors();
@@ -74,12 +76,16 @@ document.addEventListener("click", (event) => {
 });
 async function start() {
   const [trace] = JSON.parse(new TextDecoder().decode(await unpack("traces")));
-  const drawn = waterfall(trace), list = $("ol", drawn);
-  $("#waterfall").append(drawn);
-  if (list) {
-    search(list, trace.points);
-    $("#fold").onclick = (event) => foldAll(list, event.target);
-    list.addEventListener("keydown", arrows);
+  const list = () => $("#waterfall ol");
+  const show = (drawn) => {
+    $("#waterfall").replaceChildren(drawn);
+    drawn.redrawn = () => list()?.addEventListener("keydown", arrows);
+    drawn.redrawn();
+  };
+  show(waterfall(trace));
+  if (list()) {
+    search(trace.points, () => { show(waterfall(trace, true)); return list(); });
+    $("#fold").onclick = (event) => foldAll(list(), event.target);
   }
   document.documentElement.dataset.drawn = "yes";
 }

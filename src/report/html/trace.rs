@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use super::{STYLE, content_policy, fill, island, script, text};
+use super::{STYLE, content_policy, fill, points, script, text};
 use crate::analysis::call_stats::{CallStats, Function, SortKey};
 use crate::analysis::statement;
 use crate::base::clock::rfc3339;
@@ -53,14 +53,14 @@ struct Call {
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result<()> {
-    let points: Vec<StoredPoint> = tree.points.iter().map(StoredPoint::from).collect();
+    let stored: Vec<StoredPoint> = tree.points.iter().map(StoredPoint::from).collect();
     let script = script(SCRIPT);
     let safe = Value::from_safe_string;
     let values = context! {
         policy => safe(content_policy(&script)),
         style => safe(STYLE.to_owned()),
         script => safe(script),
-        traces => safe(island::trace(base_id, state(tree), &points)?),
+        traces => safe(points::trace(base_id, state(tree), &stored, tree)?),
         page => page(base_id, tree),
     };
     fill(PAGE, values, out)

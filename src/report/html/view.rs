@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::badge::Badge;
 use super::calls::{self, CallsView};
@@ -42,6 +43,8 @@ pub(super) struct Page {
     /// How many iterations failed, in words; absent if none did.
     errors: Option<String>,
     sentences: Vec<SentenceView>,
+    /// Without a card: the trace that shows the reason, and what it is.
+    example: Option<(TraceRef, &'static str)>,
     cards: Vec<CardView>,
     tiles: Vec<Tile>,
     notes: Vec<String>,
@@ -161,7 +164,8 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         excerpt: screen.reason.excerpt,
         errors_first: screen.reason.kind.is_by_errors(),
         errors: (failed > 0).then(|| text::count(failed)),
-        sentences: causes::sentences(results, &refs, &said),
+        example: example(results, &screen.reason.trace_ids, &refs),
+        sentences: causes::sentences(results, &said),
         cards: first::cards(results, &refs),
         tiles: tiles(results),
         notes: results.notes.iter().cloned().chain(crate::report::record::lines(results)).collect(),
@@ -189,6 +193,16 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         facts: environment::facts(results),
         command: environment::command(results),
     }
+}
+
+/// A trace of the verdict's reason, else that of the slowest iteration.
+fn example(results: &Results, of_reason: &[Uuid], refs: &Refs) -> Option<(TraceRef, &'static str)> {
+    let seen = |id: &Uuid| refs.can_be_seen(*id).then(|| refs.of(*id));
+    let named = of_reason.iter().find_map(seen).map(|trace| (trace, "See one of their traces"));
+    named.or_else(|| {
+        let slowest = results.slowest.iter().find_map(|slow| seen(&slow.iteration.trace_id));
+        slowest.map(|trace| (trace, "See the slowest iteration's trace"))
+    })
 }
 
 impl From<document::Badge> for Badge {
@@ -461,7 +475,7 @@ fn culprit(culprit: &Culprit) -> CulpritView {
         own: text::duration(culprit.self_ms),
         times: [
             format!("{} own time", text::duration(culprit.self_ms)),
-            format!("{} of the iteration", text::percent(culprit.share)),
+            format!("{} of the response time", text::percent(culprit.share)),
             text::counted(culprit.calls, "call"),
         ],
         path: culprit.path.join(" › "),

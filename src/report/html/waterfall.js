@@ -42,7 +42,8 @@ function selfPath(point, children, from, scale) {
   part(at, end);
   return path;
 }
-function bar(point, children, from, scale, length, cut, typical) {
+function bar(row, from, scale, length, cut) {
+  const { point, children, typical } = row;
   const svg = shape("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
   const x = (point.start_us - from) * scale;
   const whole = point.duration_us ?? from + length - point.start_us;
@@ -54,36 +55,61 @@ function bar(point, children, from, scale, length, cut, typical) {
   if (typical > 0) svg.append(shape("rect", { class: "ghost", x: Math.min(x, 998.5).toFixed(2), y: 0.5, width: Math.max(typical * scale, 1.5).toFixed(2), height: 13 }));
   return svg;
 }
-function waterfall(trace) {
-  const points = trace.points;
-  const box = make("div", { class: points.length > 400 ? "wf big" : "wf" });
+// The rows of a trace: those that it has, or one for each point.
+function rowsOf(trace, all) {
+  const { points } = trace, open = [], rows = [];
+  const add = (row) => {
+    while (open.length && open.at(-1).level >= row.level) open.pop();
+    if (open.length) open.at(-1).children.push(row.point);
+    rows.push(row);
+    open.push(row);
+  };
+  if (trace.rows.length && !all) for (const row of trace.rows) add({ ...row, point: points[row.point], members: row.members.map((n) => points[n]), level: row.depth, children: [] });
+  // Depths begin anew where points that are above were left out.
+  else for (const point of points) add({ kind: "point", point, level: point.depth, children: [] });
+  return rows;
+}
+// The points of a folded row, each with what is below it.
+function unfoldedRows(row, points) {
+  const rows = [];
+  for (const member of row.members) {
+    const first = points.indexOf(member);
+    for (let n = first; n < points.length && (n === first || points[n].depth > member.depth); n++) {
+      const above = rows.findLast((one) => one.point.depth < points[n].depth);
+      if (n > first) above?.children.push(points[n]);
+      rows.push({ kind: "point", point: points[n], level: row.level + 1 + points[n].depth - member.depth, children: [], inside: true });
+    }
+  }
+  return rows;
+}
+const ROWS_AT_ONCE = 400;
+function waterfall(trace, all = false) {
+  const points = trace.points, rows = rowsOf(trace, all);
+  const box = make("div", { class: rows.length > 400 ? "wf big" : "wf" });
   if (!points.length) return make("p", { class: "hint" }, "The trace has no points.");
   let from = Infinity, to = -Infinity;
   for (const p of points) { from = Math.min(from, p.start_us); to = Math.max(to, p.start_us + (p.duration_us ?? 0)); }
-  const length = Math.max(to - from, 1), scale = 1000 / length;
+  const length = Math.max(to - from, 1), scale = 1000 / length, cut = trace.total > points.length;
   const about = make("div", { class: "about" });
   about.append(make("span", {}, `Trace ${trace.state.replace("_", " ")}, ${count(trace.total)} points over ${time(length / 1e3)}`));
-  if (trace.total > points.length) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
+  if (trace.rows.length) {
+    const other = make("button", { type: "button", class: "to-all" }, all ? "Fold alike points" : `in ${count(rows.length)} rows; show ${cut ? `the ${count(points.length)} longest` : "all points"}`);
+    other.onclick = () => { const again = waterfall(trace, !all); box.replaceWith(again); box.redrawn?.(again); again.redrawn = box.redrawn; showCulprit(again); };
+    about.append(other);
+  } else if (cut) about.append(make("span", {}, `${count(trace.total - points.length)} shorter points are left out`));
   const swatch = (name, text) => { const s = shape("svg", { width: 14, height: 10, viewBox: "0 0 14 10" }); s.append(shape("rect", { class: name, y: 1, width: 14, height: 8 })); s.style.cssText = "width:14px;height:10px"; return make("span", { class: "key" }, s, text); };
-  about.append(swatch("self", trace.total > points.length ? "own time (length only)" : "own time"), swatch("span", "in its children"));
+  about.append(swatch("self", cut ? "own time (length only)" : "own time"), swatch("span", "in its children"));
   // What explains this trace, or else the longest point of a kind that explains others.
   const { culprit } = trace, marked = (best, p, n) => (p.mark !== undefined && !(p.duration_us <= points[best]?.duration_us) ? n : best);
-  const found = culprit ? points.findIndex((p) => p.id === culprit.id) : -1, worst = found >= 0 ? found : points.reduce(marked, -1);
-  if (worst >= 0) {
-    const known = found >= 0 ? culprit : marks()[points[worst].mark], to = make("button", { type: "button", class: "to-culprit" }, `${known.name} ${time(points[worst].duration_us / 1e3)}`);
+  const found = culprit ? points.findIndex((p) => p.id === culprit.id) : -1, worst = points[found >= 0 ? found : points.reduce(marked, -1)];
+  if (worst) {
+    const known = found >= 0 ? culprit : marks()[worst.mark], to = make("button", { type: "button", class: "to-culprit" }, `${known.name} ${time(worst.duration_us / 1e3)}`);
     to.onclick = () => showCulprit(box);
     about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", to, known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call"));
   }
   // Services have colours in the order in which they appear.
   const services = [...new Set(points.map(reporter))].filter((name) => name && name !== "bench"), shade = new Map(services.map((name, n) => [name, n % 6]));
   if (services.length > 1) about.append(...services.slice(0, 8).map((name) => swatch(`s${shade.get(name)}`, name)));
-  const open = [], rows = [];
-  for (const [index, point] of points.entries()) {
-    while (open.length && rows[open.at(-1)].point.depth >= point.depth) open.pop();
-    if (open.length) rows[open.at(-1)].children.push(point);
-    rows.push({ point, children: [], level: open.length, shade: shade.get(reporter(point)), worst: index === worst, typical: index === worst && found >= 0 ? culprit.typical_us : marks()[point.mark]?.typical_us });
-    open.push(index);
-  }
   const list = make("ol");
   const head = make("div", { class: "line head" }, make("span", {}, "Point"), make("span", { class: "ticks" }), make("span", { class: "time" }, "Duration"), make("span", { class: "time own" }, "Own"));
   for (const part of [0, 0.25, 0.5, 0.75, 1]) {
@@ -92,31 +118,54 @@ function waterfall(trace) {
     tick.style.transform = `translateX(${part * -100}%)`;
     $(".ticks", head).append(tick);
   }
-  list.append(make("li", {}, head));
-  for (const [index, row] of rows.entries()) list.append(pointRow(row, index, from, scale, length, trace.total > points.length));
-  list.addEventListener("click", (event) => pointClick(event, list, rows));
+  list.append(make("li", { class: "head-row" }, head));
+  const item = (row) => {
+    row.shade = shade.get(reporter(row.point));
+    row.worst = row.point === worst && !list.querySelector(".worst");
+    row.typical = row.point === worst && found >= 0 ? culprit.typical_us : marks()[row.point.mark]?.typical_us;
+    return pointRow(row, from, scale, length, cut);
+  };
+  let later = false;
+  for (const row of rows) {
+    if (row.afterwards && !later) list.append(make("li", { class: "later" }, "After the answer"));
+    later = Boolean(row.afterwards);
+    list.append(item(row));
+  }
+  list.addEventListener("click", (event) => pointClick(event, (row) => unfoldedRows(row, points).slice(0, ROWS_AT_ONCE).map(item)));
   box.append(about, list);
   return box;
 }
-// A row is one line: no screen shows more of it.
-const ROW_TEXT_MAX = 300;
 // Brings the point that makes the difference into view.
 function showCulprit(root) {
   const item = $(".worst", root);
   if (!item) return;
-  for (let above = item; above?.hidden; above = above.previousElementSibling) if (above === item) item.hidden = false;
+  item.hidden = false;
+  for (let level = item.row.level, above = item.previousElementSibling; above?.row && level > 0; above = above.previousElementSibling) {
+    if (above.row.level < level) { level = above.row.level; above.hidden = false; }
+  }
   item.scrollIntoView({ block: "center" });
 }
-function pointRow({ point, children, level, shade, worst, typical }, index, from, scale, length, cut) {
-  const item = make("li", { "data-n": index });
+// A row is one line: no screen shows more of it.
+const ROW_TEXT_MAX = 300;
+function pointRow(row, from, scale, length, cut) {
+  const { point, children, level, shade } = row, item = make("li"), several = row.kind !== "point";
+  item.row = row;
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
   if (shade !== undefined) item.classList.add(`of${shade}`);
-  if (worst || point.mark !== undefined) item.classList.add("culprit-point");
-  if (worst) item.classList.add("worst");
+  if (row.worst || point.mark !== undefined) item.classList.add("culprit-point");
+  if (row.worst) item.classList.add("worst");
+  if (several) item.classList.add("several");
+  if (row.inside) item.classList.add("inside");
   const label = make("div", { class: "label" });
   label.style.paddingLeft = `min(${level * 12}px, 45%)`;
-  label.append(children.length ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${shorten(point.name, ROW_TEXT_MAX)}` }) : make("span", { class: "leaf" }));
+  // What a folded row stands for is shown when asked, what is below a point from the start.
+  const folds = children.length > 0;
+  label.append(folds ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${shorten(point.name, ROW_TEXT_MAX)}` }) : make("span", { class: "leaf" }));
+  if (row.count > 1 || row.kind === "repeated") {
+    const text = row.kind === "small" ? `${count(row.count)} small` : row.count > 1 ? `${count(row.count)}×` : "as above";
+    label.append(make("button", { type: "button", class: "unfold", "aria-expanded": "false", title: `Show them${row.below ? `, with ${count(row.below)} points below` : ""}` }, text));
+  }
   const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, ...[["b", {}, point.name], ["span", { class: "svc" }, ` ${reporter(point)}`], ["span", { class: "dtl" }, point.detail]]
     .map(([tag, attributes, text]) => make(tag, attributes, shorten(text, ROW_TEXT_MAX))));
   name.title = shorten(point.detail);
@@ -124,26 +173,38 @@ function pointRow({ point, children, level, shade, worst, typical }, index, from
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
   if (point.info && point.info.link) label.append(make("span", { class: "badge plain" }, "linked"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
-  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, bar(point, children, from, scale, length, cut, typical)),
-    make("div", { class: "time" }, point.duration_us === null ? "–" : time(point.duration_us / 1e3)),
-    make("div", { class: "time own" }, point.duration_us === null ? "" : time(point.self_us / 1e3))));
+  const sum = several ? row.sum_us ?? null : point.duration_us, own = several ? row.own_us : point.self_us;
+  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, several ? severalBar(row, from, scale) : bar(row, from, scale, length, cut)),
+    make("div", { class: "time" }, sum === null ? "–" : time(sum / 1e3)),
+    make("div", { class: "time own" }, sum === null ? "" : time(own / 1e3))));
   return item;
 }
-function pointClick(event, list, rows) {
-  const button = event.target.closest("button");
-  if (!button) return;
-  const item = button.closest("li"), index = Number(item.dataset.n);
-  const expanded = button.getAttribute("aria-expanded") !== "true";
-  button.setAttribute("aria-expanded", expanded);
+// From the first to the last of several points, each where it was.
+function severalBar(row, from, scale) {
+  const svg = shape("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+  svg.append(shape("rect", { class: "between-points", x: ((row.start_us - from) * scale).toFixed(2), y: 6, width: Math.max((row.end_us - row.start_us) * scale, 1.5).toFixed(2), height: 2 }));
+  let d = "";
+  for (const { start_us, duration_us } of row.members) d += `M${((start_us - from) * scale).toFixed(2)} 3h${Math.max((duration_us ?? 0) * scale, 0.7).toFixed(2)}v8h-${Math.max((duration_us ?? 0) * scale, 0.7).toFixed(2)}z`;
+  svg.append(shape("path", { class: "self", d }));
+  return svg;
+}
+function pointClick(event, unfold) {
+  const button = event.target.closest("button"), item = button?.closest("li");
+  if (!item?.row || button.dataset.copy) return;
+  const expanded = button.getAttribute("aria-expanded") !== "true", { level } = item.row;
   if (button.className === "open") {
-    if (expanded) item.append(pointMore(rows[index].point));
+    button.setAttribute("aria-expanded", expanded);
+    if (expanded) item.append(pointMore(item.row.point));
     else item.lastElementChild.remove();
-    return;
-  }
-  const items = list.children; // the first is the head
-  for (let next = index + 1; next < rows.length && rows[next].level > rows[index].level; next++) {
-    items[next + 1].hidden = !expanded;
-    const fold = $(".fold", items[next + 1]);
-    if (fold) fold.setAttribute("aria-expanded", "true");
+  } else if (button.className === "unfold") {
+    button.setAttribute("aria-expanded", expanded);
+    if (expanded) item.after(...unfold(item.row));
+    else while (item.nextElementSibling?.row?.inside) item.nextElementSibling.remove();
+  } else if (button.className === "fold") {
+    button.setAttribute("aria-expanded", expanded);
+    for (let next = item.nextElementSibling; next?.row && next.row.level > level; next = next.nextElementSibling) {
+      next.hidden = !expanded;
+      $(".fold", next)?.setAttribute("aria-expanded", "true");
+    }
   }
 }

@@ -1,0 +1,247 @@
+//! Traces for the report's script: their points, and the rows in which a large trace is shown.
+//!
+//! A row stands for a point, or for several that fold. A file holds at most so many points of a trace: those that rows
+//! show, those with errors and the longest, with their ancestors.
+
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::island::write_json;
+use super::marks::{CulpritData, Marks};
+use super::refs::{self, Shown, Traces};
+use crate::analysis::folding::{self, FoldedRow, RowKind};
+use crate::osprofiler::report::TraceTree;
+use crate::results::model::{Results, TraceState};
+use crate::results::trace::{StoredPoint, StoredTrace};
+
+/// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
+pub(super) const POINTS_MAX: usize = 2_000;
+/// The largest number of points on the page of a single trace.
+pub(super) const PAGE_POINTS_MAX: usize = 10_000;
+/// A point's info that is longer than this (as JSON) is cut.
+const INFO_BYTES_MAX: usize = 16 * 1024;
+
+/// Traces of up to this many points are shown whole.
+const POINTS_UNFOLDED_MAX: usize = 60;
+/// Rows of a trace.
+const ROWS_MAX: usize = 4_000;
+/// The points of a folded row that are drawn and can be unfolded.
+const MEMBERS_MAX: usize = 300;
+
+#[derive(Serialize)]
+struct TraceData<'a> {
+    id: String,
+    state: TraceState,
+    total: usize,
+    /// What explains it.
+    culprit: Option<CulpritData<'a>>,
+    /// Its rows; none where every point has one.
+    rows: Vec<RowData>,
+    points: Vec<PointData<'a>>,
+}
+
+#[derive(Serialize)]
+struct PointData<'a> {
+    depth: u32,
+    id: &'a str,
+    name: &'a str,
+    detail: &'a str,
+    service: &'a str,
+    project: &'a str,
+    host: &'a str,
+    start_us: i64,
+    duration_us: Option<u64>,
+    self_us: u64,
+    error: Option<&'a str>,
+    /// The index of its mark.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<usize>,
+    info: Value,
+    stop_info: Value,
+}
+
+/// A row of a folded trace; points are indices of those in the file.
+#[derive(Serialize)]
+struct RowData {
+    depth: usize,
+    kind: &'static str,
+    /// The longest of its points.
+    point: usize,
+    members: Vec<usize>,
+    /// How many points it stands for, without those below them.
+    count: usize,
+    sum_us: Option<u64>,
+    own_us: u64,
+    start_us: u64,
+    end_us: u64,
+    /// Points below that have no row.
+    below: usize,
+    afterwards: bool,
+}
+
+/// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
+pub(super) fn traces(results: &Results, traces: Traces<'_>) -> io::Result<String> {
+    let marks = Marks::of(results);
+    let embedded = if *traces.shown == Shown::Embed { traces.stored } else { &[] };
+    packed(&refs::shown(embedded).map(|trace| of_run(trace, &marks)).collect::<Vec<_>>())
+}
+
+fn of_run<'a>(trace: &'a StoredTrace, marks: &Marks<'a>) -> TraceData<'a> {
+    let culprit = marks.culprit(trace);
+    let at =
+        culprit.as_ref().and_then(|culprit| trace.points.iter().position(|one| one.trace_id == culprit.id));
+    let rows = if trace.points.len() > POINTS_UNFOLDED_MAX { rows(&trace.tree(), at) } else { Vec::new() };
+    let id = trace.trace_id.to_string();
+    TraceData { culprit, ..trace_data(id, trace.state, &trace.points, POINTS_MAX, Some(marks), rows) }
+}
+
+/// One trace, cut to its [`PAGE_POINTS_MAX`] longest points.
+pub(super) fn trace(
+    id: &str,
+    state: TraceState,
+    points: &[StoredPoint],
+    tree: &TraceTree,
+) -> io::Result<String> {
+    let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, None) } else { Vec::new() };
+    packed(&[trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows)])
+}
+
+/// The rows of a folded trace, with indices of all its points; none if nothing folds.
+fn rows(tree: &TraceTree, culprit: Option<usize>) -> Vec<FoldedRow> {
+    let keep: Vec<usize> = culprit.into_iter().collect();
+    let folded = folding::fold(tree, &keep);
+    if folded.folded { folded.rows.into_iter().take(ROWS_MAX).collect() } else { Vec::new() }
+}
+
+fn trace_data<'a>(
+    id: String,
+    state: TraceState,
+    points: &'a [StoredPoint],
+    points_max: usize,
+    marks: Option<&Marks<'_>>,
+    rows: Vec<FoldedRow>,
+) -> TraceData<'a> {
+    let mut kept = vec![false; points.len()];
+    for index in shown_points(points, points_max) {
+        kept[index] = true;
+    }
+    for row in &rows {
+        kept[row.longest] = true;
+    }
+    let mut places = vec![0; points.len()];
+    let mut shown = Vec::new();
+    for (index, _) in kept.iter().enumerate().filter(|(_, kept)| **kept) {
+        places[index] = shown.len();
+        shown.push(point(&points[index], marks));
+    }
+    let row = |row: FoldedRow| RowData {
+        depth: row.depth,
+        kind: match row.kind {
+            RowKind::Point => "point",
+            RowKind::Alike => "alike",
+            RowKind::Small { .. } => "small",
+            RowKind::Repeated { .. } => "repeated",
+        },
+        point: places[row.longest],
+        count: row.members.len(),
+        members: row
+            .members
+            .iter()
+            .filter(|one| kept[**one])
+            .take(MEMBERS_MAX)
+            .map(|one| places[*one])
+            .collect(),
+        sum_us: row.sum_us,
+        own_us: row.own_us,
+        start_us: row.start_us,
+        end_us: row.end_us,
+        below: row.below,
+        afterwards: row.afterwards,
+    };
+    let rows = rows.into_iter().map(row).collect();
+    TraceData { id, state, total: points.len(), culprit: None, rows, points: shown }
+}
+
+fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    write_json(&traces, &mut gzip)?;
+    Ok(STANDARD.encode(gzip.finish()?))
+}
+
+fn point<'a>(point: &'a StoredPoint, marks: Option<&Marks<'_>>) -> PointData<'a> {
+    PointData {
+        depth: point.depth,
+        id: &point.trace_id,
+        name: &point.name,
+        detail: &point.detail,
+        service: &point.service,
+        project: &point.project,
+        host: &point.host,
+        start_us: point.start_us,
+        duration_us: point.duration_us,
+        self_us: point.self_us,
+        error: point.error.as_deref(),
+        mark: marks.and_then(|marks| marks.at(point)),
+        info: bounded_info(&point.info),
+        stop_info: bounded_info(&point.stop_info),
+    }
+}
+
+/// The info itself, or the beginning of its JSON when it is very long.
+fn bounded_info(info: &Value) -> Value {
+    let json = info.to_string();
+    if json.len() <= INFO_BYTES_MAX {
+        return info.clone();
+    }
+    let mut cut = Map::new();
+    cut.insert("cut from a total of bytes".to_owned(), json.len().into());
+    cut.insert("beginning".to_owned(), json[..json.floor_char_boundary(INFO_BYTES_MAX)].into());
+    Value::Object(cut)
+}
+
+/// The indices of the points to show: all, or those with errors and the longest, with their ancestors.
+pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usize> {
+    if points.len() <= points_max {
+        return (0..points.len()).collect();
+    }
+    let parents = parents(points);
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|index| {
+        let point = &points[*index];
+        (point.error.is_none(), std::cmp::Reverse(point.duration_us.unwrap_or(u64::MAX)))
+    });
+    let mut shown = vec![false; points.len()];
+    let mut room = points_max;
+    for index in order {
+        let mut above = Vec::new();
+        let mut next = Some(index);
+        while let Some(current) = next.filter(|current| !shown[*current] && above.len() <= room) {
+            above.push(current);
+            next = parents[current];
+        }
+        if above.len() <= room {
+            room -= above.len();
+            above.into_iter().for_each(|kept| shown[kept] = true);
+        }
+    }
+    (0..points.len()).filter(|index| shown[*index]).collect()
+}
+
+fn parents(points: &[StoredPoint]) -> Vec<Option<usize>> {
+    let mut open: Vec<usize> = Vec::new();
+    let mut parents = Vec::with_capacity(points.len());
+    for (index, point) in points.iter().enumerate() {
+        while open.last().is_some_and(|above| points[*above].depth >= point.depth) {
+            open.pop();
+        }
+        parents.push(open.last().copied());
+        open.push(index);
+    }
+    parents
+}
