@@ -7,13 +7,16 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::attribution::{Attribution, Breakdown, Cause, Unsupported, compare};
-use super::breakdown::{Breakdowns, Kind, break_down, is_outside};
+use super::attribution::{Attribution, Cause, Unsupported, compare};
+use super::breakdown::{Breakdowns, Kind, is_outside};
+pub use super::compared::Compared;
+use super::compared::Traces;
 use super::contrast::{Points, contrast, points_of};
 use super::differences::{Known, differences};
 use super::explained::is_explained;
 use super::explanation;
-use super::features::{POINT, point_value};
+use super::feature::POINT;
+use super::features::point_value;
 use super::mean_tree::mean_tree;
 use super::places::{Population, places};
 use crate::measure::sample::IterationSample;
@@ -22,20 +25,6 @@ use crate::results::choice::Side;
 use crate::results::client_points::REPORTER;
 use crate::results::model::{ComparedKind, Comparison, Contrast, Explanation, NoFinding};
 
-/// A fetched iteration, with the client's points and the services'.
-pub struct Compared {
-    /// Slow or typical.
-    pub side: Side,
-    /// Whether it is among the slowest 1 %.
-    pub top: bool,
-    /// Its trace id.
-    pub trace_id: Uuid,
-    /// What the client measured; its workload is that which is asked about.
-    pub sample: IterationSample,
-    /// The tree; `None` if the collector did not have it.
-    pub tree: Option<TraceTree>,
-}
-
 /// Why the slow iterations of a workload were slow.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
@@ -43,44 +32,6 @@ pub struct Causes {
     pub comparison: Option<Comparison>,
     /// Each slow or failed one, slowest first.
     pub explanations: Vec<Explanation>,
-}
-
-/// The traces of a workload, broken down together.
-pub(super) struct Traces<'a> {
-    pub(super) compared: Vec<&'a Compared>,
-    pub(super) trees: Vec<&'a TraceTree>,
-    pub(super) breakdowns: Breakdowns,
-}
-
-impl<'a> Traces<'a> {
-    fn of(compared: &'a [Compared], workload: usize, none: &'a TraceTree) -> Self {
-        let mut all: Vec<&Compared> =
-            compared.iter().filter(|one| usize::from(one.sample.workload) == workload).collect();
-        all.sort_by_key(|one| one.side == Side::Failed);
-        let timed = all.iter().take_while(|one| one.side != Side::Failed).count();
-        let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_ref().unwrap_or(none)).collect();
-        let breakdowns = break_down(&trees, timed);
-        Self { compared: all, trees, breakdowns }
-    }
-
-    /// The indices of the traces for which this holds.
-    fn which(&self, holds: impl Fn(&Compared) -> bool) -> Vec<usize> {
-        (0..self.compared.len()).filter(|&index| holds(self.compared[index])).collect()
-    }
-
-    /// Those of these traces that are complete.
-    pub(super) fn complete(&self, of: &[usize]) -> Vec<usize> {
-        of.iter().copied().filter(|&index| self.breakdowns.traces[index].is_some()).collect()
-    }
-
-    /// The breakdowns of the complete ones of these traces.
-    fn parts(&self, of: &[usize]) -> Vec<Breakdown> {
-        of.iter().filter_map(|&index| self.breakdowns.traces[index].clone()).collect()
-    }
-
-    fn trees(&self, of: &[usize]) -> Vec<&'a TraceTree> {
-        of.iter().map(|&index| self.trees[index]).collect()
-    }
 }
 
 /// Why the slow iterations of one workload were slow.
@@ -102,7 +53,7 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
         let samples: Vec<&IterationSample> = of.iter().map(|&one| &traces.compared[one].sample).collect();
         comparison.places = places(&samples, population);
     }
-    let explanations = explanation::of_each(&traces, &typical, comparison.as_ref());
+    let explanations = explanation::of_each(&traces, &typical, population.slowest, comparison.as_ref());
     Causes { comparison, explanations }
 }
 

@@ -8,12 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::features::{Feature, POINT_CHARS_MAX};
+use super::feature::{Feature, POINT_CHARS_MAX};
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::client_points::{ACTION, REPORTER};
 
-/// What the attributes of the client begin with.
-pub const CLIENT: &str = "client.";
 /// `new` if the iteration opened a connection.
 pub const CONNECTION: &str = "client.connection";
 /// The size that an action's answer reached.

@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::client_features::CLIENT;
-use super::features::{self, Feature};
+use super::feature::{CLIENT, Feature};
+use super::features;
 use crate::base::statistics::shares::{adjusted, chance_of_more, difference_bounds};
 use crate::osprofiler::report::TraceTree;
 use crate::results::model::{AttributeDifference, AttributeValue, Differences};

@@ -12,8 +12,9 @@ use std::collections::HashMap;
 
 use super::attribution::Breakdown;
 use super::breakdown::{Kind, is_outside};
-use super::causes::Traces;
+use super::compared::Traces;
 use super::own_time::largest;
+use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::choice::Side;
 use crate::results::client_points::{REPORTER, SCHEDULING_DELAY};
@@ -107,23 +108,25 @@ fn excess(trace: &Breakdown, typical: &Typical) -> Option<Excess> {
     })
 }
 
-/// Why each slow or failed iteration of a workload was slow, slowest first; `typical` are the indices of the typical ones.
+/// Why each slow or failed iteration of a workload was slow, and each of the `slowest`, slowest first; `typical` are the
+/// indices of the typical ones.
 pub(super) fn of_each(
     traces: &Traces<'_>,
     typical: &[usize],
+    slowest: &[IterationSample],
     comparison: Option<&Comparison>,
 ) -> Vec<Explanation> {
     let breakdowns = &traces.breakdowns;
     let typical: Vec<&Breakdown> =
         typical.iter().filter_map(|&index| breakdowns.traces[index].as_ref()).collect();
     let typical = Typical::of(&typical);
-    let of_slow = traces.compared.iter().filter(|one| one.side == Side::Slow);
-    // Of a short run the slowest are no slow ones by rank.
-    let slow_from_ns = of_slow.map(|one| one.sample.response_ns()).min().unwrap_or(0);
-    let is_wanted = |index: &usize| match traces.compared[*index].side {
-        Side::Slow | Side::Failed => true,
-        Side::Other => traces.compared[*index].sample.response_ns() >= slow_from_ns,
-        Side::Typical => slow_from_ns == 0,
+    let is_wanted = |index: &usize| {
+        let one = traces.compared[*index];
+        let is_it = |other: &IterationSample| {
+            (other.workload, other.number) == (one.sample.workload, one.sample.number)
+        };
+        // Of a short run most of the slowest are no slow ones by rank.
+        matches!(one.side, Side::Slow | Side::Failed) || slowest.iter().any(is_it)
     };
     let mut order: Vec<usize> = (0..traces.compared.len()).filter(is_wanted).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
@@ -294,6 +297,9 @@ mod tests {
     use super::super::attribution::Part;
     use super::*;
 
+    /// What a trace is, its parts, and the kind, how much longer it took, and its share.
+    type Row = (&'static str, &'static [(f64, f64)], Option<(usize, f64, f64)>);
+
     fn trace(parts: &[(f64, f64)]) -> Breakdown {
         let part =
             |(kind, &(us, calls)): (usize, &(f64, f64))| Part { kind, exclusive_us: us, self_us: us, calls };
@@ -305,8 +311,8 @@ mod tests {
     #[test]
     fn the_kind_that_is_most_above_its_mean_explains_a_trace() {
         let typical = trace(&[(100.0, 1.0), (400.0, 2.0), (0.0, 0.0)]);
-        let typical = Typical::of(&vec![&typical; TYPICAL_MIN]).unwrap();
-        let rows: [(&str, &[(f64, f64)], Option<(usize, f64, f64)>); 5] = [
+        let typical = Typical::of(&[&typical; TYPICAL_MIN]).unwrap();
+        let rows: [Row; 5] = [
             // Kind 1 takes most of both, and is not what is slow.
             ("a slower kind", &[(700.0, 1.0), (500.0, 2.0)], Some((0, 600.0, 6.0 / 7.0))),
             ("a new kind", &[(100.0, 1.0), (400.0, 2.0), (300.0, 9.0)], Some((2, 300.0, 1.0))),
@@ -321,7 +327,7 @@ mod tests {
             assert_eq!(seen, expected, "{what}");
         }
         let few = trace(&[(1.0, 1.0)]);
-        assert!(Typical::of(&vec![&few; TYPICAL_MIN - 1]).is_none());
+        assert!(Typical::of(&[&few; TYPICAL_MIN - 1]).is_none());
     }
 
     proptest! {

@@ -4,17 +4,16 @@
 //! not by what they say. Free text and long
 //! values are left out; statements and paths lose their literals and ids, so that they repeat. Nothing here may compare.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::client_features::{self, CLIENT};
+use super::client_features;
+use super::feature::{Feature, POINT, POINT_CHARS_MAX};
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::RESOURCE;
 use crate::results::client_points::REPORTER;
-use crate::results::model::AttributeValue;
 
 /// The depth to which a point's info is searched.
 const DEPTH_MAX: usize = 4;
@@ -24,8 +23,6 @@ const OF_TRACE_MAX: usize = 10_000;
 /// Longer keys and values are left out (bytes).
 const KEY_MAX: usize = 120;
 const VALUE_MAX: usize = 120;
-/// Statements and paths are cut to this many characters.
-pub(super) const POINT_CHARS_MAX: usize = 160;
 /// Events of a point that are looked at.
 const EVENTS_MAX: usize = 16;
 /// What [`POINT`] says better, or what another attribute has.
@@ -43,45 +40,6 @@ const LEFT_OUT: [&str; 11] = [
     "busy_us",
     "idle_us",
 ];
-
-/// The attribute of a point's name and kind of call.
-pub(super) const POINT: &str = "point";
-
-/// A value of an attribute.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct Feature {
-    pub(super) attribute: String,
-    pub(super) value: String,
-    /// The kind of point that has it, where that matters; for the client's values, the action.
-    pub(super) point: Option<String>,
-    /// Of several bounds that a number reaches, the highest says most.
-    pub(super) level: u32,
-}
-
-impl Feature {
-    fn new(attribute: &str, value: String) -> Self {
-        Self { attribute: attribute.to_owned(), value, point: None, level: 0 }
-    }
-
-    /// What names the value best comes first: attributes before points, short ones before long ones.
-    pub(super) fn rank(&self) -> (bool, bool, Reverse<u32>, usize, Self) {
-        let is_own = matches!(self.attribute.as_str(), POINT | "service");
-        let length = self.attribute.len() + self.value.len();
-        (self.point.is_some(), is_own, Reverse(self.level), length, self.clone())
-    }
-
-    /// Whether this is another bound of the same number.
-    pub(super) fn is_bound_of_same(&self, other: &AttributeValue) -> bool {
-        self.attribute.starts_with(CLIENT) && self.attribute == other.attribute && self.point == other.point
-    }
-
-    /// Whether the same value can mean different things at different points.
-    pub(super) fn can_be_at_points(&self) -> bool {
-        self.point.is_none()
-            && !self.attribute.starts_with(CLIENT)
-            && !matches!(self.attribute.as_str(), POINT | "service" | "host" | "error")
-    }
-}
 
 fn is_of_service(point: &&Point) -> bool {
     point.project.as_deref() != Some(REPORTER)

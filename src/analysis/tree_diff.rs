@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::features::{self, POINT};
+use super::feature::POINT;
+use super::features;
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 

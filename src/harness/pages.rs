@@ -22,10 +22,11 @@ pub(super) fn write(
     };
     let written = || -> std::io::Result<Shown> {
         std::fs::create_dir_all(folder)?;
+        let back = relative_url(&folder.canonicalize()?, &directory.path().canonicalize()?) + "report.html";
         for trace in html::shown(traces) {
             let (tree, id) = (trace.tree(), trace.trace_id.to_string());
             write_at_once(&folder.join(format!("{id}.html")), |output| {
-                html::trace::write(&id, &tree, output)
+                html::trace::write_of_run(&id, &tree, Some(&back), output)
             })?;
         }
         let report: &Path = directory.path();

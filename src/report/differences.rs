@@ -2,8 +2,9 @@
 //! statistic.
 
 use super::document::Line;
-use super::words::duration;
-use crate::analysis::client_features::{ANSWER, CLIENT, CONNECTION, REQUESTS, STATUS, TIMES};
+use super::texts::duration;
+use crate::analysis::client_features::{ANSWER, CONNECTION, REQUESTS, STATUS, TIMES};
+use crate::analysis::feature::CLIENT;
 use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm};
 
 /// At most this many differences are sentences; tables show all.

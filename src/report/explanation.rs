@@ -6,7 +6,7 @@
 
 use super::differences;
 use super::document::Line;
-use super::words::{calls, duration, point_name, statement_in_short};
+use super::texts::{calls, duration, point_name, statement_in_short};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
 use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
 use crate::results::model::{
@@ -238,11 +238,13 @@ impl Named<'_> {
 
 /// The point around another one: its name and its kind of call in one text.
 fn parent_name(parent: &str) -> String {
-    // OpenTelemetry's names often say the same as the request.
-    if let Some((name, rest)) = parent.split_at_checked(parent.len() / 2)
-        && rest.strip_prefix(' ') == Some(name)
-    {
-        return name.to_owned();
+    // OpenTelemetry's names often say the same as the request: a method and a route, and a method and a path.
+    let method = parent.split(' ').next().unwrap_or_default();
+    if let Some((route, path)) = parent.split_once(&format!(" {method} ")) {
+        let name = point_name(route, &format!("{method} {path}"));
+        if name == route {
+            return name;
+        }
     }
     let (name, detail) = parent.split_once(' ').unwrap_or((parent, ""));
     // A request is named by its method and path, as usual.
@@ -479,6 +481,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of sentences")]
     fn a_comparison_is_a_sentence() {
         let mut seen = Comparison {
             slow_percent: 1,
@@ -551,6 +554,10 @@ mod tests {
             (
                 "GET /items/{id} GET /items/{id}",
                 "`db · SELECT … FROM t` in keystone/public under `GET /items/{id}`",
+            ),
+            (
+                "GET /a/<int:b> GET /a/{id}",
+                "`db · SELECT … FROM t` in keystone/public under `GET /a/<int:b>`",
             ),
             ("action list", "`db · SELECT … FROM t` in keystone/public, action `list`"),
             ("iteration load", "`db · SELECT … FROM t` in keystone/public"),

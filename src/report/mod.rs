@@ -29,5 +29,6 @@ mod seed;
 pub mod slowest;
 mod tags;
 pub mod terminal;
+mod texts;
 pub mod trace;
 pub mod words;

@@ -3,6 +3,9 @@
 use super::words::duration;
 use crate::results::model::{Offered, Workload};
 
+/// A service that served this part of the load that was asked for has kept up with it.
+const KEPT_UP: f64 = 0.99;
+
 /// `375.0/s of 400/s`, or only what was served where virtual users set the pace.
 pub(super) fn rate(workload: &Workload) -> String {
     let asked = workload.offered.as_ref().and_then(|offered| offered.asked_per_s);
@@ -17,8 +20,10 @@ pub(super) fn rate(workload: &Workload) -> String {
 #[must_use]
 pub fn sentence(workload: &Workload) -> Option<String> {
     let offered = workload.offered.as_ref().filter(|offered| offered.all_busy)?;
-    let mut parts = vec![busy(offered)];
-    if let Some(asked) = offered.asked_per_s {
+    let kept_up = offered.asked_per_s.is_some_and(|asked| offered.served_per_s >= KEPT_UP * asked)
+        && workload.iterations.dropped == 0;
+    let mut parts = vec![busy(offered, if kept_up { " for a time" } else { "" })];
+    if let Some(asked) = offered.asked_per_s.filter(|_| !kept_up) {
         parts.push(format!("{}/s of {}/s served", per_s(offered.served_per_s), per_s(asked)));
     }
     if offered.queued_max > 0 {
@@ -35,11 +40,11 @@ pub fn sentence(workload: &Workload) -> Option<String> {
     Some(format!("{}.", parts.join("; ")))
 }
 
-fn busy(offered: &Offered) -> String {
+fn busy(offered: &Offered, long: &str) -> String {
     match offered.users_max {
-        Some(1) => "The only virtual user was busy (max_concurrency)".to_owned(),
-        Some(users) => format!("All {users} virtual users were busy (max_concurrency)"),
-        None => "All virtual users were busy (as many as the limits of this machine allow)".to_owned(),
+        Some(1) => format!("The only virtual user was busy{long} (max_concurrency)"),
+        Some(users) => format!("All {users} virtual users were busy{long} (max_concurrency)"),
+        None => format!("All virtual users were busy{long} (as many as the limits of this machine allow)"),
     }
 }
 

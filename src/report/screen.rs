@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::document::{Line, Span};
 use super::words::{self, duration};
 use super::{failed, offered};
+use crate::analysis::explanation::QUEUE_TIME;
 use crate::results::model::{
     Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity, TraceState,
     Workload,
@@ -393,9 +394,7 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
 /// What the slow iterations of a run wait for that nothing speaks against.
 fn slow(results: &Results) -> Screen {
     if let Some((name, why)) = words::cause(results) {
-        let mut headline = Line::from("Slow iterations wait for ");
-        headline.line(in_words(name, NAME_WORDS_MAX));
-        let mut screen = screen(ReasonKind::Slow, headline, why);
+        let mut screen = screen(ReasonKind::Slow, waiting_for(name), why);
         let slowest = results.slowest.iter().map(|slow| slow.iteration.trace_id);
         screen.reason.trace_ids = slowest.take(TRACES_MAX).collect();
         return screen;
@@ -416,6 +415,18 @@ fn slow(results: &Results) -> Screen {
         sentence.code("profiler.connection_string").text(" or ").code("profiler.receive").text(".");
     }
     screen(ReasonKind::Nothing, headline.into(), sentence)
+}
+
+/// The headline on what slow iterations wait for.
+fn waiting_for(name: Line) -> Line {
+    let text = plain(&name);
+    let mut headline = Line::from("Slow iterations ");
+    match text.as_str() {
+        QUEUE_TIME => headline.text("wait for a free virtual user"),
+        text if text.starts_with("time ") => headline.text("lose ").line(name),
+        _ => headline.text("wait for ").line(in_words(name, NAME_WORDS_MAX)),
+    };
+    headline
 }
 
 fn figures(results: &Results) -> Line {

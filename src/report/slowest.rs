@@ -5,7 +5,7 @@
 
 use super::document::{Block, Cell, Column, Line, Part, Table};
 use super::explanation::Named;
-use super::words::{calls, duration};
+use super::texts::{calls, duration};
 use crate::results::model::{ActionTiming, Basis, Explanation, Results, SlowIteration, TraceState};
 
 /// Slowest iterations with the same explanation.
@@ -86,7 +86,7 @@ fn number(count: usize, of: usize) -> String {
 /// Why nothing explains an iteration.
 fn reason(slow: &SlowIteration, seen: Option<&Explanation>, results: &Results) -> String {
     let why = match slow.trace {
-        _ if seen.is_some() => "nothing explains it by itself; the largest part",
+        _ if seen.is_some() => "nothing stands out",
         TraceState::Absent => "the collector has no point of the trace",
         TraceState::Partial | TraceState::Complete => "the trace holds no time",
         TraceState::NotFetched if !slow.iteration.profiled => "left unprofiled for comparison",

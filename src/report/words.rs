@@ -1,22 +1,10 @@
 //! Text that several reports share: sentences, durations, and outside text made safe to display.
 
 pub use super::explanation::{cause, comparison, finding, sentences, why};
-use crate::base::units::format_ns;
+pub use super::texts::{calls, duration, duration_us, point_name};
 pub use crate::base::visible::{code_point, is_deceptive, visible};
 use crate::results::model::{Profiling, Received, TraceState, Workload};
 use crate::runner::generator::Generator;
-
-/// Milliseconds in three significant digits with the unit that fits.
-#[must_use]
-pub fn duration(ms: f64) -> String {
-    if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
-}
-
-/// Microseconds in three significant digits with the unit that fits.
-#[must_use]
-pub fn duration_us(us: u64) -> String {
-    if us == 0 { "0 ms".to_owned() } else { format_ns(us.saturating_mul(1_000)) }
-}
 
 /// True when iterations waited before they started, so that response and service times differ.
 #[must_use]
@@ -183,60 +171,6 @@ pub fn without_middle(text: &str, chars_max: usize) -> String {
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
-/// A point in short: `db · SELECT … FROM assignment`.
-#[must_use]
-pub fn point_name(name: &str, detail: &str) -> String {
-    match statement_in_short(detail) {
-        _ if detail.is_empty() || is_route_of(name, detail) => name.to_owned(),
-        // OpenTelemetry names a call by its method.
-        None if detail.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')) => detail.to_owned(),
-        Some(short) => format!("{name} · {short}"),
-        None => format!("{name} · {detail}"),
-    }
-}
-
-/// Whether a name is the method and route of this request, as OpenTelemetry names a server's span.
-fn is_route_of(name: &str, request: &str) -> bool {
-    let (Some((method, route)), Some((of, path))) = (name.split_once(' '), request.split_once(' ')) else {
-        return false;
-    };
-    let path = path.split('?').next().unwrap_or(path);
-    method == of && route.starts_with('/') && route.split('/').count() == path.split('/').count()
-}
-
-/// What a statement does to which table; `None` if it is not a statement.
-pub(super) fn statement_in_short(statement: &str) -> Option<String> {
-    let words: Vec<&str> = statement.split_whitespace().collect();
-    let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
-    let table_after = |known: &str| {
-        // A FROM within parentheses belongs to a function or to a subquery.
-        let mut depth = 0_i64;
-        let at = words.iter().position(|word| {
-            let found = depth == 0 && is(word, known);
-            depth += word.chars().map(|c| i64::from(c == '(') - i64::from(c == ')')).sum::<i64>();
-            found
-        })?;
-        let table = words.get(at + 1)?.trim_end_matches([',', ';', ')']);
-        Some(if table.starts_with('(') { "(…)" } else { table.split('(').next().unwrap_or(table) })
-    };
-    let first = *words.first()?;
-    let short = match () {
-        () if is(first, "SELECT") && words.len() > 3 => format!("SELECT … FROM {}", table_after("FROM")?),
-        () if is(first, "INSERT") => format!("INSERT INTO {}", table_after("INTO")?),
-        () if is(first, "REPLACE") => format!("REPLACE INTO {}", table_after("INTO")?),
-        () if is(first, "UPDATE") => format!("UPDATE {} …", table_after("UPDATE")?),
-        () if is(first, "DELETE") => format!("DELETE FROM {} …", table_after("FROM")?),
-        () => return None,
-    };
-    Some(short)
-}
-
-/// A mean number of calls: `40`, `1.2`.
-#[must_use]
-pub fn calls(calls: f64) -> String {
-    if calls >= 9.95 { format!("{calls:.0}") } else { format!("{}", (calls * 10.0).round() / 10.0) }
-}
-
 /// A difference with its sign.
 #[must_use]
 pub fn signed(ms: f64) -> String {
@@ -244,37 +178,5 @@ pub fn signed(ms: f64) -> String {
         ms if ms < 0.0 => format!("−{}", duration(-ms)),
         ms if ms > 0.0 => format!("+{}", duration(ms)),
         _ => "0 ms".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statements_are_named_by_what_they_do_to_which_table() {
-        for (detail, expected) in [
-            ("SELECT a.b, c FROM assignment WHERE x = ?", "db · SELECT … FROM assignment"),
-            ("select a from `t`;", "db · SELECT … FROM `t`"),
-            ("SELECT * FROM (SELECT 1) AS x", "db · SELECT … FROM (…)"),
-            ("INSERT INTO t(a) VALUES (?)", "db · INSERT INTO t"),
-            ("UPDATE t SET a = ?", "db · UPDATE t …"),
-            ("DELETE FROM t WHERE a = ?", "db · DELETE FROM t …"),
-            ("SELECT 1", "db · SELECT 1"),
-            ("GET /v3/users", "db · GET /v3/users"),
-            ("INSERT", "db · INSERT"),
-            ("", "db"),
-        ] {
-            assert_eq!(point_name("db", detail), expected);
-        }
-        for (name, detail, expected) in [
-            ("GET /items/{item}", "GET /items/{id}", "GET /items/{item}"),
-            ("GET /items/:id", "GET /items/{id}?page=", "GET /items/:id"),
-            ("GET /items", "GET h:80/items/{id}", "GET /items · GET h:80/items/{id}"),
-            ("GET", "GET /items/{id}", "GET /items/{id}"),
-            ("wsgi", "GET /items/{id}", "wsgi · GET /items/{id}"),
-        ] {
-            assert_eq!(point_name(name, detail), expected);
-        }
     }
 }

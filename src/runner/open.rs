@@ -1,7 +1,7 @@
 //! The open model: iterations are due by the clock, independent of earlier iterations.
 //!
-//! Arrival k belongs to worker k % n, so workers share nothing. The worker's virtual user that became
-//! idle last starts it, so that few connections stay in use. Without an idle user, a new user starts
+//! Every arrival belongs to a worker by its number, so workers share nothing, and each gets as large a part of them as it
+//! has of the users. The worker's virtual user that became idle last starts it, so that few connections stay in use. Without an idle user, a new user starts
 //! it, up to the limit. Otherwise it waits in a bounded queue and starts late. If the queue is full, the
 //! arrival is dropped and recorded as dropped. A due time never moves.
 
@@ -148,7 +148,7 @@ async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
         while next.due_ns <= now_ns {
             monitor.arrival_handled(now_ns - next.due_ns);
             users.arrive(next);
-            number += u64::from(running.workers);
+            number = running.next_arrival(number);
             if number >= total {
                 return last();
             }

@@ -125,6 +125,14 @@ impl Running {
         of / self.workers + u32::from(worker < of % self.workers)
     }
 
+    /// The number of the next arrival of the worker that handles arrival `number`; a worker's first one has its own number.
+    ///
+    /// In each `users_max` arrivals a worker has as many as it has users. Else, with 5 users, a worker with 2 of them
+    /// would get half of the arrivals, and they would wait while users of the other one are idle.
+    pub(super) fn next_arrival(&self, number: u64) -> u64 {
+        next_arrival(number, u64::from(self.workers), u64::from(self.users_max))
+    }
+
     /// A worker has nothing more to do.
     pub(super) fn leave(&self, group: &Group) {
         if self.active_workers.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -333,6 +341,13 @@ fn warm_up_ns(warm_up: Option<WarmUp>) -> Nanos {
     if let Some(WarmUp::For(lasts)) = warm_up { saturating_nanos(lasts) } else { 0 }
 }
 
+/// The next arrival of the worker that handles arrival `number`.
+fn next_arrival(number: u64, workers: u64, users_max: u64) -> u64 {
+    let users = users_max.max(workers);
+    let user = number % users;
+    if user + workers < users { number + workers } else { number - user + users + user % workers }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,6 +388,28 @@ mod tests {
         for (times, duration_ns, warm_up, expected) in rows {
             let claims = claims(times, duration_ns, warm_up);
             assert_eq!(claimed(&claims), expected, "{times:?} {duration_ns:?} {warm_up:?}");
+        }
+    }
+
+    #[test]
+    fn workers_get_arrivals_as_they_have_users() {
+        let rows = [
+            (2, 5, &[60, 40][..]),
+            (3, 3, &[34, 33, 33]),
+            (3, 1, &[34, 33, 33]),
+            (2, 100_000, &[50, 50]),
+            (1, 7, &[100]),
+        ];
+        for (workers, users, expected) in rows {
+            let of = |worker| {
+                std::iter::successors(Some(worker), |number| Some(next_arrival(*number, workers, users)))
+                    .take_while(|number| *number < 100)
+            };
+            let mut all: Vec<u64> = (0..workers).flat_map(of).collect();
+            let counts: Vec<usize> = (0..workers).map(|worker| of(worker).count()).collect();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..100), "{workers} workers, {users} users");
+            assert_eq!(counts, expected, "{workers} workers, {users} users");
         }
     }
 }

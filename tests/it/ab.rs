@@ -84,7 +84,10 @@ fn a_build_that_takes_many_times_as_long_fails() {
     let markdown = std::fs::read_to_string(bench.run_directory().join("ab.md")).unwrap();
     assert!(markdown.starts_with("### FAIL · Turns") && markdown.contains("| p50 |"), "{markdown}");
     let page = std::fs::read_to_string(bench.run_directory().join("ab.html")).unwrap();
-    assert!(page.contains("<strong>FAIL</strong><span>B is slower than A.</span>"), "{page}");
+    assert!(
+        page.contains("<span class=\"verdict\">FAIL</span>") && page.contains("<h1>B is slower than A.</h1>"),
+        "{page}"
+    );
     assert!(page.matches("class=\"pair").count() >= pairs.len(), "a point for each pair: {page}");
 }
 

@@ -23,7 +23,9 @@ use crate::server::Server;
 use crate::support::Bench;
 
 /// Strings that do not come from outside: enumerations, and ids that the model has as UUIDs.
-const KEPT: [&str; 14] = [
+const KEPT: [&str; 16] = [
+    "basis",
+    "place",
     "format",
     "outcome",
     "severity",

@@ -49,6 +49,7 @@ mod observer;
 mod once;
 mod planted;
 mod planted_service;
+mod probe;
 mod profiling;
 mod propagation;
 mod publish;

@@ -90,7 +90,8 @@ fn larger_answers_are_named() {
 fn a_cold_start_is_named() {
     let (ended, comparison) = run(Plant::ColdStart, CLOSED);
     let first = &comparison["places"]["first"];
-    let right = first["slow"].as_u64().is_some_and(|slow| (COLD..=2 * COLD).contains(&slow));
+    // The iteration ahead of the load may have met the cold cache, too.
+    let right = first["slow"].as_u64().is_some_and(|slow| (COLD / 2..=2 * COLD).contains(&slow));
     tell("ColdStart", if right { "right" } else { "nothing" });
     assert!(right && ended.stdout.contains("`warm_up: {"), "{comparison:#}\n{}", ended.stdout);
 }

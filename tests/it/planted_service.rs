@@ -38,7 +38,7 @@ const LARGE: &str = "x-large";
 pub(crate) const COLD: u64 = 8;
 /// From one stop of everything to the next, and for how long requests run into it.
 pub(crate) const EVERY: Duration = Duration::from_millis(1_200);
-const STOPPED: Duration = Duration::from_millis(50);
+const STOPPED: Duration = Duration::from_millis(100);
 const LARGE_BYTES: usize = 300_000;
 const LONG: Duration = Duration::from_millis(240);
 const SHORT: Duration = Duration::from_millis(2);
@@ -206,7 +206,7 @@ async fn cart(plant: Plant, slow: bool, images: &str) {
     let long = |of: Plant, usual| if slow && plant == of { LONG } else { usual };
     statement("SELECT name FROM customer WHERE id = ?", 3, long(Plant::BadHost, SHORT)).await;
     let kept = [Plant::ColdStart, Plant::Periodic, Plant::LargeAnswer].contains(&plant) && slow;
-    profiler::trace("render", || json!({}), sleep(if kept { LONG } else { Duration::ZERO })).await;
+    profiler::trace("render", || json!({}), sleep(if kept { 2 * LONG } else { Duration::ZERO })).await;
     let update = profiler::trace("update_cart", || json!({"cart": 5}), async {
         sleep(long(Plant::LockWait, Duration::ZERO)).await;
         statement("UPDATE cart SET total = ? WHERE id = ?", 5, SHORT).await;

@@ -262,9 +262,9 @@ fn a_signal_while_fetching_keeps_what_is_there() {
     let bench = Bench::new();
     let profiler =
         format!("profiler: {{ hmac_key: k, connection_string: \"jaeger://{}\" }}", collector.address());
-    bench.load(&server.url(), &profiler, LOAD);
+    bench.load(&server.url(), &profiler, &format!("probe: false\n{LOAD}"));
     let child = start(&bench);
-    // The probe, three answers, and eight questions that hang.
+    // The check before the load, three answers, and eight questions that hang.
     collector.wait_for(1 + 3 + 8);
     signal(&child, "INT");
     let ended = end(child).expect_code(0);

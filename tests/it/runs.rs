@@ -99,7 +99,7 @@ fn runs_are_listed_newest_first_and_damaged_ones_as_such() {
     ];
     assert_eq!(told, expected);
     let failed = &all[8];
-    assert!(failed["cause"].as_str().unwrap().starts_with("p50 < 1"), "{failed}");
+    assert!(failed["cause"].as_str().unwrap().contains("p50"), "{failed}");
     assert_eq!((&failed["title"], &failed["kind"]), (&json!("Too slow"), &json!("run")));
     assert!(failed["p99_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(listed(&bench, &["--limit", "3"]).len(), 3);

@@ -7,8 +7,8 @@ use crate::results::model::FirstOnes;
 /// Fewer iterations have too few places to compare the beginning with: that the best of them is the first has a
 /// probability of one in so many.
 const TOTAL_MIN: u64 = 200;
-/// Fewer slow ones at the beginning say nothing.
-const SLOW_MIN: usize = 3;
+/// Fewer slow ones at the beginning say nothing: one stall holds up all that are under way.
+const SLOW_MIN: usize = 4;
 /// The beginning is at most this part of the run.
 const PART_MAX: u64 = 10;
 

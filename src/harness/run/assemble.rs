@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Listeners, PreparedRun, Round, Run};
+use super::{Listeners, PreparedRun, Round, Run, probe};
 use crate::base::clock::RunClock;
 use crate::client::url::BaseUrl;
 use crate::config::Document;
@@ -17,7 +17,6 @@ use crate::harness::options::RunOptions;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
-use crate::plan::control::ControlShare;
 use crate::plan::deployment::{DEFAULT_TARGET, Deployment};
 use crate::plan::rounds::as_round;
 use crate::plan::{Plan, SEED_MAX};
@@ -82,7 +81,7 @@ pub(super) fn assemble(
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let run = Run {
         ids: RunIds::random(plan.control),
-        probe_ids: RunIds::random(ControlShare::from_percent(50.0)),
+        probe_ids: probe::ids(),
         data_seed,
         plan: Arc::new(plan),
         clock,

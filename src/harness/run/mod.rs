@@ -201,14 +201,7 @@ impl Run {
         };
         let housekeeping = self.runtime.spawn(housekeeping.keep());
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
-        if let Some(reason) = &self.plan.profiling_off {
-            self.events.event(&Event::NotProfiling(reason));
-        }
-        if let Some(reason) =
-            self.plan.propagation.without_osprofiler(self.plan.deployment.hmac_key.is_some())
-        {
-            self.events.event(&Event::ProfilingWithout(reason));
-        }
+        self.tell_of_profiling();
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = AsEvents::new(&self.events, self.ids, profiled);
         let mut observer = watched.observer(&mut shown);
@@ -239,6 +232,17 @@ impl Run {
         drop(watched);
         self.runtime.shutdown_background();
         Ok((finished, unsaved))
+    }
+
+    /// Says whether and how iterations are profiled.
+    fn tell_of_profiling(&self) {
+        if let Some(reason) = &self.plan.profiling_off {
+            self.events.event(&Event::NotProfiling(reason));
+        }
+        let has_key = self.plan.deployment.hmac_key.is_some();
+        if let Some(reason) = self.plan.propagation.without_osprofiler(has_key) {
+            self.events.event(&Event::ProfilingWithout(reason));
+        }
     }
 
     /// The labels of this run's metrics.

@@ -16,10 +16,12 @@ use crate::iteration::Context;
 use crate::iteration::fixed::FixedPartsCache;
 use crate::iteration::user::{Assignment, VirtualUser};
 use crate::measure::errors::Failure;
+use crate::measure::ids::RunIds;
 use crate::measure::log;
 use crate::measure::sample::Ended;
 use crate::osprofiler::report::TraceTree;
 use crate::plan::Workload;
+use crate::plan::control::ControlShare;
 use crate::plan::probe::{FIRST_NUMBER, PROBE};
 use crate::plan::step::actions;
 use crate::report::probe::{self as words, Missing};
@@ -29,6 +31,9 @@ use crate::runner::stop::Stop;
 const COLLECTED_WITHIN: Duration = Duration::from_secs(5);
 /// OpenTelemetry's batch processors send what they have every five seconds.
 const RECEIVED_WITHIN: Duration = Duration::from_secs(6);
+/// After that, a collector gets this long to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const NO_ANSWER: &str = "no answer in time";
 /// Of a run's time limit, the wait may take this part.
 const PART_OF_TIMEOUT: u32 = 4;
 /// The most services that are named.
@@ -41,6 +46,16 @@ struct Ran {
     failure: Option<Failure>,
 }
 
+/// Ids of the probe, which leave half of its iterations unprofiled, but not the first.
+pub(super) fn ids() -> RunIds {
+    let half = ControlShare::from_percent(50.0);
+    let mut ids = RunIds::random(half);
+    while ids.is_control((PROBE, FIRST_NUMBER)) {
+        ids = RunIds::random(half);
+    }
+    ids
+}
+
 impl Run {
     /// Runs the probe, if one is wanted; `None` without one, and if the run is stopped meanwhile.
     pub(super) fn probe(&self, context: &Context, stop: &Stop) -> Option<log::Probe> {
@@ -51,11 +66,10 @@ impl Run {
         self.runtime.block_on(async {
             let probe = async {
                 let mut user = VirtualUser::new(&context, 0);
-                let first = self.next_number(FIRST_NUMBER, true);
-                let ran = iterate(&mut user, &context, workload, first).await;
+                let ran = iterate(&mut user, &context, workload, FIRST_NUMBER).await;
                 let mut probe = self.of_iteration(workload, &ran);
                 self.await_trace(&mut probe, workload, can_ask).await;
-                self.pairs(&mut user, &context, workload, (first + 1, wanted.pairs), &mut probe).await;
+                self.pairs(&mut user, &context, workload, (FIRST_NUMBER + 1, wanted.pairs), &mut probe).await;
                 probe
             };
             tokio::select! {
@@ -130,8 +144,9 @@ impl Run {
                 let _ = Demo::flush(demo);
             }
             let wanted = [Wanted { id: probe.trace_id, recent: true }];
-            let never = std::future::pending();
-            let fetched = collect::fetch(connection, &wanted, longest, &mut |_| {}, never).await;
+            // A collector that hangs must not hold up the load.
+            let enough = tokio::time::sleep(longest + ANSWER_WITHIN);
+            let fetched = collect::fetch(connection, &wanted, longest, &mut |_| {}, enough).await;
             match fetched.records.get(&probe.trace_id).filter(|records| !records.is_empty()) {
                 Some(records) => found(probe, &TraceTree::build(records)),
                 None => {
@@ -139,7 +154,12 @@ impl Run {
                     let name = self.header().collector.unwrap_or_default();
                     let seen = match fetched.error {
                         Some(error) => Err(error),
-                        None => collect::recent::newest(connection).await,
+                        None if !fetched.records.contains_key(&probe.trace_id) => Err(NO_ANSWER.to_owned()),
+                        None => {
+                            let newest = collect::recent::newest(connection);
+                            let newest = tokio::time::timeout(ANSWER_WITHIN, newest).await;
+                            newest.unwrap_or_else(|_| Err(NO_ANSWER.to_owned()))
+                        }
                     };
                     let since_ns = self.clock.wall_anchor_unix_ns();
                     probe.missing =

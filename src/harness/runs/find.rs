@@ -1,6 +1,7 @@
 //! Which directories are runs or comparisons, and what names them.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -109,9 +110,14 @@ pub(super) fn names(directory: &Path, all: &[Found]) -> Vec<String> {
 pub(super) fn find(directory: &Path) -> Result<Vec<Found>, HarnessError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
+        // Where nothing ran yet.
+        Err(error) if error.kind() == ErrorKind::NotFound && directory == Path::new(DIRECTORY) => {
+            return Ok(Vec::new());
+        }
         Err(error) => {
             let text = format!("cannot read {}: {error}", directory.display());
-            return Err(HarnessError::input(text).remedy("name the directory of the runs with --out"));
+            let remedy = "name the directory that holds the runs, such as --out DIR or DIR/latest";
+            return Err(HarnessError::input(text).remedy(remedy));
         }
     };
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());

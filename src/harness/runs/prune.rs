@@ -51,10 +51,13 @@ pub fn age(text: &str) -> Result<Duration, String> {
     let whole = match (text.strip_suffix('d'), text.strip_suffix('w')) {
         (Some(number), _) => days(number, 1),
         (_, Some(number)) => days(number, 7),
-        _ => return parse_duration(text).map_err(|complaint| complaint.to_string()),
+        _ => None,
     };
     let seconds = whole.filter(|days| *days <= 36_500).map(|days| days * 86_400);
-    seconds.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not an age; write 30d, 2w or 12h"))
+    seconds
+        .map(Duration::from_secs)
+        .or_else(|| parse_duration(text).ok())
+        .ok_or_else(|| format!("`{text}` is not an age; write 30d, 2w or 12h"))
 }
 
 /// Deletes the runs that the options name, oldest first, or says which these are.

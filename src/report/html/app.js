@@ -63,7 +63,7 @@ async function start() {
   rest();
   $$(".sortable").forEach(sortable);
   // A phone shows the long parts when asked.
-  if (matchMedia("(max-width: 560px)").matches) for (const part of $$("details.chapter")) part.open = false;
+  if (matchMedia("(max-width: 560px)").matches) for (const part of $$("details.chapter, details.more-rows")) part.open = false;
   let width = document.body.clientWidth, waiting;
   new ResizeObserver(() => {
     if (document.body.clientWidth === width) return;

@@ -4,10 +4,9 @@
 
 use serde::Serialize;
 
-use super::view::fetched;
 use super::{text, workloads};
 use crate::report::{seed, words};
-use crate::results::model::Results;
+use crate::results::model::{Results, TraceState};
 
 #[derive(Serialize)]
 pub(super) struct FactGroup {
@@ -77,4 +76,21 @@ pub(super) fn facts(results: &Results) -> Vec<FactGroup> {
     ]
     .map(|(title, facts)| FactGroup { title, facts })
     .into()
+}
+
+/// The fetched traces by their state.
+pub(super) fn fetched(results: &Results) -> String {
+    let counts = results.profiling.fetched.iter();
+    let counts = counts.map(|(state, count)| format!("{} {}", text::count(*count), trace_word(*state)));
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+/// The state of a trace as a word.
+pub(super) fn trace_word(state: TraceState) -> &'static str {
+    match state {
+        TraceState::Complete => "complete",
+        TraceState::Partial => "partial",
+        TraceState::Absent => "absent",
+        TraceState::NotFetched => "not fetched",
+    }
 }

@@ -4,7 +4,9 @@ const rateText = (value) => (value >= 99.5 ? count(value) : String(+value.toPrec
 
 // The strips of the chart: each has a title, its unit and, for each workload, bars, areas and lines over intervals.
 function loadStrips() {
-  const rates = { title: "a second", layers: [] }, users = { title: "users", layers: [] }, several = charts.workloads.length > 1;
+  const rates = { title: "a second", layers: [] }, users = { title: "users", first: true, layers: [] };
+  // Many more iterations can wait than there are users, so they have an axis of their own.
+  const queue = { title: "iterations", first: true, layers: [] }, several = charts.workloads.length > 1;
   charts.workloads.forEach((w, number) => {
     const grid = w.series, all = w.offered?.series, colour = `var(--w${number % 6})`;
     const name = (what) => (several ? `${shorten(w.name, 24)}: ${what}` : what);
@@ -20,10 +22,10 @@ function loadStrips() {
     const varies = all.planned_users?.some((n) => n !== all.planned_users[0]), waits = all.queued?.some((n) => n > 0);
     if (!varies && !waits) return;
     if (all.planned_users?.length) users.layers.push(line(all.planned_users));
-    if (waits) users.layers.push({ kind: "bars", colour: "var(--doubt)", name: name("waiting"), grid: all, values: all.queued });
+    if (waits) queue.layers.push({ kind: "bars", colour: "var(--doubt)", name: name("waiting"), grid: all, values: all.queued });
     if (all.busy?.some((n) => n > 0)) users.layers.push({ kind: "line", colour, name: name("busy"), grid: all, values: all.busy, solid: true });
   });
-  return [rates, users].filter((strip) => strip.layers.length);
+  return [rates, users, queue].filter((strip) => strip.layers.length);
 }
 
 function loadChart(host) {
@@ -72,7 +74,7 @@ function loadChart(host) {
         path.style.setProperty(layer.kind === "bars" ? "fill" : "stroke", layer.colour);
         const mark = shape("rect", { x: right, y: top - 13, width: 10, height: layer.kind === "bars" ? 8 : 3 });
         mark.style.fill = layer.colour;
-        const label = shape("text", { x: right + 14, y: top - 5 }, strip.title === "users" ? `users ${layer.name}` : `${layer.name} ${strip.title}`);
+        const label = shape("text", { x: right + 14, y: top - 5 }, strip.first ? `${strip.title} ${layer.name}` : `${layer.name} ${strip.title}`);
         svg.append(path, mark, label);
         right += 30 + (layer.name.length + strip.title.length) * 6.4;
       }

@@ -7,7 +7,7 @@ use crate::analysis::statement;
 use crate::osprofiler::report::reporter;
 use crate::report::document::{Line, Span};
 use crate::report::explanation::Named;
-use crate::results::model::{Explanation, Place, Results};
+use crate::results::model::{Basis, Explanation, Place, Results};
 use crate::results::trace::{StoredPoint, StoredTrace};
 
 /// Kinds with a mark: as many as there are colours for them.
@@ -46,7 +46,7 @@ pub(super) struct Marks<'a> {
 impl<'a> Marks<'a> {
     pub(super) fn of(results: &'a Results) -> Self {
         let mut all: Vec<Mark<'a>> = Vec::new();
-        for of in results.explanations.iter().filter(|one| one.explains) {
+        for of in results.explanations.iter().filter(|one| is_cause(one)) {
             match all.iter_mut().find(|mark| is_same(mark.of, of)) {
                 Some(mark) => mark.iterations += 1,
                 None => all.push(Mark {
@@ -71,7 +71,7 @@ impl<'a> Marks<'a> {
 
     /// The mark that explains a trace.
     pub(super) fn cause(&self, trace: &StoredTrace) -> Option<usize> {
-        let seen = self.results.explanation(trace.trace_id).filter(|seen| seen.explains)?;
+        let seen = self.results.explanation(trace.trace_id).filter(|seen| is_cause(seen))?;
         self.all.iter().position(|mark| is_same(mark.of, seen))
     }
 
@@ -85,6 +85,11 @@ impl<'a> Marks<'a> {
             explains: seen.explains,
         })
     }
+}
+
+/// By difference: what merely took most time by itself is no cause.
+fn is_cause(seen: &Explanation) -> bool {
+    seen.explains && seen.basis == Basis::Difference
 }
 
 /// The typical length of one call, in µs.

@@ -209,7 +209,7 @@ function scatter(host, c, onview) {
   }
   // Traces that can be shown have a ring; those that a cause explains are filled with its colour.
   function drawSeen(g) {
-    const background = colour("--bg");
+    const background = colour("--bg"), ring = colour("--mark"), fills = charts.marks.map((_, of) => colour(`--c${of}`));
     for (const [n, of] of seen) {
       const x = px(c.start[n]), y = py(values[n]);
       if (isHidden(n) || hidden.has(`mark${of}`) || !(x >= area.x0 && x <= area.x1)) continue;
@@ -217,8 +217,8 @@ function scatter(host, c, onview) {
       g.arc(x, y, of < 0 ? 4 : 5, 0, 7);
       g.lineWidth = of < 0 ? 1 : 1.5;
       g.globalAlpha = of < 0 ? 0.6 : 1;
-      g.strokeStyle = of < 0 ? colour("--mark") : background;
-      if (of >= 0) { g.fillStyle = colour(`--c${of}`); g.fill(); }
+      g.strokeStyle = of < 0 ? ring : background;
+      if (of >= 0) { g.fillStyle = fills[of]; g.fill(); }
       g.stroke();
     }
     g.globalAlpha = 1;

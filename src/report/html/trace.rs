@@ -53,6 +53,19 @@ struct Call {
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result<()> {
+    write_of_run(base_id, tree, None, out)
+}
+
+/// Writes the page of a trace of a run; `report` is the relative URL of its report.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_of_run(
+    base_id: &str,
+    tree: &TraceTree,
+    report: Option<&str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let stored: Vec<StoredPoint> = tree.points.iter().map(StoredPoint::from).collect();
     let script = script(SCRIPT);
     let safe = Value::from_safe_string;
@@ -62,6 +75,7 @@ pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result
         script => safe(script),
         traces => safe(points::trace(base_id, state(tree), &stored, tree)?),
         page => page(base_id, tree),
+        report,
     };
     fill(PAGE, values, out)
 }

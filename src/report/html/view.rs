@@ -11,7 +11,7 @@ use super::badge::Badge;
 use super::calls::{self, CallsView};
 use super::causes::{self, PieceView, SentenceView};
 use super::criteria::{self, CriterionView};
-use super::environment::{self, FactGroup};
+use super::environment::{self, FactGroup, fetched, trace_word};
 use super::first::{self, CardView};
 use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
@@ -20,8 +20,8 @@ use crate::analysis::explanation::OUTSIDE;
 use crate::report::{document, screen, slowest, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
-    Criterion, Culprit, Explanation, IterationOutcome, Outcome, Results, RunStatus, Severity, SlowIteration,
-    TraceState,
+    Criterion, Culprit, Explanation, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
+    SlowIteration, TraceState,
 };
 
 /// Everything on the page except the data for its script.
@@ -58,6 +58,8 @@ pub(super) struct Page {
     has_iterations: bool,
     /// Whether some are explained by what took longer than in typical ones.
     any_longer: bool,
+    any_of_it: bool,
+    any_trace: bool,
     /// Whether iterations waited before they started, and whether some did not end well.
     any_waited: bool,
     any_not_ok: bool,
@@ -112,6 +114,8 @@ struct SlowView {
     longer: Option<String>,
     of_it: Option<String>,
     share: Option<String>,
+    /// The largest part, of an iteration that nothing explains by itself.
+    part: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -161,10 +165,10 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         profiling: profiling(results),
         headline: causes::pieces(screen.headline),
         reason: causes::pieces(screen.sentence),
-        excerpt: screen.reason.excerpt,
+        excerpt: screen.reason.excerpt.clone(),
         errors_first: screen.reason.kind.is_by_errors(),
         errors: (failed > 0).then(|| text::count(failed)),
-        example: example(results, &screen.reason.trace_ids, &refs),
+        example: example(results, &screen.reason, &refs),
         sentences: causes::sentences(results, &said),
         cards: first::cards(results, &refs),
         tiles: tiles(results),
@@ -176,6 +180,8 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
             .iter()
             .flat_map(|group| &group.rows)
             .any(|slow| slow.waited.is_some() || slow.work_ended.is_some()),
+        any_of_it: slowest.iter().flat_map(|group| &group.rows).any(|slow| slow.of_it.is_some()),
+        any_trace: results.slowest.iter().any(|slow| slow.trace != TraceState::NotFetched),
         any_longer: slowest.iter().flat_map(|group| &group.rows).any(|slow| slow.longer.is_some()),
         any_not_ok: results.slowest.iter().any(|slow| slow.iteration.outcome != IterationOutcome::Ok),
         slowest,
@@ -196,9 +202,17 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
 }
 
 /// A trace of the verdict's reason, else that of the slowest iteration.
-fn example(results: &Results, of_reason: &[Uuid], refs: &Refs) -> Option<(TraceRef, &'static str)> {
+fn example(results: &Results, reason: &Reason, refs: &Refs) -> Option<(TraceRef, &'static str)> {
+    let (of_reason, by_errors) = (&reason.trace_ids, reason.kind.is_by_errors());
     let seen = |id: &Uuid| refs.can_be_seen(*id).then(|| refs.of(*id));
     let named = of_reason.iter().find_map(seen).map(|trace| (trace, "See one of their traces"));
+    // Of a run that failed by errors, an error is what to look at.
+    let is_failed = |slow: &&SlowIteration| slow.iteration.outcome == IterationOutcome::Failed;
+    let failed = || {
+        let all = results.slowest.iter().filter(is_failed);
+        all.filter(|_| by_errors).find_map(|slow| seen(&slow.iteration.trace_id))
+    };
+    let named = named.or_else(|| failed().map(|trace| (trace, "See a failed iteration's trace")));
     named.or_else(|| {
         let slowest = results.slowest.iter().find_map(|slow| seen(&slow.iteration.trace_id));
         slowest.map(|trace| (trace, "See the slowest iteration's trace"))
@@ -390,21 +404,6 @@ fn profiling(results: &Results) -> String {
     }
 }
 
-pub(super) fn fetched(results: &Results) -> String {
-    let counts = results.profiling.fetched.iter();
-    let counts = counts.map(|(state, count)| format!("{} {}", text::count(*count), trace_word(*state)));
-    counts.collect::<Vec<_>>().join(", ")
-}
-
-fn trace_word(state: TraceState) -> &'static str {
-    match state {
-        TraceState::Complete => "complete",
-        TraceState::Partial => "partial",
-        TraceState::Absent => "absent",
-        TraceState::NotFetched => "not fetched",
-    }
-}
-
 fn group_view(results: &Results, group: slowest::Group<'_>, refs: &Refs) -> GroupView {
     let rows = group.iterations.into_iter().map(|(slow, seen)| slow_view(results, slow, seen, refs));
     GroupView { title: causes::pieces(group.title), rows: rows.collect() }
@@ -441,6 +440,7 @@ fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>
         }),
         share: seen
             .map(|seen| text::percent(seen.share_of_excess.unwrap_or_else(|| seen.share_of_response()))),
+        part: seen.filter(|seen| !seen.explains).map(|seen| words::point_name(&seen.name, &seen.detail)),
     }
 }
 

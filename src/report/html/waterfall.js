@@ -122,7 +122,9 @@ function waterfall(trace, all = false) {
   const item = (row) => {
     row.shade = shade.get(reporter(row.point));
     row.worst = row.point === worst && !list.querySelector(".worst");
-    row.typical = row.point === worst && found >= 0 ? culprit.typical_us : marks()[row.point.mark]?.typical_us;
+    // Points of the kind that explains this trace; what explains others is not said of this one.
+    row.hot = row.point === worst || (worst?.mark !== undefined && row.point.mark === worst.mark);
+    row.typical = !row.hot ? 0 : found >= 0 ? culprit.typical_us : marks()[worst.mark].typical_us;
     return pointRow(row, from, scale, length, cut);
   };
   let later = false;
@@ -153,7 +155,7 @@ function pointRow(row, from, scale, length, cut) {
   if (point.error !== null) item.className = "broken";
   else if (point.duration_us === null) item.className = "cut";
   if (shade !== undefined) item.classList.add(`of${shade}`);
-  if (row.worst || point.mark !== undefined) item.classList.add("culprit-point");
+  if (row.hot) item.classList.add("culprit-point");
   if (row.worst) item.classList.add("worst");
   if (several) item.classList.add("several");
   if (row.inside) item.classList.add("inside");

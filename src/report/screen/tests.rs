@@ -335,3 +335,21 @@ fn a_headline_is_cut_after_ten_words_and_keeps_its_markup() {
     assert!(matches!(in_words(line.clone(), 5).spans.last(), Some(Span::Code(_))));
     assert_eq!(in_words(line.clone(), 12), line);
 }
+
+#[test]
+fn what_slow_iterations_wait_for_reads_as_a_sentence() {
+    for (name, expected) in [
+        (Line::from(QUEUE_TIME), "Slow iterations wait for a free virtual user"),
+        (
+            Line::from("time outside the traced services"),
+            "Slow iterations lose time outside the traced services",
+        ),
+        (Line::from("time between requests"), "Slow iterations lose time between requests"),
+        (
+            Line::default().code("db · SELECT … FROM user").done(),
+            "Slow iterations wait for db · SELECT … FROM user",
+        ),
+    ] {
+        assert_eq!(plain(&waiting_for(name)), expected);
+    }
+}

@@ -85,6 +85,7 @@ pub fn write(
 fn mark(seen: &Explanation) -> String {
     let what = if seen.explains { "made it slow" } else { "largest part" };
     match seen.typical_ms {
+        Some(_) if seen.typical_calls == Some(0.0) => format!("  ◀ {what}; not in typical ones"),
         Some(typical_ms) => format!("  ◀ {what}; typically {}", duration(typical_ms)),
         None => format!("  ◀ {what}"),
     }
@@ -184,29 +185,31 @@ impl Lines<'_> {
     /// What follows the name.
     fn tail(&self, row: &FoldedRow) -> String {
         let point = &self.tree.points[row.longest];
-        let mut tail = String::new();
-        if row.members.len() > 1 && !matches!(row.kind, RowKind::Small { .. }) {
-            tail +=
-                &point.duration_us.map_or_else(String::new, |us| format!("  longest {}", duration_us(us)));
-        }
-        match row.kind {
-            RowKind::Repeated { .. } => tail += &format!("  (+{} as above)", grouped(row.below)),
-            _ if row.below > 0 => tail += &format!("  (+{} below)", grouped(row.below)),
-            _ => {}
-        }
-        tail += &super::missing(point).map_or_else(String::new, |what| format!("  (no {what})"));
-        tail += if is_linked(point) { "  (linked)" } else { "" };
-        if let Some(began) = row.began_in.and_then(|index| self.tree.points.get(index)) {
+        let is_small = matches!(row.kind, RowKind::Small { .. });
+        let longest = point.duration_us.filter(|_| row.members.len() > 1 && !is_small);
+        let below = match row.kind {
+            RowKind::Repeated { .. } => format!("  (+{} as above)", grouped(row.below)),
+            _ if row.below > 0 => format!("  (+{} below)", grouped(row.below)),
+            _ => String::new(),
+        };
+        let began = row.began_in.and_then(|index| self.tree.points.get(index)).map(|began| {
             let name = format!("{} {}", named(began, BEGAN_CHARS_MAX), statement::kind(began));
-            tail += &format!("  (begun by {})", cut(on_one_line(&name).trim_end(), BEGAN_CHARS_MAX));
-        }
+            format!("  (begun by {})", cut(on_one_line(&name).trim_end(), BEGAN_CHARS_MAX))
+        });
         let place = point.reporter();
         let parent = row.parent.map(|parent| &self.tree.points[self.rows[parent].longest]);
         let is_known = parent.is_some_and(|parent| parent.reporter() == place);
-        if !(is_known || place.is_empty() || matches!(row.kind, RowKind::Small { .. })) {
-            tail += &format!("  [{}]", on_one_line(&folding::cut_name(&place, PLACE_CHARS_MAX)));
-        }
-        tail
+        let is_placed = !(is_known || is_small || place.is_empty());
+        let place = on_one_line(&folding::cut_name(&place, PLACE_CHARS_MAX));
+        [
+            longest.map_or_else(String::new, |us| format!("  longest {}", duration_us(us))),
+            below,
+            super::missing(point).map_or_else(String::new, |what| format!("  (no {what})")),
+            if is_linked(point) { "  (linked)".to_owned() } else { String::new() },
+            began.unwrap_or_default(),
+            if is_placed { format!("  [{place}]") } else { String::new() },
+        ]
+        .concat()
     }
 }
 

@@ -324,14 +324,14 @@ fn the_pages_say_what_the_comparisons_hold() {
         // The verdict and its reason come before every figure.
         let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{wanted}: {part}"));
         assert!(
-            at("<strong>") < at("class=\"finding\"") && at("class=\"finding\"") < at("<main"),
+            at("class=\"verdict\"") < at("class=\"finding\"") && at("class=\"finding\"") < at("<main"),
             "{wanted}"
         );
     };
     holds(
         "ab-fail",
         &[
-            "<strong>FAIL</strong><span>B is slower than A.</span>",
+            "<h1>B is slower than A.</h1>",
             "p50: B is slower by more than the margin of 10 %: B&#x2f;A is 1.190 (1.140 to 1.250)",
             "<dt>p95 · B&#x2f;A</dt><dd><b>1.190</b> 1.140 to 1.250</dd>",
             "Pair 4: B&#x2f;A",
@@ -344,11 +344,11 @@ fn the_pages_say_what_the_comparisons_hold() {
             "Rounds of each pair (13)",
         ],
     );
-    holds("ab-pass", &["<strong>PASS</strong>", "p50: B is less than 10 % slower"]);
+    holds("ab-pass", &["<span class=\"verdict\">PASS</span>", "p50: B is less than 10 % slower"]);
     holds(
         "two-runs",
         &[
-            "<strong>No verdict</strong>",
+            "<span class=\"verdict\">No verdict</span>",
             "Use <code>bench ab</code> for that.",
             "<strong>differs:</strong> processors: 8 and 4",
             "of 40 and 38 fetched traces",
@@ -357,7 +357,11 @@ fn the_pages_say_what_the_comparisons_hold() {
     );
     holds(
         "history",
-        &["<strong>INCONCLUSIVE</strong>", "a second run has to confirm it.", "1.216, from 1.000 to 1.091"],
+        &[
+            "<span class=\"verdict\">INCONCLUSIVE</span>",
+            "a second run has to confirm it.",
+            "1.216, from 1.000 to 1.091",
+        ],
     );
 }
 

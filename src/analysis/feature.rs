@@ -1,0 +1,48 @@
+//! A value that a trace has: an attribute with its value, and the point or action where it matters.
+
+use std::cmp::Reverse;
+
+use crate::results::model::AttributeValue;
+
+/// The attribute of a point's name and kind of call.
+pub(super) const POINT: &str = "point";
+/// What the attributes of the client begin with.
+pub const CLIENT: &str = "client.";
+/// Statements and paths are cut to this many characters.
+pub(super) const POINT_CHARS_MAX: usize = 160;
+
+/// A value of an attribute.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) struct Feature {
+    pub(super) attribute: String,
+    pub(super) value: String,
+    /// The kind of point that has it, where that matters; for the client's values, the action.
+    pub(super) point: Option<String>,
+    /// Of several bounds that a number reaches, the highest says most.
+    pub(super) level: u32,
+}
+
+impl Feature {
+    pub(super) fn new(attribute: &str, value: String) -> Self {
+        Self { attribute: attribute.to_owned(), value, point: None, level: 0 }
+    }
+
+    /// What names the value best comes first: attributes before points, short ones before long ones.
+    pub(super) fn rank(&self) -> (bool, bool, Reverse<u32>, usize, Self) {
+        let is_own = matches!(self.attribute.as_str(), POINT | "service");
+        let length = self.attribute.len() + self.value.len();
+        (self.point.is_some(), is_own, Reverse(self.level), length, self.clone())
+    }
+
+    /// Whether this is another bound of the same number.
+    pub(super) fn is_bound_of_same(&self, other: &AttributeValue) -> bool {
+        self.attribute.starts_with(CLIENT) && self.attribute == other.attribute && self.point == other.point
+    }
+
+    /// Whether the same value can mean different things at different points.
+    pub(super) fn can_be_at_points(&self) -> bool {
+        self.point.is_none()
+            && !self.attribute.starts_with(CLIENT)
+            && !matches!(self.attribute.as_str(), POINT | "service" | "host" | "error")
+    }
+}
