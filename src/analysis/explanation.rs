@@ -3,7 +3,7 @@
 //! This is the comparison of [`super::attribution`] for one trace against the mean of all typical ones, with the same
 //! kinds of points and the same critical path, so that the two agree. Queue time and time outside the services are kinds
 //! as any other. The exclusive times of a trace add up to its response time, so the differences of all kinds add up to
-//! the excess. A share is of what took longer only, so it is between 0 and 1, and the shares of all kinds add up to 1.
+//! the excess: that of the named kind is at most all of it, even if others took shorter than in typical iterations.
 //!
 //! One trace has no bounds: an explanation says how long, never how certain. With too few typical traces, or an incomplete
 //! one, the kind with the most own time is named instead ([`super::own_time`]). Nothing here may write text.
@@ -70,8 +70,10 @@ struct Excess {
     typical: Taken,
     whole_us: f64,
     typical_whole_us: f64,
-    /// The share of all that took longer, 0 to 1.
+    /// How much longer it took as a share of how much longer the trace took, 0 to 1.
     share: f64,
+    /// The same as a share of all that took longer, which may be more than the excess.
+    share_of_longer: f64,
 }
 
 impl Excess {
@@ -104,7 +106,8 @@ fn excess(trace: &Breakdown, typical: &Typical) -> Option<Excess> {
         typical: mean,
         whole_us,
         typical_whole_us: typical.whole_us,
-        share: (us / all_us).clamp(0.0, 1.0),
+        share: (us / (whole_us - typical.whole_us)).clamp(0.0, 1.0),
+        share_of_longer: (us / all_us).clamp(0.0, 1.0),
     })
 }
 
@@ -183,7 +186,7 @@ fn of_trace(
         share_of_excess: Some(found.share),
         calls: found.here.calls as u64,
         typical_calls: Some(found.typical.calls),
-        explains: found.share >= least,
+        explains: found.share_of_longer >= least,
         is_headline,
         ..empty()
     };
@@ -357,7 +360,9 @@ mod tests {
             let shares: f64 = differences.iter().filter(|us| **us > 0.0).map(|us| us / longer).sum();
             prop_assert!((shares - 1.0).abs() < 1e-9);
             let largest = differences.iter().copied().fold(0.0, f64::max);
-            prop_assert!((found.share - largest / longer).abs() < 1e-9);
+            prop_assert!((found.share_of_longer - largest / longer).abs() < 1e-9);
+            prop_assert!((found.share - (largest / excess_us).min(1.0)).abs() < 1e-9);
+            prop_assert!((0.0..=1.0).contains(&found.share_of_longer));
         }
     }
 }

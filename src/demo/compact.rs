@@ -1,6 +1,6 @@
 //! The demo's collector after a run: only the traces that were fetched.
 //!
-//! A short run stores 25 MB of traces, of which a report needs 200. Nothing else asks for the others.
+//! A short run stores 25 MB of traces, of which a report needs 200. Who asks for another one is told that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::osprofiler::driver::Collector;
 use crate::osprofiler::record::Record;
 
 /// Smaller files stay as they are, with every trace: `bench collect` can still fetch others.
-pub(super) const BYTES_MIN: u64 = 4 << 20;
+pub(super) const BYTES_MIN: u64 = 8 << 20;
 /// How long a connection may take to end.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -28,11 +28,12 @@ pub(super) fn compact(file: &Path, traces: &[Vec<Record>]) {
     }
 }
 
-/// True once the last connection to a file has ended, which may take a moment: it removes the log beside it.
+/// True once the last connection to a file has ended, which may take a moment: it removes the log beside it, and then
+/// the log's index.
 fn is_closed(file: &Path) -> bool {
-    let log = beside(file, "-wal");
+    let both = ["-wal", "-shm"].map(|end| beside(file, end));
     for _ in 0..CLOSED_WITHIN.as_millis() / LOOK_EVERY.as_millis() {
-        if fs::symlink_metadata(&log).is_err() {
+        if both.iter().all(|one| fs::symlink_metadata(one).is_err()) {
             return true;
         }
         std::thread::sleep(LOOK_EVERY);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::report::html::{self, Shown, relative_url};
 use crate::results::directory::{RunDirectory, write_at_once};
+use crate::results::model::Results;
 use crate::results::trace::StoredTrace;
 
 use super::error::HarnessError;
@@ -13,6 +14,7 @@ use super::options::TracesMode;
 pub(super) fn write(
     mode: &TracesMode,
     directory: &RunDirectory,
+    results: &Results,
     traces: &[StoredTrace],
 ) -> Result<Shown, HarnessError> {
     let folder = match mode {
@@ -26,7 +28,8 @@ pub(super) fn write(
         for trace in html::shown(traces) {
             let (tree, id) = (trace.tree(), trace.trace_id.to_string());
             write_at_once(&folder.join(format!("{id}.html")), |output| {
-                html::trace::write_of_run(&id, &tree, Some(&back), output)
+                let seen = results.explanation(trace.trace_id);
+                html::trace::write(&id, &tree, seen, Some(&back), output)
             })?;
         }
         let report: &Path = directory.path();

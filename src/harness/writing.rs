@@ -111,7 +111,7 @@ fn write_run(
         Ok(())
     });
     written.map_err(|error| failed(&path, error))?;
-    let shown = pages::write(mode, directory, traces)?;
+    let shown = pages::write(mode, directory, results, traces)?;
     let path = directory.report();
     let traces = html::Traces { stored: traces, shown: &shown };
     write_at_once(&path, |output| html::render(results, &columns, traces, output))

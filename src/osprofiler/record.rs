@@ -62,7 +62,7 @@ impl<F: FnOnce() -> I, I: IntoInfo> IntoInfo for F {
 pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// Traces with more records are refused.
-pub const TRACE_RECORDS_MAX: usize = 250_000;
+pub const TRACE_RECORDS_MAX: usize = 100_000;
 /// Larger traces (bytes of JSON) are refused.
 pub const TRACE_BYTES_MAX: usize = 64 * 1024 * 1024;
 

@@ -301,7 +301,12 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
         }
         (expected, found) = (Some(limit), Some(value));
     }
-    sentence.text(".");
+    let others = criteria(results, Outcome::Fail).count().saturating_sub(1);
+    match others {
+        0 => sentence.text("."),
+        1 => sentence.text(". Another criterion is broken too."),
+        others => sentence.text(format!(". {others} other criteria are broken too.")),
+    };
     let workload = results.workloads.iter().find(|workload| workload.name == broken.workload);
     let by_time = workload.filter(|_| of_time);
     let why = by_time.and_then(cause_of);
@@ -399,16 +404,25 @@ fn slow(results: &Results) -> Screen {
         screen.reason.trace_ids = slowest.take(TRACES_MAX).collect();
         return screen;
     }
-    let came = [TraceState::Complete, TraceState::Partial]
-        .map(|state| results.profiling.fetched.get(&state).copied());
-    let came: u64 = came.into_iter().flatten().sum();
-    let headline = match results.verdict.outcome {
-        Outcome::Pass => "Every criterion holds",
-        _ if results.profiling.enabled && came > 0 => "Nothing stands out",
-        _ if results.profiling.enabled => "No trace came, so causes are unknown",
-        _ => "Not profiled, so causes are unknown",
+    if let Some(busy) = results.workloads.iter().find_map(offered::sentence) {
+        let short = busy.split([';', '(', '.']).next().unwrap_or(&busy).trim().to_owned();
+        return screen(ReasonKind::Slow, short.into(), busy.into());
+    }
+    let counts = results.workloads.iter().map(|workload| workload.iterations);
+    let (total, failed) =
+        counts.fold((0, 0), |(total, failed), one| (total + one.total, failed + one.failed));
+    let noun = if total == 1 { "iteration" } else { "iterations" };
+    let headline = match (results.verdict.outcome, failed) {
+        (Outcome::Pass, _) => "Every criterion holds".to_owned(),
+        (_, 0) => format!("{total} {noun}, none failed"),
+        (_, failed) => format!("{total} {noun}, {failed} failed"),
     };
     let mut sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
+    let fetched = &results.profiling.fetched;
+    let came = [TraceState::Complete, TraceState::Partial].iter().any(|state| fetched.contains_key(state));
+    if !fetched.is_empty() && !came {
+        sentence.text(" No trace came, so causes are unknown.");
+    }
     let has_collector = results.profiling.collector.is_some() || results.profiling.received.is_some();
     if results.profiling.enabled && !has_collector {
         sentence.text(" No collector is named, so nothing tells why slow ones are slow: add ");

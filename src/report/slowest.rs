@@ -188,9 +188,10 @@ impl Shown {
 /// How much longer than typical ones, and how much of that the named kind took.
 fn difference(seen: &Explanation) -> [String; 2] {
     match (seen.excess_ms, seen.longer_ms, seen.share_of_excess) {
-        (Some(excess_ms), Some(longer_ms), Some(share)) => {
-            [format!("+{}", duration(excess_ms)), format!("{}, {:.0} %", duration(longer_ms), share * 100.0)]
-        }
+        (Some(excess_ms), Some(longer_ms), Some(share)) => [
+            format!("+{}", duration(excess_ms)),
+            format!("{}, {:.0} %", duration(longer_ms.min(excess_ms)), share * 100.0),
+        ],
         _ => [String::new(), String::new()],
     }
 }

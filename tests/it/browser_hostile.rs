@@ -255,7 +255,7 @@ fn nothing_of_a_hostile_trace_runs() {
             record(format!("{text}-start"), "2", text, 100, &info, text),
         ];
         let mut page = Vec::new();
-        html::trace::write(text, &TraceTree::build(&records), &mut page).unwrap();
+        html::trace::write(text, &TraceTree::build(&records), None, None, &mut page).unwrap();
         let path = bench.write(&format!("{number}.html"), page);
         opened_and_touched(&browser, &path, text);
         assert_eq!(browser.run("return document.querySelectorAll('.wf li').length"), 3, "{text:?}");

@@ -254,7 +254,8 @@ fn every_kind_of_report_has_its_order_and_fits_a_phone() {
             let size = json!({"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 400});
             browser.chromium("Emulation.setDeviceMetricsOverride", &size);
             browser.open(&path);
-            assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(width), "{name}");
+            let wide = browser.run("return document.documentElement.scrollWidth").as_i64().unwrap();
+            assert!(wide <= width, "{name}: {wide} of {width}");
             // Percentiles are in sight without scrolling sideways.
             let hidden = browser.run(
                 "return [...document.querySelectorAll('td[data-l=p99], td[data-l=p95]')].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length",

@@ -351,7 +351,7 @@ fn a_second_run_confirms_only_when_it_is_apart_from_the_first() {
     let ended = bench.run(&["compare", text(&past), text(&new), text(&new), "--markdown"]).expect_code(0);
     assert!(ended.stdout.starts_with("### INCONCLUSIVE"), "{}", ended.stdout);
     let ended = bench.run(&["compare", text(&past), text(&new), text(&new), "--html"]).expect_code(0);
-    assert!(ended.stdout.contains("<strong>INCONCLUSIVE</strong>"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("<span class=\"verdict\">INCONCLUSIVE</span>"), "{}", ended.stdout);
     assert!(ended.stdout.contains("RERUN is the same run as NEW"), "{}", ended.stdout);
 }
 

@@ -80,7 +80,8 @@ fn slow_iterations_are_compared_with_typical_ones() {
     let shares: f64 =
         comparison["kinds"].as_array().unwrap().iter().map(|kind| kind["share"].as_f64().unwrap()).sum();
     assert!((0.9..1.2).contains(&shares), "{comparison}");
-    assert!(ended.stdout.contains("% of it (at least "), "{}", ended.stdout);
+    let bounds = ["% of it (at least ", "explains all of it"];
+    assert!(bounds.iter().any(|said| ended.stdout.contains(said)), "{}", ended.stdout);
     // One tree from the user to the statement.
     let id = first["worst_trace_id"].as_str().unwrap();
     let directory = bench.run_directory();
@@ -92,8 +93,10 @@ fn slow_iterations_are_compared_with_typical_ones() {
         "rpc get_roles",
         "db SELECT … FROM assignment",
     ];
+    // Above the tree stands why it was slow, with some of the same names.
+    let tree = &shown[shown.find(order[0]).unwrap_or_default()..];
     let places: Vec<usize> =
-        order.iter().map(|part| shown.find(part).unwrap_or_else(|| panic!("{shown}"))).collect();
+        order.iter().map(|part| tree.find(part).unwrap_or_else(|| panic!("{shown}"))).collect();
     assert!(places.is_sorted(), "{shown}");
 }
 

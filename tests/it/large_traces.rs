@@ -1,4 +1,4 @@
-//! Traces of real size in `bench trace show`: one like that of a server's boot in a cloud, one of 70,000 points, and
+//! Traces of real size in `bench trace show`: one like that of a server's boot in a cloud, one of 45,000 points, and
 //! names of a mebibyte.
 
 use std::collections::BTreeMap;
@@ -143,11 +143,11 @@ fn a_boot_of_a_server_fits_two_screens() {
 }
 
 #[test]
-fn seventy_thousand_points_are_a_few_lines() {
+fn forty_five_thousand_points_are_a_few_lines() {
     let bench = Bench::new();
     let mut trace = Recorded::default();
     let root = trace.add(0, ("wsgi", "api", "/all"), 0, 50_000_000);
-    for number in 0..700_u64 {
+    for number in 0..450_u64 {
         let start = 10_000 + number * 45_000;
         let call = trace.add(root, ("rpc", "worker", "work"), start, start + 44_000);
         for step in 0..99 {
@@ -158,7 +158,7 @@ fn seventy_thousand_points_are_a_few_lines() {
     bench.write("many.json", trace.close());
     let shown = bench.run(&["trace", "show", "many.json"]).expect_code(0).stdout;
     assert!(shown.lines().count() < 20, "{shown}");
-    assert!(shown.contains("700 × rpc work") && shown.contains("70,001 points in "), "{shown}");
+    assert!(shown.contains("450 × rpc work") && shown.contains("45,001 points in "), "{shown}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl RequestArguments {
             return output(path, |out| json::write(&id, &tree, out));
         }
         if self.html {
-            return output(path, |out| html::trace::write(&id, &tree, out));
+            return output(path, |out| html::trace::write(&id, &tree, None, None, out));
         }
         let style = if path.is_some() { Style::default() } else { style() };
         words(path, |out| text::write(&id, &tree, false, None, style, out))

@@ -80,7 +80,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         if arguments.json {
             json::write(base_id, &tree, out)
         } else if arguments.html {
-            html::trace::write(base_id, &tree, out)
+            html::trace::write(base_id, &tree, explanation.as_deref(), None, out)
         } else {
             dot::write(base_id, &tree, out)
         }

@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use crate::base::clock::RunClock;
+use crate::client::plain::PlainClient;
 use crate::demo::Demo;
 use crate::measure::ids::RunIds;
 use crate::measure::log::LogWriter;
@@ -182,13 +183,7 @@ impl Run {
         let (client, facts) = (&prepared.client, self.facts());
         let mut watched =
             watch.start(listeners.metrics, &self.plan, facts, client, &self.runtime, &self.events)?;
-        if !listeners.spans.is_empty() {
-            let (spans, directory) = (listeners.spans, self.directory.path());
-            let receiving =
-                Receiving::start(spans, (self.ids, self.probe_ids), &self.plan, directory, client)?;
-            self.events.event(&Event::Receiving(receiving.addresses()));
-            self.receiving.replace(Some(receiving));
-        }
+        self.receive_spans(listeners.spans, client)?;
         let stop = Stop::default();
         let housekeeping = Housekeeping {
             plan: Arc::clone(&self.plan),
@@ -201,7 +196,7 @@ impl Run {
         };
         let housekeeping = self.runtime.spawn(housekeeping.keep());
         let mut log = self.start_log().map_err(|error| self.log_failed(&error))?;
-        self.tell_of_profiling();
+        self.say_how_profiled();
         let profiled = self.plan.profiling_off.is_none().then_some(self.plan.control);
         let mut shown = AsEvents::new(&self.events, self.ids, profiled);
         let mut observer = watched.observer(&mut shown);
@@ -234,13 +229,24 @@ impl Run {
         Ok((finished, unsaved))
     }
 
-    /// Says whether and how iterations are profiled.
-    fn tell_of_profiling(&self) {
+    /// Starts to receive spans, if there are ports for them.
+    fn receive_spans(&self, spans: Vec<TcpListener>, client: &PlainClient) -> Result<(), HarnessError> {
+        if !spans.is_empty() {
+            let (ids, directory) = ((self.ids, self.probe_ids), self.directory.path());
+            let receiving = Receiving::start(spans, ids, &self.plan, directory, client)?;
+            self.events.event(&Event::Receiving(receiving.addresses()));
+            self.receiving.replace(Some(receiving));
+        }
+        Ok(())
+    }
+
+    fn say_how_profiled(&self) {
         if let Some(reason) = &self.plan.profiling_off {
             self.events.event(&Event::NotProfiling(reason));
         }
-        let has_key = self.plan.deployment.hmac_key.is_some();
-        if let Some(reason) = self.plan.propagation.without_osprofiler(has_key) {
+        if let Some(reason) =
+            self.plan.propagation.without_osprofiler(self.plan.deployment.hmac_key.is_some())
+        {
             self.events.event(&Event::ProfilingWithout(reason));
         }
     }

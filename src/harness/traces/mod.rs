@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::base::secret::Secret;
 use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
 use crate::collect::mask_record;
+use crate::demo::COLLECTOR_FILE;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::{Collector, DriverError};
 use crate::receive::spool::stored::Stored;
@@ -185,9 +186,13 @@ impl TraceSource {
             }
             let (records, unreadable) = (stored.records, stored.rejected);
             if records.is_empty() {
-                let reasons = "check the id, that the request was signed with a key of the services, and that \
-                               they report to this collector";
                 let text = format!("{} has no trace {id}", collector.target());
+                let reasons = if text.contains(COLLECTOR_FILE) {
+                    "check the id; a long run of the demo keeps only the traces that it fetched"
+                } else {
+                    "check the id, that the request was signed with a key of the services, and that they report to \
+                     this collector"
+                };
                 return Err(HarnessError::failed(text).remedy(reasons));
             }
             let style = collector.report_style();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::record::{Info, Record, timestamp};
+use crate::record::{Info, Record, TRACE_RECORDS_MAX, timestamp};
 use crate::report::TraceTree;
 use crate::spans::{Event, Kind, Span, SpanError, jaeger, json, protobuf, read, span_id, trace_id, write};
 
@@ -474,7 +474,8 @@ fn answers_over_the_limits_are_refused_before_they_fill_the_memory() {
         bytes.extend(content);
         bytes
     };
-    let spans = [0x12, 0].repeat(60_000);
+    let too_many = TRACE_RECORDS_MAX / 2 + 10_000;
+    let spans = [0x12, 0].repeat(too_many);
     let body = field(1, field(2, spans));
     assert!(matches!(protobuf::decode(&body), Err(SpanError::TooMany)));
     let attributes = [0x4a, 0].repeat(20_000_000);
@@ -484,10 +485,10 @@ fn answers_over_the_limits_are_refused_before_they_fill_the_memory() {
     let body = field(1, field(2, field(2, field(9, field(2, deep)))));
     assert!(matches!(protobuf::decode(&body), Err(SpanError::Protobuf(_))));
 
-    let span = r#"{"traceID":"1","spanID":"1"},"#.repeat(60_000);
+    let span = r#"{"traceID":"1","spanID":"1"},"#.repeat(too_many);
     let body = format!(r#"{{"data": [{{"spans": [{}]}}]}}"#, span.trim_end_matches(','));
     assert!(jaeger::decode(body.as_bytes()).is_err());
-    let batches = "{},".repeat(60_000);
+    let batches = "{},".repeat(too_many);
     let body = format!(r#"{{"batches": [{}]}}"#, batches.trim_end_matches(','));
     assert!(json::decode(body.as_bytes()).is_err());
     for open in ["[", "{\"data\":", "{\"data\":[{\"spans\":[{\"tags\":[{\"value\":["] {

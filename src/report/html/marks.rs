@@ -32,7 +32,8 @@ pub(super) struct CulpritData<'a> {
     /// The id of its longest point.
     pub(super) id: &'a str,
     name: String,
-    typical_us: f64,
+    /// How long a typical call takes; absent if nothing was compared.
+    typical_us: Option<f64>,
     /// Whether it explains the iteration; otherwise it is only the largest of several parts.
     explains: bool,
 }
@@ -77,14 +78,18 @@ impl<'a> Marks<'a> {
 
     /// What explains a trace, if a point does.
     pub(super) fn culprit(&self, trace: &StoredTrace) -> Option<CulpritData<'a>> {
-        let seen = self.results.explanation(trace.trace_id)?;
-        Some(CulpritData {
-            id: seen.point_id.as_deref()?,
-            name: plain(&Named::from(seen).in_service()),
-            typical_us: typical_us(seen),
-            explains: seen.explains,
-        })
+        self.results.explanation(trace.trace_id).and_then(culprit)
     }
+}
+
+/// The point of an explanation, if it is one.
+pub(super) fn culprit(seen: &Explanation) -> Option<CulpritData<'_>> {
+    Some(CulpritData {
+        id: seen.point_id.as_deref()?,
+        name: plain(&Named::from(seen).in_service()),
+        typical_us: seen.typical_ms.map(|_| typical_us(seen)),
+        explains: seen.explains,
+    })
 }
 
 /// By difference: what merely took most time by itself is no cause.

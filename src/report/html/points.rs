@@ -13,11 +13,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::island::write_json;
-use super::marks::{CulpritData, Marks};
+use super::marks::{self, CulpritData, Marks};
 use super::refs::{self, Shown, Traces};
 use crate::analysis::folding::{self, FoldedRow, RowKind};
 use crate::osprofiler::report::TraceTree;
-use crate::results::model::{Results, TraceState};
+use crate::results::model::{Explanation, Results, TraceState};
 use crate::results::trace::{StoredPoint, StoredTrace};
 
 /// The largest number of points of a trace in a run's report; a page with more rows is slow and unreadable.
@@ -101,15 +101,19 @@ fn of_run<'a>(trace: &'a StoredTrace, marks: &Marks<'a>) -> TraceData<'a> {
     TraceData { culprit, ..trace_data(id, trace.state, &trace.points, POINTS_MAX, Some(marks), rows) }
 }
 
-/// One trace, cut to its [`PAGE_POINTS_MAX`] longest points.
+/// One trace, cut to its [`PAGE_POINTS_MAX`] longest points; `seen` explains it.
 pub(super) fn trace(
     id: &str,
     state: TraceState,
     points: &[StoredPoint],
     tree: &TraceTree,
+    seen: Option<&Explanation>,
 ) -> io::Result<String> {
-    let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, None) } else { Vec::new() };
-    packed(&[trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows)])
+    let culprit = seen.and_then(marks::culprit);
+    let at = culprit.as_ref().and_then(|culprit| points.iter().position(|one| one.trace_id == culprit.id));
+    let rows = if points.len() > POINTS_UNFOLDED_MAX { rows(tree, at) } else { Vec::new() };
+    let data = trace_data(id.to_owned(), state, points, PAGE_POINTS_MAX, None, rows);
+    packed(&[TraceData { culprit, ..data }])
 }
 
 /// The rows of a folded trace, with indices of all its points; none if nothing folds.

@@ -58,19 +58,22 @@ function scatter(host, c, onview) {
   const base = make("canvas"), over = make("canvas"), tip = make("div", { class: "tip", hidden: "" });
   host.append(base, over, tip);
   // What the chart plots: response times, or service times.
-  let which = "response", values = c.response, end = 1, low, high;
+  let which = "response", values = c.response, end = 1, low, high, begin = Infinity;
   for (const { series } of charts.workloads) if (series) end = Math.max(end, (series.start_s + series.completed.length * series.step_s) * 1e6);
   const range = () => {
     low = Infinity;
     high = 0;
     for (let n = 0; n < c.rows; n++) {
       end = Math.max(end, c.start[n]);
+      begin = Math.min(begin, c.start[n]);
       if (values[n] > 0) low = Math.min(low, values[n]);
       high = Math.max(high, values[n]);
     }
     if (!(low < high)) { low = (high || 1) / 2; high = (high || 1) * 2; }
   };
   range();
+  // What comes before the load, such as the setup and the probe, is no empty space.
+  if (!(begin > end * 0.02)) begin = 0;
   let log = true, view = null, found = [], current = -1, drag = null, order = null;
   // Which iterations have a trace to show: computed once, for the rings.
   const seen = traces.rows().map((n) => [n, traces.marks.get(c.id(n)) ?? -1]);
@@ -80,7 +83,7 @@ function scatter(host, c, onview) {
   for (let w = 0; w < charts.workloads.length; w++) groups.push({ w, outcome: 0, rows: [] });
   for (const outcome of [2, 1]) groups.push({ w: -1, outcome, rows: [] });
   for (let n = 0; n < c.rows; n++) groups[c.outcome[n] ? groups.length - (c.outcome[n] === 1 ? 1 : 2) : Math.min(c.workload[n], groups.length - 3)]?.rows.push(n);
-  const full = () => (log ? { x0: 0, x1: end * 1.005, y0: low / 1.15, y1: high * 1.15 } : { x0: 0, x1: end * 1.005, y0: 0, y1: high * 1.04 });
+  const full = () => ({ x0: begin - (end - begin) * 0.01 * (begin > 0), x1: end + (end - begin) * 0.005, ...(log ? { y0: low / 1.15, y1: high * 1.15 } : { y0: 0, y1: high * 1.04 }) });
   view = full();
 
   let area = {}, colours = [], next, head, cells = 0;
@@ -172,7 +175,7 @@ function scatter(host, c, onview) {
     g.fillStyle = group.outcome === 1 ? colour("--failed") : group.outcome === 2 ? colour("--soft") : colours[group.w % 6];
     g.strokeStyle = g.fillStyle;
     g.lineWidth = 1.3;
-    const shown = c.rows * Math.min(1, (view.x1 - view.x0) / end);
+    const shown = c.rows * Math.min(1, (view.x1 - view.x0) / (end - begin || 1));
     const some = hidden.size > 0;
     g.globalAlpha = group.outcome ? 0.9 : 0.55;
     const size = shown > 30000 ? 2 : shown > 5000 ? 2.5 : 3.5;
@@ -293,9 +296,9 @@ function scatter(host, c, onview) {
   over.onpointercancel = () => { drag = null; mark(-1); };
   over.onpointerleave = () => { tip.hidden = true; if (!drag) mark(-1); };
   const zoomBy = (factor) => {
-    const whole = full(), middle = current >= 0 ? c.start[current] : (view.x0 + view.x1) / 2, half = Math.min((view.x1 - view.x0) * factor, whole.x1) / 2;
-    const x0 = Math.max(0, middle - half);
-    view = factor > 1 && half * 2 >= whole.x1 ? whole : { ...view, x0, x1: x0 + 2 * half };
+    const whole = full(), middle = current >= 0 ? c.start[current] : (view.x0 + view.x1) / 2, half = Math.min((view.x1 - view.x0) * factor, whole.x1 - whole.x0) / 2;
+    const x0 = Math.max(whole.x0, middle - half);
+    view = factor > 1 && half * 2 >= whole.x1 - whole.x0 ? whole : { ...view, x0, x1: x0 + 2 * half };
     draw();
     if (current >= 0) tell(current);
   };

@@ -51,7 +51,7 @@ fn the_page_holds_what_the_results_hold() {
         "Keystone under load",
         "by 2 workloads",
         "TLS not verified",
-        "<th colspan=\"8\" scope=\"rowgroup\">",
+        "<th colspan=\"9\" scope=\"rowgroup\">",
         "<code>db · SELECT … FROM user</code>",
         "<rect class=\"cause\"",
         "SELECT user.id, user.domain_id FROM user WHERE user.id = ?</pre>",

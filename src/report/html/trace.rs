@@ -14,6 +14,7 @@ use crate::analysis::statement;
 use crate::base::clock::rfc3339;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::words::duration_us;
+use crate::results::model::Explanation;
 use crate::results::trace::{StoredPoint, state};
 
 pub(super) const PAGE: &str = include_str!("trace.html");
@@ -48,21 +49,14 @@ struct Call {
     cumulative: String,
 }
 
-/// Writes the page.
+/// Writes the page. Of a trace of a run, `seen` explains it, and `report` is the relative URL of the run's report.
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write(base_id: &str, tree: &TraceTree, out: &mut dyn Write) -> io::Result<()> {
-    write_of_run(base_id, tree, None, out)
-}
-
-/// Writes the page of a trace of a run; `report` is the relative URL of its report.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_of_run(
+pub fn write(
     base_id: &str,
     tree: &TraceTree,
+    seen: Option<&Explanation>,
     report: Option<&str>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -73,7 +67,7 @@ pub fn write_of_run(
         policy => safe(content_policy(&script)),
         style => safe(STYLE.to_owned()),
         script => safe(script),
-        traces => safe(points::trace(base_id, state(tree), &stored, tree)?),
+        traces => safe(points::trace(base_id, state(tree), &stored, tree, seen)?),
         page => page(base_id, tree),
         report,
     };

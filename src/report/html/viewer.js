@@ -32,7 +32,7 @@ function elsewhere(id) {
   const command = traces.states.has(id) ? `bench trace show . ${id}` : `bench trace show ${id} ${charts.source}`;
   const why = traces.states.get(id) === "absent" ? "The collector had no point of it when the run ended. To ask again:"
     : traces.states.has(id) ? "Its trace is stored beside this report. In this report's directory:"
-    : `Its trace was not fetched: only slow, failed and some typical ones are${charts.some_unprofiled ? " (and some iterations were left unprofiled for comparison)" : ""}. To ask the collector for it:`;
+    : `Its trace was not fetched: only slow, failed and some typical ones are${charts.some_unprofiled ? " (and some iterations were left unprofiled for comparison)" : ""}. ${/demo-traces\.db/.test(charts.source) ? "A long run of the demo keeps no others; of a short one:" : "To ask the collector for it:"}`;
   const button = make("button", { type: "button", "data-copy": command }, "Copy the command");
   return [make("p", {}, why), make("pre", {}, command), make("p", {}, button)];
 }

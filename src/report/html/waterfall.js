@@ -105,7 +105,7 @@ function waterfall(trace, all = false) {
   if (worst) {
     const known = found >= 0 ? culprit : marks()[worst.mark], to = make("button", { type: "button", class: "to-culprit" }, `${known.name} ${time(worst.duration_us / 1e3)}`);
     to.onclick = () => showCulprit(box);
-    about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", to, known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call"));
+    about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", to, known.typical_us == null ? "" : known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call"));
   }
   // Services have colours in the order in which they appear.
   const services = [...new Set(points.map(reporter))].filter((name) => name && name !== "bench"), shade = new Map(services.map((name, n) => [name, n % 6]));

@@ -202,7 +202,7 @@ pub struct Finding {
     /// The median of how much longer it took than in typical iterations; absent without these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_longer_ms: Option<f64>,
-    /// The median of that as a share of all that took longer, 0 to 1.
+    /// The median of that as a share of the excess of its iteration, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_share_of_excess: Option<f64>,
     /// Trace ids of these iterations, slowest first.

@@ -33,8 +33,8 @@ pub enum Place {
 /// Why an iteration was slow.
 ///
 /// `own_ms` is a part of `response_ms`. By difference, `longer_ms` is `own_ms - typical_ms`, `excess_ms` is
-/// `response_ms - typical_response_ms`, and the share is of everything that took longer than in typical iterations, so
-/// that it is never above 1; what took shorter is not subtracted from it.
+/// `response_ms - typical_response_ms`, and the share is `longer_ms` of `excess_ms`, at most 1: other points may have
+/// taken shorter than in typical iterations.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Explanation {
     /// The iteration's trace id.
@@ -76,7 +76,7 @@ pub struct Explanation {
     /// How much longer this iteration took than typical ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excess_ms: Option<f64>,
-    /// `longer_ms` as a share of all that took longer here, 0 to 1.
+    /// `longer_ms` as a share of `excess_ms`, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_excess: Option<f64>,
     /// How many of these points the trace has.
@@ -84,7 +84,7 @@ pub struct Explanation {
     /// Their mean number in typical iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical_calls: Option<f64>,
-    /// Whether this explains the iteration: at least half of the excess, or a fifth if the comparison of slow with typical
+    /// Whether this explains the iteration: at least half of all that took longer, or a fifth if the comparison of slow with typical
     /// iterations names this kind. Otherwise it is only the largest of several parts.
     pub explains: bool,
     /// Whether the comparison of slow with typical iterations names this kind.
