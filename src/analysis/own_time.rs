@@ -1,4 +1,4 @@
-//! The kind of point with the most own time in one iteration: what is said of it where nothing can be compared.
+//! The kind of point with the most own time in one iteration: its explanation when nothing can be compared.
 //!
 //! Own time is a point's duration without the union of its children's, as far as the response waited for it. Points of
 //! one kind count together, so forty short queries can be the largest part as well as a single long one. Queue time

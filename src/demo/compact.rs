@@ -1,6 +1,6 @@
 //! The demo's collector after a run: only the traces that were fetched.
 //!
-//! A short run stores 25 MB of traces, of which a report needs 200. Who asks for another one is told that.
+//! A short run stores 25 MB of traces, of which a report needs 200. `bench trace show` says so for the others.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -51,7 +51,7 @@ fn shown(tree: &TraceTree, folded: &Folded) -> Vec<String> {
     folded.rows.iter().map(row).collect()
 }
 
-/// A root with `children`, which begin one after the other and take so many microseconds.
+/// A root whose children begin one after the other; `children` has their durations in microseconds.
 fn root_with(children: &[(&'static str, u64)]) -> Vec<At> {
     let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
     let mut start = 10;

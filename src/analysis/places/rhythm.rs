@@ -18,7 +18,7 @@ const BEATS_MIN: f64 = 5.0;
 const EVENT_PART: f64 = 200.0;
 /// An interval is at least this many times as long as the gap that separates events.
 const GAPS_MIN: f64 = 4.0;
-/// Events with so many slow iterations are looked at alone, too: single ones may be slow for any reason.
+/// Events with at least this many slow iterations are also tested alone: a single one may be slow for any reason.
 const LARGE: usize = 3;
 /// More events have no interval that is worth a name.
 const EVENTS_MAX: usize = 300;
@@ -93,7 +93,7 @@ impl Beat {
     }
 }
 
-/// Every so many seconds: a job, garbage collection, a timer.
+/// A period in seconds: a job, garbage collection, a timer.
 pub(super) fn by_time(slow: &[&IterationSample], population: &Population<'_>) -> Option<Rhythm> {
     let series = population.series?;
     let length_s = series.step_s * series.completed.len() as f64;

@@ -34,7 +34,7 @@ pub(super) fn planned(round: Option<Duration>, looks: [usize; 2]) -> String {
     }
 }
 
-/// After a pair that took so long, with so many pairs left at most.
+/// After a pair: how long it took, and the largest number of pairs that are left.
 pub(super) fn left(pair: Duration, pairs: usize) -> Option<String> {
     let most = pair.saturating_mul(u32::try_from(pairs).unwrap_or(u32::MAX));
     (pairs > 0)

@@ -268,7 +268,7 @@ impl Comparison {
             if let Some(decision) = self.trial.decide() {
                 return Ok(Some(decision));
             }
-            // Of a pair with further, longer rounds, nothing is said: the next one shows how long pairs take.
+            // A pair with further, longer rounds gives no estimate: the next one shows how long pairs take.
             let is_news = self.pairs.len() == 1 || self.is_longer;
             if self.factor > factor {
                 self.is_longer = true;
