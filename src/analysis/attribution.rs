@@ -173,12 +173,8 @@ impl Table {
 fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
     let (slow_us, fast_us) = (&slow.exclusive[kind], &fast.exclusive[kind]);
     let (slow_calls, fast_calls) = (mean(&slow.calls[kind]), mean(&fast.calls[kind]));
-    let each = |us: f64, calls: f64| if calls > 0.0 { us / calls } else { 0.0 };
-    let (slow_each, fast_each) = (each(mean(slow_us), slow_calls), each(mean(fast_us), fast_calls));
+    let more_calls_us = more_calls_us((mean(slow_us), slow_calls), (mean(fast_us), fast_calls));
     let delta_us = mean(slow_us) - mean(fast_us);
-    // If fast traces never call it, every call is an additional one.
-    let priced = if fast_calls > 0.0 { fast_each } else { slow_each };
-    let more_calls_us = (slow_calls - fast_calls) * priced;
     let typical = percentile(fast_us, 95.0);
     let exceeding = slow_us.iter().filter(|us| **us > typical).count();
     let worst = (0..slow_us.len()).max_by(|&one, &other| slow_us[one].total_cmp(&slow_us[other]));
@@ -197,6 +193,20 @@ fn cause(slow: &Table, fast: &Table, kind: usize, gap_us: f64) -> Cause {
         guilty: false,
         worst: worst.unwrap_or(0),
     }
+}
+
+/// The part of the difference between two sides, each as (time, calls), that is due to more calls.
+///
+/// An additional call is priced at the mean of both sides' calls (Shapley's value of two factors): with the price of fast
+/// calls alone, a machine on which every call takes longer would hide that there are many more of them.
+fn more_calls_us((slow_us, slow_calls): (f64, f64), (fast_us, fast_calls): (f64, f64)) -> f64 {
+    let each = |us: f64, calls: f64| (calls > 0.0).then(|| us / calls);
+    let priced = match (each(slow_us, slow_calls), each(fast_us, fast_calls)) {
+        (Some(slow), Some(fast)) => f64::midpoint(slow, fast),
+        // If one side never calls it, every call is an additional one.
+        (slow, fast) => slow.or(fast).unwrap_or(0.0),
+    };
+    (slow_calls - fast_calls) * priced
 }
 
 /// The 5th and 95th percentile of each kind's share over resampled traces.
@@ -283,6 +293,9 @@ mod tests {
         for (what, slow, kind, more_calls) in [
             ("a slower call", traces(40, 2, &[(100.0, 1.0), (50.0, 2.0), (900.0, 1.0)]), 2, false),
             ("more calls", traces(40, 3, &[(100.0, 1.0), (1000.0, 40.0), (20.0, 1.0)]), 1, true),
+            // As on a busy machine: twenty times as many calls, and each takes 2.4 times as long.
+            ("more and slower calls", traces(40, 4, &[(100.0, 1.0), (2400.0, 40.0), (20.0, 1.0)]), 1, true),
+            ("a few more, much slower", traces(40, 5, &[(100.0, 1.0), (2400.0, 4.0), (20.0, 1.0)]), 1, false),
         ] {
             let found = compare(&slow, &fast, 3, 0.0, 7);
             let first = &found.causes[0];

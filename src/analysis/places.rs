@@ -36,13 +36,91 @@ pub fn places(slow: &[&IterationSample], population: &Population<'_>) -> Option<
     let workload = slow.first()?.workload;
     let slowest: Vec<&IterationSample> =
         population.slowest.iter().filter(|one| one.workload == workload && !one.warm_up).collect();
-    let first = [slow, &slowest].iter().find_map(|some| beginning::first_ones(some, population));
-    let rhythm = rhythm::by_number(slow, population).or_else(|| rhythm::by_time(slow, population));
+    let longest = longest(slow);
+    let first = [slow, &longest, &slowest].iter().find_map(|some| beginning::first_ones(some, population));
+    let all = [slow, &longest];
+    let rhythm = all.iter().find_map(|some| rhythm::by_number(some, slow, population));
+    let rhythm = rhythm.or_else(|| all.iter().find_map(|some| rhythm::by_time(some, slow, population)));
     (first.is_some() || rhythm.is_some()).then_some(SlowPlaces { first, rhythm })
+}
+
+/// The longer half: where a busy machine makes many iterations slow, what holds up some of them is seen in these.
+fn longest<'a>(slow: &[&'a IterationSample]) -> Vec<&'a IterationSample> {
+    let mut order = slow.to_vec();
+    order.sort_by_key(|one| std::cmp::Reverse(one.response_ns()));
+    order.truncate(slow.len() / 2);
+    order
 }
 
 /// Numbers from 0 without the warm-up.
 fn numbers(slow: &[&IterationSample], population: &Population<'_>) -> BTreeSet<u64> {
     let all = slow.iter().map(|one| one.number.saturating_sub(population.warm_up));
     all.filter(|number| *number < population.total).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of iterations that are slow for no reason, alone or several at a time, hardly any run has a place.
+    #[test]
+    fn of_runs_without_a_place_hardly_any_has_a_finding() {
+        const RUNS: u64 = 200;
+        const LENGTH_S: f64 = 30.0;
+        let completed = vec![50; 60];
+        let series = Series { start_s: 0.0, step_s: 0.5, completed, ..Series::default() };
+        for group in [1, 4] {
+            let wrong = (0..RUNS).filter(|seed| {
+                let mut random = fastrand::Rng::with_seed(*seed);
+                let total = random.u64(200..1_200);
+                let starts: Vec<u64> =
+                    (0..(total / 20).div_ceil(group)).map(|_| random.u64(0..total)).collect();
+                let numbers: BTreeSet<u64> = starts
+                    .iter()
+                    .flat_map(|start| (0..group).map(move |one| (start + one) % total))
+                    .collect();
+                let at_ns = |number: u64| (number as f64 / total as f64 * LENGTH_S * 1e9) as u64;
+                let of = |number: u64| IterationSample {
+                    number,
+                    due_ns: at_ns(number),
+                    start_ns: at_ns(number),
+                    duration_ns: 1_000_000 * (100.0 / (1.0 - random.f64())) as u64,
+                    ..IterationSample::default()
+                };
+                let all: Vec<IterationSample> = numbers.into_iter().map(of).collect();
+                let mut slowest = all.clone();
+                slowest.sort_by_key(|one| std::cmp::Reverse(one.response_ns()));
+                slowest.truncate(10);
+                let population =
+                    Population { total, series: Some(&series), slowest: &slowest, ..Population::default() };
+                places(&all.iter().collect::<Vec<_>>(), &population).is_some()
+            });
+            assert!(wrong.count() as u64 <= RUNS / 100, "in groups of {group}");
+        }
+    }
+
+    /// A stall of all that are under way every two seconds, in a run in which more iterations are slow for other reasons.
+    #[test]
+    fn a_rhythm_among_many_others_is_found_in_the_longer_half() {
+        let series = Series { start_s: 0.0, step_s: 0.5, completed: vec![25; 60], ..Series::default() };
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut of = |s: f64, ms: u64| IterationSample {
+            number: (s * 50.0) as u64,
+            due_ns: (s * 1e9) as u64,
+            start_ns: (s * 1e9) as u64,
+            duration_ns: ms * 1_000_000,
+            ..IterationSample::default()
+        };
+        let stalls =
+            (1..15).flat_map(|turn| (0..4).map(move |one| f64::from(2 * turn) + 0.02 * f64::from(one)));
+        let mut all: Vec<IterationSample> = stalls.map(|s| of(s, 900)).collect();
+        all.extend((0..64).map(|_| random.f64() * 30.0).collect::<Vec<_>>().into_iter().map(|s| of(s, 300)));
+        let population = Population { total: 1_500, series: Some(&series), ..Population::default() };
+        let slow: Vec<&IterationSample> = all.iter().collect();
+        assert!(rhythm::by_time(&slow, &slow, &population).is_none());
+        let found = places(&slow, &population).and_then(|places| places.rhythm).unwrap();
+        assert!((found.every_s.unwrap() - 2.0).abs() < 0.1, "{found:?}");
+        // Of all, not only of those in which it was found.
+        assert!((0.35..0.6).contains(&found.share), "{found:?}");
+    }
 }

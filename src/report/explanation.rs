@@ -302,7 +302,8 @@ fn because(kind: &ComparedKind) -> String {
         None => String::new(),
     };
     let each = |total_ms: f64, calls: f64| if calls > 0.0 { total_ms / calls } else { 0.0 };
-    let longer_ms = each(kind.slower_calls_ms, kind.slow_calls);
+    // Slower calls count for as many as both sides have on average.
+    let longer_ms = each(kind.slower_calls_ms, f64::midpoint(kind.slow_calls, kind.typical_calls));
     if kind.slow_calls > 1.05 {
         let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
         let instead = match kind.typical_calls > 0.05 && slow != typical {
@@ -526,7 +527,7 @@ mod tests {
         seen.kinds[0].contrasts.clear();
         let first = &mut seen.kinds[0];
         (first.slow_calls, first.called_service) = (3.0, Some("stock".to_owned()));
-        let longer = "each of its 3 calls takes 192 ms longer (typical iterations call it once), apart from the work of \
+        let longer = "each of its 3 calls takes 288 ms longer (typical iterations call it once), apart from the work of \
                       stock: the network, or stock was busy";
         assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
         seen.kinds[0].guilty = false;

@@ -98,7 +98,7 @@ fn a_cold_start_is_named() {
 
 #[test]
 fn a_rhythm_is_named() {
-    let (_, comparison) = run(Plant::Periodic, "runner: { rps: { rps: 100, duration: 15s } }");
+    let (_, comparison) = run(Plant::Periodic, "runner: { rps: { rps: 50, duration: 24s } }");
     let seen = comparison["places"]["rhythm"]["every_s"].as_f64();
     let right = seen.is_some_and(|seen| (seen / EVERY.as_secs_f64() - 1.0).abs() < 0.1);
     let said = if right { "right" } else { "wrong" };

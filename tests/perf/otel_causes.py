@@ -72,7 +72,8 @@ def arguments():
     parser.add_argument("times", nargs="?", type=int, default=20, help="how often each cause runs")
     parser.add_argument("--busy", action="store_true", help="keep all processors busy meanwhile")
     parser.add_argument("causes", nargs="*", help="such as otel, or otel.lock; default: all")
-    given = parser.parse_args()
+    # Options may stand between the number and the causes.
+    given = parser.parse_intermixed_args()
     every = [(service, cause) for service, (_, causes) in TESTS.items() for cause in causes]
     names = {name for service, cause in every for name in (service, f"{service}.{cause}")}
     unknown = sorted(set(given.causes) - names)

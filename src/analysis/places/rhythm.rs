@@ -6,8 +6,8 @@ use crate::results::model::{Rhythm, Series};
 
 /// Fewer slow iterations have no rhythm.
 const SLOW_MIN: usize = 10;
-/// The probability of a wrong finding, over all intervals.
-const CHANCE_MAX: f64 = 0.005;
+/// The probability of a wrong finding, over all intervals, in one set of slow iterations; two sets are looked at.
+const CHANCE_MAX: f64 = 0.0025;
 /// At least this share of slow iterations must be within the rhythm.
 const SHARE_MIN: f64 = 0.6;
 /// Intervals of numbers up to this are tried.
@@ -24,11 +24,17 @@ const LARGE: usize = 3;
 const EVENTS_MAX: usize = 300;
 /// Events within such a part of the interval are on time.
 const WINDOWS: [f64; 3] = [0.05, 0.1, 0.2];
+/// Phases that are nearer than this are the same.
+const ROUNDING: f64 = 1e-9;
 /// If the load itself has a phase clearer than this, its own rhythm may be all there is.
 const LOAD_PHASE_MAX: f64 = 0.25;
 
-/// Every nth iteration: a row of the data, one of several hosts in turn.
-pub(super) fn by_number(slow: &[&IterationSample], population: &Population<'_>) -> Option<Rhythm> {
+/// Every nth iteration: a row of the data, one of several hosts in turn. The share is that of `all`.
+pub(super) fn by_number(
+    slow: &[&IterationSample],
+    all: &[&IterationSample],
+    population: &Population<'_>,
+) -> Option<Rhythm> {
     let numbers = numbers(slow, population);
     let count = numbers.len();
     // Nothing stands out if most iterations are in question.
@@ -36,26 +42,28 @@ pub(super) fn by_number(slow: &[&IterationSample], population: &Population<'_>) 
         return None;
     }
     let most = EVERY_MAX.min(population.total / (2 * BEATS_MIN as u64));
-    let mut best: Option<(f64, u64, usize)> = None;
+    let mut best: Option<(f64, u64, usize, u64)> = None;
     for every in 2..=most {
         let mut seen = vec![0_usize; usize::try_from(every).unwrap_or(0)];
         for number in &numbers {
             seen[usize::try_from(number % every).unwrap_or(0)] += 1;
         }
-        let largest = seen.into_iter().max().unwrap_or(0);
+        let (largest, turn) = seen.into_iter().zip(0..).max_by_key(|(seen, _)| *seen).unwrap_or_default();
         let chance = at_least(largest, count, 1.0 / every as f64) * every as f64;
         if best.is_none_or(|(known, ..)| chance < known) {
-            best = Some((chance, every, largest));
+            best = Some((chance, every, largest, turn));
         }
     }
-    let (chance, every, largest) = best?;
+    let (chance, every, largest, turn) = best?;
     let (chance, share) = ((chance * most as f64).min(1.0), largest as f64 / count as f64);
     // Whatever each iteration does, three in four of every second one are no rhythm of slow ones.
     let by_chance = 1.0 / every as f64;
-    (chance <= CHANCE_MAX && share >= SHARE_MIN.max(1.5 * by_chance)).then_some(Rhythm {
+    let all = self::numbers(all, population);
+    let in_turn = all.iter().filter(|number| **number % every == turn).count();
+    (chance <= CHANCE_MAX && share >= SHARE_MIN.max(1.5 * by_chance)).then(|| Rhythm {
         every_s: None,
         every_iterations: Some(every),
-        share,
+        share: in_turn as f64 / all.len().max(1) as f64,
         share_by_chance: by_chance,
         chance,
     })
@@ -88,43 +96,62 @@ struct Beat {
 }
 
 impl Beat {
+    /// Intervals from the beginning of the first window; the event that begins a window is within it, however it is
+    /// rounded.
+    fn turns(&self, event: &Event) -> f64 {
+        event.at_s * self.frequency - self.window.0 + ROUNDING
+    }
+
     fn is_on_time(&self, event: &Event) -> bool {
-        (event.at_s * self.frequency - self.window.0).rem_euclid(1.0) <= self.window.1
+        self.turns(event).rem_euclid(1.0) <= self.window.1 + 2.0 * ROUNDING
     }
 }
 
-/// A period in seconds: a job, garbage collection, a timer.
-pub(super) fn by_time(slow: &[&IterationSample], population: &Population<'_>) -> Option<Rhythm> {
+/// A period in seconds: a job, garbage collection, a timer. The share is that of `all`.
+pub(super) fn by_time(
+    slow: &[&IterationSample],
+    all: &[&IterationSample],
+    population: &Population<'_>,
+) -> Option<Rhythm> {
     let series = population.series?;
     let length_s = series.step_s * series.completed.len() as f64;
     if slow.len() < SLOW_MIN || length_s <= 0.0 || population.total == 0 {
         return None;
     }
     let gap_s = (length_s / EVENT_PART).max(2.0 * length_s / population.total as f64);
-    let all = events(slow, gap_s);
-    let large: Vec<Event> = all.iter().copied().filter(|event| event.size >= LARGE).collect();
+    let every = events(slow, gap_s);
+    let large: Vec<Event> = every.iter().copied().filter(|event| event.size >= LARGE).collect();
     let highest = 1.0 / (GAPS_MIN * gap_s);
-    let found = [&all, &large].map(|events| best(events, length_s, highest));
+    let share_of = |beat: &Beat, events: &[Event], of: usize| {
+        let on_time = events.iter().filter(|event| beat.is_on_time(event));
+        on_time.map(|event| event.size).sum::<usize>() as f64 / of as f64
+    };
+    // Multiples of a frequency have as many events on time, but most of their beats have none.
+    let is_often = |beat: &Beat| {
+        let on_time = every.iter().filter(|event| beat.is_on_time(event));
+        let turn = |event: &Event| beat.turns(event).floor() as i64;
+        let mut turns: Vec<i64> = on_time.map(turn).collect();
+        turns.dedup();
+        turns.len() as f64 >= BEATS_MIN.max(SHARE_MIN * (length_s * beat.frequency).floor())
+    };
+    let is_clear = |beat: &Beat| {
+        share_of(beat, &every, slow.len()) >= SHARE_MIN
+            && is_often(beat)
+            && load_phase(series, beat.frequency) <= LOAD_PHASE_MAX
+    };
+    let found = [&every, &large].map(|events| best(events, length_s, highest, is_clear));
     let beat = found.into_iter().flatten().min_by(|one, other| one.chance.total_cmp(&other.chance))?;
-    let on_time = || all.iter().filter(|event| beat.is_on_time(event));
-    let share = on_time().map(|event| event.size).sum::<usize>() as f64 / slow.len() as f64;
-    let mut turns: Vec<i64> =
-        on_time().map(|event| (event.at_s * beat.frequency - beat.window.0).floor() as i64).collect();
-    turns.dedup();
-    let turns = turns.len() as f64;
-    let is_often = turns >= BEATS_MIN && turns >= SHARE_MIN * (length_s * beat.frequency).floor();
-    let is_clear = beat.chance <= CHANCE_MAX && share >= SHARE_MIN && is_often;
-    (is_clear && load_phase(series, beat.frequency) <= LOAD_PHASE_MAX).then_some(Rhythm {
+    Some(Rhythm {
         every_s: Some(1.0 / beat.frequency),
         every_iterations: None,
-        share,
+        share: share_of(&beat, &events(all, gap_s), all.len()),
         share_by_chance: beat.window.1,
         chance: beat.chance,
     })
 }
 
-/// The interval at which most events are on time.
-fn best(events: &[Event], length_s: f64, highest: f64) -> Option<Beat> {
+/// The clear interval at which most events are on time, if that is no chance.
+fn best(events: &[Event], length_s: f64, highest: f64, is_clear: impl Fn(&Beat) -> bool) -> Option<Beat> {
     let count = events.len();
     if (count as f64) < BEATS_MIN || count > EVENTS_MAX {
         return None;
@@ -143,9 +170,9 @@ fn best(events: &[Event], length_s: f64, highest: f64) -> Option<Beat> {
             // Any event may begin the window; frequencies nearer than the window allows are not tests of their own.
             let tests = count as f64 * ((to - from) * length_s * 2.0 / width).max(1.0);
             let chance = at_least(inside - 1, count - 1, width) * tests * (2 * WINDOWS.len()) as f64;
-            // Multiples of a frequency are as good; the lowest is that of the events.
-            if best.is_none_or(|known| chance < known.chance) {
-                best = Some(Beat { chance, frequency, window: (from_phase, width) });
+            let beat = Beat { chance, frequency, window: (from_phase, width) };
+            if chance <= CHANCE_MAX && best.is_none_or(|known| chance < known.chance) && is_clear(&beat) {
+                best = Some(beat);
             }
         }
     }
@@ -218,7 +245,8 @@ mod tests {
 
     fn found(slow: &[IterationSample], series: &Series) -> Option<f64> {
         let population = Population { total: TOTAL, series: Some(series), ..Population::default() };
-        by_time(&slow.iter().collect::<Vec<_>>(), &population)?.every_s
+        let slow: Vec<&IterationSample> = slow.iter().collect();
+        by_time(&slow, &slow, &population)?.every_s
     }
 
     /// Stalls at these times hold up this many iterations each; others are slow at random.
@@ -270,7 +298,7 @@ mod tests {
                 let slow = stalls(&mut random, &times, held_up, 5);
                 let population = Population { total: TOTAL, series: Some(&even), ..Population::default() };
                 let slow: Vec<&IterationSample> = slow.iter().collect();
-                by_time(&slow, &population).is_some() || by_number(&slow, &population).is_some()
+                by_time(&slow, &slow, &population).is_some() || by_number(&slow, &slow, &population).is_some()
             });
             assert!(wrong.count() as u64 <= RUNS / 100, "{number} stalls of {held_up}");
         }
@@ -292,7 +320,8 @@ mod tests {
             let of = |&number: &u64| IterationSample { number, ..IterationSample::default() };
             let slow: Vec<IterationSample> = numbers.iter().map(of).collect();
             let population = Population { total: 420, ..Population::default() };
-            by_number(&slow.iter().collect::<Vec<_>>(), &population).and_then(|found| found.every_iterations)
+            let slow: Vec<&IterationSample> = slow.iter().collect();
+            by_number(&slow, &slow, &population).and_then(|found| found.every_iterations)
         };
         let tenth: Vec<u64> = (0..42).map(|turn| 3 + 10 * turn).chain([77, 142, 308]).collect();
         assert_eq!(run(&tenth), Some(10));

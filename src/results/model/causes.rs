@@ -132,9 +132,9 @@ pub struct ComparedKind {
     pub slow_calls: f64,
     /// Its calls in a typical one.
     pub typical_calls: f64,
-    /// The part of `delta_ms` that is due to more calls.
+    /// The part of `delta_ms` that is due to more calls, each at the mean of what a slow and a typical iteration's takes.
     pub more_calls_ms: f64,
-    /// The part of `delta_ms` that is due to slower calls.
+    /// The rest of `delta_ms`, which is due to slower calls.
     pub slower_calls_ms: f64,
     /// Cliff's delta: how much more often it took longer in slow iterations than shorter, -1 to 1.
     pub effect: f64,
