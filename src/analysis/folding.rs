@@ -1,5 +1,5 @@
-//! A large trace as few rows: siblings of one kind, repeated subtrees and small parts fold, and what goes on after the
-//! answer stands apart.
+//! A large trace as few rows: siblings of one kind, nested ones, repeated subtrees and small parts fold, and what goes
+//! on after the answer stands apart.
 //!
 //! One boot of a server in a cloud has 1,600 points, two thirds of them in 26 validations of a token with 40 statements
 //! each. [`fold`] makes some 60 rows of it. What a reader looks for never disappears: a point with an error, without a
@@ -57,7 +57,7 @@ pub struct FoldedRow {
     pub members: Vec<usize>,
     /// The longest of them, whose name represents the others.
     pub longest: usize,
-    /// How long they took together, in microseconds; `None` where that is not known.
+    /// How long they took together, in microseconds, of nested ones the outermost; `None` where that is not known.
     pub sum_us: Option<u64>,
     /// How long they took themselves, without the points below, in microseconds.
     pub own_us: u64,
@@ -85,7 +85,9 @@ pub enum RowKind {
         /// How many kinds.
         kinds: usize,
     },
-    /// A point, or siblings of one kind, with points below as those of an earlier row.
+    /// Points of one kind, each the only one below the one before. The rows below are of what is below the innermost.
+    Nested,
+    /// A point, or several of one kind, with points below as those of an earlier row.
     Repeated {
         /// The earlier row, an index in [`Folded::rows`].
         row: usize,
@@ -107,10 +109,24 @@ pub fn unfolded(tree: &TraceTree) -> Folded {
 /// A row that is not placed yet.
 struct Draft {
     kind: RowKind,
+    /// Whether each member is below the one before.
+    is_nested: bool,
     members: Vec<usize>,
     depth: usize,
     parent: Option<usize>,
     afterwards: bool,
+}
+
+impl Draft {
+    /// The members that no other member is around.
+    fn outer(&self) -> &[usize] {
+        if self.is_nested { &self.members[..1] } else { &self.members }
+    }
+
+    /// The members that no other member is below.
+    fn inner(&self) -> &[usize] {
+        if self.is_nested { &self.members[self.members.len() - 1..] } else { &self.members }
+    }
 }
 
 struct Folding<'a> {
@@ -167,7 +183,7 @@ impl<'a> Folding<'a> {
             let mut waiting = self.drafts(tops, ALIKE_MIN, 0, None, afterwards);
             waiting.reverse();
             while let Some(mut draft) = waiting.pop() {
-                let is_closed = matches!(draft.kind, RowKind::Small { .. }) || self.is_small(&draft.members);
+                let is_closed = matches!(draft.kind, RowKind::Small { .. }) || self.is_small(draft.outer());
                 let at = rows.len();
                 let earlier = if is_closed { None } else { self.earlier(&draft, &rows, &mut seen, at) };
                 if let Some(row) = earlier {
@@ -176,8 +192,8 @@ impl<'a> Folding<'a> {
                 let is_open = !is_closed && earlier.is_none();
                 if is_open {
                     let below =
-                        draft.members.iter().flat_map(|&member| self.children[member].iter().copied());
-                    let least = if draft.members.len() > 1 { 2 } else { ALIKE_MIN };
+                        draft.inner().iter().flat_map(|&member| self.children[member].iter().copied());
+                    let least = if draft.inner().len() > 1 { 2 } else { ALIKE_MIN };
                     let inner = self.drafts(below.collect(), least, draft.depth + 1, Some(at), afterwards);
                     waiting.extend(inner.into_iter().rev());
                 }
@@ -203,8 +219,31 @@ impl<'a> Folding<'a> {
         } else {
             siblings.into_iter().map(|one| (RowKind::Point, vec![one])).collect()
         };
-        let draft = |(kind, members)| Draft { kind, members, depth, parent, afterwards };
+        let draft = |(kind, members)| {
+            let (kind, members) = self.with_nested(kind, members);
+            Draft { kind, is_nested: kind == RowKind::Nested, members, depth, parent, afterwards }
+        };
         groups.into_iter().map(draft).collect()
+    }
+
+    /// A point with those of its kind below it, where each is the only one below the one before.
+    fn with_nested(&self, kind: RowKind, members: Vec<usize>) -> (RowKind, Vec<usize>) {
+        if !self.folds || kind != RowKind::Point {
+            return (kind, members);
+        }
+        let mut chain = members;
+        while let Some(&last) = chain.last()
+            && let [only] = self.children[last].as_slice()
+            && self.kinds[*only] == self.kinds[last]
+            && !self.alone[*only]
+        {
+            chain.push(*only);
+        }
+        if chain.len() < ALIKE_MIN {
+            chain.truncate(1);
+            return (kind, chain);
+        }
+        (RowKind::Nested, chain)
     }
 
     /// Siblings of one kind together, except for outliers.
@@ -300,11 +339,11 @@ impl<'a> Folding<'a> {
         seen: &mut HashMap<u64, usize>,
         at: usize,
     ) -> Option<usize> {
-        let below: usize = draft.members.iter().map(|&index| self.below[index]).sum();
+        let below: usize = draft.inner().iter().map(|&index| self.below[index]).sum();
         if !self.folds || below < REPEATED_MIN {
             return None;
         }
-        let inner = draft.members.iter().flat_map(|&index| &self.children[index]);
+        let inner = draft.inner().iter().flat_map(|&index| &self.children[index]);
         let distinct: BTreeSet<u64> = inner.map(|&child| self.shapes[child]).collect();
         let shape = hash(&(self.kinds[draft.members[0]], distinct));
         let Some(&row) = seen.get(&shape) else {
@@ -313,25 +352,26 @@ impl<'a> Folding<'a> {
         };
         let each = |sum_us: u64, members: usize| sum_us / members.max(1) as u64;
         let of_earlier = each(rows[row].sum_us.unwrap_or(0), rows[row].members.len());
-        let of_this = each(self.sum_us(&draft.members), draft.members.len());
+        let of_this = each(self.sum_us(draft.outer()), draft.members.len());
         let is_needed = draft.members.iter().any(|&index| self.needed[index]);
         let is_much_longer = of_this > of_earlier.saturating_mul(REPEATED_TIMES).max(self.whole_us / 20);
         (!is_needed && !is_much_longer).then_some(row)
     }
 
     fn row(&self, draft: Draft, is_open: bool) -> FoldedRow {
-        let Draft { kind, members, depth, parent, afterwards } = draft;
+        let sum_us = self.sum_us(draft.outer());
+        let below = if is_open { 0 } else { draft.inner().iter().map(|&index| self.below[index]).sum() };
+        let Draft { kind, members, depth, parent, afterwards, .. } = draft;
         let points = || members.iter().map(|&index| &self.tree.points[index]);
         let took = |index: &usize| self.tree.points[*index].duration_us;
         // Of several that took as long, the first.
         let longest = members.iter().rev().max_by_key(|index| took(index)).copied().unwrap_or(0);
-        let below = if is_open { 0 } else { members.iter().map(|&index| self.below[index]).sum() };
         FoldedRow {
             depth,
             parent,
             kind,
             longest,
-            sum_us: took(&longest).map(|_| self.sum_us(&members)),
+            sum_us: took(&longest).map(|_| sum_us),
             own_us: points().map(|point| point.self_us.unwrap_or(0)).fold(0, u64::saturating_add),
             start_us: points().map(|point| point.start_us).min().unwrap_or(0),
             end_us: points().map(end_us).max().unwrap_or(0),

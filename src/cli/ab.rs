@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::units::parse_duration;
 use crate::harness::ab::{AbOptions, Compared, PreparedAb, SideOptions};
 use crate::harness::{HarnessError, Interrupt};
+use crate::report::document::terminal;
 use crate::report::pairs;
 use crate::verdict::paired::AbMetric;
 
@@ -155,13 +156,12 @@ pub(super) fn run(arguments: &AbArguments) -> Result<Exit, HarnessError> {
 }
 
 fn print(compared: Compared, arguments: &AbArguments) -> Result<Exit, HarnessError> {
-    let Compared { conclusion, paired, directory, fault } = compared;
-    let text = pairs::terminal(&paired, output::style());
+    let Compared { conclusion, paired, directory, heard, fault } = compared;
     if arguments.quiet {
-        output::print(text.lines().next().unwrap_or_default());
+        output::print(&terminal::line(&pairs::headline(&paired), output::style()));
         output::print(&directory.display().to_string());
     } else {
-        output::print(&format!("\n{text}"));
+        output::print(&format!("\n{}", pairs::terminal(&paired, &heard, output::style())));
         let path = |name| directory.join(name).display().to_string();
         output::print(&format!("\nreport   {}\nresults  {}", path("ab.html"), path("ab.json")));
     }

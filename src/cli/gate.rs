@@ -22,7 +22,7 @@ pub(super) struct GateArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
     /// Exit with 4 instead of 0 when the verdict is INCONCLUSIVE or the run's log has no end, and with 69 before the load
-    /// when the probe fails or its trace does not arrive.
+    /// when the probe fails or its trace does not arrive; the probe then runs before a load of few iterations too.
     #[arg(long)]
     pub(super) strict: bool,
 }
@@ -61,7 +61,7 @@ impl GateArguments {
             let path = path.map(|path| format!("\n{}", path.display())).unwrap_or_default();
             output::print(&format!("{}{path}", terminal::verdict_line(results, style)));
         } else {
-            output::print(&words(|text| terminal::summary(results, path, style, text)));
+            output::print(&words(|text| terminal::summary(results, path, &finished.heard, style, text)));
         }
         self.end(finished)
     }

@@ -80,7 +80,8 @@ impl Events for Shown {
             Event::Probing { longest } => {
                 lines.say(&format!("waiting for the probe's trace, at most {}", clock(*longest)));
             }
-            Event::Probed(text) => lines.say(&format!("probe: {text}")),
+            // It stands in the result.
+            Event::Probed(_) => {}
             Event::ProbeWarning(text) => say(&format!("warning: {}", on_one_line(text))),
             Event::WorkloadBegan(progress) => lines.begin(progress),
             Event::WorkloadProgress(progress) => lines.progress(progress),

@@ -44,7 +44,7 @@ pub(super) fn list(arguments: &RunsArguments) -> Result<Exit, HarnessError> {
         return if lines.is_empty() { Ok(()) } else { output::deliver(&lines.join("\n")) }.map(|()| Exit::Ok);
     }
     if all.is_empty() {
-        say(&format!("no runs in {}", arguments.out.display()));
+        say(&format!("no runs yet in {}", arguments.out.join("").display()));
     } else {
         output::show(&terminal::text(&document(&all), output::style()))?;
     }
@@ -74,7 +74,7 @@ pub(super) fn open(arguments: &OpenArguments) -> Result<Exit, HarnessError> {
     Ok(Exit::Ok)
 }
 
-/// Delete old runs and comparisons; without --yes, only say which.
+/// Delete old runs and comparisons, or their traces; without --yes, only say which.
 ///
 /// Deletes directories that bench made, by what is in their files, and nothing that a symbolic link points to. With
 /// both --keep and --older-than, it deletes those that are neither among the newest N nor newer than AGE.
@@ -90,6 +90,9 @@ pub(super) struct PruneArguments {
     /// Only those that began longer ago than this, such as 30d, 2w or 12h.
     #[arg(long, value_name = "AGE", group = "which", value_parser = runs::age)]
     older_than: Option<Duration>,
+    /// Delete only the traces that were fetched or received; results and reports stay, and list the causes.
+    #[arg(long)]
+    traces_only: bool,
     /// Delete them.
     #[arg(long)]
     yes: bool,
@@ -100,6 +103,7 @@ pub(super) fn prune(arguments: &PruneArguments) -> Result<Exit, HarnessError> {
         directory: arguments.out.clone(),
         keep: arguments.keep,
         older_than: arguments.older_than,
+        traces_only: arguments.traces_only,
         delete: arguments.yes,
     })?;
     let (mut bytes, mut number) = (0_u64, 0_usize);
@@ -114,6 +118,7 @@ pub(super) fn prune(arguments: &PruneArguments) -> Result<Exit, HarnessError> {
         }
     }
     let done = if arguments.yes { "deleted" } else { "would be deleted; --yes deletes them" };
-    say(&format!("{number} of {} old runs ({}) {done}", pruned.len(), format_bytes(bytes)));
+    let what = if arguments.traces_only { "the traces of " } else { "" };
+    say(&format!("{what}{number} of {} old runs ({}) {done}", pruned.len(), format_bytes(bytes)));
     Ok(Exit::Ok)
 }

@@ -13,6 +13,7 @@ pub mod deployment;
 pub mod end;
 pub mod expect;
 pub mod http;
+pub mod kept;
 mod matching;
 pub mod network;
 mod one_of;

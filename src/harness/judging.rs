@@ -12,6 +12,7 @@ use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
+use crate::report::probe::{self, NO_POINTS, NO_SPANS};
 use crate::report::screen;
 use crate::results::aggregate::Aggregate;
 use crate::results::build;
@@ -25,14 +26,6 @@ use crate::verdict::{self, Evidence};
 
 use super::asynchronous;
 use super::error::{HarnessError, Kind};
-
-/// A wrong key has no other symptom: services answer as if tracing had not been requested.
-const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
-    accept this HMAC key and report to this collector";
-
-/// The same of services that speak OpenTelemetry.
-const NO_SPANS: &str = "no trace reached the collector: check that the services take the trace from the traceparent \
-    header and send their spans to this collector";
 
 /// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
 /// criteria; `stored` are the traces that are already stored.
@@ -139,6 +132,12 @@ pub(super) fn explain(
         let headers = &results.profiling.headers;
         let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
         results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
+    }
+    let came = |trace: &StoredTrace| matches!(trace.state, TraceState::Complete | TraceState::Partial);
+    if traces.iter().any(came) {
+        for note in &mut results.notes {
+            *note = probe::came_later(note).unwrap_or_else(|| std::mem::take(note));
+        }
     }
     traces
 }

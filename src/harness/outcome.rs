@@ -60,6 +60,8 @@ pub struct Finished {
     /// Its directory, with results.json, report.html, report.md, badge, log and traces; `None` if these could not be
     /// written, or are those of an earlier result that knows more.
     pub directory: Option<PathBuf>,
+    /// The notes of the results that were said as warnings before the load.
+    pub heard: Vec<String>,
     /// What could not be written or kept; then the run counts as failed.
     pub fault: Option<HarnessError>,
 }
@@ -73,7 +75,7 @@ impl Finished {
     ) -> Self {
         let Written { results, is_there, fault } = written;
         let directory = is_there.then(|| directory.to_path_buf());
-        Self { conclusion, results, traces, directory, fault }
+        Self { conclusion, results, traces, directory, heard: Vec::new(), fault }
     }
 
     /// How it ended, or the error that makes that worthless.

@@ -56,10 +56,11 @@ fn facts(progress: &WorkloadProgress, id_chars: usize) -> Vec<Fact> {
             facts.push(fact(ALWAYS, format!("{count} {word}")));
         }
     }
-    facts.push(match progress.profiled_percent {
-        None => fact(7, "not profiled".to_owned()),
-        Some(100.0..) => fact(8, "profiled".to_owned()),
-        Some(percent) => fact(7, format!("{percent} % profiled")),
+    facts.extend(match progress.profiled_percent {
+        None => Some(fact(7, "not profiled".to_owned())),
+        // Whether traces come is known after the load.
+        Some(100.0..) => None,
+        Some(percent) => Some(fact(7, format!("{percent} % profiled"))),
     });
     if let Some((ns, trace_id)) = progress.slowest {
         let id: String = trace_id.to_string().chars().take(id_chars).collect();
@@ -104,13 +105,13 @@ mod tests {
             (
                 &good,
                 None,
-                "812/s, 20 under way, 0 failed, p50 11.0 ms, p99 85.0 ms, profiled, slowest 95.0 ms \
+                "812/s, 20 under way, 0 failed, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms \
                  00000000-0000-0000-0000-000000000000",
             ),
             (
                 &good,
                 Some(100),
-                "812/s, 20 under way, 0 failed, p50 11.0 ms, p99 85.0 ms, profiled, slowest 95.0 ms 00000000",
+                "812/s, 20 under way, 0 failed, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms 00000000",
             ),
             (&good, Some(80), "812/s, 20 under way, p50 11.0 ms, p99 85.0 ms, slowest 95.0 ms 00000000"),
             (&good, Some(45), "812/s, p99 85.0 ms, slowest 95.0 ms 00000000"),

@@ -9,7 +9,7 @@ use crate::base::files::write_output;
 use crate::report::{badge, html, junit, markdown};
 use crate::results::aggregate::Aggregate;
 use crate::results::directory::{RunDirectory, write_at_once};
-use crate::results::model::{Criterion, Outcome, RecordState, Results, RunStatus};
+use crate::results::model::{Criterion, Outcome, RecordState, Results, RunStatus, TraceState};
 use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
 use crate::results::{IterationColumns, json, record};
@@ -69,9 +69,26 @@ fn without_files(mut results: Results) -> Results {
     results
 }
 
+/// Whether traces of a run came.
+fn had_traces(results: &Results) -> bool {
+    let fetched = &results.profiling.fetched;
+    [TraceState::Complete, TraceState::Partial].iter().any(|state| fetched.contains_key(state))
+}
+
 /// Whether files may be written: the directory must exist, and existing results must not contain more than the log.
 fn keeps(directory: &RunDirectory, aggregate: &Aggregate, results: &Results, events: &Sink) -> bool {
     if !directory.path().is_dir() {
+        return false;
+    }
+    let old = StoredRun::results_of(&directory.results()).ok();
+    // Causes that were found in traces must not be lost with these.
+    if old.as_ref().is_some_and(|old| old.run.id == results.run.id && had_traces(old) && !had_traces(results))
+    {
+        events.event(&Event::Warning(&format!(
+            "{} explains slow iterations by traces that are no longer stored; it is kept, and nothing was written to {}",
+            directory.results().display(),
+            directory.path().display()
+        )));
         return false;
     }
     let whole = results.record.as_ref().is_some_and(|record| record.state == RecordState::Complete);
@@ -79,7 +96,6 @@ fn keeps(directory: &RunDirectory, aggregate: &Aggregate, results: &Results, eve
         return true;
     }
     // An unreadable file contains nothing worth keeping.
-    let old = StoredRun::results_of(&directory.results()).ok();
     let Some(more) = old.and_then(|old| record::knows_more(&old, results)) else { return true };
     events.event(&Event::Warning(&format!(
         "{} contains more than the log: {more}; it is kept, and nothing was written to {}",

@@ -61,10 +61,14 @@ impl<F: FnOnce() -> I, I: IntoInfo> IntoInfo for F {
 /// Longer records (in bytes of JSON) are refused; a typical record has about 450.
 pub const RECORD_LEN_MAX: usize = 4 * 1024 * 1024;
 
-/// Traces with more records are refused.
-pub const TRACE_RECORDS_MAX: usize = 100_000;
-/// Larger traces (bytes of JSON) are refused.
-pub const TRACE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Traces with more records are refused: 100,000 points, each with a start and a stop. With typical records of some 450
+/// bytes of JSON, such a trace takes about 90 MB in the collector, and a few hundred MB of memory while it is read and
+/// laid out.
+pub const TRACE_RECORDS_MAX: usize = 200_000;
+/// Larger traces (bytes of JSON) are refused. It bounds the memory of a trace whose records are long.
+pub const TRACE_BYTES_MAX: usize = TRACE_MIB_MAX * 1024 * 1024;
+/// The same in MiB.
+pub(crate) const TRACE_MIB_MAX: usize = 128;
 
 /// The ending of the name of a start record.
 pub const START_SUFFIX: &str = "-start";

@@ -67,6 +67,8 @@ pub struct Plan {
     pub file: PathBuf,
     /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
+    /// The text of the file without the secrets in it, bounded.
+    pub text: String,
     /// The values from `--set`.
     pub set: BTreeMap<String, String>,
     /// The deployment to test.

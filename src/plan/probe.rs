@@ -10,7 +10,8 @@ pub const PROBE: u16 = u16::MAX - 1;
 /// `{{ iteration }}` in the first iteration of the probe; its pairs count on. It is higher than the numbers of loads, so
 /// that names made of it are free, and fits into 32 bits.
 pub const FIRST_NUMBER: u64 = 2_000_000_000;
-/// A load of fewer iterations has no probe unless the scenario asks for one: it would be a large part of it.
+/// A load of fewer iterations has no probe unless the scenario asks for one or the run is strict: it would be a
+/// large part of it.
 pub const ITERATIONS_MIN: u64 = 10;
 
 /// What the scenario says of the probe.
@@ -38,11 +39,12 @@ impl Probe {
 }
 
 impl Plan {
-    /// The probe, if one is to run; `can_ask`: whether there is a collector to ask, or a receiver.
+    /// The probe, if one is to run; `can_ask`: whether there is a collector to ask, or a receiver; `strict`: whether the
+    /// run must end without its trace, and so has a probe before a small load too.
     #[must_use]
-    pub fn wanted_probe(&self, can_ask: bool) -> Option<Probe> {
+    pub fn wanted_probe(&self, can_ask: bool, strict: bool) -> Option<Probe> {
         let planned: Option<u64> = self.workloads.iter().map(super::Workload::planned).sum();
-        let is_small = planned.is_some_and(|planned| planned < ITERATIONS_MIN);
+        let is_small = !strict && planned.is_some_and(|planned| planned < ITERATIONS_MIN);
         let probe = self.probe.filter(|_| self.profiling_off.is_none())?;
         (probe.asked && (can_ask || probe.pairs > 0) || can_ask && !is_small).then_some(probe)
     }

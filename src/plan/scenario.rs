@@ -14,6 +14,7 @@ use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
 use crate::config::end::End;
+use crate::config::kept;
 use crate::config::scenario::{self as config, Scenario};
 use crate::config::{
     Document, Rejected, check::did_you_mean, runner as config_runner, schema, step as config_step,
@@ -109,6 +110,7 @@ pub fn build(
         title: value.title.clone(),
         file: file.to_path_buf(),
         sha256: sha256(&document.source.text, &included),
+        text: kept::without_secrets(&document.source),
         set: shown(value, options),
         control: match (value.profile, &profiling_off) {
             (Some(config::Profile::Control(share)), None) => ControlShare::from_percent(share.0),

@@ -2,7 +2,7 @@
 //! statistic.
 
 use super::document::Line;
-use super::texts::duration;
+use super::texts::{duration, with_sign};
 use crate::analysis::client_features::{ANSWER, CONNECTION, REQUESTS, STATUS, TIMES};
 use crate::analysis::feature::CLIENT;
 use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm};
@@ -153,7 +153,7 @@ pub fn row(difference: &AttributeDifference) -> [String; 4] {
     if difference.same_more > 0 {
         values.push(format!("and {} more", difference.same_more));
     }
-    let points = |share: f64| format!("{:+.0}", share * 100.0);
+    let points = |share: f64| with_sign(share * 100.0, |size| format!("{size:.0}"));
     [
         values.join("; "),
         percent(difference.slow_share),

@@ -202,7 +202,7 @@ impl Named<'_> {
         if let Some(action) = self.parent.strip_prefix(ACTION).filter(|_| is_below) {
             line.text(", action ").code(in_short(action.trim_start()));
         } else if is_below && !self.parent.starts_with(ITERATION) {
-            line.text(" under ").code(in_short(&parent_name(self.parent)));
+            line.text(" under ").code(in_short(&kind_of_point(self.parent)));
         }
         line.done()
     }
@@ -236,8 +236,8 @@ impl Named<'_> {
     }
 }
 
-/// The point around another one: its name and its kind of call in one text.
-fn parent_name(parent: &str) -> String {
+/// A kind of point in short, of its name and its kind of call in one text.
+pub(super) fn kind_of_point(parent: &str) -> String {
     // OpenTelemetry's names often say the same as the request: a method and a route, and a method and a path.
     let method = parent.split(' ').next().unwrap_or_default();
     if let Some((route, path)) = parent.split_once(&format!(" {method} ")) {

@@ -3,6 +3,9 @@
 use super::document::Line;
 use crate::results::model::ErrorClass;
 
+/// The most words of an action's name.
+const ACTION_WORDS_MAX: usize = 3;
+
 /// `log in answered 401`, `$.server.status is "BUILD"`.
 pub(super) fn in_short(error: &ErrorClass) -> Line {
     let mut line = Line::default();
@@ -14,7 +17,7 @@ pub(super) fn in_short(error: &ErrorClass) -> Line {
         };
     }
     if let Some(action) = &error.action {
-        line.text(format!("{action} "));
+        line.text(format!("{} ", first_words(action)));
     }
     let short = match error.class.as_str() {
         "status" => error.message.split(',').next().unwrap_or_default(),
@@ -32,6 +35,13 @@ pub(super) fn in_short(error: &ErrorClass) -> Line {
     };
     let bare = error.action.is_none();
     line.text(if bare && short == error.class { error.message.as_str() } else { short }).done()
+}
+
+/// The first words of a name, so that what happened has room beside it.
+fn first_words(name: &str) -> String {
+    let mut words = name.split_whitespace();
+    let first: Vec<&str> = words.by_ref().take(ACTION_WORDS_MAX).collect();
+    format!("{}{}", first.join(" "), if words.next().is_some() { "…" } else { "" })
 }
 
 fn is_missing(error: &ErrorClass) -> bool {

@@ -13,6 +13,7 @@ pub mod explanation;
 mod failed;
 pub mod html;
 pub mod junit;
+mod kind_names;
 pub mod markdown;
 pub mod metrics;
 pub mod observer;

@@ -2,13 +2,13 @@
 //!
 //! A cost is stated only if its bounds exclude zero. Nothing here computes a statistic.
 
-use super::words::duration;
+use super::words::{duration, signed};
 use crate::results::model::{EffectAt, ObserverEffect, Results};
 
 /// The percentiles in the sentence.
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
-/// `Profiling costs 1.20 ms at p50 (900 µs to 1.50 ms, 12 %); no cost can be shown at p99: between -1.00 ms and
+/// `Profiling costs 1.20 ms at p50 (900 µs to 1.50 ms, 12 %); no cost can be shown at p99: between −1.00 ms and
 /// +3.00 ms.`
 #[must_use]
 pub fn sentence(effect: &ObserverEffect) -> String {
@@ -71,16 +71,6 @@ fn clause(at: &EffectAt) -> String {
     format!("no cost can be shown at p{percentile}: between {} and {}", signed(low_ms), signed(high_ms))
 }
 
-/// A duration with its sign.
-fn signed(ms: f64) -> String {
-    let size = duration(ms.abs());
-    match ms {
-        ms if ms < 0.0 => format!("-{size}"),
-        ms if ms > 0.0 => format!("+{size}"),
-        _ => size,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +100,7 @@ mod tests {
             (
                 vec![at(50.0, 0.05, -0.2, 0.3), at(90.0, 1.0, 0.5, 1.5)],
                 format!(
-                    "No cost can be shown at p50: between -200 µs and +300 µs; too few iterations to say the same of p99 \
+                    "No cost can be shown at p50: between −200 µs and +300 µs; too few iterations to say the same of p99 \
                      {counts}."
                 ),
             ),
@@ -133,7 +123,7 @@ mod tests {
             ),
             (
                 vec![at(50.0, 0.1, -0.2, 0.3)],
-                "Before the load, no cost can be shown at the median: between -200 µs and +300 µs, from 20 pairs of \
+                "Before the load, no cost can be shown at the median: between −200 µs and +300 µs, from 20 pairs of \
                  iterations.",
             ),
         ] {

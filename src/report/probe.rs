@@ -115,12 +115,37 @@ pub fn failure(failure: &Failure) -> String {
     format!("{action}{}{found}", failure.message)
 }
 
+/// A wrong key has no other symptom: services answer as if tracing had not been requested.
+pub const NO_POINTS: &str = "no trace reached the collector: check that the services have OSProfiler enabled, \
+    accept this HMAC key and report to this collector";
+/// The same of services that speak OpenTelemetry.
+pub const NO_SPANS: &str = "no trace reached the collector: check that the services take the trace from the traceparent \
+    header and send their spans to this collector";
+const NO_TRACE: &str = "the probe has no trace: ";
+
+/// Whether a note says why no trace came.
+pub(super) fn is_on_missing_traces(note: &str) -> bool {
+    note == NO_POINTS || note == NO_SPANS || note.starts_with("no span of this run was received")
+}
+
+/// Whether a sentence says what a note says.
+pub(super) fn is_said(note: &str, sentence: &str) -> bool {
+    sentence.contains(note.strip_prefix(NO_TRACE).unwrap_or(note))
+}
+
+/// What a note on the probe is to say once traces of the load came, as the probe's did not.
+#[must_use]
+pub fn came_later(note: &str) -> Option<String> {
+    let is_only = note.starts_with(NO_TRACE);
+    is_only.then(|| "the probe's trace did not come before the load, but traces of the load came".to_owned())
+}
+
 /// What must be known before the load; `None` if all is well.
 #[must_use]
 pub fn warning(probe: &log::Probe) -> Option<String> {
     let body = probe.body.as_ref().map_or_else(String::new, |body| format!("; the answer: {body}"));
     let failed = probe.failure.as_ref().map(|why| format!("the probe failed: {why}{body}"));
-    let missing = probe.missing.as_ref().map(|why| format!("the probe has no trace: {why}"));
+    let missing = probe.missing.as_ref().map(|why| format!("{NO_TRACE}{why}"));
     let parts: Vec<String> = failed.into_iter().chain(missing).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -11,15 +11,17 @@ use super::tags::PERCENTILES;
 use super::words::{self, duration};
 use super::{asynchronous, observer, offered, probe, record, samples, seed, slowest, tags};
 use crate::results::model::{
-    Counts, Criterion, Distribution, ErrorClass, Outcome, Results, RunStatus, TraceState, Workload,
+    Counts, Criterion, Distribution, ErrorClass, Outcome, ReasonKind, Results, RunStatus, TraceState,
+    Workload,
 };
 
 /// The largest number of kinds of failure that a terminal shows.
 const ERRORS_SHOWN: usize = 8;
 
-/// The summary for a terminal; with `directory`, also the paths of the files.
+/// The summary for a terminal; with `directory`, also the paths of the files. Notes that the reader has `heard` are left
+/// out.
 #[must_use]
-pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
+pub fn summary(results: &Results, directory: Option<&Path>, heard: &[String]) -> Document {
     let (mut document, screen) = head(results);
     document.blocks.extend(workloads(results, &screen));
     let by_errors = screen.reason.kind.is_by_errors();
@@ -35,7 +37,7 @@ pub fn summary(results: &Results, directory: Option<&Path>) -> Document {
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
     }
-    document.notes(&results.notes);
+    document.notes(&notes(results, &screen, heard));
     if let Some(directory) = directory {
         let path = |name| Line::from(directory.join(name).display().to_string());
         document.push(Block::Facts(vec![("report", path("report.html")), ("results", path("results.json"))]));
@@ -61,8 +63,14 @@ pub fn report(results: &Results) -> Document {
     if !facts.is_empty() {
         document.push(Block::Facts(facts));
     }
-    document.notes(&results.notes);
+    document.notes(&notes(results, &screen, &[]));
     document
+}
+
+/// The notes that the reader has not heard, and that the reason of the verdict does not say.
+fn notes(results: &Results, screen: &Screen, heard: &[String]) -> Vec<String> {
+    let said = |note: &&String| heard.contains(note) || probe::is_said(note, &screen.reason.sentence);
+    results.notes.iter().filter(|note| !said(note)).cloned().collect()
 }
 
 /// The verdict with its criteria, without the figures.
@@ -80,6 +88,9 @@ fn head(results: &Results) -> (Document, Screen) {
     document.push(Block::Title(verdict(results)));
     document.push(Block::Heading(screen.headline.clone(), None));
     document.push(Block::Paragraph(screen.sentence.clone()));
+    let is_first = matches!(screen.reason.kind, ReasonKind::NoTraces) || screen.reason.kind.is_by_errors();
+    let missing = words::no_trace_came(results).filter(|_| !is_first);
+    document.blocks.extend(missing.map(|missing| Block::Note("no trace came", missing.into())));
     let excerpt = screen.reason.excerpt.as_deref();
     document.blocks.extend(excerpt.map(|body| Block::Note("the answer", Line::default().code(body).done())));
     let invalid = results.verdict.invalid.iter();
@@ -125,13 +136,17 @@ fn criteria(results: &Results) -> Option<Block> {
     let several = results.workloads.len() > 1;
     let judged = |criterion: &Criterion| {
         let workload = if several { format!("{}: ", criterion.workload) } else { String::new() };
+        let off = screen::off_limit(criterion).filter(|_| criterion.outcome == Outcome::Fail);
+        let off = off.map_or_else(String::new, |off| format!("; {off}"));
+        // Without profiling, no iteration has a trace.
+        let ids = criterion.trace_ids.iter().filter(|_| results.profiling.enabled);
         let ended = if criterion.aborted { ", and ended the load" } else { "" };
         Judged {
             badge: Badge::criterion(criterion),
             condition: format!("{workload}{}", criterion.condition).into(),
-            observed: format!("{}{ended}", criterion.observed).into(),
+            observed: format!("{}{off}{ended}", criterion.observed).into(),
             reason: criterion.reason.as_deref().map(Line::from),
-            trace_ids: criterion.trace_ids.iter().map(ToString::to_string).collect(),
+            trace_ids: ids.map(ToString::to_string).collect(),
         }
     };
     let all: Vec<Judged> = results.verdict.criteria.iter().map(judged).collect();
@@ -153,7 +168,7 @@ fn workload(workload: &Workload, results: &Results, screen: &Screen) -> Vec<Bloc
     let busy = offered::sentence(workload).filter(|busy| !screen.reason.sentence.contains(busy));
     blocks.extend(busy.map(|sentence| Block::Paragraph(sentence.into())));
     if !workload.errors.is_empty() {
-        blocks.push(Block::Table(errors(workload)));
+        blocks.push(Block::Table(errors(workload, results.profiling.enabled)));
     }
     let effect = workload.observer_effect.as_ref();
     blocks.extend(effect.map(|effect| Block::Paragraph(observer::sentence(effect).into())));
@@ -167,6 +182,9 @@ fn workload_line(workload: &Workload, results: &Results) -> String {
         return "no iteration ran".to_owned();
     }
     let profiled = match (&results.profiling.enabled, &results.profiling.reason) {
+        (true, _) if words::no_trace_came(results).is_some() => {
+            "trace headers sent, but no trace came".to_owned()
+        }
         (true, _) if workload.unprofiled > 0 => {
             format!("{}{}", words::share_profiled(workload), words::without_osprofiler(&results.profiling))
         }
@@ -214,17 +232,18 @@ fn times(workload: &Workload) -> Table {
     table
 }
 
-fn errors(workload: &Workload) -> Table {
+/// Kinds of failure, with a trace of each if there are traces.
+fn errors(workload: &Workload, is_profiled: bool) -> Table {
     let mut table = Table::new(vec![
         Column::figure("failed"),
-        Column::words("class"),
-        Column::words("action"),
+        Column::words("class").left_out(2),
+        Column::name("action"),
         Column::message("message"),
-        Column::words("a trace id"),
     ]);
+    table.columns.extend(is_profiled.then(|| Column::words("a trace id")));
     let is_quoted = workload.errors.iter().any(|error| quoted(error).is_some());
     if is_quoted {
-        table.columns.insert(4, Column::message("the first answer"));
+        table.columns.insert(4, Column::message("the first answer").left_out(1));
     }
     (table.rows_shown, table.others) = (ERRORS_SHOWN, "other kinds of failure");
     for error in &workload.errors {
@@ -235,7 +254,8 @@ fn errors(workload: &Workload) -> Table {
             error.message.as_str().into(),
         ];
         cells.extend(is_quoted.then(|| quoted(error).map_or_else(Cell::empty, Cell::from)));
-        cells.push(error.trace_ids.first().map_or_else(Cell::empty, |id| Cell::code(id.to_string())));
+        let id = || error.trace_ids.first().map_or_else(Cell::empty, |id| Cell::code(id.to_string()));
+        cells.extend(is_profiled.then(id));
         table.part(Part::Whole, cells);
     }
     table

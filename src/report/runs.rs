@@ -39,8 +39,8 @@ pub fn document(runs: &[ListedRun]) -> Document {
         Column::words("run"),
         Column::words("verdict"),
         Column::figure("p99"),
-        Column::name("scenario"),
-        Column::message("cause"),
+        Column::name("scenario").left_out(1),
+        Column::name("cause"),
     ]);
     table.rows_shown = runs.len();
     for run in runs {

@@ -10,8 +10,7 @@ use super::words::{self, duration};
 use super::{failed, offered};
 use crate::analysis::explanation::QUEUE_TIME;
 use crate::results::model::{
-    Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity, TraceState,
-    Workload,
+    Counts, Criterion, ErrorClass, Outcome, Reason, ReasonKind, Results, RunStatus, Severity, Workload,
 };
 
 /// The most words of a headline.
@@ -21,6 +20,8 @@ const NAME_WORDS_MAX: usize = 6;
 /// From this share of failed iterations on, a run that nothing judges by its failures is about them.
 const FAILED_SHARE: f64 = 0.01;
 const TRACES_MAX: usize = 5;
+/// The most further broken criteria that are named.
+const OTHERS_MAX: usize = 3;
 /// Criteria of Rally that limit a time.
 const TIMES_OF_RALLY: [&str; 5] = [
     "max_seconds_per_iteration",
@@ -76,7 +77,10 @@ pub fn of(results: &Results) -> Screen {
         Outcome::Pass | Outcome::None if has_unjudged_failures(results) => {
             errors(results, ReasonKind::Errors, None)
         }
-        Outcome::Pass | Outcome::None => slow(results),
+        Outcome::Pass | Outcome::None => match words::no_trace_came(results) {
+            Some(why) => without_traces(results, &why),
+            None => slow(results),
+        },
     }
 }
 
@@ -290,23 +294,29 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
     let kind = if of_time { ReasonKind::Time } else { ReasonKind::Criterion };
     let metric = metric(&broken.condition);
     let mut sentence = Line::default();
-    sentence.code(&broken.condition).text(format!(" is broken: {}", broken.observed));
+    sentence.code(&broken.condition).text(" is broken: ");
     let mut headline = Line::from(format!("Broken: {}", broken.condition));
     let (mut expected, mut found) = (None, None);
     if let Some(seen) = &broken.measured {
         let (value, limit) = (amount(seen.value, &seen.unit), amount(seen.limit, &seen.unit));
         headline = Line::from(format!("{metric} is {value}, limit {limit}"));
-        if seen.limit > 0.0 && seen.value != seen.limit {
-            sentence.text(format!(", {}", off(seen.value / seen.limit)));
-        }
         (expected, found) = (Some(limit), Some(value));
     }
-    let others = criteria(results, Outcome::Fail).count().saturating_sub(1);
-    match others {
-        0 => sentence.text("."),
-        1 => sentence.text(". Another criterion is broken too."),
-        others => sentence.text(format!(". {others} other criteria are broken too.")),
-    };
+    sentence.text(found_by(broken)).text(".");
+    let others: Vec<&Criterion> = criteria(results, Outcome::Fail).skip(1).collect();
+    for (number, other) in others.iter().take(OTHERS_MAX).enumerate() {
+        sentence.text(if number == 0 { " Broken too: " } else { ", " });
+        sentence.code(&other.condition).text(format!(" ({})", found_by(other)));
+    }
+    match others.len().saturating_sub(OTHERS_MAX) {
+        0 if others.is_empty() => {}
+        0 => {
+            sentence.text(".");
+        }
+        more => {
+            sentence.text(format!(", and {more} more."));
+        }
+    }
     let workload = results.workloads.iter().find(|workload| workload.name == broken.workload);
     let by_time = workload.filter(|_| of_time);
     let why = by_time.and_then(cause_of);
@@ -324,6 +334,19 @@ fn broken_limit(results: &Results, broken: &Criterion) -> Screen {
         ..screen.reason
     };
     screen
+}
+
+/// What broke a criterion, in short: its figure and how far that is off, if there is one.
+fn found_by(broken: &Criterion) -> String {
+    let Some(seen) = &broken.measured else { return broken.observed.clone() };
+    let off = off_limit(broken).map_or_else(String::new, |off| format!(", {off}"));
+    format!("{}{off}", amount(seen.value, &seen.unit))
+}
+
+/// How far the figure of a criterion is from its limit, if it has both.
+pub(super) fn off_limit(criterion: &Criterion) -> Option<String> {
+    let seen = criterion.measured.as_ref()?;
+    (seen.limit > 0.0 && seen.value != seen.limit).then(|| off(seen.value / seen.limit))
 }
 
 /// How far a value is from its limit, of which it is this many times as large.
@@ -386,7 +409,8 @@ fn undecided(results: &Results, outcome: Outcome, kind: ReasonKind, word: &str) 
         _ => format!("{word} {}", metric(&open.condition)),
     };
     let mut sentence = Line::default();
-    sentence.code(&open.condition).text(format!(": {}", open.observed));
+    let value = open.measured.as_ref().map(|seen| amount(seen.value, &seen.unit));
+    sentence.code(&open.condition).text(format!(": {}", value.as_ref().unwrap_or(&open.observed)));
     if let Some(reason) = &open.reason {
         sentence.text(format!("; {reason}"));
     }
@@ -418,17 +442,21 @@ fn slow(results: &Results) -> Screen {
         (_, failed) => format!("{total} {noun}, {failed} failed"),
     };
     let mut sentence = words::sentences(results).into_iter().next().unwrap_or_else(|| figures(results));
-    let fetched = &results.profiling.fetched;
-    let came = [TraceState::Complete, TraceState::Partial].iter().any(|state| fetched.contains_key(state));
-    if !fetched.is_empty() && !came {
-        sentence.text(" No trace came, so causes are unknown.");
-    }
     let has_collector = results.profiling.collector.is_some() || results.profiling.received.is_some();
     if results.profiling.enabled && !has_collector {
         sentence.text(" No collector is named, so nothing tells why slow ones are slow: add ");
         sentence.code("profiler.connection_string").text(" or ").code("profiler.receive").text(".");
     }
     screen(ReasonKind::Nothing, headline.into(), sentence)
+}
+
+/// A run that nothing speaks against, and of which no trace came: a wrong key looks like this.
+fn without_traces(results: &Results, why: &str) -> Screen {
+    let asked: u64 = results.profiling.fetched.values().sum();
+    let of = if asked == 1 { "The trace".to_owned() } else { format!("None of the {asked} traces") };
+    let did = if asked == 1 { "did not come" } else { "came" };
+    let sentence = format!("{of} that bench asked for {did}, so no cause is known: {why}.");
+    screen(ReasonKind::NoTraces, "No trace came, so no cause is known".into(), sentence.into())
 }
 
 /// The headline on what slow iterations wait for.

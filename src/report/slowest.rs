@@ -105,7 +105,7 @@ fn reason(slow: &SlowIteration, seen: Option<&Explanation>, results: &Results) -
 #[must_use]
 pub fn blocks(results: &Results) -> Vec<Block> {
     let groups = groups(results);
-    let shown = Shown::of(&groups);
+    let shown = Shown::of(&groups, results.profiling.enabled);
     let mut table = Table::new(shown.columns());
     for group in &groups {
         table.part(Part::Group, vec![Cell::Line(group.title.clone())]);
@@ -122,6 +122,8 @@ pub fn blocks(results: &Results) -> Vec<Block> {
 /// Which columns have something to say.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
+    /// Without profiling, an id names an iteration of the results and no trace.
+    profiled: bool,
     work: bool,
     difference: bool,
     own: bool,
@@ -130,10 +132,11 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(groups: &[Group<'_>]) -> Self {
+    fn of(groups: &[Group<'_>], profiled: bool) -> Self {
         let all = || groups.iter().flat_map(|group| &group.iterations);
         let any = |holds: fn(&Explanation) -> bool| all().filter_map(|(_, seen)| *seen).any(holds);
         Self {
+            profiled,
             work: all().any(|(slow, _)| slow.asynchronous_ms.is_some()),
             difference: any(|seen| seen.basis == Basis::Difference),
             own: any(|seen| seen.basis == Basis::OwnTime),
@@ -145,13 +148,13 @@ impl Shown {
     fn columns(self) -> Vec<Column> {
         let mut columns = vec![Column::figure("slowest")];
         columns.extend(self.work.then(|| Column::figure("work ended")));
-        columns.push(Column::words("trace id"));
+        columns.push(Column::words(if self.profiled { "trace id" } else { "iteration id" }));
         if self.difference {
-            columns.extend([Column::figure("above typical"), Column::figure("of it here")]);
+            columns.extend([Column::figure("above typical"), Column::figure("of it here").left_out(2)]);
         }
-        columns.extend(self.own.then(|| Column::figure("by itself")));
-        columns.extend(self.calls.then(|| Column::figure("calls")));
-        columns.extend(self.largest.then(|| Column::name("largest part")));
+        columns.extend(self.own.then(|| Column::figure("by itself").left_out(2)));
+        columns.extend(self.calls.then(|| Column::figure("calls").left_out(3)));
+        columns.extend(self.largest.then(|| Column::name("largest part").left_out(1)));
         columns
     }
 

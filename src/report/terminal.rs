@@ -7,17 +7,19 @@ use super::document::terminal::{self, Style};
 use super::run;
 use crate::results::model::Results;
 
-/// Writes the summary; with `directory`, also the paths of the files.
+/// Writes the summary; with `directory`, also the paths of the files. Notes that the reader has `heard`, as warnings
+/// before the load, are left out.
 ///
 /// # Errors
 /// When the writer fails.
 pub fn summary(
     results: &Results,
     directory: Option<&Path>,
+    heard: &[String],
     style: Style,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(output, "\n{}", terminal::text(&run::summary(results, directory), style))
+    writeln!(output, "\n{}", terminal::text(&run::summary(results, directory, heard), style))
 }
 
 /// Writes the verdict with its criteria, without the figures.

@@ -1,11 +1,32 @@
 //! Short texts that sentences and tables are made of: durations, numbers of calls, names of points.
 
 use crate::base::units::format_ns;
+use crate::results::client_points::SCHEDULING_DELAY;
 
 /// Milliseconds in three significant digits with the unit that fits.
 #[must_use]
 pub fn duration(ms: f64) -> String {
     if ms <= 0.0 || ms.is_nan() { "0 ms".to_owned() } else { format_ns((ms * 1e6).round() as u64) }
+}
+
+/// A difference of times with its sign: `+1.20 ms`, `−300 µs`, `0 ms`.
+#[must_use]
+pub fn signed(ms: f64) -> String {
+    with_sign(ms, |size| duration(size))
+}
+
+/// A value with its sign, of which `shown` writes the size. The minus is the typographic one; what is written as zero has no
+/// sign.
+#[must_use]
+pub fn with_sign(value: f64, shown: impl FnOnce(f64) -> String) -> String {
+    let text = shown(value.abs());
+    let is_zero = !text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    match value {
+        _ if is_zero => text,
+        value if value < 0.0 => format!("−{text}"),
+        value if value > 0.0 => format!("+{text}"),
+        _ => text,
+    }
 }
 
 /// Microseconds in three significant digits with the unit that fits.
@@ -14,9 +35,16 @@ pub fn duration_us(us: u64) -> String {
     if us == 0 { "0 ms".to_owned() } else { format_ns(us.saturating_mul(1_000)) }
 }
 
+/// What readers call a point: the client's wait for a virtual user has another name in traces.
+#[must_use]
+pub fn shown_name(name: &str) -> &str {
+    if name == SCHEDULING_DELAY { "queue time" } else { name }
+}
+
 /// A point in short: `db · SELECT … FROM assignment`.
 #[must_use]
 pub fn point_name(name: &str, detail: &str) -> String {
+    let name = shown_name(name);
     match statement_in_short(detail) {
         _ if detail.is_empty() || is_route_of(name, detail) => name.to_owned(),
         // OpenTelemetry names a call by its method.
@@ -72,6 +100,18 @@ pub fn calls(calls: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn differences_have_a_sign_unless_they_are_zero() {
+        for (ms, expected) in
+            [(1.2, "+1.20 ms"), (-0.3, "−300 µs"), (0.0, "0 ms"), (-0.0, "0 ms"), (f64::NAN, "0 ms")]
+        {
+            assert_eq!(signed(ms), expected);
+        }
+        for (value, expected) in [(-0.04, "0.0 %"), (-12.34, "−12.3 %"), (0.06, "+0.1 %")] {
+            assert_eq!(with_sign(value, |size| format!("{size:.1} %")), expected);
+        }
+    }
 
     #[test]
     fn statements_are_named_by_what_they_do_to_which_table() {

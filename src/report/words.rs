@@ -1,9 +1,10 @@
 //! Text that several reports share: sentences, durations, and outside text made safe to display.
 
 pub use super::explanation::{cause, comparison, finding, sentences, why};
-pub use super::texts::{calls, duration, duration_us, point_name};
+use super::probe::is_on_missing_traces;
+pub use super::texts::{calls, duration, duration_us, point_name, shown_name, signed, with_sign};
 pub use crate::base::visible::{code_point, is_deceptive, visible};
-use crate::results::model::{Profiling, Received, TraceState, Workload};
+use crate::results::model::{Profiling, Received, Results, TraceState, Workload};
 use crate::runner::generator::Generator;
 
 /// True when iterations waited before they started, so that response and service times differ.
@@ -22,6 +23,22 @@ pub fn share_profiled(workload: &Workload) -> String {
     let total = workload.iterations.total.max(1);
     let share = total.saturating_sub(workload.unprofiled) as f64 / total as f64;
     format!("{:.0} % profiled", share * 100.0)
+}
+
+/// Why no trace came of a run that asked for some, in a clause; `None` if one came, or none was asked for.
+#[must_use]
+pub fn no_trace_came(results: &Results) -> Option<String> {
+    let fetched = &results.profiling.fetched;
+    let came = [TraceState::Complete, TraceState::Partial].iter().any(|state| fetched.contains_key(state));
+    if fetched.is_empty() || came {
+        return None;
+    }
+    let of_probe = results.probe.as_ref().and_then(|probe| probe.missing.clone());
+    let of_collector = results.profiling.collector_error.as_ref();
+    let of_collector = of_collector.map(|error| format!("the collector did not give them: {error}"));
+    let of_notes = || results.notes.iter().find(|note| is_on_missing_traces(note)).cloned();
+    let why = of_probe.or(of_collector).or_else(of_notes);
+    Some(why.unwrap_or_else(|| "the reason is not known".to_owned()))
 }
 
 /// ` (traceparent only)`: for a run that did not send OSProfiler's headers.
@@ -148,10 +165,10 @@ pub fn known_ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), ratio)
 }
 
-/// A share as `+12.3 %`.
+/// A share as `+12.3 %`, with a minus sign for a negative one.
 #[must_use]
 pub fn percent(share: f64) -> String {
-    format!("{:+.1} %", share * 100.0)
+    with_sign(share * 100.0, |size| format!("{size:.1} %"))
 }
 
 /// A failure rate as `1.234 %`.
@@ -169,14 +186,4 @@ pub fn without_middle(text: &str, chars_max: usize) -> String {
     }
     let half = chars_max / 2;
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
-}
-
-/// A difference with its sign.
-#[must_use]
-pub fn signed(ms: f64) -> String {
-    match ms {
-        ms if ms < 0.0 => format!("−{}", duration(-ms)),
-        ms if ms > 0.0 => format!("+{}", duration(ms)),
-        _ => "0 ms".to_owned(),
-    }
 }

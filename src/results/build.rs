@@ -157,8 +157,8 @@ impl From<log::Probe> for Probe {
 
 impl From<log::Scenario> for ScenarioInfo {
     fn from(scenario: log::Scenario) -> Self {
-        let log::Scenario { title, file, sha256, set } = scenario;
-        Self { title, file, sha256, set }
+        let log::Scenario { title, file, sha256, set, text } = scenario;
+        Self { title, file, sha256, set, text }
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! runs/20261120T225201Z-issue-tokens-1a2b3c4d/
 //!   run.log        every iteration, append-only, written while the load runs
-//!   results.json   report.html   report.md   traces/<trace_id>.json
+//!   results.json   report.html   report.md   traces/<trace_id>.json   probe-trace.json
 //! ```
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use super::trace::StoredTrace;
 
 const SLUG_CHARS_MAX: usize = 40;
 /// The largest stored trace that is read.
-const TRACE_BYTES_MAX: u64 = 64 << 20;
+const TRACE_BYTES_MAX: u64 = 128 << 20;
 
 /// A run's directory.
 #[derive(Clone, Debug)]
@@ -99,6 +99,20 @@ impl RunDirectory {
         self.path.join("traces").join(format!("{trace_id}.json"))
     }
 
+    /// The file of the trace of the iteration before the load, which is not one of the load's traces.
+    #[must_use]
+    pub fn probe_trace(&self) -> PathBuf {
+        self.path.join("probe-trace.json")
+    }
+
+    /// Stores the trace of the iteration before the load.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    pub fn store_probe(&self, trace: &StoredTrace) -> io::Result<()> {
+        write_at_once(&self.probe_trace(), |output| Ok(serde_json::to_writer(output, trace)?))
+    }
+
     /// Stores fetched traces.
     ///
     /// # Errors
@@ -125,11 +139,21 @@ impl RunDirectory {
     /// A stored trace; `None` if it was not fetched or cannot be read.
     #[must_use]
     pub fn stored_trace(&self, trace_id: Uuid) -> Option<StoredTrace> {
-        let mut json = Vec::new();
-        let mut file = open_regular(&self.trace(trace_id)).ok()?.take(TRACE_BYTES_MAX + 1);
-        file.read_to_end(&mut json).ok().filter(|length| *length as u64 <= TRACE_BYTES_MAX)?;
-        serde_json::from_slice(&json).ok()
+        read(&self.trace(trace_id))
     }
+
+    /// The trace of the iteration before the load; `None` if none came, or it cannot be read.
+    #[must_use]
+    pub fn stored_probe(&self) -> Option<StoredTrace> {
+        read(&self.probe_trace())
+    }
+}
+
+fn read(path: &Path) -> Option<StoredTrace> {
+    let mut json = Vec::new();
+    let mut file = open_regular(path).ok()?.take(TRACE_BYTES_MAX + 1);
+    file.read_to_end(&mut json).ok().filter(|length| *length as u64 <= TRACE_BYTES_MAX)?;
+    serde_json::from_slice(&json).ok()
 }
 
 /// The letters and digits of a title, with dashes for the rest.

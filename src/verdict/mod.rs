@@ -20,6 +20,8 @@ pub mod threshold;
 pub mod traces;
 mod words;
 
+use uuid::Uuid;
+
 use crate::measure::latency::SampleId;
 use crate::measure::log::Status;
 use crate::plan::threshold::{Metric, Threshold};
@@ -177,12 +179,11 @@ fn criterion(
     judged: Judged,
     aborted: bool,
 ) -> Criterion {
-    let ids = |examples: &[SampleId]| examples.iter().map(|id| aggregate.trace_id(*id)).collect();
     Criterion {
         workload: workload.to_owned(),
         criterion: "thresholds".to_owned(),
         condition: threshold.to_string(),
-        trace_ids: ids(&judged.examples),
+        trace_ids: trace_ids(aggregate, &judged.examples),
         observed: judged.observed,
         // The result was certain when it ended the load.
         outcome: if aborted { Outcome::Fail } else { judged.outcome },
@@ -192,6 +193,14 @@ fn criterion(
         aborted,
         samples: judged.samples,
     }
+}
+
+/// The ids of iterations that show something: of those that have a trace, if there are such.
+fn trace_ids(aggregate: &Aggregate, examples: &[SampleId]) -> Vec<Uuid> {
+    let ids = aggregate.log.ids();
+    let is_profiled = |id: &&SampleId| !ids.is_control(**id);
+    let any = examples.iter().any(|id| is_profiled(&id));
+    examples.iter().filter(|id| !any || is_profiled(id)).map(|id| aggregate.trace_id(*id)).collect()
 }
 
 /// The worst outcome of the criteria that can fail the run; `None` without such criteria.

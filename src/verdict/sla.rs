@@ -198,7 +198,7 @@ impl Judge<'_> {
             measured: None,
             aborted: false,
             samples,
-            trace_ids: examples.map(|id| self.aggregate.trace_id(id)).collect(),
+            trace_ids: super::trace_ids(self.aggregate, &examples.collect::<Vec<_>>()),
         }
     }
 }

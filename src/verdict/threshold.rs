@@ -420,7 +420,7 @@ impl Judge<'_> {
             if self.threshold.condition.operator.bounds_above() { "over" } else { "above" },
             time(limit as u64),
             percent(allowed * 100.0),
-            self.others(&self.all(range))
+            self.others(&self.all(range.clone()))
         );
         let bounds = share.order_bounds(at, ALPHA);
         let time_at = |rank: Option<u64>| self.time_at(rank?, n - k);
@@ -431,7 +431,9 @@ impl Judge<'_> {
         }
         let spread = between(low.map(time), high.map(time));
         let Some(seen_ns) = seen else {
-            return (format!("among iterations without a time{spread}; {over}"), None, reason);
+            // Those without a time rank last.
+            let which = if self.all(range).failed > 0 { "failed" } else { "dropped or cut-off" };
+            return (format!("no time, as it falls among {which} iterations{spread}; {over}"), None, reason);
         };
         let measured = Measured {
             unit: "ms".to_owned(),

@@ -375,6 +375,7 @@ fn hostile_pairs(text: &str) -> Paired {
             file: text.to_owned(),
             sha256: text.to_owned(),
             set: std::collections::BTreeMap::new(),
+            text: None,
         },
         a: side(),
         b: side(),

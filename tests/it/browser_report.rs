@@ -197,6 +197,12 @@ fn it_is_dark_in_the_dark_and_fits_a_phone_and_paper() {
         browser.chromium("Emulation.setDeviceMetricsOverride", &size);
         browser.open(&run().1.join("report.html"));
         assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(width));
+        if width == 390 {
+            let height = browser.run("return document.documentElement.scrollHeight").as_u64().unwrap();
+            assert!(height <= PHONE_HEIGHT_MAX, "{height}");
+        }
+        assert_eq!(browser.run(CUT_LINKS), json!([]), "{width}");
+        assert_eq!(browser.run(WIDE_LABELS), json!([]), "{width}");
         browser
             .run("document.querySelector('#find').value = ''; document.querySelector('header .go').click()");
         browser.wait("return document.querySelector('#viewer[open] .wf li')");
@@ -206,6 +212,49 @@ fn it_is_dark_in_the_dark_and_fits_a_phone_and_paper() {
         );
         browser.press(&[ESCAPE]);
     }
+    assert_eq!(browser.console(), json!([]));
+}
+
+/// The demo's report on a phone, in px.
+const PHONE_HEIGHT_MAX: u64 = 4_000;
+/// Entries of the navigation that cannot be seen.
+const CUT_LINKS: &str = "return [...document.querySelectorAll('nav a')].filter((one) => { const box = one.getBoundingClientRect(); \
+    return box.left < 0 || box.right > innerWidth }).map((one) => one.textContent)";
+/// Labels of the flame graph that are wider than their boxes.
+const WIDE_LABELS: &str = "return [...document.querySelectorAll('.cell text')].filter((one) => \
+    one.getComputedTextLength() > Number(one.previousElementSibling.getAttribute('width'))).map((one) => one.textContent)";
+/// Figures that a line could end in, and those with a hyphen for a minus sign. What can be copied stays as it is.
+const LOOSE_FIGURES: &str = r"
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    while (walk.nextNode()) {
+        const { data, parentElement } = walk.currentNode;
+        if (parentElement.closest('code, pre, script, style, q')) continue;
+        if (/\d (ms|µs|%)|(^|[\s(])-\d[\d.]*\s(ms|µs|s|%)/.test(data)) found.push(data.trim().slice(0, 80));
+    }
+    return found";
+
+#[test]
+fn the_scenario_and_the_command_can_be_copied_without_secrets() {
+    let Some(browser) = opened() else { return };
+    browser
+        .run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }");
+    let copied = |of: &str| {
+        browser.run(&format!("document.querySelector('[data-copy-of={of}]').click()"));
+        browser.wait("return window.copied").as_str().unwrap().to_owned()
+    };
+    let written = std::fs::read_to_string(run().0.path().join("demo.yaml")).unwrap();
+    let expected = written.replace("password: demo", "password: \"***\"");
+    assert_ne!(written, expected);
+    assert_eq!(copied("scenario"), expected);
+    browser.run("window.copied = null");
+    assert!(copied("command").starts_with("bench run demo.yaml -d "));
+    let order = browser.run(
+        "return [...document.querySelectorAll('#environment h3')].slice(0, 3).map((one) => one.textContent)",
+    );
+    assert_eq!(order, json!(["Run it again", "The scenario", "All settings"]));
+    let results = std::fs::read_to_string(run().1.join("results.json")).unwrap();
+    assert!(!results.contains("password: demo"));
+    assert_eq!(browser.run(LOOSE_FIGURES), json!([]));
     assert_eq!(browser.console(), json!([]));
 }
 
@@ -233,11 +282,22 @@ fn kinds() -> Vec<(&'static str, Value, Vec<&'static str>)> {
     for workload in bare["workloads"].as_array_mut().unwrap() {
         workload.as_object_mut().unwrap().remove("comparison");
     }
+    let mut slow = pass.clone();
+    slow["verdict"]["outcome"] = "FAIL".into();
+    slow["verdict"]["criteria"][0] = json!({"workload": slow["workloads"][0]["name"], "criterion": "thresholds",
+        "condition": "p(99) < 1ms", "observed": "150 ms", "outcome": "FAIL", "severity": "fail", "samples": total,
+        "trace_ids": [], "aborted": false, "reason": null,
+        "measured": {"unit": "ms", "limit": 1.0, "value": 150.0, "low": 140.0, "high": 160.0}});
+    let mut overload = pass.clone();
+    overload["workloads"][0]["start_lag"] = overload["workloads"][0]["response_time"].clone();
+    overload["scenario"].as_object_mut().unwrap().remove("text");
     let (all, rest) = (["timeline", "criteria"], ["slowest", "w0"]);
     vec![
         ("pass", pass, [&all[..], &rest].concat()),
         ("errors", errors, [&["errors"], &all[..], &rest].concat()),
         ("bare", bare, [&["timeline"], &rest[..]].concat()),
+        ("slow", slow, [&all[..], &rest].concat()),
+        ("overload", overload, [&all[..], &rest].concat()),
     ]
 }
 
@@ -261,7 +321,11 @@ fn every_kind_of_report_has_its_order_and_fits_a_phone() {
                 "return [...document.querySelectorAll('td[data-l=p99], td[data-l=p95]')].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length",
             );
             assert_eq!(hidden, 0, "{name}");
+            assert_eq!(browser.run(CUT_LINKS), json!([]), "{name}");
+            assert_eq!(browser.run(LOOSE_FIGURES), json!([]), "{name}");
         }
+        // Without any trace nothing says where to find one.
+        assert_eq!(browser.run("return document.querySelectorAll('.slow .here, #slowest .mark').length"), 0);
         let sections = browser.run(
             "return [...document.querySelectorAll('main > section')].map((one) => one.id).filter((id) => !/^(why|calls|environment)/.test(id))",
         );

@@ -42,6 +42,7 @@ fn shown(tree: &TraceTree, folded: &Folded) -> Vec<String> {
         let what = match row.kind {
             RowKind::Point => name.clone(),
             RowKind::Alike => format!("{name} ×{many}"),
+            RowKind::Nested => format!("{name} nested {many}"),
             RowKind::Small { kinds } => format!("{many} small of {kinds}"),
             RowKind::Repeated { row } => format!("{name} ×{many} as {row}"),
         };
@@ -58,6 +59,18 @@ fn root_with(children: &[(&'static str, u64)]) -> Vec<At> {
     for (id, (name, took)) in (2..).zip(children) {
         points.push(at(id, 1, name, "api", (start, start + took)));
         start += took;
+    }
+    points
+}
+
+/// So many calls, each below the one before; something else is below the innermost and below another one.
+fn chain(calls: u64, other: u64) -> Vec<At> {
+    let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
+    for id in 2..calls + 2 {
+        points.push(at(id, id - 1, "call", "api", (id * 1_000, 900_000 - id * 1_000)));
+    }
+    for (id, above) in [(100, other), (101, calls)].into_iter().skip(usize::from(other == calls)) {
+        points.push(at(id, above + 1, "db", "api", (300_000, 500_000)));
     }
     points
 }
@@ -123,6 +136,11 @@ fn what_is_alike_folds_and_what_a_reader_looks_for_does_not() {
             repeated(),
             vec!["wsgi", " step", "  tokens", "   x", "   y", "   z", "   y", " step", "  tokens ×1 as 2"],
         ),
+        ("a chain of one kind", chain(5, 5), vec!["wsgi", " call nested 5", "  db"]),
+        ("a chain of two", chain(2, 2), vec!["wsgi", " call", "  call", "   db"]),
+        ("a chain of which one calls something else", chain(6, 3), {
+            vec!["wsgi", " call nested 3", "  call nested 3", "   db", "  db"]
+        }),
         ("a cast", cast, vec!["wsgi", " db", "later build", "later  db"]),
     ] {
         let tree = tree(&points);

@@ -38,6 +38,8 @@ pub(super) struct Arm {
 pub(super) struct Job {
     pub(super) title: String,
     pub(super) names: Vec<Names>,
+    /// What was said before the first round.
+    pub(super) warnings: Vec<String>,
     pub(super) a: Arm,
     pub(super) b: Arm,
     ready: Option<(String, PlainClient)>,
@@ -60,11 +62,9 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
     if options.metrics.iter().any(|metric| matches!(metric, AbMetric::Count(_))) {
         [("A", &plan_a), ("B", &plan_b)].into_iter().try_for_each(|(side, plan)| can_count(side, plan))?;
     }
-    warn(events, &plan_a.warnings);
-    warn(
-        events,
-        &plan_b.warnings.iter().filter(|text| !plan_a.warnings.contains(text)).cloned().collect::<Vec<_>>(),
-    );
+    let mut warnings = plan_a.warnings.clone();
+    warnings.extend(plan_b.warnings.iter().filter(|text| !plan_a.warnings.contains(text)).cloned());
+    warn(events, &warnings);
     let ready = match &options.ready {
         None => None,
         Some(url) => Some((url.clone(), client(url, &plan_a)?)),
@@ -73,6 +73,7 @@ pub(super) fn prepare(options: &AbOptions, events: &Sink) -> Result<Job, Harness
     Ok(Job {
         title: plan_a.title.clone(),
         names: super::names(&plan_a),
+        warnings,
         a,
         b,
         ready,

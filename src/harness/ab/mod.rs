@@ -104,6 +104,8 @@ pub struct Compared {
     pub paired: Paired,
     /// Its directory, with ab.json, ab.html, ab.md and a directory for each round.
     pub directory: PathBuf,
+    /// The notes that events have told already.
+    pub heard: Vec<String>,
     /// Which further file could not be written.
     pub fault: Option<HarnessError>,
 }
@@ -147,6 +149,7 @@ impl PreparedAb {
         let Self { options, job, series, counted, runtime, events } = self;
         let directory = make_directory(&options, &job)?;
         let pairs = usize::from(options.pairs);
+        let heard = job.warnings.clone();
         let rules = Rules { margin: options.margin_percent / 100.0, looks: [pairs.div_ceil(2), pairs] };
         let mut comparison = Comparison {
             options,
@@ -162,6 +165,7 @@ impl PreparedAb {
             traces: Vec::new(),
             criteria: [Vec::new(), Vec::new()],
             notes: Vec::new(),
+            heard: heard,
             scenario: None,
             factor: 1.0,
             is_longer: false,
@@ -220,6 +224,8 @@ struct Comparison {
     /// The scenario's own criteria in each round that counts, of A and of B.
     criteria: [Vec<Vec<Criterion>>; 2],
     notes: Vec<String>,
+    /// Those that events have told.
+    heard: Vec<String>,
     scenario: Option<ScenarioInfo>,
     /// The length of a round, as a multiple of the first length.
     factor: f64,
@@ -327,7 +333,7 @@ impl Comparison {
             writing::add_to(path, &|output| output.write_all(markdown.as_bytes()), &self.events);
         }
         let conclusion = conclusion(&paired);
-        Ok(Compared { conclusion, paired, directory: self.directory, fault: junit.err() })
+        Ok(Compared { conclusion, paired, directory: self.directory, heard: self.heard, fault: junit.err() })
     }
 }
 

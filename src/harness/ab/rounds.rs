@@ -73,6 +73,7 @@ impl Comparison {
                 Offered::Longer { factor, why } => {
                     let note = format!("pair {number}: {why}");
                     self.events.event(&Event::RoundsLonger(&note));
+                    self.heard.push(note.clone());
                     self.notes.push(note);
                     self.factor = factor;
                 }

@@ -18,6 +18,7 @@ use crate::harness::receiving::Receiving;
 use crate::harness::{asynchronous, judging, writing};
 use crate::measure::latency::SampleId;
 use crate::osprofiler::driver::Collector;
+use crate::report::probe as words;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen, Side};
 use crate::results::client_points;
@@ -175,9 +176,13 @@ impl Run {
             self.publish(&aggregate, &mut results, &chosen, &found, stop);
         }
         let conclusion = Conclusion::of(&results, aggregate.total());
+        let probe = aggregate.end.as_ref().and_then(|end| end.probe.as_ref());
+        let warning = probe.and_then(words::warning);
+        let heard = aggregate.header().notes.iter().cloned().chain(warning).collect();
         let report = &self.options.report;
         let written = writing::write(&self.directory, &aggregate, results, &traces, report, &self.events);
-        Ok(Finished::new(conclusion, written, traces, self.directory.path()))
+        let finished = Finished::new(conclusion, written, traces, self.directory.path());
+        Ok(Finished { heard, ..finished })
     }
 
     /// Results, traces, causes, verdict; traces are stored.

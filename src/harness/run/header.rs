@@ -4,6 +4,7 @@ use super::Run;
 use crate::base::clock::saturating_nanos;
 use crate::base::masking::masked;
 use crate::base::secret::redacted_url;
+use crate::iteration::without_secrets;
 use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
 
 impl Run {
@@ -33,6 +34,7 @@ impl Run {
                 file: plan.file.display().to_string(),
                 sha256: plan.sha256.clone(),
                 set: plan.set.clone(),
+                text: Some(without_secrets(&plan.text, &[])),
             },
             deployment: Deployment {
                 name: deployment.name.clone(),

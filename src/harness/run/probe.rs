@@ -19,12 +19,14 @@ use crate::measure::errors::Failure;
 use crate::measure::ids::RunIds;
 use crate::measure::log;
 use crate::measure::sample::Ended;
+use crate::osprofiler::record::Record;
 use crate::osprofiler::report::TraceTree;
 use crate::plan::Workload;
 use crate::plan::control::ControlShare;
 use crate::plan::probe::{FIRST_NUMBER, PROBE};
 use crate::plan::step::actions;
 use crate::report::probe::{self as words, Missing};
+use crate::results::trace::StoredTrace;
 use crate::runner::stop::Stop;
 
 /// A collector gets this long to have the trace.
@@ -60,7 +62,7 @@ impl Run {
     /// Runs the probe, if one is wanted; `None` without one, and if the run is stopped meanwhile.
     pub(super) fn probe(&self, context: &Context, stop: &Stop) -> Option<log::Probe> {
         let can_ask = self.collector().is_some() || self.receiving.borrow().is_some();
-        let wanted = self.plan.wanted_probe(can_ask)?;
+        let wanted = self.plan.wanted_probe(can_ask, self.options.strict)?;
         let workload = self.plan.workloads.first()?;
         let context = self.context_of_probe(context);
         self.runtime.block_on(async {
@@ -148,7 +150,7 @@ impl Run {
             let enough = tokio::time::sleep(longest + ANSWER_WITHIN);
             let fetched = collect::fetch(connection, &wanted, longest, &mut |_| {}, enough).await;
             match fetched.records.get(&probe.trace_id).filter(|records| !records.is_empty()) {
-                Some(records) => found(probe, &TraceTree::build(records)),
+                Some(records) => self.found(probe, records),
                 None => {
                     let signed = self.plan.propagation.osprofiler;
                     let name = self.header().collector.unwrap_or_default();
@@ -186,7 +188,17 @@ impl Run {
             probe.missing = Some(words::missing(&Missing::Received { address, others }));
             probe.points = Some(0);
         } else {
-            found(probe, &TraceTree::build(&records));
+            self.found(probe, &records);
+        }
+    }
+
+    /// Keeps the trace beside those of the load.
+    fn found(&self, probe: &mut log::Probe, records: &[Record]) {
+        let trace = StoredTrace::new(probe.trace_id, records.to_vec(), 0);
+        found(probe, &trace.tree());
+        if let Err(error) = self.directory.store_probe(&trace) {
+            let path = self.directory.probe_trace();
+            self.events.event(&Event::Warning(&format!("{} cannot be written: {error}", path.display())));
         }
     }
 

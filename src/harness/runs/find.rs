@@ -70,7 +70,8 @@ pub(super) fn newest(path: &Path, wanted: Option<Kind>) -> Result<PathBuf, Harne
         }
         (None, _) if name == LATEST => {
             let text = format!("there is no run in {}", parent.display());
-            Err(HarnessError::input(text).remedy("run a scenario first, or name its directory"))
+            Err(HarnessError::input(text)
+                .remedy("run a scenario first, or write DIR/latest with the directory of the runs"))
         }
         (None, _) => {
             let text = format!("no run in {} begins with {name}", parent.display());
@@ -116,7 +117,7 @@ pub(super) fn find(directory: &Path) -> Result<Vec<Found>, HarnessError> {
         }
         Err(error) => {
             let text = format!("cannot read {}: {error}", directory.display());
-            let remedy = "name the directory that holds the runs, such as --out DIR or DIR/latest";
+            let remedy = "name the directory that holds the runs";
             return Err(HarnessError::input(text).remedy(remedy));
         }
     };

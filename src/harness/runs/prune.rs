@@ -1,6 +1,7 @@
-//! Deletes old runs: only directories that are runs or comparisons of bench, and nothing that a link points to.
+//! Deletes old runs, or their traces: only directories that are runs or comparisons of bench, and nothing that a link points to.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,16 +27,18 @@ pub struct PruneOptions {
     pub keep: Option<usize>,
     /// Only those that began longer ago than this.
     pub older_than: Option<Duration>,
+    /// Delete only traces; runs without any are left out.
+    pub traces_only: bool,
     /// False to say only what would be deleted.
     pub delete: bool,
 }
 
-/// A run that is deleted, or would be.
+/// A run that is deleted, or whose traces are, or would be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pruned {
     /// Its directory.
     pub directory: PathBuf,
-    /// The size of its files.
+    /// The size of the files to delete.
     pub bytes: u64,
     /// Why it stays, although it is old.
     pub stays: Option<String>,
@@ -75,7 +78,7 @@ pub fn prune(options: &PruneOptions) -> Result<Vec<Pruned>, HarnessError> {
         Some(age) => is_older(found, age, now),
         None => true,
     });
-    let mut pruned: Vec<Pruned> = old.map(|found| one(&found, now, options.delete)).collect();
+    let mut pruned: Vec<Pruned> = old.filter_map(|found| one(&found, now, options)).collect();
     pruned.reverse();
     Ok(pruned)
 }
@@ -87,8 +90,15 @@ fn is_older(found: &Found, age: Duration, now: SystemTime) -> bool {
         > i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
 }
 
-fn one(found: &Found, now: SystemTime, delete: bool) -> Pruned {
-    let (bytes, changed) = size(&found.path, DEPTH_MAX);
+fn one(found: &Found, now: SystemTime, options: &PruneOptions) -> Option<Pruned> {
+    let (mut bytes, changed) = size(&found.path, DEPTH_MAX);
+    let targets = if options.traces_only { traces(found) } else { vec![found.path.clone()] };
+    if options.traces_only {
+        bytes = targets.iter().map(|target| size_of(target)).fold(0, u64::saturating_add);
+        if bytes == 0 {
+            return None;
+        }
+    }
     let is_recent =
         changed.is_some_and(|changed| now.duration_since(changed).unwrap_or_default() < UNDER_WAY);
     let mut stays = None;
@@ -96,11 +106,47 @@ fn one(found: &Found, now: SystemTime, delete: bool) -> Pruned {
         stays = Some("its files are not of bench, or damaged: delete it yourself".to_owned());
     } else if is_recent && !is_reported(found) {
         stays = Some("it may be under way".to_owned());
-    } else if delete && let Err(error) = fs::remove_dir_all(&found.path) {
-        // Links in it are removed, not followed.
+    } else if options.delete
+        && let Some(error) = targets.iter().find_map(|target| delete(target).err())
+    {
         stays = Some(error.to_string());
     }
-    Pruned { directory: found.path.clone(), bytes, stays }
+    Some(Pruned { directory: found.path.clone(), bytes, stays })
+}
+
+/// Links are removed, not followed.
+fn delete(target: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(target) {
+        Ok(there) if there.is_dir() => fs::remove_dir_all(target),
+        Ok(_) => fs::remove_file(target),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn size_of(target: &Path) -> u64 {
+    match fs::symlink_metadata(target) {
+        Ok(there) if there.is_dir() => size(target, DEPTH_MAX).0,
+        Ok(there) => there.len(),
+        Err(_) => 0,
+    }
+}
+
+/// What holds the traces of a run, or of the rounds of a comparison: directories and a file.
+fn traces(found: &Found) -> Vec<PathBuf> {
+    let of_run = |run: &Path| {
+        [run.join("traces"), run.join("spans"), RunDirectory::open(run).probe_trace()]
+            .into_iter()
+            .filter(|path| fs::symlink_metadata(path).is_ok())
+    };
+    match found.kind {
+        Kind::Run => of_run(&found.path).collect(),
+        Kind::Comparison => {
+            let entries = fs::read_dir(&found.path).into_iter().flatten().filter_map(Result::ok);
+            let rounds = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            rounds.flat_map(|round| of_run(&round.path()).collect::<Vec<_>>()).collect()
+        }
+    }
 }
 
 /// True if the contents of a file in it show that bench made it: a name alone does not.

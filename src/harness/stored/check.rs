@@ -37,7 +37,7 @@ pub fn check(options: &CheckOptions) -> Result<Finished, HarnessError> {
     })?;
     let junit = options.junit.as_deref().map_or(Ok(()), |path| writing::junit_of(path, &results));
     let conclusion = Conclusion::of(&results, aggregate.total());
-    Ok(Finished { conclusion, results, traces, directory: None, fault: junit.err() })
+    Ok(Finished { conclusion, results, traces, directory: None, heard: Vec::new(), fault: junit.err() })
 }
 
 /// Gives every workload the criteria of a file.

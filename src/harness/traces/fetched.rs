@@ -46,7 +46,7 @@ impl TraceSource {
         // A run without results, or with damaged ones, explains nothing.
         let results = head::read(&RunDirectory::open(run).results()).ok();
         let explained = |trace: &TraceRecords| results.as_ref()?.explanation(trace.base_id.parse().ok()?);
-        if traces.len() == 1 {
+        if traces.len() == 1 && (!named.ids.is_empty() || !RunDirectory::open(run).probe_trace().is_file()) {
             let trace = traces.remove(0);
             let explanation = explained(&trace).cloned().map(Box::new);
             return Ok(OneOrSeveral::One(trace, explanation));
@@ -61,6 +61,7 @@ impl TraceSource {
             let is_probe = probe.is_some_and(|probe| probe.trace_id.to_string() == trace.base_id);
             FetchedTrace { cause, reason: if is_probe { PROBE } else { row.reason }, ..row }
         };
+        traces.extend(self.probe_of(run, &[])?);
         let mut rows: Vec<FetchedTrace> = traces.iter().map(of).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.took_us));
         Ok(OneOrSeveral::Several(rows))

@@ -109,6 +109,27 @@ struct Named {
     ids: Vec<String>,
 }
 
+/// What names the trace of the iteration before the load, beside a run's directory.
+const PROBE: &str = "probe";
+
+impl Named {
+    /// Puts the id of the probe in the place of its name.
+    fn name_probe(&mut self) -> Result<(), HarnessError> {
+        let Some(at) = self.ids.iter().position(|id| id == PROBE).filter(|_| !self.runs.is_empty()) else {
+            return Ok(());
+        };
+        self.ids.remove(at);
+        for run in &self.runs {
+            let Some(trace) = RunDirectory::open(run).stored_probe() else {
+                let text = format!("{} holds no trace of its probe", run.display());
+                return Err(HarnessError::input(text).remedy("results.json says why, under `probe`"));
+            };
+            self.ids.push(trace.trace_id.to_string());
+        }
+        Ok(())
+    }
+}
+
 impl TraceSource {
     /// Sorts the arguments.
     fn named(&self) -> Result<Named, HarnessError> {
@@ -130,6 +151,7 @@ impl TraceSource {
                 named.ids.push(with_dashes(given));
             }
         }
+        named.name_probe()?;
         Ok(named)
     }
 
@@ -249,9 +271,19 @@ impl TraceSource {
         let is_here = |id: &&String| all.traces.iter().any(|trace| trace.base_id.starts_with(id.as_str()));
         let missing: Vec<&String> = ids.iter().filter(|id| !is_here(id)).collect();
         if !missing.is_empty() {
+            all.traces.extend(self.probe_of(run, ids)?);
             all.traces.extend(received(run, &missing)?);
         }
         Ok(all)
+    }
+
+    /// The trace of the iteration before the load, if it came and has one of these ids.
+    fn probe_of(&self, run: &Path, ids: &[String]) -> Result<Vec<TraceRecords>, HarnessError> {
+        let path = RunDirectory::open(run).probe_trace();
+        if !path.is_file() {
+            return Ok(Vec::new());
+        }
+        Ok(self.read(&path, open(&path)?, ids)?.traces)
     }
 
     /// A file's traces, only `ids` if any are given; warns about what could not be read.
@@ -303,7 +335,11 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> HarnessError {
 }
 
 fn nothing_begins_with(id: &str, others: &[String]) -> HarnessError {
-    let shown: Vec<String> = others.iter().take(IDS_SHOWN).map(|id| format!("  {id}")).collect();
+    let mut shown: Vec<String> = others.iter().take(IDS_SHOWN).map(|id| format!("  {id}")).collect();
+    let more = others.len().saturating_sub(IDS_SHOWN);
+    if more > 0 {
+        shown.push(format!("  and {more} more"));
+    }
     let help = "ask the collector for it with -d DEPLOYMENT";
     let there = if shown.is_empty() { String::new() } else { format!("; there are:\n{}", shown.join("\n")) };
     HarnessError::input(format!("no trace begins with {id}, {help}{there}"))

@@ -65,6 +65,9 @@ pub struct Scenario {
     pub sha256: String,
     /// The variables given with `--set`.
     pub set: BTreeMap<String, String>,
+    /// The text of the file without the secrets in it, bounded; absent in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// The deployment of a run.

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::Cause;
 use crate::base::masking::masked;
 use crate::base::visible::on_one_line;
-use crate::record::{RecordError, TRACE_RECORDS_MAX};
+use crate::record::{RecordError, TRACE_MIB_MAX, TRACE_RECORDS_MAX};
 
 /// Why a collector could not be used. Each message completes "failed to …".
 #[derive(Debug, Error)]
@@ -132,7 +132,7 @@ pub enum DriverError {
     /// A trace over the limits.
     #[error(
         "read trace {base_id} from the collector {target}: it is over the limit of \
-         {TRACE_RECORDS_MAX} records or 64 MiB; profile less under one base_id"
+         {TRACE_RECORDS_MAX} records or {TRACE_MIB_MAX} MiB; profile less under one base_id"
     )]
     TooLarge {
         /// The trace.

@@ -26,7 +26,7 @@ const SERVICES_MAX: usize = 100;
 const TRACES_MAX: usize = 1_000;
 /// Traces for each answer, which are whole ones.
 const PAGE_LEN: usize = 100;
-const LARGE_TRACES: &str = "it answers a listing with whole traces, and each of these is over 64 MiB; \
+const LARGE_TRACES: &str = "it answers a listing with whole traces, and each of these is over 128 MiB; \
     profile less under one base_id";
 
 /// A query service of Jaeger; see [`super::Collector`].

@@ -1,9 +1,10 @@
 //! Comparisons of stored runs for people: at a terminal, in Markdown, and on a page.
 
-use super::{AgainstHistory, RunRef, TracePoints, TwoRuns};
+use super::{AgainstHistory, PointDifference, RunRef, TracePoints, TwoRuns};
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, markdown as md, terminal as tty,
 };
+use crate::report::kind_names;
 use crate::report::words::{self, duration, known_ratio, share_of_failures};
 use crate::results::model::Counts;
 
@@ -134,19 +135,24 @@ fn point_table(points: &TracePoints) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::drawing("longer in the new run"),
+        Column::name("of").left_out(2),
         Column::figure("base"),
         Column::figure("new"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::figure("calls base"),
-        Column::figure("calls new"),
+        Column::figure("calls base").left_out(1),
+        Column::figure("calls new").left_out(1),
     ]);
-    for kind in points.kinds.iter().take(POINTS_SHOWN) {
+    let shown: Vec<&PointDifference> = points.kinds.iter().take(POINTS_SHOWN).collect();
+    let kinds: Vec<(&str, &str)> =
+        shown.iter().map(|kind| (kind.service.as_str(), kind.name.as_str())).collect();
+    for (kind, name) in shown.into_iter().zip(kind_names::distinct(&kinds)) {
         let signed = |ms: Option<f64>| Cell::from(ms.map_or_else(|| "–".to_owned(), words::signed));
         let difference_ms = kind.new_self_ms - kind.base_self_ms;
         table.row([
-            format!("{} {}", kind.service, kind.name).into(),
+            name.into(),
             Interval::of_difference(difference_ms, kind.low_ms.zip(kind.high_ms)).into(),
+            kind.service.as_str().into(),
             duration(kind.base_self_ms).into(),
             duration(kind.new_self_ms).into(),
             signed(kind.low_ms),

@@ -27,6 +27,8 @@ pub struct Column {
     pub title: &'static str,
     /// The kind of its cells.
     pub kind: Kind,
+    /// Where a terminal has no room, columns with the highest number are left out first; 0 always stays.
+    pub left_out: u8,
 }
 
 /// The kind of cells in a column; a writer aligns and cuts them accordingly.
@@ -34,9 +36,9 @@ pub struct Column {
 pub enum Kind {
     /// Words, never cut.
     Words,
-    /// A name whose end matters as much as its beginning, such as a statement: cut in the middle if it is long.
+    /// A name or a statement: cut at its end if it is long.
     Name,
-    /// A message: cut at its end if it is long.
+    /// A message: goes on below in a narrow column, and is cut at its end if it is long.
     Message,
     /// A number with its unit.
     Figure,
@@ -105,31 +107,37 @@ impl Column {
     /// Words, which are never cut.
     #[must_use]
     pub fn words(title: &'static str) -> Self {
-        Self { title, kind: Kind::Words }
+        Self { title, kind: Kind::Words, left_out: 0 }
     }
 
     /// A name or a statement.
     #[must_use]
     pub fn name(title: &'static str) -> Self {
-        Self { title, kind: Kind::Name }
+        Self { title, kind: Kind::Name, left_out: 0 }
     }
 
     /// A message.
     #[must_use]
     pub fn message(title: &'static str) -> Self {
-        Self { title, kind: Kind::Message }
+        Self { title, kind: Kind::Message, left_out: 0 }
     }
 
     /// A number.
     #[must_use]
     pub fn figure(title: &'static str) -> Self {
-        Self { title, kind: Kind::Figure }
+        Self { title, kind: Kind::Figure, left_out: 0 }
+    }
+
+    /// The same, left out where there is no room: the higher the number, the earlier.
+    #[must_use]
+    pub fn left_out(self, left_out: u8) -> Self {
+        Self { left_out, ..self }
     }
 
     /// An interval.
     #[must_use]
     pub fn drawing(title: &'static str) -> Self {
-        Self { title, kind: Kind::Drawing }
+        Self { title, kind: Kind::Drawing, left_out: 0 }
     }
 }
 

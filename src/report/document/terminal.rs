@@ -1,6 +1,7 @@
 //! A document for a person at a terminal: aligned columns, colours if wanted, nothing that a terminal would obey.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use unicode_width::UnicodeWidthStr;
 
@@ -13,12 +14,14 @@ pub use super::wrapping::wrapped;
 const NAME_CHARS_MAX: usize = 72;
 /// The largest length of a message, in characters.
 const MESSAGE_CHARS_MAX: usize = 160;
-/// A column is not made narrower than this to fit the terminal.
-const COLUMN_WIDTH_MIN: usize = 24;
-/// Where that is not enough, no narrower than this.
-const NARROW_COLUMN_WIDTH_MIN: usize = 14;
-/// The last column is made still narrower than that, to this, before a row goes beyond the terminal.
-const LAST_COLUMN_WIDTH_MIN: usize = 8;
+/// A column of names or messages is not made narrower than this while others can be left out.
+const COLUMN_WIDTH_MIN: usize = 30;
+/// Where that is not enough, no narrower than this, and then than the last.
+const NARROW_COLUMN_WIDTH_MIN: [usize; 2] = [20, 14];
+/// A message takes no more lines than this.
+const MESSAGE_LINES_MAX: usize = 6;
+/// The largest number of traces listed for a criterion; the results have all.
+const TRACES_MAX: usize = 3;
 /// The indent of the further lines of a sentence.
 const ITEM_INDENT: usize = 2;
 /// The width of the names of facts.
@@ -88,7 +91,8 @@ fn block(block: &Block, style: Style) -> String {
         }
         Block::Table(rows) => table(rows, style),
         Block::Criteria(criteria) => {
-            criteria.iter().map(|one| criterion(one, style)).collect::<Vec<_>>().join("\n")
+            let mut seen = HashSet::new();
+            criteria.iter().map(|one| criterion(one, &mut seen, style)).collect::<Vec<_>>().join("\n")
         }
         Block::Invalid(reason) => {
             let badge = Badge { word: "INVALID", ..Badge::invalid_without_gate() };
@@ -104,12 +108,14 @@ fn block(block: &Block, style: Style) -> String {
     }
 }
 
-fn criterion(judged: &Judged, style: Style) -> String {
+/// A criterion with its reason, and with the traces that stand at none above it.
+fn criterion<'a>(judged: &'a Judged, seen: &mut HashSet<&'a str>, style: Style) -> String {
     let Judged { badge, condition, observed, reason, trace_ids } = judged;
     let first = format!("{}  {}: {}", painted(*badge, style), line(condition, style), line(observed, style));
     let mut shown = wrapped(&first, style.columns, CRITERION_INDENT.len());
     let reason = reason.iter().map(|reason| line(reason, style));
-    let ids = trace_ids.iter().map(|id| format!("trace {}", on_one_line(id)));
+    let new = trace_ids.iter().filter(|id| seen.insert(id)).take(TRACES_MAX);
+    let ids = new.map(|id| format!("trace {}", on_one_line(id)));
     for further in reason.chain(ids) {
         shown.push('\n');
         let further = format!("{CRITERION_INDENT}{further}");
@@ -125,22 +131,28 @@ struct Shown {
 }
 
 fn table(table: &Table, style: Style) -> String {
-    let shown: Vec<usize> =
-        (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
-    let head = shown.iter().map(|at| Shown { text: table.columns[*at].title.to_owned(), sgr: None });
-    let mut rows: Vec<Vec<Shown>> = vec![head.collect()];
-    let is_group = |row: &&Row| row.part == Part::Group;
     let given: Vec<&Row> = table.rows.iter().take(table.rows_shown).collect();
-    for row in given.iter().filter(|row| !is_group(row)) {
-        rows.push(shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, style)).collect());
-    }
-    let kinds: Vec<Kind> = shown.iter().map(|at| table.columns[*at].kind).collect();
-    let widths = widths(&rows, &kinds, style);
+    let mut shown: Vec<usize> =
+        (0..table.columns.len()).filter(|at| table.columns[*at].kind != Kind::Drawing).collect();
+    let kinds = |shown: &[usize]| -> Vec<Kind> { shown.iter().map(|at| table.columns[*at].kind).collect() };
+    let mut rows = cells(table, &given, &shown, style);
+    let widths = loop {
+        let is_last = shown.iter().all(|at| table.columns[*at].left_out == 0);
+        if let Some(widths) = widths(&rows, &kinds(&shown), style, is_last) {
+            break widths;
+        }
+        let first = shown.iter().map(|at| table.columns[*at].left_out).max().unwrap_or(0);
+        shown.retain(|at| table.columns[*at].left_out != first);
+        rows = cells(table, &given, &shown, style);
+    };
+    let kinds = kinds(&shown);
     let mut texts = rows.iter().map(|row| row_text(row, &kinds, &widths));
     let mut lines: Vec<String> = texts.next().into_iter().collect();
     for row in given {
         match row.cells.first() {
-            Some(Cell::Line(title)) if row.part == Part::Group => lines.push(line(title, style)),
+            Some(Cell::Line(title)) if row.part == Part::Group => {
+                lines.push(wrapped(&line(title, style), style.columns, ITEM_INDENT));
+            }
             _ => lines.extend(texts.next()),
         }
     }
@@ -149,6 +161,16 @@ fn table(table: &Table, style: Style) -> String {
         lines.push(format!("… and {left} {}", table.others));
     }
     lines.join("\n")
+}
+
+/// The titles, and the cells of each row that is no group's title.
+fn cells(table: &Table, given: &[&Row], shown: &[usize], style: Style) -> Vec<Vec<Shown>> {
+    let head = shown.iter().map(|at| Shown { text: table.columns[*at].title.to_owned(), sgr: None });
+    let of_row = |row: &&Row| -> Vec<Shown> {
+        shown.iter().map(|at| cell(row, *at, table.columns[*at].kind, style)).collect()
+    };
+    let rows = given.iter().filter(|row| row.part != Part::Group).map(of_row);
+    std::iter::once(head.collect()).chain(rows).collect()
 }
 
 fn cell(row: &Row, at: usize, kind: Kind, style: Style) -> Shown {
@@ -175,7 +197,7 @@ fn cell(row: &Row, at: usize, kind: Kind, style: Style) -> Shown {
             Span::Badge(badge) => badge.word.to_owned(),
         })
         .collect();
-    Shown { text: format!("{indent}{}", cut(&text, chars_max(kind), kind)), sgr }
+    Shown { text: format!("{indent}{}", cut(&text, chars_max(kind))), sgr }
 }
 
 fn chars_max(kind: Kind) -> usize {
@@ -186,20 +208,19 @@ fn chars_max(kind: Kind) -> usize {
     }
 }
 
-/// The width of each column: what its cells need, less where the terminal has no room for it.
-fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style) -> Vec<usize> {
+/// The width of each column: what its cells need, less where the terminal has no room for it. `None` if a column is to be
+/// left out; `is_last` if none can be.
+fn widths(rows: &[Vec<Shown>], kinds: &[Kind], style: Style, is_last: bool) -> Option<Vec<usize>> {
     let needed = |at: usize| rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..kinds.len()).map(needed).collect();
-    let Some(columns) = style.columns else { return widths };
-    let mut excess = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(columns + 1);
-    for least in [COLUMN_WIDTH_MIN, NARROW_COLUMN_WIDTH_MIN] {
-        excess = shrunk(&mut widths, kinds, excess, least);
+    let Some(columns) = style.columns else { return Some(widths) };
+    let excess = (widths.iter().sum::<usize>() + 2 * widths.len()).saturating_sub(columns + 1);
+    let excess = shrunk(&mut widths, kinds, excess, COLUMN_WIDTH_MIN);
+    if is_last {
+        let narrower = |excess, least| shrunk(&mut widths, kinds, excess, least);
+        NARROW_COLUMN_WIDTH_MIN.into_iter().fold(excess, narrower);
     }
-    // The last column that is not of figures.
-    if let Some(last) = (1..kinds.len()).rev().find(|at| kinds[*at] != Kind::Figure && widths[*at] > 0) {
-        widths[last] -= excess.min(widths[last].saturating_sub(LAST_COLUMN_WIDTH_MIN));
-    }
-    widths
+    (is_last || excess == 0).then_some(widths)
 }
 
 /// Makes the widest columns of names and messages narrower, to no less than `least`; returns how much is still too wide.
@@ -215,33 +236,71 @@ fn shrunk(widths: &mut [usize], kinds: &[Kind], mut excess: usize, least: usize)
     excess
 }
 
+/// A row; a message may take several lines.
 fn row_text(row: &[Shown], kinds: &[Kind], widths: &[usize]) -> String {
-    let mut text = String::new();
-    for ((Shown { text: cell, sgr }, kind), width) in row.iter().zip(kinds).zip(widths) {
-        let cell = if cell.width() > *width { cut(cell, *width, *kind) } else { Cow::from(cell) };
-        let gap = " ".repeat(width.saturating_sub(cell.width()));
-        let coloured = match sgr {
-            Some(code) => Cow::from(format!("\u{1b}[{code}m{cell}\u{1b}[0m")),
-            None => cell,
-        };
-        text.push_str(if text.is_empty() { " " } else { "  " });
-        match kind {
-            Kind::Figure => text.extend([gap.as_str(), &coloured]),
-            _ => text.extend([&*coloured, gap.as_str()]),
+    let of_cell = |((Shown { text, .. }, kind), width): ((&Shown, &Kind), &usize)| match kind {
+        _ if text.width() <= *width => vec![text.clone()],
+        Kind::Message => folded(text, *width),
+        _ => vec![cut(text, *width).into_owned()],
+    };
+    let cells: Vec<Vec<String>> = row.iter().zip(kinds).zip(widths).map(of_cell).collect();
+    let height = cells.iter().map(Vec::len).max().unwrap_or(1);
+    let mut lines = Vec::with_capacity(height);
+    for number in 0..height {
+        let mut text = String::new();
+        for (((lines, Shown { sgr, .. }), kind), width) in cells.iter().zip(row).zip(kinds).zip(widths) {
+            let cell = lines.get(number).map_or("", String::as_str);
+            let gap = " ".repeat(width.saturating_sub(cell.width()));
+            let coloured = match sgr {
+                Some(code) if !cell.is_empty() => Cow::from(format!("\u{1b}[{code}m{cell}\u{1b}[0m")),
+                _ => Cow::from(cell),
+            };
+            text.push_str(if text.is_empty() { " " } else { "  " });
+            match kind {
+                Kind::Figure => text.extend([gap.as_str(), &coloured]),
+                _ => text.extend([&*coloured, gap.as_str()]),
+            }
         }
+        text.truncate(text.trim_end().len());
+        lines.push(text);
     }
-    text.truncate(text.trim_end().len());
-    text
+    lines.join("\n")
 }
 
-/// The beginning of a long text; of a name also its end, where a statement has its table and condition.
-fn cut(text: &str, chars_max: usize, kind: Kind) -> Cow<'_, str> {
-    let length = text.chars().count();
-    if length <= chars_max {
+/// A text in lines of this width, between words where that is possible.
+fn folded(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let mut word = word;
+        if !line.is_empty() && line.width() + 1 + word.width() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        while word.width() > width {
+            let at = word.char_indices().nth(width).map_or(word.len(), |(at, _)| at);
+            lines.push(word[..at].to_owned());
+            word = &word[at..];
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines.retain(|line| !line.is_empty());
+    if lines.len() > MESSAGE_LINES_MAX {
+        lines.truncate(MESSAGE_LINES_MAX);
+        if let Some(last) = lines.last_mut() {
+            *last = format!("{}…", cut(last, width.saturating_sub(1)).trim_end_matches('…'));
+        }
+    }
+    lines
+}
+
+/// The beginning of a long text.
+fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
+    if text.chars().count() <= chars_max {
         return Cow::from(text);
     }
-    let room = chars_max.saturating_sub(1);
-    let tail = if kind == Kind::Name { room / 2 } else { 0 };
-    let begin = text.chars().take(room - tail);
-    begin.chain(['…']).chain(text.chars().skip(length - tail)).collect()
+    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }

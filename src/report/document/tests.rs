@@ -101,7 +101,8 @@ fn document(text: &mut dyn FnMut() -> String) -> Document {
         condition: line(text),
         observed: text().into(),
         reason: Some(text().into()),
-        trace_ids: vec![text(), text()],
+        // A terminal shows each once.
+        trace_ids: vec![text(), format!("{} 2", text())],
     }]));
     document.push(Block::Facts(vec![("load", line(text)), ("traces", text().into())]));
     document.notes(&[text(), text()]);
@@ -273,10 +274,12 @@ fn long_tables_and_long_cells_are_cut() {
     let text = terminal::text(&document, Style::default());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[3]), (4, "… and 28 others"), "{text}");
-    assert!(lines[1].contains("… ") && lines[1].contains("a,  FROM t0"), "{text}");
+    assert!(lines[1].starts_with(" SELECT a, a,") && lines[1].contains("a…  0: yyy"), "{text}");
     let narrow = terminal::text(&document, Style { columns: Some(80), colour: false });
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-    assert!(narrow.contains(" FROM t1 "), "{narrow}");
+    // A message goes on below, and its row has one name and one number.
+    assert!(narrow.lines().filter(|line| line.trim_start().starts_with("yyy")).count() > 4, "{narrow}");
+    assert_eq!(narrow.matches(" SELECT a, a,").count(), 2, "{narrow}");
     let markdown = markdown::text(&document);
     assert!(markdown.ends_with("\n… and 10 others.\n"), "{markdown}");
 
@@ -298,4 +301,40 @@ fn wide_characters_keep_columns_apart() {
     let mut document = Document::default();
     document.push(Block::Table(table));
     assert_eq!(terminal::text(&document, Style::default()), "        n\n 性能   1\n abcd  22");
+}
+
+/// Names are cut at their end; columns are left out before names are short; ids are never cut; messages go on below.
+#[test]
+fn narrow_terminals_keep_what_names_a_row() {
+    let id = "fecc9544-7136-427d-96ce-7b1d5ad3ca53";
+    let mut table = Table::new(vec![
+        Column::figure("took").left_out(3),
+        Column::words("trace id"),
+        Column::words("class").left_out(2),
+        Column::name("point"),
+        Column::message("why").left_out(1),
+    ]);
+    let why = "the answer had no value at $.server.status, and a good deal more is to be said of it";
+    table.row([
+        "116 ms".into(),
+        Cell::code(id),
+        "status".into(),
+        "db SELECT a, b, c FROM assignment".into(),
+        why.into(),
+    ]);
+    let mut document = Document::default();
+    document.push(Block::Table(table));
+    for (columns, titles, holds) in [
+        (200, &["took", "trace id", "class", "point", "why"][..], vec![id, "FROM assignment", why]),
+        (120, &["trace id", "point", "why"], vec![id, "FROM assignment", "\n "]),
+        (80, &["trace id", "point"], vec![id, "db SELECT a, b, c FROM assignment"]),
+        (66, &["trace id", "point"], vec![id, "db SELECT a, b, c FROM a…"]),
+    ] {
+        let text = terminal::text(&document, Style { columns: Some(columns), colour: false });
+        let head: Vec<&str> =
+            text.lines().next().unwrap().split("  ").map(str::trim).filter(|t| !t.is_empty()).collect();
+        assert_eq!(head, titles, "{columns}: {text}");
+        assert!(holds.iter().all(|part| text.contains(part)), "{columns}: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+    }
 }

@@ -12,7 +12,7 @@ pub fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
     let Some(columns) = columns.map(|columns| columns.max(COLUMNS_MIN)) else { return text.to_owned() };
     let mut shown = String::with_capacity(text.len() + 16);
     let mut used = 0;
-    for (number, word) in text.split(' ').enumerate() {
+    for (number, word) in words(text).into_iter().enumerate() {
         let width = width(word);
         if number > 0 && used > indent && width > 0 && used + 1 + width > columns {
             // Several blanks in a row end the line.
@@ -29,6 +29,25 @@ pub fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> String {
     }
     shown
 }
+
+/// The words of a text; a number and its unit are one.
+fn words(text: &str) -> Vec<&str> {
+    let (mut words, mut begin) = (Vec::new(), 0);
+    for (at, _) in text.match_indices(' ') {
+        let before = text[begin..at].ends_with(|c: char| c.is_ascii_digit());
+        let next = text[at + 1..].split(' ').next().unwrap_or_default();
+        let unit = next.trim_end_matches(['.', ',', ';', ':', ')', '`']);
+        if before && UNITS.contains(&unit) {
+            continue;
+        }
+        words.push(&text[begin..at]);
+        begin = at + 1;
+    }
+    words.push(&text[begin..]);
+    words
+}
+
+const UNITS: [&str; 12] = ["%", "ns", "µs", "ms", "s", "min", "h", "d", "KiB", "MiB", "GiB", "points"];
 
 /// The columns that a text takes, without its colours.
 fn width(text: &str) -> usize {
@@ -62,6 +81,12 @@ mod tests {
             ),
             ("The quick brown fox jumps over the lazy dog, twice a day", None, 2, String::new()),
             (&format!("see {long} now"), Some(40), 0, format!("see\n{long}\nnow")),
+            (
+                "it takes so much longer than before: 71.5 %, 812 ms",
+                Some(42),
+                0,
+                "it takes so much longer than before:\n71.5 %, 812 ms".to_owned(),
+            ),
             ("pass  \u{1b}[32;1mone\u{1b}[0m", Some(40), 6, "pass  \u{1b}[32;1mone\u{1b}[0m".to_owned()),
             (
                 "\u{1b}[32;1mfourteen chars\u{1b}[0m 二二二二二二二二二二 end of the line",

@@ -36,6 +36,9 @@ function sortable(table) {
 document.addEventListener("click", (event) => {
   const copied = event.target.closest("[data-copy]");
   if (copied) return void copy(copied.dataset.copy, copied);
+  const whole = event.target.closest("[data-copy-of]");
+  if (whole) return void copy(document.getElementById(whole.dataset.copyOf).textContent, whole);
+  if (event.target.matches(".show-all")) return void $(".slow").classList.add("all");
   const opened = event.target.closest("button[data-trace]");
   if (opened) return void viewer.open(opened.dataset.trace);
   const toggle = event.target.closest(".toggle") ?? (event.target.closest("button, a") ? null : event.target.closest(".row")?.querySelector(".toggle"));
@@ -53,6 +56,7 @@ async function start() {
     for (const one of flames) one?.();
     for (const plot of $$("[data-chart]")) {
       const workload = charts.workloads[Number(plot.dataset.w)];
+      if (!plot.clientWidth) continue;
       if (plot.dataset.chart === "curve") drawCurve(plot, workload);
       else drawHistogram(plot, workload);
     }

@@ -8,7 +8,7 @@ use super::text;
 use crate::analysis::call_stats::{CallStats, Function, FunctionStats, SortKey};
 use crate::analysis::statement;
 use crate::osprofiler::report::TraceTree;
-use crate::report::words::duration_us;
+use crate::report::words::{duration_us, shown_name};
 use crate::results::trace::StoredTrace;
 
 /// Rows of the table.
@@ -71,7 +71,7 @@ fn row((function, stats): (&Function, &FunctionStats)) -> RowView {
     let calls = &stats.calls;
     let each = |us: u64, calls: u64| duration_us(us / calls.max(1));
     RowView {
-        name: function.name.clone(),
+        name: shown_name(&function.name).to_owned(),
         place: function.place.clone(),
         // As pstats does: all calls, and those not made by a call of the same kind.
         calls: if calls.total == calls.primitive {

@@ -18,6 +18,8 @@ use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, 
 const SHARE_WIDTH: f64 = 120.0;
 /// Kinds that explain less are folded away.
 const SHARE_SMALL: f64 = 0.05;
+/// Kinds that are shown, besides those that stand out.
+const KINDS_SHOWN: usize = 4;
 /// Rows of the mean tree's table.
 const TREE_ROWS_MAX: usize = 120;
 
@@ -40,9 +42,11 @@ pub(super) struct ComparisonView {
     left_out: String,
     clocks: String,
     kinds: Vec<KindView>,
-    /// Kinds that explain very little.
+    /// Kinds that explain less.
     small: Vec<KindView>,
     has_contrasts: bool,
+    /// Whether any kind has a trace that can be opened.
+    has_worst: bool,
     /// What slow traces have more often: values, shares, bounds.
     differences: Vec<[String; 4]>,
     differences_hint: String,
@@ -97,6 +101,13 @@ pub(super) fn pieces(line: Line) -> Vec<PieceView> {
     line.spans.into_iter().map(view).collect()
 }
 
+/// A text with its code between backticks.
+pub(super) fn marked(text: &str) -> Vec<PieceView> {
+    let pieces = text.split('`').enumerate();
+    let pieces = pieces.map(|(place, text)| PieceView { code: place % 2 == 1, text: text.to_owned() });
+    pieces.filter(|piece| !piece.text.is_empty()).collect()
+}
+
 /// The sentences of the first screen: one for each workload that has a comparison, else what the slowest share.
 /// What `said` holds is not said again.
 pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
@@ -115,7 +126,13 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
 pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonView> {
     let seen = workload.comparison.as_ref()?;
     let Comparison { slow, typical, slow_percent, left_out, .. } = seen;
-    let is_small = |one: &&ComparedKind| !one.guilty && one.share < SHARE_SMALL;
+    // The largest ones come first.
+    let (shown, small): (Vec<_>, Vec<_>) = seen
+        .kinds
+        .iter()
+        .enumerate()
+        .partition(|(place, one)| one.guilty || one.share >= SHARE_SMALL && *place < KINDS_SHOWN);
+    let rows = |all: Vec<(usize, &ComparedKind)>| all.into_iter().map(|(_, one)| kind(one, refs)).collect();
     let clocks = match (seen.clocks_moved, seen.clocks_inconsistent) {
         (0, 0) => String::new(),
         (moved, 0) => {
@@ -145,9 +162,10 @@ pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonV
             left_out => format!("{left_out} more had no complete trace."),
         },
         clocks,
+        has_worst: seen.kinds.iter().filter_map(|kind| kind.worst_trace_id).any(|id| refs.can_be_seen(id)),
         has_contrasts: seen.kinds.iter().any(|kind| !kind.contrasts.is_empty()),
-        kinds: seen.kinds.iter().filter(|one| !is_small(one)).map(|one| kind(one, refs)).collect(),
-        small: seen.kinds.iter().filter(is_small).map(|one| kind(one, refs)).collect(),
+        kinds: rows(shown),
+        small: rows(small),
         differences: seen.differences.iter().flat_map(|all| &all.found).map(differences::row).collect(),
         differences_hint: differences::basis(seen),
         tree: seen.tree.iter().take(TREE_ROWS_MAX).map(node).collect(),
@@ -167,10 +185,13 @@ fn kind(kind: &ComparedKind, refs: &Refs) -> KindView {
     let whole = |share: f64| format!("{:.0} %", (share * 100.0).round() + 0.0);
     let (low, high) = (x(kind.share_low), x(kind.share_high));
     KindView {
-        name: if kind.outside { "outside the traced services".to_owned() } else { kind.name.clone() },
+        name: match kind.outside {
+            true => "outside the traced services".to_owned(),
+            false => words::shown_name(&kind.name).to_owned(),
+        },
         detail: if kind.outside { format!("{} {}", kind.name, kind.detail) } else { kind.detail.clone() },
-        service: kind.service.clone(),
-        parent: kind.parent.clone(),
+        service: if kind.outside { String::new() } else { kind.service.clone() },
+        parent: if kind.outside { String::new() } else { kind.parent.clone() },
         guilty: kind.guilty,
         share: whole(kind.share),
         bounds: format!("{} to {}", whole(kind.share_low), whole(kind.share_high)),
@@ -212,7 +233,7 @@ fn node(node: &crate::results::model::ComparedNode) -> NodeView {
 pub(super) fn effect(effect: &ObserverEffect) -> EffectView {
     let row = |at: &crate::results::model::EffectAt| {
         let share = if at.control_ms > 0.0 {
-            format!("{:+.1} %", at.difference_ms / at.control_ms * 100.0)
+            words::percent(at.difference_ms / at.control_ms)
         } else {
             "–".to_owned()
         };

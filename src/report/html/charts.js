@@ -69,8 +69,10 @@ function drawCurve(host, workload) {
   const xs = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999].filter((q) => -Math.log10(1 - q) <= last).map((q) => [x(q), q ? `p${+(q * 100).toFixed(6)}` : "0"]);
   axes(f, xs, linearTicks(0, top, 5).map((t) => [y(t), axisTime(t)]), "percentile (logarithmic towards 100 %)", "time");
   const dots = [];
+  // Without any queue time both are the same line.
+  const same = workload.service.percentiles.every((p, n) => !(p.value_ms < workload.response.percentiles[n]?.value_ms * 0.99));
   for (const [name, data] of [["service", workload.service], ["response", workload.response]]) {
-    if (!data.count) continue;
+    if (!data.count || (same && name === "service")) continue;
     const points = curvePoints(data);
     f.svg.append(shape("path", { class: `curve ${name}`, d: points.map((p, n) => `${n ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("") }));
     if (name === "response") for (const p of points.filter((p) => p[2])) dots.push({ x: x(p[0]), y: y(p[1]), q: p[0], ms: p[1] });

@@ -21,16 +21,24 @@ function shape(tag, attributes = {}, text) {
   if (text !== undefined) node.textContent = typeof text === "string" ? shorten(text) : text;
   return node;
 }
+// A figure and its unit stay on one line.
+const NBSP = "\u00a0";
 function time(ms) {
-  if (!(ms > 0)) return "0 ms";
+  if (!(ms > 0)) return `0${NBSP}ms`;
   const three = (value) => value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
-  if (ms < 999.5e-6) return `${(ms * 1e6).toFixed(0)} ns`;
-  for (const [unit, scale] of [["µs", 1e-3], ["ms", 1]]) if (ms < 999.5 * scale) return `${three(ms / scale)} ${unit}`;
-  return `${three(ms / 1e3)} s`;
+  if (ms < 999.5e-6) return `${(ms * 1e6).toFixed(0)}${NBSP}ns`;
+  for (const [unit, scale] of [["µs", 1e-3], ["ms", 1]]) if (ms < 999.5 * scale) return `${three(ms / scale)}${NBSP}${unit}`;
+  return `${three(ms / 1e3)}${NBSP}s`;
 }
 const count = (number) => Math.round(number).toLocaleString("en-US");
 // Axis labels are round numbers: no trailing zeros.
-const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+const axisTime = (ms) => (ms > 0 ? time(ms) : "0").replace(/(\.\d*?)0+\s/, `$1${NBSP}`).replace(/\.\s/, NBSP);
+// How wide a text is in a chart, in px.
+const pen = make("canvas").getContext("2d"), family = getComputedStyle(document.body).fontFamily;
+function textWidth(text, strong) {
+  pen.font = `${strong ? "600 " : ""}12px ${family}`;
+  return pen.measureText(text).width;
+}
 
 async function unpack(id) {
   const packed = atob($(`#${id}`).textContent.trim());
@@ -61,7 +69,8 @@ async function copy(text, button) {
     field.remove();
     focused?.focus();
   }
-  toast(`${done ? "Copied" : "Could not copy"} ${shorten(text, 80)}`);
+  const told = shorten(text, 80).split("\n");
+  toast(`${done ? "Copied" : "Could not copy"} ${told[0]}${told.length > 1 ? " …" : ""}`);
   if (!button || !done) return;
   button.classList.add("copied");
   setTimeout(() => button.classList.remove("copied"), 1500);

@@ -151,7 +151,7 @@ pub(super) fn table(table: &Table) -> TableView {
         columns: table
             .columns
             .iter()
-            .map(|Column { title, kind }| ColumnView { title, class: class(*kind) })
+            .map(|Column { title, kind, .. }| ColumnView { title, class: class(*kind) })
             .collect(),
         rows: table.rows.iter().take(ROWS_MAX).map(|one| row(one, &table.columns, &drawing)).collect(),
         left: table.rows.len().saturating_sub(ROWS_MAX),

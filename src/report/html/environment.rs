@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::{text, workloads};
-use crate::report::{seed, words};
+use crate::report::{probe, seed, words};
 use crate::results::model::{Results, TraceState};
 
 #[derive(Serialize)]
@@ -23,6 +23,12 @@ pub(super) fn command(results: &Results) -> String {
     }
     words.extend(results.run.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
     words.join(" ")
+}
+
+/// The scenario's text, line by line with the line ends.
+pub(super) fn scenario(results: &Results) -> Option<Vec<String>> {
+    let text = results.scenario.text.as_ref().filter(|text| !text.trim().is_empty())?;
+    Some(text.split_inclusive('\n').map(str::to_owned).collect())
 }
 
 /// What is known of the run's surroundings.
@@ -46,6 +52,7 @@ pub(super) fn facts(results: &Results) -> Vec<FactGroup> {
     if !results.profiling.headers.is_empty() {
         traced.push(fact("Trace headers", &results.profiling.headers.join(", ")));
     }
+    traced.extend(probe::sentence(results).map(|line| ("Probe".to_owned(), line)));
     traced.extend(results.profiling.collector.iter().map(|url| fact("Collector", url)));
     traced.push((
         "Traces fetched".to_owned(),

@@ -13,6 +13,8 @@ use crate::results::model::{ComparedKind, Comparison, Results, Workload};
 
 /// The width of the card's bar, in units of its drawing.
 const BAR_WIDTH: f64 = 1000.0;
+/// A smaller share of a bar is not drawn.
+const REST_SEEN: f64 = 0.005;
 /// Causes in a bar.
 const CAUSES_MAX: usize = 3;
 /// Cards on a page.
@@ -87,10 +89,16 @@ pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
 fn bar(comparison: &Comparison) -> Vec<PartView> {
     let guilty = comparison.kinds.iter().filter(|kind| kind.guilty).take(CAUSES_MAX);
     let mut parts = vec![("typical", "a typical iteration".to_owned(), comparison.typical_ms)];
-    parts
-        .extend(guilty.map(|kind| ("cause", marks::plain(&explanation::kind_in_short(kind)), kind.delta_ms)));
+    let name = |kind: &ComparedKind| match kind.outside {
+        true => explanation::kind_name(kind),
+        false => explanation::kind_in_short(kind),
+    };
+    parts.extend(guilty.map(|kind| ("cause", marks::plain(&name(kind)), kind.delta_ms)));
     let known: f64 = parts.iter().map(|(_, _, ms)| ms).sum();
-    parts.push(("rest", "all else".to_owned(), comparison.slow_ms - known));
+    let rest_ms = comparison.slow_ms - known;
+    if rest_ms.abs() > comparison.slow_ms * REST_SEEN {
+        parts.push(("rest", "all else".to_owned(), rest_ms));
+    }
     let whole = parts.iter().map(|(_, _, ms)| ms.max(0.0)).sum::<f64>().max(f64::MIN_POSITIVE);
     let mut x = 0.0;
     let part = |(class, name, ms): (&'static str, String, f64)| {

@@ -26,6 +26,17 @@ function layOut(node, side, x, width, depth, out) {
   }
   return out;
 }
+// As much of a text as fits into a box; nothing of it if that says nothing.
+function fitted(text, room, strong) {
+  const whole = textWidth(text, strong);
+  if (whole <= room) return text;
+  const kept = text.slice(0, Math.max(0, Math.floor(text.length * room / whole) - 1)).replace(/[ …·]+$/, "");
+  for (let end = kept.length; end > 3; end--) {
+    const cut = `${kept.slice(0, end)}…`;
+    if (textWidth(cut, strong) <= room) return cut;
+  }
+  return "";
+}
 function flame(host, workload, number) {
   const nodes = flameTree(workload.tree);
   if (!nodes.length) return;
@@ -62,8 +73,8 @@ function flame(host, workload, number) {
         const own = Math.max(-1, Math.min(1, node.own)), rect = shape("rect", { x: x.toFixed(2), y: y + 0.5, width: Math.max(w - 0.7, 0.4).toFixed(2), height: ROW - 1, rx: 1.5, class: own < -0.02 ? "cold" : own > 0.02 ? "hot" : "same" });
         rect.style.fillOpacity = Math.abs(own) > 0.02 ? 0.25 + 0.75 * Math.min(1, Math.abs(own) * 1.3) : 1;
         group.append(rect);
-        const room = Math.floor((w - 8) / 6.3), text = label(node);
-        if (room > 3) group.append(shape("text", { x: (x + 4).toFixed(1), y: y + 14, class: own > 0.4 ? "strong" : "" }, text.length > room ? `${text.slice(0, room - 1).replace(/[ …·]+$/, "")}…` : text));
+        const text = w > 30 ? fitted(label(node), w - 8, own > 0.4) : "";
+        if (text) group.append(shape("text", { x: (x + 4).toFixed(1), y: y + 14, class: own > 0.4 ? "strong" : "" }, text));
         svg.append(group);
         boxes.set(node, [...(boxes.get(node) ?? []), group]);
       }

@@ -50,12 +50,9 @@ impl<'a> Marks<'a> {
         for of in results.explanations.iter().filter(|one| is_cause(one)) {
             match all.iter_mut().find(|mark| is_same(mark.of, of)) {
                 Some(mark) => mark.iterations += 1,
-                None => all.push(Mark {
-                    name: plain(&Named::from(of).in_short()),
-                    typical_us: typical_us(of),
-                    of,
-                    iterations: 1,
-                }),
+                None => {
+                    all.push(Mark { name: plain(&short(of)), typical_us: typical_us(of), of, iterations: 1 })
+                }
             }
         }
         all.sort_by_key(|mark| std::cmp::Reverse((mark.of.is_headline, mark.iterations)));
@@ -79,6 +76,14 @@ impl<'a> Marks<'a> {
     /// What explains a trace, if a point does.
     pub(super) fn culprit(&self, trace: &StoredTrace) -> Option<CulpritData<'a>> {
         self.results.explanation(trace.trace_id).and_then(culprit)
+    }
+}
+
+/// The name of a cause in a legend: time outside the traced services is told apart by its action.
+fn short(of: &Explanation) -> Line {
+    match (of.place, of.detail.as_str()) {
+        (Place::Outside, detail) if !detail.is_empty() => format!("outside services: {detail}").into(),
+        _ => Named::from(of).in_short(),
     }
 }
 

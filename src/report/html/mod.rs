@@ -86,7 +86,8 @@ pub fn render(
 /// How much of a text from outside a page shows: a browser takes most of a minute to lay out a name of a mebibyte.
 const TEXT_CHARS_MAX: usize = 1_000;
 
-/// Fills a template; what is not marked safe is shortened and escaped, and deceptive characters are written out.
+/// Fills a template; what is not marked safe is shortened and escaped, deceptive characters are written out, and figures
+/// stay with their units. The filter `exact` leaves texts that are copied as they are.
 fn fill(template: &str, values: Value, out: &mut dyn Write) -> io::Result<()> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
@@ -94,9 +95,14 @@ fn fill(template: &str, values: Value, out: &mut dyn Write) -> io::Result<()> {
     environment.set_formatter(|out, state, value| match value.as_str() {
         Some(text) if !value.is_safe() => {
             let shown = text::shortened(text, TEXT_CHARS_MAX);
+            let shown = text::typeset(&shown);
             minijinja::escape_formatter(out, state, &Value::from(text::visible(&shown).as_ref()))
         }
         _ => minijinja::escape_formatter(out, state, value),
+    });
+    environment.add_filter("exact", |text: &str| {
+        let shown = text::shortened(text, TEXT_CHARS_MAX);
+        Value::from_safe_string(minijinja::HtmlEscape(&text::visible(&shown)).to_string())
     });
     environment.add_template("page.html", template).map_err(io::Error::other)?;
     let page = environment.get_template("page.html").map_err(io::Error::other)?;

@@ -17,6 +17,7 @@ use super::marks::{self, CulpritData, Marks};
 use super::refs::{self, Shown, Traces};
 use crate::analysis::folding::{self, FoldedRow, RowKind};
 use crate::osprofiler::report::TraceTree;
+use crate::report::words;
 use crate::results::model::{Explanation, Results, TraceState};
 use crate::results::trace::{StoredPoint, StoredTrace};
 
@@ -148,7 +149,7 @@ fn trace_data<'a>(
         depth: row.depth,
         kind: match row.kind {
             RowKind::Point => "point",
-            RowKind::Alike => "alike",
+            RowKind::Alike | RowKind::Nested => "alike",
             RowKind::Small { .. } => "small",
             RowKind::Repeated { .. } => "repeated",
         },
@@ -182,7 +183,7 @@ fn point<'a>(point: &'a StoredPoint, marks: Option<&Marks<'_>>) -> PointData<'a>
     PointData {
         depth: point.depth,
         id: &point.trace_id,
-        name: &point.name,
+        name: words::shown_name(&point.name),
         detail: &point.detail,
         service: &point.service,
         project: &point.project,

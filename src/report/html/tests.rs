@@ -45,6 +45,9 @@ fn the_page_holds_what_the_results_hold() {
         std::fs::write(path, &page).unwrap();
     }
     assert!(page.starts_with("<!DOCTYPE html>"));
+    // Figures stay with their units.
+    assert!(page.contains("\u{a0}ms"));
+    let page = page.replace('\u{a0}', " ");
     for expected in [
         "<span class=\"verdict\">FAIL</span>",
         "1 of 3 criteria does not hold, 1 could not be judged.",
@@ -73,7 +76,7 @@ fn the_page_holds_what_the_results_hold() {
         ", on average); <code>db · SELECT … FROM user</code>",
         "because it is called 40 times instead of ",
         "host controller-1: 100 % instead of ",
-        "Kinds that explain less than 5 % (",
+        "Kinds that explain less (",
         " ms against a limit of 1.00 ms",
         "ended the load",
         "no samples",
@@ -102,7 +105,8 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let sample = sample(2_000);
     let mut text = Vec::new();
     let directory = std::path::Path::new("runs/x");
-    crate::report::terminal::summary(&sample.results, Some(directory), Style::default(), &mut text).unwrap();
+    crate::report::terminal::summary(&sample.results, Some(directory), &[], Style::default(), &mut text)
+        .unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.contains(", 7 dropped: never started, 40 warm-up iterations not counted (1 failed); "),
@@ -128,7 +132,7 @@ fn the_summary_tells_waiting_from_service_and_what_was_aside() {
     let mut on_time = sample.results;
     on_time.workloads.iter_mut().for_each(|workload| workload.start_lag = Distribution::default());
     let mut text = Vec::new();
-    crate::report::terminal::summary(&on_time, Some(directory), Style::default(), &mut text).unwrap();
+    crate::report::terminal::summary(&on_time, Some(directory), &[], Style::default(), &mut text).unwrap();
     assert!(
         !String::from_utf8(text).unwrap().contains("\n  queue time"),
         "one row where both times are the same"

@@ -4,8 +4,27 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 pub(super) use crate::report::words::{code_point, duration, is_deceptive, visible};
+
+/// A number, perhaps negative, and its unit.
+static FIGURES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(-?)\b(\d[\d.,]*) (%|(?:ns|µs|ms|s|min|h|B|kB|MB|GB|TB)\b)").ok());
+
+/// The text with a space that does not break between each figure and its unit, and with minus signs for hyphens.
+pub(super) fn typeset(text: &str) -> Cow<'_, str> {
+    let Some(figures) = FIGURES.as_ref() else { return Cow::Borrowed(text) };
+    figures.replace_all(text, |found: &regex::Captures<'_>| {
+        let at = found.get(0).map_or(0, |whole| whole.start());
+        // The hyphen of a range or of a word is none.
+        let begins = text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || c == '(');
+        let sign = if &found[1] == "-" && begins { "−" } else { &found[1] };
+        format!("{sign}{}\u{a0}{}", &found[2], &found[3])
+    })
+}
 
 /// The first `chars_max` characters of a text, with `…` where more would follow.
 pub(super) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
@@ -119,6 +138,19 @@ mod tests {
             [("", 0, ""), ("äöü", 3, "äöü"), ("äöü", 2, "äö…"), ("äöü", 0, "…")]
         {
             assert_eq!(shortened(text, chars_max), expected);
+        }
+    }
+
+    #[test]
+    fn figures_stay_with_their_units() {
+        for (text, expected) in [
+            ("between -5.26 ms and +3 %", "between −5.26\u{a0}ms and +3\u{a0}%"),
+            ("(-1 s to 2 s)", "(−1\u{a0}s to 2\u{a0}s)"),
+            ("2 slow ones of 5 services", "2 slow ones of 5 services"),
+            ("node-5 ms, 10-20 ms", "node-5\u{a0}ms, 10-20\u{a0}ms"),
+            ("p99 is 1,234 s", "p99 is 1,234\u{a0}s"),
+        ] {
+            assert_eq!(typeset(text), expected);
         }
     }
 

@@ -17,12 +17,16 @@ use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::explanation::OUTSIDE;
-use crate::report::{document, screen, slowest, words};
+use crate::report::explanation::Named;
+use crate::report::{document, observer, probe, screen, slowest, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
     Criterion, Culprit, Explanation, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
     SlowIteration, TraceState,
 };
+
+/// Rows of the slowest iterations on a phone.
+const ROWS_ON_PHONE: usize = 6;
 
 /// Everything on the page except the data for its script.
 #[derive(Serialize)]
@@ -70,6 +74,12 @@ pub(super) struct Page {
     seen: usize,
     facts: Vec<FactGroup>,
     command: String,
+    /// The scenario's text, line by line; absent in runs of earlier builds.
+    scenario: Option<Vec<String>>,
+    /// The iteration before the load in a sentence.
+    probe: Option<String>,
+    /// What would measure what profiling costs, if nothing did.
+    unmeasured: Option<Vec<PieceView>>,
 }
 
 #[derive(Serialize)]
@@ -114,6 +124,8 @@ struct SlowView {
     longer: Option<String>,
     of_it: Option<String>,
     share: Option<String>,
+    /// A phone shows it when asked.
+    beyond: bool,
     /// The largest part, of an iteration that nothing explains by itself.
     part: Option<String>,
 }
@@ -142,8 +154,13 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
     let screen = screen::of(results);
     let said = screen::plain(&screen.sentence);
     let failed: u64 = results.workloads.iter().map(|workload| workload.iterations.failed).sum();
-    let slowest: Vec<GroupView> =
+    let mut slowest: Vec<GroupView> =
         slowest::groups(results).into_iter().map(|group| group_view(results, group, &refs)).collect();
+    slowest
+        .iter_mut()
+        .flat_map(|group| &mut group.rows)
+        .skip(ROWS_ON_PHONE)
+        .for_each(|row| row.beyond = true);
     // What decided comes first.
     let mut criteria: Vec<&Criterion> = results.verdict.criteria.iter().collect();
     criteria.sort_by_key(|one| (one.severity != Severity::Fail, Reverse(one.outcome.weight())));
@@ -181,7 +198,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
             .flat_map(|group| &group.rows)
             .any(|slow| slow.waited.is_some() || slow.work_ended.is_some()),
         any_of_it: slowest.iter().flat_map(|group| &group.rows).any(|slow| slow.of_it.is_some()),
-        any_trace: results.slowest.iter().any(|slow| slow.trace != TraceState::NotFetched),
+        any_trace: results.slowest.iter().any(|slow| refs.can_be_seen(slow.iteration.trace_id)),
         any_longer: slowest.iter().flat_map(|group| &group.rows).any(|slow| slow.longer.is_some()),
         any_not_ok: results.slowest.iter().any(|slow| slow.iteration.outcome != IterationOutcome::Ok),
         slowest,
@@ -198,6 +215,9 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         seen: super::refs::shown(traces.stored).count(),
         facts: environment::facts(results),
         command: environment::command(results),
+        scenario: environment::scenario(results),
+        probe: probe::sentence(results),
+        unmeasured: observer::unmeasured(results).map(|line| causes::marked(&sentence(line))),
     }
 }
 
@@ -406,7 +426,14 @@ fn profiling(results: &Results) -> String {
 
 fn group_view(results: &Results, group: slowest::Group<'_>, refs: &Refs) -> GroupView {
     let rows = group.iterations.into_iter().map(|(slow, seen)| slow_view(results, slow, seen, refs));
-    GroupView { title: causes::pieces(group.title), rows: rows.collect() }
+    let (mut title, mut rows) = (group.title, rows.collect::<Vec<_>>());
+    // A part that is the largest of all is said once.
+    let part = rows.first().and_then(|row| row.part.clone());
+    if let Some(part) = part.filter(|part| rows.iter().all(|row| row.part.as_ref() == Some(part))) {
+        title.text("; the largest part is ").code(part);
+        rows.iter_mut().for_each(|row| row.part = None);
+    }
+    GroupView { title: causes::pieces(title), rows }
 }
 
 fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>, refs: &Refs) -> SlowView {
@@ -440,7 +467,8 @@ fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>
         }),
         share: seen
             .map(|seen| text::percent(seen.share_of_excess.unwrap_or_else(|| seen.share_of_response()))),
-        part: seen.filter(|seen| !seen.explains).map(|seen| words::point_name(&seen.name, &seen.detail)),
+        beyond: false,
+        part: seen.filter(|seen| !seen.explains).map(|seen| screen::plain(&Named::from(seen).in_service())),
     }
 }
 

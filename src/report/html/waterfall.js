@@ -20,7 +20,7 @@ function pointMore(point) {
   add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
     : `${time(point.duration_us / 1e3)}, ${time(point.self_us / 1e3)} own time`);
   if (marks()[point.mark]) add("Typically", marks()[point.mark].typical_us > 0 ? `${time(marks()[point.mark].typical_us / 1e3)} a call` : "not called");
-  add("Starts", `${point.start_us < 0 ? "-" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);
+  add("Starts", `${point.start_us < 0 ? "−" : "+"}${time(Math.abs(point.start_us) / 1e3)}`);
   add("Id", point.id);
   const more = make("div", { class: "more" }, list);
   const told = (info) => info !== null && (typeof info !== "object" || Object.keys(info).length);

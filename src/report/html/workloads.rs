@@ -18,9 +18,12 @@ use crate::results::model::{
 
 /// The width of a bar of phases, in units of its drawing.
 const PHASES_WIDTH: f64 = 200.0;
+/// A smaller share of a bar is less than a pixel.
+const PHASE_SEEN: f64 = 0.004;
 /// The size of a chart in a table's row.
 const SPARK_WIDTH: f64 = 120.0;
 const SPARK_HEIGHT: f64 = 24.0;
+const SPARK_POINTS_MAX: usize = 60;
 
 #[derive(Serialize)]
 pub(super) struct WorkloadView {
@@ -40,11 +43,15 @@ pub(super) struct WorkloadView {
     percentile_names: Vec<String>,
     distributions: Vec<DistributionView>,
     actions: Vec<ActionView>,
+    /// The phases that took a part of any action's time, with their numbers.
+    phases: Vec<(usize, &'static str)>,
     /// Which columns of the actions hold anything.
     any_action_failed: bool,
     any_action_aborted: bool,
     tags: Option<TableView>,
     errors: Vec<ErrorView>,
+    /// Whether any of them names a trace.
+    errors_have_traces: bool,
     comparison: Option<ComparisonView>,
     effect: Option<EffectView>,
     asynchronous: Option<String>,
@@ -158,6 +165,10 @@ pub(super) fn value_at(distribution: &Distribution, percentile: f64) -> String {
 pub(super) fn settings(runner: &Map<String, Value>) -> String {
     let plain = |value: &Value| match value {
         Value::String(text) => text.clone(),
+        // 600 rather than 600.0.
+        Value::Number(number) => {
+            number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string())
+        }
         other => other.to_string(),
     };
     let runners = runner.iter().map(|(name, value)| match value {
@@ -206,10 +217,12 @@ pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
             .chain(workload.asynchronous.as_ref().map(|seen| work_ended(seen, response)))
             .collect(),
         actions: workload.actions.iter().map(|one| action(one, widest_ms)).collect(),
+        phases: phases_seen(&workload.actions),
         any_action_failed: workload.actions.iter().any(|one| one.requests.failed > 0),
         any_action_aborted: workload.actions.iter().any(|one| one.requests.aborted > 0),
         tags: tags::table(workload).map(|tags| document::table(&tags)),
         errors: errors(&workload.errors, refs),
+        errors_have_traces: workload.errors.iter().any(|error| !error.trace_ids.is_empty()),
         comparison: causes::comparison(workload, refs),
         effect: workload.observer_effect.as_ref().map(causes::effect),
         asynchronous: asynchronous::sentence(workload),
@@ -272,6 +285,18 @@ fn phase_list(phases: &Phases) -> [(&'static str, f64); 7] {
         ("receive", phases.receive_ms),
         ("redirect", phases.redirect_ms),
     ]
+}
+
+/// The phases that can be seen in a bar.
+fn phases_seen(actions: &[Action]) -> Vec<(usize, &'static str)> {
+    let names = phase_list(&Phases::default()).map(|(name, _)| name);
+    let is_seen = |index: &usize| {
+        actions.iter().map(|action| &action.phases).any(|phases| {
+            let (_, ms) = phase_list(phases)[*index];
+            ms > sum_ms(phases) * PHASE_SEEN
+        })
+    };
+    names.into_iter().enumerate().filter(|(index, _)| is_seen(index)).collect()
 }
 
 fn sum_ms(phases: &Phases) -> f64 {
@@ -348,24 +373,28 @@ fn spark(series: &Series) -> Option<Spark> {
     if intervals < 4 || most_ms <= 0.0 {
         return None;
     }
+    // A chart of so few pixels shows no more points, and the page no longer paths.
+    let step = intervals.div_ceil(SPARK_POINTS_MAX);
     let x = |place: usize| place as f64 / (intervals - 1) as f64 * SPARK_WIDTH;
     let y = |ms: f64| SPARK_HEIGHT - 1.0 - ms / most_ms * (SPARK_HEIGHT - 3.0);
     let line = |values: &[f64]| {
         let mut path = String::new();
         let mut pen = "M";
-        for (place, ms) in values.iter().enumerate() {
+        for (place, several) in values.chunks(step).enumerate() {
+            let ms = several.iter().copied().fold(0.0, f64::max);
             // Nothing ended there: a gap, not a zero.
-            if *ms <= 0.0 {
+            if ms <= 0.0 {
                 pen = "M";
                 continue;
             }
-            let _ = write!(path, "{pen}{:.1} {:.1}", x(place), y(*ms));
+            let _ = write!(path, "{pen}{:.1} {:.1}", x(place * step), y(ms));
             pen = "L";
         }
         path
     };
-    let failed = series.failed.iter().enumerate().filter(|(_, failed)| **failed > 0);
-    let failed = failed.map(|(place, _)| format!("M{:.1} {}v-3", x(place), SPARK_HEIGHT)).collect();
+    let failed = series.failed.chunks(step).enumerate();
+    let failed = failed.filter(|(_, several)| several.iter().any(|failed| *failed > 0));
+    let failed = failed.map(|(place, _)| format!("M{:.1} {}v-3", x(place * step), SPARK_HEIGHT)).collect();
     Some(Spark {
         p50: line(&series.p50_ms),
         p99: line(&series.p99_ms),

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::Paired;
 use crate::analysis::call_changes::CallChange;
 use crate::report::document::{Badge, Cell, Column, Line, Table};
+use crate::report::words::with_sign;
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{CountRow, Names};
 
@@ -113,7 +114,7 @@ fn figure(value: f64) -> String {
 }
 
 fn signed(value: f64) -> String {
-    format!("{}{}", if value > 0.0 { "+" } else { "" }, figure(value))
+    with_sign(value, figure)
 }
 
 /// One judgement for each count.

@@ -5,6 +5,7 @@ use crate::analysis::points::PointRow;
 use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
+use crate::report::kind_names;
 use crate::report::words::{duration, known_ratio, ratio, share_of_failures, signed};
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
@@ -17,15 +18,20 @@ pub(in crate::report) const POINTS_HINT: &str =
 /// Bounds of a ratio beyond these are not shown while a comparison runs.
 const BOUND_MIN: f64 = 0.1;
 const BOUND_MAX: f64 = 10.0;
+/// With few pairs, what would be detected is beyond any figure.
+const TOO_LITTLE: &str = "Not even twice the time would be detected for certain: take more pairs (--pairs) or longer rounds (--round).";
 /// From this ratio on, what would be detected says nothing but that there are too few pairs.
 const DETECTABLE_MAX: f64 = 2.0;
 /// The largest number of percentiles shown that are not judged.
 const ROWS_SHOWN: usize = 60;
 
-/// For a terminal.
+/// For a terminal, without notes that the reader has `heard`.
 #[must_use]
-pub fn terminal(paired: &Paired, style: tty::Style) -> String {
-    tty::text(&document(paired), style)
+pub fn terminal(paired: &Paired, heard: &[String], style: tty::Style) -> String {
+    let mut document = parts(paired);
+    let unheard = paired.notes.iter().filter(|note| !heard.contains(note));
+    document.notes(&unheard.cloned().collect::<Vec<_>>());
+    tty::text(&document, style)
 }
 
 /// For a step summary or a comment, as Markdown.
@@ -37,6 +43,13 @@ pub fn markdown(paired: &Paired) -> String {
 /// The whole report: verdict, reasons, figures and trace points.
 #[must_use]
 pub fn document(paired: &Paired) -> Document {
+    let mut document = parts(paired);
+    document.notes(&paired.notes);
+    document
+}
+
+/// The report without its notes.
+fn parts(paired: &Paired) -> Document {
     let mut document = Document::new(3, "ab.json");
     document.push(Block::Title(headline(paired)));
     document.push(Block::List(explanation(paired)));
@@ -48,7 +61,6 @@ pub fn document(paired: &Paired) -> Document {
     for (title, table) in point_tables(paired) {
         document.titled(title, Some(POINTS_HINT.into()), table);
     }
-    document.notes(&paired.notes);
     document
 }
 
@@ -112,17 +124,20 @@ pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
     let mut sentences: Vec<String> =
         paired.decision.reasons.iter().map(|reason| format!("{reason}.")).collect();
     let of_counts = counts::explanation(paired);
-    for row in paired.rows.iter().filter(|row| row.series.gated) {
-        sentences.push(sentence(row, &paired.workloads, margin));
+    let judged = || paired.rows.iter().filter(|row| row.series.gated);
+    sentences.extend(judged().map(|row| sentence(row, &paired.workloads, margin, false)));
+    if judged().any(|row| row.detectable.is_some_and(|least| least >= DETECTABLE_MAX)) {
+        sentences.push(TOO_LITTLE.to_owned());
     }
     for failures in paired.failures.iter().filter(|failures| failures.outcome != Outcome::Pass) {
         sentences.push(failures_sentence(failures));
     }
     let often = if paired.counts.is_empty() { "" } else { " (counts after every pair from the third)" };
     sentences.push(format!(
-        "Judged by {}{left_out} of rounds, in random order within each pair; checked after {} and {} pairs{often}; each \
+        "Judged by {}{left_out} of rounds{}, in random order within each pair; checked after {} and {} pairs{often}; each \
          bound is wrong with a probability of {} %.",
         counted(counting),
+        further(paired),
         paired.looks[0],
         paired.looks[1],
         significant(paired.alpha * 100.0)
@@ -133,7 +148,25 @@ pub(in crate::report) fn explanation(paired: &Paired) -> Vec<Line> {
     lines.chain(basis.map(Line::from)).collect()
 }
 
-fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
+/// ` (12 rounds of each side: 2 that were too short were followed by longer ones)`.
+fn further(paired: &Paired) -> String {
+    let counting = || paired.pairs.iter().filter(|pair| pair.left_out.is_none());
+    let further: usize = counting().map(|pair| pair.further.len()).sum();
+    match further {
+        0 => String::new(),
+        1 => format!(
+            " ({} rounds of each side: one was too short, and a longer one followed)",
+            counting().count() + 1
+        ),
+        further => format!(
+            " ({} rounds of each side: {further} were too short, and longer ones followed)",
+            counting().count() + further
+        ),
+    }
+}
+
+/// The verdict on a percentile; with `bounds`, also those of its ratio, which a table has anyway.
+fn sentence(row: &Row, names: &[Names], margin: f64, bounds: bool) -> String {
     let subject = subject(&row.series, names);
     let (Some(seen), Some(low), Some(high)) = (row.ratio, row.low, row.high) else {
         let among = row.pairs.iter().filter(|(a, b)| a.is_none() || b.is_none()).count();
@@ -157,17 +190,14 @@ fn sentence(row: &Row, names: &[Names], margin: f64) -> String {
         }
         _ => judged,
     };
-    let power = row.detectable.map_or_else(String::new, detectable);
-    format!("{subject}: {judged}: B/A is {} ({} to {}){power}.", ratio(seen), ratio(low), ratio(high))
+    let power = row.detectable.filter(|least| *least < DETECTABLE_MAX).map_or_else(String::new, detectable);
+    let bounds = if bounds { format!(" ({} to {})", ratio(low), ratio(high)) } else { String::new() };
+    format!("{subject}: {judged}: B/A is {}{bounds}{power}.", ratio(seen))
 }
 
-/// The smallest slowdown that would have been found; with few pairs it is beyond any figure.
+/// The smallest slowdown that would have been found.
 fn detectable(least: f64) -> String {
-    if least < DETECTABLE_MAX {
-        return format!("; a slowdown of {:.1} % would be detected with 80 % power", (least - 1.0) * 100.0);
-    }
-    "; not even twice the time would be detected for certain: take more pairs (--pairs) or longer rounds (--round)"
-        .to_owned()
+    format!("; a slowdown of {:.1} % would be detected with 80 % power", (least - 1.0) * 100.0)
 }
 
 /// Each judged row, and any other reason why the comparison ended, as criteria.
@@ -190,7 +220,7 @@ pub fn criteria(paired: &Paired) -> Vec<Criterion> {
     let margin = paired.margin_percent;
     let rows = paired.rows.iter().filter(|row| row.series.gated).map(|row| {
         let condition = format!("{}: B is not {margin} % slower", subject(&row.series, &paired.workloads));
-        let observed = sentence(row, &paired.workloads, margin);
+        let observed = sentence(row, &paired.workloads, margin, true);
         of(row.series.workload, condition, observed, row.outcome, row.samples)
     });
     let failures = paired.failures.iter().map(|row| {
@@ -256,7 +286,7 @@ pub(in crate::report) fn ratios(paired: &Paired) -> Table {
         Column::figure("B/A"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::figure("Wilcoxon p"),
+        Column::figure("Wilcoxon p").left_out(1),
         Column::words(""),
     ]);
     let limit = Some(1.0 + paired.margin_percent / 100.0);
@@ -312,17 +342,21 @@ fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
     let mut table = Table::new(vec![
         Column::name(""),
         Column::drawing("longer in B"),
+        Column::name("of").left_out(2),
         Column::figure("A"),
         Column::figure("B"),
         Column::figure("at least"),
         Column::figure("at most"),
-        Column::figure("calls A"),
-        Column::figure("calls B"),
+        Column::figure("calls A").left_out(1),
+        Column::figure("calls B").left_out(1),
     ]);
-    for row in rows {
+    let rows: Vec<&PointRow> = rows.collect();
+    let kinds: Vec<(&str, &str)> = rows.iter().map(|row| (row.service.as_str(), row.name.as_str())).collect();
+    for (row, name) in rows.iter().zip(kind_names::distinct(&kinds)) {
         table.row([
-            format!("{} {}", row.service, row.name).into(),
+            name.into(),
             Interval::of_difference(row.difference_ms, Some((row.low_ms, row.high_ms))).into(),
+            row.service.as_str().into(),
             duration(row.a_self_ms).into(),
             duration(row.b_self_ms).into(),
             signed(row.low_ms).into(),
@@ -362,6 +396,7 @@ mod tests {
             file: String::new(),
             sha256: String::new(),
             set: std::collections::BTreeMap::new(),
+            text: None,
         };
         Paired {
             format: "",
@@ -401,6 +436,6 @@ mod tests {
         let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| &lt;")).collect();
         let borders = |row: &&str| row.replace("\\|", "").matches('|').count();
         let found: Vec<usize> = rows.iter().map(borders).collect();
-        assert_eq!(found, [8, 8], "{markdown}");
+        assert_eq!(found, [9, 9], "{markdown}");
     }
 }

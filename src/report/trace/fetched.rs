@@ -33,9 +33,9 @@ pub fn document(traces: &[FetchedTrace], run: &str) -> Document {
     let mut table = Table::new(vec![
         Column::figure("took"),
         Column::words("trace id"),
-        Column::figure("points"),
+        Column::figure("points").left_out(2),
         Column::words("why it was fetched"),
-        Column::message("what made it slow"),
+        Column::name("what made it slow").left_out(1),
     ]);
     table.rows_shown = traces.len();
     for trace in traces {

@@ -81,6 +81,11 @@ pub fn write(
     Ok(())
 }
 
+/// Whether the points of a row are each below the one before.
+fn is_nested(row: &FoldedRow) -> bool {
+    row.kind == RowKind::Nested
+}
+
 /// What is said beside the point that made the iteration slow: how long it typically takes.
 fn mark(seen: &Explanation) -> String {
     let what = if seen.explains { "made it slow" } else { "largest part" };
@@ -141,7 +146,8 @@ impl Lines<'_> {
         for &member in &row.members {
             bar.own(&self.tree.points[member]);
         }
-        for &child in row.members.iter().flat_map(|&member| &self.children[member]) {
+        let inner = if is_nested(row) { &row.members[row.members.len() - 1..] } else { &row.members };
+        for &child in inner.iter().flat_map(|&member| &self.children[member]) {
             bar.child(&self.tree.points[child]);
         }
         bar.text(row.sum_us.is_none())
@@ -158,6 +164,9 @@ impl Lines<'_> {
         let (title, detail) = match row.kind {
             RowKind::Small { kinds } => {
                 (format!("{many} points of {kinds} kinds, each kind below 1 %"), String::new())
+            }
+            _ if is_nested(row) => {
+                (format!("{} nested {many} deep", named(point, left)), statement::kind(point))
             }
             _ if many > 1 => (format!("{many} × {}", named(point, left)), statement::kind(point)),
             _ => (named(point, left), point.detail()),
@@ -186,7 +195,7 @@ impl Lines<'_> {
     fn tail(&self, row: &FoldedRow) -> String {
         let point = &self.tree.points[row.longest];
         let is_small = matches!(row.kind, RowKind::Small { .. });
-        let longest = point.duration_us.filter(|_| row.members.len() > 1 && !is_small);
+        let longest = point.duration_us.filter(|_| row.members.len() > 1 && !is_small && !is_nested(row));
         let below = match row.kind {
             RowKind::Repeated { .. } => format!("  (+{} as above)", grouped(row.below)),
             _ if row.below > 0 => format!("  (+{} below)", grouped(row.below)),

@@ -149,6 +149,10 @@ pub struct ScenarioInfo {
     pub sha256: String,
     /// The variables given with `--set`.
     pub set: BTreeMap<String, String>,
+    /// The text of the file, at most 64 KiB of it, with `***` for secrets that are written in it; not that of included
+    /// files. Absent in runs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Where it was run.

@@ -72,6 +72,8 @@ pub enum ReasonKind {
     Inconclusive,
     /// What the slow iterations wait for; nothing is broken.
     Slow,
+    /// Nothing is broken, but no trace came, so that no cause is known.
+    NoTraces,
     /// Nothing stands out.
     Nothing,
 }

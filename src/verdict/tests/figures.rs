@@ -126,8 +126,16 @@ fn dropped_arrivals_have_no_service_time() {
     }
     // A third has no response time, so neither the 67th percentile nor the 70th and its bounds have one.
     for (text, outcome, observed) in [
-        ("p67 < 1h", Outcome::Inconclusive, "among iterations without a time (at least "),
-        ("p70 < 1h", Outcome::Fail, "among iterations without a time; 500 of 1500 over "),
+        (
+            "p67 < 1h",
+            Outcome::Inconclusive,
+            "no time, as it falls among dropped or cut-off iterations (at least ",
+        ),
+        (
+            "p70 < 1h",
+            Outcome::Fail,
+            "no time, as it falls among dropped or cut-off iterations; 500 of 1500 over ",
+        ),
     ] {
         let judged = judged(&threshold(text), &run);
         assert_eq!((judged.outcome, judged.measured), (outcome, None), "{}", judged.observed);

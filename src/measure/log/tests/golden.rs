@@ -107,6 +107,7 @@ fn header() -> Header {
             file: text("scenario.yaml"),
             sha256: "ab".repeat(32),
             set: [(text("users"), text("7"))].into(),
+            text: None,
         },
         deployment: Deployment {
             name: text("staging"),
