@@ -57,7 +57,8 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
     Causes { comparison, explanations }
 }
 
-fn of_slow(
+/// Compares these slow with these typical iterations; `None` without a tree of a slow one.
+pub(super) fn of_slow(
     traces: &Traces<'_>,
     slow: &[usize],
     typical: &[usize],

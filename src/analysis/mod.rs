@@ -6,6 +6,7 @@ pub mod breakdown;
 pub mod call_changes;
 pub mod call_stats;
 pub mod causes;
+pub mod client_comparison;
 pub mod client_features;
 pub mod compared;
 pub mod contrast;

@@ -104,7 +104,7 @@ mod tests {
     fn a_rhythm_among_many_others_is_found_in_the_longer_half() {
         let series = Series { start_s: 0.0, step_s: 0.5, completed: vec![25; 60], ..Series::default() };
         let mut random = fastrand::Rng::with_seed(7);
-        let mut of = |s: f64, ms: u64| IterationSample {
+        let of = |s: f64, ms: u64| IterationSample {
             number: (s * 50.0) as u64,
             due_ns: (s * 1e9) as u64,
             start_ns: (s * 1e9) as u64,

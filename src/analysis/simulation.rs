@@ -7,13 +7,17 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use super::causes::{Compared, of_workload};
+use super::causes::{Causes, Compared, of_workload};
+use super::findings;
 use super::places::Population;
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::record::{Record, timestamp};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
-use crate::results::model::Comparison;
+use crate::results::client_points::SCHEDULING_DELAY;
+use crate::results::model::{
+    Basis, Comparison, Explanation, IterationOutcome, IterationRow, Place, SlowIteration, TraceState,
+};
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
 const SLOW: usize = 30;
@@ -24,6 +28,8 @@ const SKEW_US: i64 = 20_000;
 /// One record in this many is lost.
 const LOST_ONE_IN: usize = 600;
 const WAY_US: i64 = 200;
+/// How long slow iterations wait for their start in an overload.
+const QUEUED_US: i64 = 90_000;
 const BEGIN_US: i64 = 1_000_000_000_000_000;
 
 struct Call {
@@ -53,6 +59,7 @@ struct Pass<'a> {
     calls: &'a [Call],
     random: &'a mut fastrand::Rng,
     planted: Option<usize>,
+    queued_us: i64,
     skews_us: [i64; 3],
     base_id: String,
     records: Vec<Record>,
@@ -71,6 +78,12 @@ impl Pass<'_> {
         let place = self.records.len();
         self.record("start", number, &id, parent_id, from_us);
         let mut at_us = from_us + own_us / 2;
+        if number == 0 && self.queued_us > 0 {
+            let delay = Uuid::from_u128(self.random.u128(..)).to_string();
+            self.named(SCHEDULING_DELAY, ("start", 0), &delay, &id, at_us);
+            at_us += self.queued_us;
+            self.named(SCHEDULING_DELAY, ("stop", 0), &delay, &id, at_us);
+        }
         let began_us = at_us;
         for &below in &call.calls {
             let way_us = if self.calls[below].host == call.host { 0 } else { WAY_US };
@@ -84,12 +97,16 @@ impl Pass<'_> {
     }
 
     fn record(&mut self, half: &str, number: usize, id: &str, parent_id: &str, at_us: i64) {
-        let host = self.calls[number].host;
         let name = match number {
             0 => "iteration".to_owned(),
             1 => "action".to_owned(),
             _ => format!("op{number}"),
         };
+        self.named(&name, (half, number), id, parent_id, at_us);
+    }
+
+    fn named(&mut self, name: &str, (half, number): (&str, usize), id: &str, parent_id: &str, at_us: i64) {
+        let host = self.calls[number].host;
         let reporter = if number < 2 { "bench" } else { "service" };
         let unix_us = BEGIN_US + at_us + self.skews_us[host];
         self.records.push(Record {
@@ -105,38 +122,61 @@ impl Pass<'_> {
     }
 }
 
-/// The verdict on slow and typical runs; with `troubled`, clocks differ, and records are lost and shuffled.
-fn verdict(seed: u64, troubled: bool) -> (usize, Comparison) {
+/// What is the matter with a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trouble {
+    /// Nothing but the planted cause.
+    None,
+    /// Clocks differ, and records are lost and shuffled.
+    Collector,
+    /// Slow iterations wait for their start, too.
+    Overload,
+}
+
+/// Slow and typical iterations with a planted cause, and its number.
+fn iterations(seed: u64, trouble: Trouble) -> (usize, Vec<Compared>) {
     let mut random = fastrand::Rng::with_seed(seed);
     let calls = draw(&mut random);
     let planted = random.usize(3..calls.len());
-    let skews_us =
-        if troubled { [0, random.i64(-SKEW_US..SKEW_US), random.i64(-SKEW_US..SKEW_US)] } else { [0; 3] };
-    let mut trouble = fastrand::Rng::with_seed(seed ^ 0x5eed);
-    let compared: Vec<Compared> = (0..SLOW + TYPICAL)
-        .map(|number| {
-            let slow = number < SLOW;
-            let base_id = Uuid::from_u128(random.u128(..)).to_string();
-            let records = Vec::new();
-            let mut pass = Pass {
-                calls: &calls,
-                random: &mut random,
-                planted: slow.then_some(planted),
-                skews_us,
-                base_id: base_id.clone(),
-                records,
-            };
-            pass.run(0, &base_id, 0);
-            let mut records = pass.records;
-            if troubled {
-                records.retain(|_| trouble.usize(0..LOST_ONE_IN) != 0);
-                trouble.shuffle(&mut records);
-            }
-            let side = if slow { Side::Slow } else { Side::Typical };
-            let tree = Some(TraceTree::build(&records));
-            Compared { side, top: false, trace_id: Uuid::nil(), sample: IterationSample::default(), tree }
-        })
-        .collect();
+    let skews_us = match trouble {
+        Trouble::Collector => [0, random.i64(-SKEW_US..SKEW_US), random.i64(-SKEW_US..SKEW_US)],
+        _ => [0; 3],
+    };
+    let mut losses = fastrand::Rng::with_seed(seed ^ 0x5eed);
+    let iteration = |number| {
+        let slow = number < SLOW;
+        let base_id = Uuid::from_u128(random.u128(..));
+        let mut pass = Pass {
+            calls: &calls,
+            random: &mut random,
+            planted: slow.then_some(planted),
+            queued_us: if slow && trouble == Trouble::Overload { QUEUED_US } else { 0 },
+            skews_us,
+            base_id: base_id.to_string(),
+            records: Vec::new(),
+        };
+        let (lag_ns, until_us) = (pass.queued_us as u64 * 1_000, pass.run(0, &base_id.to_string(), 0));
+        let mut records = pass.records;
+        if trouble == Trouble::Collector {
+            records.retain(|_| losses.usize(0..LOST_ONE_IN) != 0);
+            losses.shuffle(&mut records);
+        }
+        let sample = IterationSample {
+            number: number as u64,
+            start_ns: lag_ns,
+            duration_ns: until_us as u64 * 1_000 - lag_ns,
+            ..IterationSample::default()
+        };
+        let side = if slow { Side::Slow } else { Side::Typical };
+        let tree = Some(TraceTree::build(&records));
+        Compared { side, top: false, trace_id: base_id, sample, tree }
+    };
+    (planted, (0..SLOW + TYPICAL).map(iteration).collect())
+}
+
+/// The verdict on slow and typical runs; with `troubled`, clocks differ, and records are lost and shuffled.
+fn verdict(seed: u64, troubled: bool) -> (usize, Comparison) {
+    let (planted, compared) = iterations(seed, if troubled { Trouble::Collector } else { Trouble::None });
     (planted, of_workload(&compared, 0, &Population::default(), seed).comparison.unwrap())
 }
 
@@ -163,4 +203,98 @@ fn skewed_clocks_and_lost_records_leave_the_verdict_as_it_is() {
     assert!(planted_named >= CASES * 85 / 100, "{planted_named} of {CASES}");
     assert!(agree >= CASES * 95 / 100, "{agree} of {CASES}");
     assert!(wrong <= CASES / 50, "{wrong} of {CASES}");
+}
+
+/// An explanation's numbers are parts of the number beside it.
+fn adds_up(one: &Explanation, of: &IterationSample) {
+    let close = |left: f64, right: f64| (left - right).abs() < 1e-6 * right.abs().max(1.0);
+    assert!(close(one.response_ms, of.response_ns() as f64 / 1e6), "{one:?}");
+    assert!(one.own_ms >= 0.0 && one.own_ms <= one.response_ms * (1.0 + 1e-9), "{one:?}");
+    assert!((0.0..=1.0).contains(&one.share_of_response()), "{one:?}");
+    let compared =
+        [one.typical_ms, one.longer_ms, one.typical_response_ms, one.excess_ms, one.share_of_excess];
+    if one.basis == Basis::OwnTime {
+        assert!(compared.iter().all(Option::is_none) && !one.is_headline, "{one:?}");
+        return;
+    }
+    let [own_typical, longer, typical, excess, share] = compared.map(Option::unwrap);
+    assert!(longer > 0.0 && excess > 0.0 && (0.0..=1.0).contains(&share), "{one:?}");
+    assert!(close(own_typical + longer, one.own_ms), "{one:?}");
+    assert!(close(typical + excess, one.response_ms), "{one:?}");
+    // Typical, cause and rest are the whole.
+    let (cause, rest) = (share * excess, (1.0 - share) * excess);
+    assert!(rest >= 0.0 && close(typical + cause + rest, one.response_ms), "{one:?}");
+    assert!(cause <= longer * (1.0 + 1e-9), "{one:?}");
+}
+
+/// Groups have each iteration once, and are the headline's exactly if their kind is.
+fn agree(causes: &Causes, compared: &[Compared]) {
+    let row = |one: &Compared| SlowIteration {
+        iteration: IterationRow {
+            trace_id: one.trace_id,
+            workload: 0,
+            number: one.sample.number,
+            warm_up: false,
+            profiled: true,
+            due_s: 0.0,
+            start_s: 0.0,
+            duration_ms: 0.0,
+            outcome: IterationOutcome::Ok,
+            error: None,
+        },
+        response_ms: one.sample.response_ns() as f64 / 1e6,
+        asynchronous_ms: None,
+        actions: Vec::new(),
+        trace: TraceState::Complete,
+        culprit: None,
+    };
+    let slowest: Vec<SlowIteration> = compared.iter().take(10).map(row).collect();
+    let groups = findings::of_slowest(&slowest, &causes.explanations);
+    let is_named = |names: [&String; 4]| {
+        let kinds = causes.comparison.iter().flat_map(|comparison| &comparison.kinds);
+        kinds
+            .filter(|kind| kind.guilty)
+            .any(|kind| [&kind.service, &kind.name, &kind.detail, &kind.parent] == names)
+    };
+    for one in &causes.explanations {
+        let named = is_named([&one.service, &one.name, &one.detail, &one.parent]);
+        assert_eq!(one.is_headline, named && one.basis == Basis::Difference, "{one:?}");
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for group in &groups {
+        assert_eq!(group.iterations, group.trace_ids.len() as u64);
+        assert!(group.trace_ids.iter().all(|id| seen.insert(*id)), "{group:?}");
+        let of_it = |one: &&Explanation| group.trace_ids.contains(&one.trace_id);
+        let members: Vec<&Explanation> = causes.explanations.iter().filter(of_it).collect();
+        assert_eq!(members.len(), group.trace_ids.len());
+        for one in members {
+            assert!(
+                one.explains && one.is_headline == group.is_headline && one.place == group.place,
+                "{one:?}"
+            );
+        }
+    }
+    assert!(groups.iter().all(|group| group.of <= 10) && seen.len() <= 10);
+}
+
+#[test]
+fn explanations_add_up_and_agree_with_the_headline() {
+    const CASES: u64 = 15;
+    for trouble in [Trouble::None, Trouble::Collector, Trouble::Overload] {
+        let (mut headlines, mut queued) = (0, 0);
+        for seed in 0..CASES {
+            let (_, compared) = iterations(seed, trouble);
+            let causes = of_workload(&compared, 0, &Population::default(), seed);
+            assert!(!causes.explanations.is_empty());
+            for one in &causes.explanations {
+                let of = compared.iter().find(|other| other.trace_id == one.trace_id).unwrap();
+                adds_up(one, &of.sample);
+                headlines += u32::from(one.is_headline);
+                queued += u32::from(one.place == Place::QueueTime);
+            }
+            agree(&causes, &compared);
+        }
+        assert!(headlines > 0, "{trouble:?}");
+        assert_eq!(queued > 0, trouble == Trouble::Overload, "{trouble:?}");
+    }
 }

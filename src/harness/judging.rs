@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
 use crate::analysis::places::Population;
-use crate::analysis::{explanation, findings, observer, observer_pairs};
+use crate::analysis::{client_comparison, explanation, findings, observer, observer_pairs};
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
@@ -72,6 +72,7 @@ pub(super) fn judge(aggregate: &Aggregate, results: &mut Results, chosen: &[Chos
     for ((workload, stats), sample) in results.workloads.iter_mut().zip(&aggregate.workloads).zip(&works) {
         workload.asynchronous = sample.as_ref().map(|sample| sample.figures(stats.iterations.ok));
     }
+    compare_by_client(results, aggregate);
     let workloads = &results.workloads;
     let evidence = Evidence { aggregate, workloads, sampled: &sampled, asynchronous: &works };
     results.verdict = verdict::judge(&evidence);
@@ -112,7 +113,7 @@ pub(super) fn explain(
         }
         traces.push(trace);
     }
-    let seed = aggregate.header().id_seed.as_u64_pair().1;
+    let seed = seed(aggregate);
     for (number, workload) in results.workloads.iter_mut().enumerate() {
         let population = population(aggregate, number, workload);
         let causes = causes::of_workload(&compared, number, &population, seed);
@@ -140,6 +141,27 @@ pub(super) fn explain(
         }
     }
     traces
+}
+
+/// Adds what the client alone knows of slow iterations, which needs no trace.
+fn compare_by_client(results: &mut Results, aggregate: &Aggregate) {
+    let chosen = choice::slow_and_typical(aggregate);
+    let compared = |Chosen { sample, side, top, .. }: Chosen| {
+        let tree = TraceTree::build(&asynchronous::whole(aggregate, &sample, &[]));
+        let trace_id = aggregate.trace_id(&sample);
+        Compared { side, top, trace_id, sample, tree: Some(tree) }
+    };
+    let compared: Vec<Compared> = chosen.into_iter().map(compared).collect();
+    let seed = seed(aggregate);
+    for (number, workload) in results.workloads.iter_mut().enumerate() {
+        let population = population(aggregate, number, workload);
+        workload.client_comparison = client_comparison::of_workload(&compared, number, &population, seed);
+    }
+}
+
+/// The seed of what is drawn in an analysis.
+fn seed(aggregate: &Aggregate) -> u64 {
+    aggregate.header().id_seed.as_u64_pair().1
 }
 
 /// What places in the run are compared with.

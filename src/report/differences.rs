@@ -5,7 +5,7 @@ use super::document::Line;
 use super::texts::{duration, with_sign};
 use crate::analysis::client_features::{ANSWER, CONNECTION, REQUESTS, STATUS, TIMES};
 use crate::analysis::feature::CLIENT;
-use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm};
+use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm, SlowPlaces};
 
 /// At most this many differences are sentences; tables show all.
 const SENTENCES_MAX: usize = 3;
@@ -16,8 +16,17 @@ const VALUE_CHARS_MAX: usize = 100;
 #[must_use]
 pub fn sentences(comparison: &Comparison) -> Vec<Line> {
     let found = comparison.differences.iter().flat_map(|differences| &differences.found);
-    let places = comparison.places.iter().flat_map(|places| {
-        let first = places.first.as_ref().map(|first| first_ones(first, comparison.typical_ms));
+    lines(comparison.places.as_ref(), found, comparison.typical_ms)
+}
+
+/// The same from its parts.
+pub(super) fn lines<'a>(
+    places: Option<&SlowPlaces>,
+    found: impl Iterator<Item = &'a AttributeDifference>,
+    typical_ms: f64,
+) -> Vec<Line> {
+    let places = places.into_iter().flat_map(|places| {
+        let first = places.first.as_ref().map(|first| first_ones(first, typical_ms));
         first.into_iter().chain(places.rhythm.as_ref().map(rhythm))
     });
     places.chain(found.take(SENTENCES_MAX).map(sentence)).collect()

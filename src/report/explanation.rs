@@ -4,9 +4,9 @@
 //! Terminal, Markdown, JUnit and pages share these words. Bounds and "explains" are said of a comparison of many
 //! iterations only, never of a single trace. Nothing here may compute a statistic.
 
-use super::differences;
 use super::document::Line;
 use super::texts::{calls, duration, point_name, statement_in_short};
+use super::{client_comparison, differences};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
 use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
 use crate::results::model::{
@@ -24,15 +24,22 @@ pub fn sentences(results: &Results) -> Vec<Line> {
         };
         why(workload).into_iter().map(named).collect()
     };
-    let compared: Vec<Line> = results.workloads.iter().flat_map(of_workload).collect();
-    if compared.is_empty() { results.findings.first().map(finding).into_iter().collect() } else { compared }
+    let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
+    let found = results.findings.iter().take(usize::from(!has_comparison)).map(finding);
+    found.chain(results.workloads.iter().flat_map(of_workload)).collect()
 }
 
-/// Why the slow iterations of a workload are slow; nothing without a comparison.
+/// Why the slow iterations of a workload are slow; by the client's own figures where there are no traces, or too few.
 #[must_use]
 pub fn why(workload: &Workload) -> Vec<Line> {
-    let seen = workload.comparison.iter();
-    seen.flat_map(|seen| std::iter::once(comparison(seen)).chain(differences::sentences(seen))).collect()
+    let client = || workload.client_comparison.iter().flat_map(client_comparison::sentences);
+    match &workload.comparison {
+        None => client().collect(),
+        Some(seen) if seen.no_finding == Some(NoFinding::FewTraces) => {
+            std::iter::once(comparison(seen)).chain(client()).collect()
+        }
+        Some(seen) => std::iter::once(comparison(seen)).chain(differences::sentences(seen)).collect(),
+    }
 }
 
 /// The cause that the comparison of slow with typical iterations names: its name, and the sentence; `None` if it names

@@ -4,7 +4,7 @@ use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStat
 
 use super::document::Badge;
 use super::screen;
-use crate::results::model::{Criterion, Outcome, Reason, Results, RunStatus, Severity};
+use crate::results::model::{Criterion, Outcome, Reason, ReasonKind, Results, RunStatus, Severity};
 
 /// The verdict for programs that read JUnit. INVALID is an error; INCONCLUSIVE and warnings are skipped tests. A log
 /// without an end record is a separate error.
@@ -18,7 +18,13 @@ pub fn render(results: &Results) -> Result<String, SerializeError> {
         let mut suite = TestSuite::new(workload.name.as_str());
         let criteria =
             results.verdict.criteria.iter().filter(|criterion| criterion.workload == workload.name);
-        suite.add_test_cases(criteria.map(|criterion| case(criterion, why.of(criterion))));
+        // Without profiling, an id names no trace.
+        let is_profiled = results.profiling.enabled;
+        let shown = |criterion: &Criterion| match is_profiled {
+            true => criterion.clone(),
+            false => Criterion { trace_ids: Vec::new(), ..criterion.clone() },
+        };
+        suite.add_test_cases(criteria.map(|criterion| case(&shown(criterion), why.of(criterion))));
         report.add_test_suite(suite);
     }
     let mut faults: Vec<(&str, &str)> =
@@ -82,12 +88,14 @@ impl Why {
     /// Failed iterations that no criterion judges: they fail nothing, and must not be overlooked.
     fn unjudged(&self) -> Option<TestCase> {
         let Self(reason) = self;
-        let is_open = reason.criterion.is_none() && reason.count.is_some();
+        let is_missing = reason.kind == ReasonKind::NoTraces;
+        let is_open = reason.criterion.is_none() && (reason.count.is_some() || is_missing);
         is_open.then(|| {
+            let name = if is_missing { "traces come" } else { "iterations succeed" };
             let mut status = TestCaseStatus::skipped();
             status.set_message(format!("warning: {}", reason.headline)).set_type("warning");
             status.set_description(lines(reason).join("\n"));
-            TestCase::new("iterations succeed (no criterion judges it)", status)
+            TestCase::new(format!("{name} (no criterion judges it)"), status)
         })
     }
 }

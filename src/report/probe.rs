@@ -1,7 +1,8 @@
 //! The probe in words: how the traced iteration before the load went, and why its trace is missing.
 
-use super::words::{duration, visible};
+use super::texts::duration;
 use crate::base::clock::rfc3339;
+use crate::base::visible::visible;
 use crate::measure::errors::Failure;
 use crate::measure::log;
 use crate::results::model::{IterationOutcome, Probe, Results, TraceState};

@@ -455,8 +455,8 @@ fn without_traces(results: &Results, why: &str) -> Screen {
     let asked: u64 = results.profiling.fetched.values().sum();
     let of = if asked == 1 { "The trace".to_owned() } else { format!("None of the {asked} traces") };
     let did = if asked == 1 { "did not come" } else { "came" };
-    let sentence = format!("{of} that bench asked for {did}, so no cause is known: {why}.");
-    screen(ReasonKind::NoTraces, "No trace came, so no cause is known".into(), sentence.into())
+    let sentence = format!("{of} that bench asked for {did}, so nothing is known of the services: {why}.");
+    screen(ReasonKind::NoTraces, "No trace came; only the client's times are known".into(), sentence.into())
 }
 
 /// The headline on what slow iterations wait for.

@@ -12,7 +12,7 @@ pub fn duration(ms: f64) -> String {
 /// A difference of times with its sign: `+1.20 ms`, `−300 µs`, `0 ms`.
 #[must_use]
 pub fn signed(ms: f64) -> String {
-    with_sign(ms, |size| duration(size))
+    with_sign(ms, duration)
 }
 
 /// A value with its sign, of which `shown` writes the size. The minus is the typographic one; what is written as zero has no

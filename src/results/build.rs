@@ -202,6 +202,7 @@ fn workload(aggregate: &Aggregate, ids: &RunIds, stats: &WorkloadStats, names: &
     let rate_per_s = if duration_s > 0.0 { count(completed) / duration_s } else { 0.0 };
     Workload {
         comparison: None,
+        client_comparison: None,
         observer_effect: None,
         offered: offered(aggregate, stats, names, rate_per_s),
         asynchronous: None,

@@ -13,6 +13,8 @@ use crate::measure::sample::{Ended, IterationSample};
 
 /// Failed iterations that are fetched at most.
 const FAILED_MAX: usize = 50;
+/// Slow iterations that are compared by the client's own figures where no traces are wanted.
+const SLOW_WITHOUT_TRACES: u32 = 200;
 /// Typical iterations that are kept of each interval of time, at most.
 const TYPICAL_OF_INTERVAL_MAX: usize = 200;
 
@@ -34,7 +36,8 @@ impl Candidates {
     #[must_use]
     pub(super) fn new(log: &RunLog, stored: HashSet<Uuid>) -> Self {
         let wanted = log.header.traces_wanted;
-        let groups = groups(wanted, log.header.workloads.len());
+        let gathered = if wanted.0 == 0 { (SLOW_WITHOUT_TRACES, 0) } else { wanted };
+        let groups = groups(gathered, log.header.workloads.len());
         Self { ids: log.ids(), wanted, stored, of_stored: Vec::new(), groups }
     }
 
@@ -53,9 +56,7 @@ impl Candidates {
 
 impl Visitor for Candidates {
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
-        if self.wanted.0 > 0 {
-            rows.iter().for_each(|row| self.add(row));
-        }
+        rows.iter().for_each(|row| self.add(row));
         Ok(())
     }
 }

@@ -79,6 +79,14 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
     chosen
 }
 
+/// Slow and typical iterations of all workloads, whether their traces are wanted or not.
+#[must_use]
+pub fn slow_and_typical(aggregate: &Aggregate) -> Vec<Chosen> {
+    let groups = aggregate.candidates.groups.iter().zip(&aggregate.workloads);
+    let chosen = groups.flat_map(|(group, stats)| group.chosen(&Limits::of(stats)));
+    chosen.filter(|one| matches!(one.side, Side::Slow | Side::Typical)).collect()
+}
+
 /// Which iterations of a workload are slow and typical.
 #[derive(Debug)]
 pub(super) struct Limits {

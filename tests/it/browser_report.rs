@@ -199,7 +199,10 @@ fn it_is_dark_in_the_dark_and_fits_a_phone_and_paper() {
         assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(width));
         if width == 390 {
             let height = browser.run("return document.documentElement.scrollHeight").as_u64().unwrap();
-            assert!(height <= PHONE_HEIGHT_MAX, "{height}");
+            // On a busy machine nothing may stand out, and several kinds of points and groups are shown instead.
+            let stands_out = browser.run("return document.querySelector('.guilty') !== null") == json!(true);
+            let most = PHONE_HEIGHT_MAX + if stands_out { 0 } else { 700 };
+            assert!(height <= most, "{height}");
         }
         assert_eq!(browser.run(CUT_LINKS), json!([]), "{width}");
         assert_eq!(browser.run(WIDE_LABELS), json!([]), "{width}");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bench::base::secret::Secret;
 use bench::osprofiler::compat::compat_report;
-use bench::osprofiler::driver::{Collector, DriverError, TraceQuery};
+use bench::osprofiler::driver::{Collector, DriverError, TRACE_BYTES_MAX, TraceQuery};
 use bench::osprofiler::record::Record;
 use serde_json::{Map, Value, json};
 
@@ -397,7 +397,7 @@ async fn what_answers_like_no_elasticsearch_is_told() {
         ("200 OK", deep, "recursion limit"),
         ("200 OK", b"\xff\xfe".to_vec(), "read from"),
         ("200 OK", hits, "record 0 of trace b"),
-        ("200 OK", vec![b' '; 65 << 20], "larger than"),
+        ("200 OK", vec![b' '; TRACE_BYTES_MAX + 1], "larger than"),
         ("503 Service Unavailable", b"{\"error\": \"busy\"}".to_vec(), "HTTP 503: {\"error\": \"busy\"}"),
         ("302 Found", Vec::new(), "HTTP 302"),
         ("200 OK", endless, ""),

@@ -40,11 +40,11 @@ pub(crate) const COLD: u64 = 8;
 pub(crate) const EVERY: Duration = Duration::from_millis(2_000);
 const STOPPED: Duration = Duration::from_millis(160);
 const LARGE_BYTES: usize = 300_000;
-const LONG: Duration = Duration::from_millis(240);
+/// More than a busy machine makes requests late.
+const LONG: Duration = Duration::from_millis(600);
 const SHORT: Duration = Duration::from_millis(2);
-/// How long the other service takes where it is asked again and again, and how often: more than timers of a busy machine
-/// are late.
-const ASKED: Duration = Duration::from_millis(40);
+/// How long the other service takes where it is asked again and again, and how often.
+const ASKED: Duration = Duration::from_millis(80);
 const TRIES: usize = 8;
 
 /// Why some requests are slow.
@@ -214,15 +214,15 @@ async fn cart(plant: Plant, slow: bool, images: &str) {
     let takes = match (kept, plant) {
         (false, _) => Duration::ZERO,
         // What comes at random on a busy machine is shorter.
-        (true, Plant::ColdStart | Plant::Periodic) => 4 * LONG,
-        (true, _) => 2 * LONG,
+        (true, Plant::ColdStart | Plant::Periodic) => 2 * LONG,
+        (true, _) => LONG,
     };
     profiler::trace("render", || json!({}), sleep(takes)).await;
     let update = profiler::trace("update_cart", || json!({"cart": 5}), async {
         sleep(long(Plant::LockWait, Duration::ZERO)).await;
         statement("UPDATE cart SET total = ? WHERE id = ?", 5, SHORT).await;
         statement("SELECT price FROM item WHERE cart = ?", 5, long(Plant::SlowStatement, SHORT)).await;
-        let rows = if slow && plant == Plant::ManyStatements { 24 } else { 1 };
+        let rows = if slow && plant == Plant::ManyStatements { 60 } else { 1 };
         for row in 0..rows {
             statement("SELECT stock FROM item WHERE id = ?", row, SHORT).await;
         }

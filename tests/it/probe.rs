@@ -57,8 +57,18 @@ fn it_runs_before_the_load_and_is_in_no_figure() {
     let loaded = ended.stderr.find(&format!(" of {TIMES}")).unwrap();
     assert!(warned < loaded, "{}", ended.stderr);
     assert!(ended.stdout.contains("probe    ok in "), "{}", ended.stdout);
-    // It is there again from the log alone.
+    // A wrong key looks like this: it stands first in the result, once, and nothing says that all is well.
+    let first = ended.stdout.find("No trace came; only the client's times are known").unwrap();
+    let why = ended.stdout.find("holds no trace at all").unwrap();
+    assert!(first < why && why < ended.stdout.find("0 failed").unwrap(), "{}", ended.stdout);
+    assert_eq!(ended.stdout.matches("holds no trace at all").count(), 1, "{}", ended.stdout);
+    assert!(ended.stdout.contains("; trace headers sent, but no trace came\n"), "{}", ended.stdout);
+    assert!(!format!("{}{}", ended.stdout, ended.stderr).contains("profiled"), "{ended:?}");
+    assert_eq!(results["reason"]["kind"], "no_traces");
     let directory = bench.run_directory();
+    let markdown = std::fs::read_to_string(directory.join("report.md")).unwrap();
+    assert!(markdown.contains("### No trace came; only the client's times are known\n"), "{markdown}");
+    // It is there again from the log alone.
     std::fs::remove_file(directory.join("results.json")).unwrap();
     bench.run(&["report", directory.to_str().unwrap()]).expect_code(0);
     assert_eq!(&bench.results()["probe"], probe);
@@ -72,6 +82,10 @@ fn a_strict_run_ends_with_it() {
     assert_eq!(paths(&server), ["/2000000000/ada", "/down"]);
     assert_eq!(ended.stderr.matches("the probe has no trace").count(), 1, "{}", ended.stderr);
     assert_eq!(std::fs::read_dir(bench.path().join("runs")).map_or(0, Iterator::count), 0);
+
+    // Of a small load too.
+    load(&bench, &server, "");
+    bench.run(&["run", "scenario.yaml", "--strict", "-n", "3"]).expect_code(69);
 
     let server = Server::start(|_, wire| wire.answer("401 Unauthorized", "application/json", "{\"why\": 7}"));
     load(&bench, &server, "");

@@ -272,6 +272,43 @@ fn sums_of_traces_are_of_all_iterations() {
     }
 }
 
+/// Traces can go, and what they told stays; the trace of the iteration before the load has a name.
+#[test]
+fn only_traces_are_deleted_if_that_is_asked_for() {
+    let (bench, [first, second]) = two_runs();
+    let probe = |more: &[&str]| bench.run(&[&["trace", "show"], more].concat());
+    let id = {
+        let results: Value = serde_json::from_slice(&fs::read(second.join("results.json")).unwrap()).unwrap();
+        results["probe"]["trace_id"].as_str().unwrap().to_owned()
+    };
+    for name in ["probe", &id, &id[..8]] {
+        let shown = probe(&["latest", name]).expect_code(0).stdout;
+        assert!(shown.starts_with(&format!("trace {id}: ")) && shown.contains("wsgi"), "{name}: {shown}");
+    }
+    assert!(probe(&["latest"]).expect_code(0).stdout.contains("probe: sent before the load"));
+    // It is in no sum.
+    let listed = bench.run(&["trace", "list", "latest"]).expect_code(0).stdout;
+    assert!(!listed.contains(&id), "{listed}");
+
+    let results = fs::read(second.join("results.json")).unwrap();
+    let told = bench.run(&["prune", "--traces-only", "--keep", "0"]).expect_code(0);
+    assert!(told.stderr.contains("the traces of 2 of 2 old runs"), "{}", told.stderr);
+    assert!(second.join("traces").is_dir() && second.join("probe-trace.json").is_file());
+    bench.run(&["prune", "--traces-only", "--keep", "0", "--yes"]).expect_code(0);
+    for run in [&first, &second] {
+        assert!(!run.join("traces").exists() && !run.join("probe-trace.json").exists());
+        assert!(run.join("results.json").is_file() && run.join("report.html").is_file());
+    }
+    let told = bench.run(&["prune", "--traces-only", "--keep", "0"]).expect_code(0);
+    assert!(told.stderr.contains("the traces of 0 of 0 old runs"), "{}", told.stderr);
+    let told = probe(&["latest", "probe"]).expect_code(65).stderr;
+    assert!(told.contains("holds no trace of its probe"), "{told}");
+    // What was found in the traces is not lost with them.
+    let told = bench.run(&["report", "latest"]).expect_code(2).stderr;
+    assert!(told.contains("by traces that are no longer stored; it is kept"), "{told}");
+    assert_eq!(fs::read(second.join("results.json")).unwrap(), results);
+}
+
 #[cfg(unix)]
 #[test]
 fn the_demo_leaves_a_small_file_for_its_owner() {

@@ -144,7 +144,7 @@ def order(number):
         time.sleep(LONG_S)
     if drawn("large", 0.09):
         stock *= 30_000
-        time.sleep(LONG_S / 2)
+        time.sleep(2 * LONG_S)
     region = f"region-{tenant}"
     planted = {"shop-cause": request.headers.get("shop-cause", "none")}
     quote = http().get(f"{delivery}/quote", params={"items": 7, "region": region}, headers=planted, timeout=30)

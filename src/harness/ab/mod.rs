@@ -165,7 +165,7 @@ impl PreparedAb {
             traces: Vec::new(),
             criteria: [Vec::new(), Vec::new()],
             notes: Vec::new(),
-            heard: heard,
+            heard,
             scenario: None,
             factor: 1.0,
             is_longer: false,

@@ -78,7 +78,7 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   // Paper is white whatever the screen is.
   matchMedia("print").addEventListener("change", draw);
-  addEventListener("beforeprint", () => { for (const more of $$("details.more-rows, details.chapter")) more.open = true; });
+  addEventListener("beforeprint", () => { for (const part of $$("details.chapter")) part.open = true; });
   document.documentElement.dataset.drawn = "yes";
   // Times for measurements: unpacking, the scatter chart, everything.
   Object.assign(document.documentElement.dataset, { unpackedMs: (unpacked - began).toFixed(1), scatterMs: (scattered - unpacked).toFixed(1), drawnMs: (performance.now() - began).toFixed(1) });

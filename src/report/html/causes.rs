@@ -18,7 +18,7 @@ use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, 
 const SHARE_WIDTH: f64 = 120.0;
 /// Kinds that explain less are folded away.
 const SHARE_SMALL: f64 = 0.05;
-/// Kinds that are shown, besides those that stand out.
+/// Kinds that are shown where none stands out.
 const KINDS_SHOWN: usize = 4;
 /// Rows of the mean tree's table.
 const TREE_ROWS_MAX: usize = 120;
@@ -112,10 +112,16 @@ pub(super) fn marked(text: &str) -> Vec<PieceView> {
 /// What `said` holds is not said again.
 pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
     let several = results.workloads.len() > 1;
-    let compared = results.workloads.iter().filter_map(|workload| {
-        let line = words::comparison(workload.comparison.as_ref()?);
-        let workload = several.then(|| workload.name.clone());
-        (!said.contains(&marks::plain(&line))).then(|| SentenceView { workload, pieces: pieces(line) })
+    let compared = results.workloads.iter().flat_map(|workload| {
+        let lines = match &workload.comparison {
+            Some(seen) => vec![words::comparison(seen)],
+            None => words::why(workload),
+        };
+        let new = lines.into_iter().filter(move |line| !said.contains(&marks::plain(line)));
+        new.map(move |line| SentenceView {
+            workload: several.then(|| workload.name.clone()),
+            pieces: pieces(line),
+        })
     });
     let has_comparison = results.workloads.iter().any(|workload| workload.comparison.is_some());
     let found = results.findings.iter().take(usize::from(!has_comparison)).map(words::finding);
@@ -126,12 +132,11 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
 pub(super) fn comparison(workload: &Workload, refs: &Refs) -> Option<ComparisonView> {
     let seen = workload.comparison.as_ref()?;
     let Comparison { slow, typical, slow_percent, left_out, .. } = seen;
-    // The largest ones come first.
-    let (shown, small): (Vec<_>, Vec<_>) = seen
-        .kinds
-        .iter()
-        .enumerate()
-        .partition(|(place, one)| one.guilty || one.share >= SHARE_SMALL && *place < KINDS_SHOWN);
+    // What stands out is shown alone; without it, the largest ones, which come first.
+    let stands_out = seen.kinds.iter().any(|one| one.guilty);
+    let (shown, small): (Vec<_>, Vec<_>) = seen.kinds.iter().enumerate().partition(|(place, one)| {
+        one.guilty || !stands_out && one.share >= SHARE_SMALL && *place < KINDS_SHOWN
+    });
     let rows = |all: Vec<(usize, &ComparedKind)>| all.into_iter().map(|(_, one)| kind(one, refs)).collect();
     let clocks = match (seen.clocks_moved, seen.clocks_inconsistent) {
         (0, 0) => String::new(),

@@ -67,7 +67,7 @@ function drawCurve(host, workload) {
   const top = Math.max(workload.response.max_ms, workload.service.max_ms) * 1.04 || 1;
   const y = (ms) => f.y1 - ms / top * (f.y1 - f.y0);
   const xs = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999].filter((q) => -Math.log10(1 - q) <= last).map((q) => [x(q), q ? `p${+(q * 100).toFixed(6)}` : "0"]);
-  axes(f, xs, linearTicks(0, top, 5).map((t) => [y(t), axisTime(t)]), "percentile (logarithmic towards 100 %)", "time");
+  axes(f, xs, linearTicks(0, top, 5).map((t) => [y(t), axisTime(t)]), `percentile (logarithmic towards 100${NBSP}%)`, "time");
   const dots = [];
   // Without any queue time both are the same line.
   const same = workload.service.percentiles.every((p, n) => !(p.value_ms < workload.response.percentiles[n]?.value_ms * 0.99));
@@ -99,11 +99,13 @@ function drawHistogram(host, workload) {
   const most = Math.max(...buckets.map((b) => b.count));
   const y = (n) => f.y1 - n / (most * 1.04) * (f.y1 - f.y0);
   axes(f, logTicks(Math.exp(low), Math.exp(high), f.width / 62).map((t) => [x(t), axisTime(t)]), linearTicks(0, most * 1.04, 6).filter((t) => Number.isInteger(t)).map((t) => [y(t), count(t)]), "response time (logarithmic)", "iterations");
+  // A run without any trace has no bars to tell apart.
+  const none = !traces.rows().length;
   const columns = buckets.map((bucket) => {
     // The bar of a bucket leads to a trace that can be shown, if any of its iterations has one.
     const b = traces.seen(bucket.trace_id) ? bucket : { ...bucket, trace_id: traces.between(charts.workloads.indexOf(workload), bucket.from_ms, bucket.to_ms) ?? bucket.trace_id };
     const left = x(b.from_ms), right = x(b.to_ms), top = Math.min(y(b.count), f.y1 - 2);
-    const column = shape("rect", { class: traces.seen(b.trace_id) ? "col here" : "col", x: left, y: top, width: Math.max(right - left - 0.7, 1), height: f.y1 - top });
+    const column = shape("rect", { class: none || traces.seen(b.trace_id) ? "col here" : "col", x: left, y: top, width: Math.max(right - left - 0.7, 1), height: f.y1 - top });
     f.svg.append(column);
     return { column, left, right, top, bucket: b };
   });

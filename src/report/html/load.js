@@ -56,7 +56,7 @@ function loadChart(host) {
       const top = place * (STRIP + 22) + 20, bottom = top + STRIP - 4;
       const most = Math.max(...strip.layers.flatMap((layer) => layer.values), 1e-9);
       // The axis ends at a round number at or above everything.
-      const power = 10 ** Math.floor(Math.log10(most / 2)), step = [1, 2, 5, 10].find((s) => s * power >= most / 2 * 0.999) * power, high = Math.ceil(most / step - 1e-9) * step;
+      const step = roundStep(most, 2), high = Math.ceil(most / step - 1e-9) * step;
       const y = (value) => bottom - value / high * (bottom - top);
       for (let tick = 0; tick <= high * 1.001; tick += step) svg.append(shape("line", { class: "grid", x1: area.x0, x2: area.x1, y1: y(tick), y2: y(tick) }), shape("text", { x: area.x0 - 6, y: y(tick) + 4, "text-anchor": "end" }, rateText(tick)));
       let right = area.x0;
@@ -70,7 +70,7 @@ function loadChart(host) {
           d += `${pen ? "L" : "M"}${from.toFixed(1)} ${y(value).toFixed(1)}H${to.toFixed(1)}`;
           pen = true;
         });
-        const path = shape("path", { class: layer.kind === "bars" ? "strip-bars" : layer.solid ? "strip-line" : "strip-line dashed", d });
+        const path = shape("path", { class: layer.kind === "bars" ? (layer.key ? "strip-bars failing" : "strip-bars") : layer.solid ? "strip-line" : "strip-line dashed", d });
         path.style.setProperty(layer.kind === "bars" ? "fill" : "stroke", layer.colour);
         const bars = layer.kind === "bars", text = strip.first ? `${strip.title} ${layer.name}` : `${layer.name} ${strip.title}`;
         const mark = shape("path", { class: path.getAttribute("class"), d: bars ? `M${right} ${top - 13}h10v8h-10z` : `M${right} ${top - 9}h18` });

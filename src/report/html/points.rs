@@ -155,13 +155,7 @@ fn trace_data<'a>(
         },
         point: places[row.longest],
         count: row.members.len(),
-        members: row
-            .members
-            .iter()
-            .filter(|one| kept[**one])
-            .take(MEMBERS_MAX)
-            .map(|one| places[*one])
-            .collect(),
+        members: spread(row.members.iter().filter(|one| kept[**one]).map(|one| places[*one]).collect()),
         sum_us: row.sum_us,
         own_us: row.own_us,
         start_us: row.start_us,
@@ -171,6 +165,12 @@ fn trace_data<'a>(
     };
     let rows = rows.into_iter().map(row).collect();
     TraceData { id, state, total: points.len(), culprit: None, rows, points: shown }
+}
+
+/// At most [`MEMBERS_MAX`] of a row's points, from its beginning to its end.
+fn spread(members: Vec<usize>) -> Vec<usize> {
+    let step = members.len().div_ceil(MEMBERS_MAX).max(1);
+    members.into_iter().step_by(step).collect()
 }
 
 fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {

@@ -365,7 +365,7 @@ function scatter(host, c, onview) {
     button.onclick = () => { if (!hidden.delete(name)) hidden.add(name); button.setAttribute("aria-pressed", !hidden.has(name)); draw(); };
     legend.append(button);
   };
-  charts.workloads.forEach((w, n) => key(n, w.name, `fill:var(--w${n % 6})`, "M1 1h8v8h-8z"));
+  charts.workloads.forEach((w, n) => groups[n].rows.length && key(n, w.name, `fill:var(--w${n % 6})`, "M1 1h8v8h-8z"));
   if (groups.at(-1).rows.length) key("failed", "failed", "fill:none;stroke:var(--failed);stroke-width:1.6", "M1 1l8 8m0-8l-8 8");
   if (groups.at(-2).rows.length) key("aborted", "aborted", "fill:none;stroke:var(--soft);stroke-width:1.6", "M2 2h6v6h-6z");
   const circle = "M5 1a4 4 0 1 0 0.01 0z";

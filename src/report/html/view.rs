@@ -26,7 +26,7 @@ use crate::results::model::{
 };
 
 /// Rows of the slowest iterations on a phone.
-const ROWS_ON_PHONE: usize = 6;
+const ROWS_ON_PHONE: usize = 5;
 
 /// Everything on the page except the data for its script.
 #[derive(Serialize)]
@@ -406,6 +406,9 @@ fn profiling(results: &Results) -> String {
     }
     if results.workloads.iter().all(|workload| workload.iterations.total == 0) {
         return "Profiling on; no iteration ran.".to_owned();
+    }
+    if words::no_trace_came(results).is_some() {
+        return "Profiling on: trace headers were sent, but no trace came.".to_owned();
     }
     let left = results.workloads.iter().map(|workload| workload.unprofiled).sum::<u64>();
     let only = words::without_osprofiler(profiling);

@@ -112,10 +112,11 @@ function waterfall(trace, all = false) {
   if (services.length > 1) about.append(...services.slice(0, 8).map((name) => swatch(`s${shade.get(name)}`, name)));
   const list = make("ol");
   const head = make("div", { class: "line head" }, make("span", {}, "Point"), make("span", { class: "ticks" }), make("span", { class: "time" }, "Duration"), make("span", { class: "time own" }, "Own"));
-  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-    const tick = make("span", {}, axisTime(length / 1e3 * part));
+  const step = roundStep(length / 1e3, 4);
+  for (let at = 0; at <= length / 1e3 * 1.0001; at += step) {
+    const tick = make("span", {}, axisTime(at)), part = at / (length / 1e3);
     tick.style.left = `${part * 100}%`;
-    tick.style.transform = `translateX(${part * -100}%)`;
+    tick.style.transform = `translateX(${at ? (part > 0.94 ? -100 : -50) : 0}%)`;
     $(".ticks", head).append(tick);
   }
   list.append(make("li", { class: "head-row" }, head));

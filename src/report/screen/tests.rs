@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::report::html::sample;
-use crate::results::model::{Measured, Offered};
+use crate::results::model::{Measured, Offered, TraceState};
 
 fn error(class: &str, action: &str, message: &str, count: u64) -> ErrorClass {
     ErrorClass {
@@ -69,6 +69,27 @@ fn measured(unit: &str, limit: f64, value: f64) -> Option<Measured> {
 
 fn with(mut results: Results, criteria: Vec<Criterion>) -> Results {
     results.verdict.criteria = criteria;
+    results
+}
+
+fn without_traces_of(mut results: Results) -> Results {
+    results.profiling.fetched = [(TraceState::Absent, 10)].into();
+    results.profiling.collector_error = None;
+    let mut probe = crate::results::model::Probe {
+        trace_id: Uuid::nil(),
+        workload: "list-users".to_owned(),
+        outcome: crate::results::model::IterationOutcome::Ok,
+        duration_ms: 1.0,
+        failure: None,
+        body: None,
+        trace: TraceState::Absent,
+        points: 0,
+        services: Vec::new(),
+        waited_s: 5.0,
+        missing: None,
+    };
+    probe.missing = Some("the services reject this key".to_owned());
+    results.probe = Some(probe);
     results
 }
 
@@ -247,6 +268,30 @@ fn a_headline_of_ten_words_and_a_sentence_say_why() {
             "p(99) < 250ms: 240 ms; 20 of about 299 samples; run longer.",
         ),
         (
+            "no trace came",
+            without_traces_of(run(Outcome::Pass, 200, Vec::new())),
+            ReasonKind::NoTraces,
+            "No trace came; only the client's times are known",
+            "None of the 10 traces that bench asked for came, so nothing is known of the services: the services reject this key.",
+        ),
+        (
+            "a limit on times, and no trace came",
+            without_traces_of(with(
+                run(Outcome::Fail, 200, Vec::new()),
+                vec![
+                    criterion("no iteration longer than 5 s", Outcome::Fail, "longest 6.200 s"),
+                    Criterion {
+                        measured: measured("ms", 20.0, 144.0),
+                        ..criterion("p95 < 20ms", Outcome::Fail, "144 ms (140 ms to 144 ms)")
+                    },
+                ],
+            )),
+            ReasonKind::Criterion,
+            "Broken: no iteration longer than 5 s",
+            "no iteration longer than 5 s is broken: longest 6.200 s. Broken too: p95 < 20ms (144 ms, 7.2 times the \
+             limit).",
+        ),
+        (
             "setup failed",
             failed_to_start(),
             ReasonKind::Run,
@@ -278,6 +323,106 @@ fn a_headline_of_ten_words_and_a_sentence_say_why() {
             (plain(&screen.headline), plain(&screen.sentence)),
             (screen.reason.headline, screen.reason.sentence)
         );
+    }
+}
+
+/// A run that nothing judges and in which nothing is slow for a known reason.
+fn quiet(total: u64) -> Results {
+    let mut results = run(Outcome::None, total, Vec::new());
+    results.workloads[0].client_comparison = None;
+    results.profiling.fetched.clear();
+    results.profiling.collector = Some("redis://traces".to_owned());
+    results
+}
+
+#[test]
+fn a_run_with_nothing_to_say_says_what_is_known() {
+    let busy = |asked, users| {
+        let mut results = overload(criterion("p(99) < 250ms", Outcome::Pass, "90 ms"));
+        results.verdict.outcome = Outcome::None;
+        let offered = results.workloads[0].offered.as_mut().unwrap();
+        (offered.asked_per_s, offered.users_max) = (asked, users);
+        results
+    };
+    let fetched = |states: &[(TraceState, u64)]| {
+        let mut results = quiet(200);
+        results.profiling.fetched = states.iter().copied().collect();
+        results
+    };
+    let no_trace = "No trace came; only the client's times are known";
+    let rows = [
+        ("nothing failed", quiet(200), "200 iterations, none failed", None),
+        ("a single one", quiet(1), "1 iteration, none failed", None),
+        (
+            "a few failed",
+            run(Outcome::None, 999, vec![error("status", "create", "answered 500", 1)]),
+            "1000 iterations, 1 failed",
+            None,
+        ),
+        (
+            "no trace",
+            fetched(&[(TraceState::Absent, 60)]),
+            no_trace,
+            Some("None of the 60 traces that bench asked for came, so nothing is known of the services: "),
+        ),
+        (
+            "no collector",
+            {
+                let mut results = quiet(200);
+                (results.profiling.collector, results.profiling.received) = (None, None);
+                results.profiling.enabled = true;
+                results
+            },
+            "200 iterations, none failed",
+            Some("add profiler.connection_string or profiler.receive."),
+        ),
+        (
+            "busy users",
+            busy(Some(400.0), Some(40)),
+            "All 40 virtual users were busy",
+            Some("375/s of 400/s served"),
+        ),
+        ("one busy user", busy(Some(400.0), Some(1)), "The only virtual user was busy", None),
+        (
+            "busy users that kept up in the end",
+            {
+                let mut results = busy(Some(375.2), Some(40));
+                results.workloads[0].iterations.dropped = 0;
+                results
+            },
+            "All 40 virtual users were busy for a time",
+            None,
+        ),
+    ];
+    for (what, results, headline, sentence) in rows {
+        let reason = of(&results).reason;
+        assert_eq!(reason.headline, headline, "{what}");
+        assert!(sentence.is_none_or(|part| reason.sentence.contains(part)), "{what}: {}", reason.sentence);
+    }
+    // One complete trace is enough to say nothing of traces that did not come.
+    let some = fetched(&[(TraceState::Absent, 60), (TraceState::Complete, 1)]);
+    assert_ne!(of(&some).reason.headline, no_trace);
+}
+
+/// The first other criteria that are broken are named, the rest counted; warnings are not among them.
+#[test]
+fn other_broken_criteria_are_counted() {
+    let p99 = |severity| Criterion {
+        severity,
+        measured: measured("ms", 250.0, 412.5),
+        ..criterion("p(99) < 250ms", Outcome::Fail, "412 ms")
+    };
+    for (failed, warned, expected) in [
+        (1, 0, "65 % over the limit."),
+        (1, 2, "65 % over the limit."),
+        (2, 0, "65 % over the limit. Broken too: p(99) < 250ms (412 ms, 65 % over the limit)."),
+        (4, 1, ", p(99) < 250ms (412 ms, 65 % over the limit)."),
+        (6, 1, ", p(99) < 250ms (412 ms, 65 % over the limit), and 2 more."),
+    ] {
+        let mut all = vec![p99(Severity::Fail); failed];
+        all.extend(vec![p99(Severity::Warn); warned]);
+        let reason = of(&with(run(Outcome::Fail, 200, Vec::new()), all)).reason;
+        assert!(reason.sentence.ends_with(expected), "{failed} and {warned}: {}", reason.sentence);
     }
 }
 

@@ -10,6 +10,7 @@
 mod asynchronous;
 mod causes;
 mod client_causes;
+mod client_comparison;
 mod differences;
 mod explanation;
 mod gate;
@@ -34,6 +35,7 @@ pub use causes::{
     ComparedKind, ComparedNode, Comparison, Contrast, Culprit, EffectAt, Finding, NoFinding, ObserverEffect,
 };
 pub use client_causes::{FirstOnes, Rhythm, SlowPlaces};
+pub use client_comparison::ClientComparison;
 pub use differences::{AttributeDifference, AttributeValue, Differences};
 pub use explanation::{Basis, Explanation, Place};
 pub use gate::{Criterion, Measured, Outcome, Severity, Verdict};
@@ -290,6 +292,9 @@ pub struct Workload {
     /// Its slow iterations compared with typical ones; absent if there are too few traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+    /// The same by the client's own figures, which need no trace; absent with too few iterations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_comparison: Option<ClientComparison>,
     /// Response times over time; absent if nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,

@@ -72,7 +72,7 @@ pub enum ReasonKind {
     Inconclusive,
     /// What the slow iterations wait for; nothing is broken.
     Slow,
-    /// Nothing is broken, but no trace came, so that no cause is known.
+    /// Nothing is broken, but no trace came, so that only the client's own times are known.
     NoTraces,
     /// Nothing stands out.
     Nothing,

@@ -1,0 +1,131 @@
+//! What the client alone knows of slow iterations, in words: for runs without traces, or with too few.
+//!
+//! It never says what a service did: of a request's time only the waiting for its answer is known. Nothing here may compute
+//! a statistic.
+
+use super::differences;
+use super::document::Line;
+use super::texts::duration;
+use crate::analysis::explanation::QUEUE_TIME;
+use crate::results::client_points::{ACTION, GROUP, ITERATION, SCHEDULING_DELAY};
+use crate::results::model::{ClientComparison, ComparedKind};
+
+/// Where the time of slow iterations went by the client's own figures, what they have in common, and where in the run they
+/// are.
+#[must_use]
+pub fn sentences(seen: &ClientComparison) -> Vec<Line> {
+    let found = seen.differences.iter().flat_map(|differences| &differences.found);
+    let common = differences::lines(seen.places.as_ref(), found, seen.typical_ms);
+    std::iter::once(where_it_went(seen)).chain(common).collect()
+}
+
+/// `By the client's own times, p95 iterations take … longer than typical ones (…); waiting for the answer …`.
+fn where_it_went(seen: &ClientComparison) -> Line {
+    let mut line = Line::from(format!(
+        "By the client's own times, p{} iterations take {} longer than typical ones ({} instead of {}, on average)",
+        100_u32.saturating_sub(seen.slow_percent),
+        duration(seen.slow_ms - seen.typical_ms),
+        duration(seen.slow_ms),
+        duration(seen.typical_ms)
+    ));
+    if let Some(part) = seen.parts.iter().find(|part| part.guilty) {
+        line.text("; ").line(name(part));
+        line.text(format!(" explains {} of it (at least {})", percent(part.share), percent(part.share_low)));
+    }
+    line.text(".").done()
+}
+
+/// What the client did in a part of an iteration.
+fn name(part: &ComparedKind) -> Line {
+    let action = |text: &str, action: &str| match action {
+        "" => Line::from(text),
+        action => Line::from(format!("{text} in action ")).code(action).done(),
+    };
+    let around = part.parent.strip_prefix(ACTION).unwrap_or_default().trim_start();
+    match part.name.as_str() {
+        SCHEDULING_DELAY => QUEUE_TIME.into(),
+        ITERATION => "time between requests".into(),
+        ACTION => action("waiting for the answer", &part.detail),
+        GROUP => Line::from("time between the steps of group ").code(&part.detail).done(),
+        "resolve" => action("resolving the name", around),
+        "connect" => action("opening a connection", around),
+        "TLS" => action("the TLS handshake", around),
+        "send" => action("sending the request", around),
+        "receive" => action("reading the answer", around),
+        "redirect" => action("following redirects", around),
+        other => action(other, around),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share.clamp(0.0, 1.0) * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::report::document::terminal;
+
+    fn seen(name: &str, detail: &str, parent: &str, guilty: bool) -> ClientComparison {
+        serde_json::from_value(json!({
+            "slow_percent": 5, "slow": 30, "typical": 40, "slow_ms": 320.0, "typical_ms": 20.0,
+            "parts": [{
+                "service": "bench", "name": name, "detail": detail, "parent": parent, "outside": false,
+                "delta_ms": 290.0, "share": 0.97, "share_low": 0.93, "share_high": 1.0, "slow_calls": 1.0,
+                "typical_calls": 1.0, "more_calls_ms": 0.0, "slower_calls_ms": 290.0, "effect": 1.0,
+                "exceeding": 1.0, "guilty": guilty, "worst_trace_id": null,
+            }],
+            "places": { "first": {
+                "slow": 14, "among": 15, "of": 600, "slow_ms": 320.0, "warm_up": 0, "chance": 0.002,
+            } },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_client_says_where_time_went_and_where_slow_ones_are() {
+        let head = "By the client's own times, p95 iterations take 300 ms longer than typical ones (320 ms instead of 20.0 \
+                    ms, on average)";
+        for (name, detail, parent, guilty, expected) in [
+            (
+                "action",
+                "buy",
+                "iteration t",
+                true,
+                "; waiting for the answer in action `buy` explains 97 % of it (at least 93 %).",
+            ),
+            (
+                "connect",
+                "",
+                "action buy",
+                true,
+                "; opening a connection in action `buy` explains 97 % of it (at least 93 %).",
+            ),
+            (
+                "receive",
+                "",
+                "action buy",
+                true,
+                "; reading the answer in action `buy` explains 97 % of it (at least 93 %).",
+            ),
+            (
+                "scheduling delay",
+                "",
+                "iteration t",
+                true,
+                "; queue time before the start explains 97 % of it (at least 93 %).",
+            ),
+            ("iteration", "t", "", true, "; time between requests explains 97 % of it (at least 93 %)."),
+            ("action", "buy", "iteration t", false, "."),
+        ] {
+            let lines = sentences(&seen(name, detail, parent, guilty));
+            let lines: Vec<String> =
+                lines.iter().map(|line| terminal::line(line, terminal::Style::default())).collect();
+            assert_eq!(lines[0], format!("{head}{expected}"));
+            assert!(lines[1].starts_with("14 of the first 15 of 600 iterations are slow ones"), "{lines:?}");
+            assert_eq!(lines.len(), 2);
+        }
+    }
+}
