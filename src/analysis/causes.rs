@@ -15,7 +15,7 @@ use super::contrast::{Points, contrast, points_of};
 use super::differences::{Known, differences};
 use super::explained::is_explained;
 use super::explanation;
-use super::feature::POINT;
+use super::feature::{CLIENT, POINT};
 use super::features::point_value;
 use super::mean_tree::mean_tree;
 use super::places::{Population, places};
@@ -119,12 +119,19 @@ fn known(kinds: &[ComparedKind]) -> Known {
     guilty
         .clone()
         .map(|kind| (POINT.to_owned(), point_value(&kind.name, &kind.detail)))
-        .chain(guilty.flat_map(|kind| &kind.contrasts).map(|contrast| {
-            let attribute = contrast.attribute.as_str();
-            let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
-            (own.unwrap_or(attribute).to_owned(), contrast.value.clone())
-        }))
+        .chain(guilty.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(kind, contrast))))
         .collect()
+}
+
+/// The attribute of a guilty point's contrast as differences name it, and its value.
+fn known_of(kind: &ComparedKind, contrast: &Contrast) -> (String, String) {
+    let attribute = contrast.attribute.as_str();
+    let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
+    let attribute = match own {
+        None if kind.service == REPORTER => format!("{CLIENT}{attribute}"),
+        own => own.unwrap_or(attribute).to_owned(),
+    };
+    (attribute, contrast.value.clone())
 }
 
 /// The attributes that slow points of a kind have in common.

@@ -1,19 +1,24 @@
-//! What the client knows of an iteration besides its times: new connections, sizes and statuses of answers, how often an
-//! action ran. These values take part in the comparison of [`super::differences`] as any service's attribute does.
+//! What the client knows of an iteration besides its times: new connections, addresses of hosts that have several, sizes
+//! and statuses of answers, how often an action ran, rows of data. These values take part in the comparison of [`super::differences`] as any service's attribute does.
 //!
 //! A size is one value for each power of two that it reaches, so that no bound has to be guessed. Nothing here may
 //! compare.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::feature::{Feature, POINT_CHARS_MAX};
+use super::feature::{AT_LEAST, Feature, POINT_CHARS_MAX};
 use crate::osprofiler::report::{Point, TraceTree};
-use crate::results::client_points::{ACTION, REPORTER};
+use crate::results::client_points::{self, ACTION, ITERATION, REPORTER};
 
 /// `new` if the iteration opened a connection.
 pub const CONNECTION: &str = "client.connection";
+/// The address that answered, of a host that has several.
+pub const ADDRESS: &str = "client.address";
+/// The number of a row of data, from 1; its point is the data's name.
+pub const ROW: &str = "client.row";
 /// The size that an action's answer reached.
 pub const ANSWER: &str = "client.answer";
 /// The status of an action's answer.
@@ -27,10 +32,12 @@ pub const TIMES: &str = "client.times";
 const ANSWER_MIN: u64 = 1 << 10;
 /// More actions are not looked at: a loop may run for hours.
 const ACTIONS_MAX: usize = 1_000;
+/// Rows of more data are not looked at.
+const DATA_MAX: usize = 100;
 
 /// The values of an iteration, each with the name of its action.
 pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
-    let mut found = BTreeSet::new();
+    let mut found: BTreeSet<Feature> = rows(tree).collect();
     let mut times: BTreeMap<String, u64> = BTreeMap::new();
     for point in tree.points.iter().filter(|point| is_client(point) && point.name == ACTION).take(ACTIONS_MAX)
     {
@@ -40,6 +47,9 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
         if status > 0 {
             found.insert(feature(STATUS, status.to_string(), &name, 0));
         }
+        let address = point.stop_info.get(client_points::ADDRESS).and_then(Value::as_str);
+        let address = address.and_then(|text| text.parse::<IpAddr>().ok());
+        found.extend(address.map(|address| Feature::new(ADDRESS, address.to_string())));
         found.extend(levels(ANSWER, number("body_bytes"), ANSWER_MIN, &name, bytes));
         found.extend(levels(REQUESTS, number("requests"), 2, &name, |count| count.to_string()));
         *times.entry(name).or_default() += 1;
@@ -48,22 +58,28 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
         found.extend(levels(TIMES, count, 2, &name, |count| count.to_string()));
     }
     if tree.points.iter().any(|point| is_client(point) && point.name == "connect") {
-        found.insert(Feature {
-            attribute: CONNECTION.to_owned(),
-            value: "new".to_owned(),
-            point: None,
-            level: 0,
-        });
+        found.insert(Feature::new(CONNECTION, "new".to_owned()));
     }
     found
+}
+
+/// The rows of data that the iteration used.
+fn rows(tree: &TraceTree) -> impl Iterator<Item = Feature> {
+    let iteration = tree.points.iter().find(|point| is_client(point) && point.name == ITERATION);
+    let rows = iteration.and_then(|point| point.info.get(client_points::ROWS)?.as_object());
+    let of = |(data, row): (&String, &Value)| {
+        let data: String = data.chars().take(POINT_CHARS_MAX).collect();
+        Some(feature(ROW, row.as_u64()?.to_string(), &data, 0))
+    };
+    rows.into_iter().flatten().take(DATA_MAX).filter_map(of)
 }
 
 fn is_client(point: &Point) -> bool {
     point.project.as_deref() == Some(REPORTER)
 }
 
-fn feature(attribute: &str, value: String, action: &str, level: u32) -> Feature {
-    Feature { attribute: attribute.to_owned(), value, point: Some(action.to_owned()), level }
+fn feature(attribute: &str, value: String, point: &str, level: u32) -> Feature {
+    Feature { attribute: attribute.to_owned(), value, point: Some(point.to_owned()), level }
 }
 
 /// Every power of two from `least` on that a number reaches.
@@ -76,7 +92,8 @@ fn levels<'a>(
 ) -> impl Iterator<Item = Feature> + 'a {
     let powers = (0..63).map(|level| (level, 1_u64 << level));
     let reached = powers.filter(move |(_, power)| (least..=number).contains(power));
-    reached.map(move |(level, power)| feature(attribute, format!("at least {}", shown(power)), action, level))
+    reached
+        .map(move |(level, power)| feature(attribute, format!("{AT_LEAST}{}", shown(power)), action, level))
 }
 
 fn bytes(count: u64) -> String {
@@ -93,7 +110,7 @@ mod tests {
     use crate::osprofiler::record::{Info, Record};
 
     #[test]
-    fn the_client_knows_connections_statuses_and_sizes() {
+    fn the_client_knows_connections_addresses_rows_statuses_and_sizes() {
         let record = |name: &str, id: &str, parent: &str, second: u32, info: Value| Record {
             name: name.into(),
             base_id: "b".into(),
@@ -133,5 +150,18 @@ mod tests {
                 "client.times at least 2 list",
             ]
         );
+        let mut records: Vec<Record> = action("1", 100, 1).into();
+        records[1].info.insert("address".into(), "10.0.0.3".into());
+        let rows = serde_json::json!({"name": "t", "rows": {"users": 17, "teams": "not a number"}});
+        records.insert(0, record("iteration-start", "0", "b", 1, rows));
+        records.push(record("iteration-stop", "0", "b", 2, Value::Null));
+        assert_eq!(
+            shown(records.clone()),
+            ["client.address 10.0.0.3 ", "client.row 17 users", "client.status 200 list"]
+        );
+        for no_address in [Value::from("<script>"), Value::from(7), Value::Null] {
+            records[2].info.insert("address".into(), no_address);
+            assert_eq!(shown(records.clone()), ["client.row 17 users", "client.status 200 list"]);
+        }
     }
 }

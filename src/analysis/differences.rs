@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::feature::{CLIENT, Feature};
+use super::feature::{AT_LEAST, CLIENT, Feature};
 use super::features;
 use crate::base::statistics::shares::{adjusted, chance_of_more, difference_bounds};
 use crate::osprofiler::report::TraceTree;
@@ -242,7 +242,10 @@ fn listed(mut found: Vec<(Traces, AttributeDifference)>) -> (Vec<AttributeDiffer
 }
 
 fn is_bound_of_same(value: &AttributeValue, other: &AttributeValue) -> bool {
-    value.attribute.starts_with(CLIENT) && value.attribute == other.attribute && value.point == other.point
+    value.value.starts_with(AT_LEAST)
+        && value.attribute.starts_with(CLIENT)
+        && value.attribute == other.attribute
+        && value.point == other.point
 }
 
 fn is_known(feature: &Feature, known: &Known) -> bool {

@@ -8,6 +8,8 @@ use crate::results::model::AttributeValue;
 pub(super) const POINT: &str = "point";
 /// What the attributes of the client begin with.
 pub const CLIENT: &str = "client.";
+/// What a bound of a number begins with.
+pub(super) const AT_LEAST: &str = "at least ";
 /// Statements and paths are cut to this many characters.
 pub(super) const POINT_CHARS_MAX: usize = 160;
 
@@ -16,7 +18,7 @@ pub(super) const POINT_CHARS_MAX: usize = 160;
 pub(super) struct Feature {
     pub(super) attribute: String,
     pub(super) value: String,
-    /// The kind of point that has it, where that matters; for the client's values, the action.
+    /// The kind of point that has it, where that matters; for the client's values, the action, and for a row, its data.
     pub(super) point: Option<String>,
     /// Of several bounds that a number reaches, the highest says most.
     pub(super) level: u32,
@@ -36,7 +38,10 @@ impl Feature {
 
     /// Whether this is another bound of the same number.
     pub(super) fn is_bound_of_same(&self, other: &AttributeValue) -> bool {
-        self.attribute.starts_with(CLIENT) && self.attribute == other.attribute && self.point == other.point
+        self.value.starts_with(AT_LEAST)
+            && self.attribute.starts_with(CLIENT)
+            && self.attribute == other.attribute
+            && self.point == other.point
     }
 
     /// Whether the same value can mean different things at different points.

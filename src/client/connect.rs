@@ -19,7 +19,7 @@ use super::Phases;
 use super::error::ClientError;
 use super::options::{Settings, Version};
 use super::proxy::Proxy;
-use super::resolve::Resolver;
+use super::resolve::{Resolved, Resolver};
 use super::url::Origin;
 
 /// An open connection, encrypted or not.
@@ -38,6 +38,8 @@ pub(super) struct Opened {
     pub(super) stream: Stream,
     /// True when HTTP/2 is to be spoken on it.
     pub(super) http2: bool,
+    /// The number of its address, if the host has several; 0 otherwise, and through proxies.
+    pub(super) address: u16,
     /// For requests in clear through a proxy: what their first line and their headers have in addition.
     pub(super) proxied: Option<Box<Proxied>>,
 }
@@ -73,18 +75,20 @@ impl Connector {
             return Box::pin(self.connect_through(proxy, origin, phases)).await;
         }
         let started = Instant::now();
-        let addresses = self.resolver.addresses(&origin.host, origin.port).await?;
+        let Resolved { addresses, are_several } = self.resolver.addresses(&origin.host, origin.port).await?;
         guard.admit_addresses(origin, &addresses)?;
         let resolved = Instant::now();
         phases.resolve_ns = saturating_nanos(resolved - started);
-        let socket = connect_any(origin, &addresses).await?;
+        let (socket, reached) = connect_any(origin, &addresses).await?;
         let connected = Instant::now();
         phases.connect_ns = saturating_nanos(connected - resolved);
+        let address = if are_several { self.settings.addresses.number(reached.ip()) } else { 0 };
         if origin.tls {
-            return self.encrypt(origin, socket, connected, phases).await;
+            let opened = self.encrypt(origin, socket, connected, phases).await?;
+            return Ok(Opened { address, ..opened });
         }
         let http2 = self.settings.options.version == Version::Http2;
-        Ok(Opened { stream: Stream::Plain(socket), http2, proxied: None })
+        Ok(Opened { stream: Stream::Plain(socket), http2, address, proxied: None })
     }
 
     /// The TLS handshake.
@@ -107,7 +111,7 @@ impl Connector {
                 reason: "the server does not offer HTTP/2; use `http: { version: auto }`".to_owned(),
             });
         }
-        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2, proxied: None })
+        Ok(Opened { stream: Stream::Tls(Box::new(stream)), http2, address: 0, proxied: None })
     }
 
     /// Connects to a proxy, which the phases take for the server; the phase connect includes the tunnel for TLS. The
@@ -119,10 +123,11 @@ impl Connector {
         phases: &mut Phases,
     ) -> Result<Opened, ClientError> {
         let started = Instant::now();
-        let addresses = self.resolver.addresses(&proxy.origin.host, proxy.origin.port).await?;
+        let Resolved { addresses, .. } =
+            self.resolver.addresses(&proxy.origin.host, proxy.origin.port).await?;
         let resolved = Instant::now();
         phases.resolve_ns = saturating_nanos(resolved - started);
-        let mut socket = connect_any(&proxy.origin, &addresses).await.map_err(|error| match error {
+        let (mut socket, _) = connect_any(&proxy.origin, &addresses).await.map_err(|error| match error {
             ClientError::Connect { address, reason } => {
                 ClientError::Connect { address: format!("the proxy {address}"), reason }
             }
@@ -141,7 +146,12 @@ impl Connector {
         }
         let proxied =
             Proxied { prefix: format!("http://{}", origin.authority), header: proxy.authorization_line() };
-        Ok(Opened { stream: Stream::Plain(socket), http2: false, proxied: Some(Box::new(proxied)) })
+        Ok(Opened {
+            stream: Stream::Plain(socket),
+            http2: false,
+            address: 0,
+            proxied: Some(Box::new(proxied)),
+        })
     }
 
     #[cfg(unix)]
@@ -151,7 +161,7 @@ impl Connector {
         let socket = connected.map_err(|error| ClientError::connecting(&origin.shown(), &error))?;
         phases.connect_ns = saturating_nanos(started.elapsed());
         let http2 = self.settings.options.version == Version::Http2;
-        Ok(Opened { stream: Stream::Unix(socket), http2, proxied: None })
+        Ok(Opened { stream: Stream::Unix(socket), http2, address: 0, proxied: None })
     }
 
     #[cfg(not(unix))]
@@ -161,14 +171,18 @@ impl Connector {
     }
 }
 
-async fn connect_any(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStream, ClientError> {
+/// Connects to the first of these addresses that accepts.
+async fn connect_any(
+    origin: &Origin,
+    addresses: &[SocketAddr],
+) -> Result<(TcpStream, SocketAddr), ClientError> {
     let mut last = None;
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(socket) => {
                 // Small requests must leave at once; a socket that refuses the option works all the same.
                 let _ = socket.set_nodelay(true);
-                return Ok(socket);
+                return Ok((socket, *address));
             }
             Err(error) => last = Some(error),
         }

@@ -40,6 +40,8 @@ pub(super) struct Http1 {
     limits: Limits,
     /// For requests in clear through a proxy.
     proxied: Option<Box<Proxied>>,
+    /// The number of its address, if the host has several.
+    address: u16,
     requests: u64,
     /// When bytes, or the end, were last read: between answers, the start of the idle time.
     read_at: Instant,
@@ -49,10 +51,11 @@ pub(super) struct Http1 {
 
 impl Http1 {
     pub(super) fn new(opened: Opened, limits: Limits) -> Self {
-        let Opened { stream, proxied, .. } = opened;
+        let Opened { stream, proxied, address, .. } = opened;
         Self {
             stream,
             proxied,
+            address,
             output: Vec::new(),
             input: Vec::new(),
             limits,
@@ -94,6 +97,7 @@ impl Http1 {
     ) -> Result<Answer, ClientError> {
         let reused = self.requests > 0;
         self.requests += 1;
+        phases.address = self.address;
         // The connection must not be used again until the answer is read completely.
         self.usable = false;
         // A file that cannot be read must not leave half a request behind.

@@ -24,7 +24,7 @@ use http::{HeaderName, Method, Uri};
 use crate::base::clock::saturating_nanos;
 
 use super::body::{Content, Source};
-use super::connect::Stream;
+use super::connect::{Opened, Stream};
 use super::error::ClientError;
 use super::framing::KeepHeaders;
 use super::headers::HeaderBlock;
@@ -57,6 +57,8 @@ pub(super) struct Http2 {
     /// Why it ended, if the server gave a reason.
     farewell: Option<h2::Reason>,
     limits: Limits,
+    /// The number of its address, if the host has several.
+    address: u16,
     requests: u64,
     idle_since: Instant,
 }
@@ -67,6 +69,8 @@ pub(super) struct SharedHttp2 {
     driver: tokio::task::JoinHandle<()>,
     farewell: Arc<OnceLock<h2::Reason>>,
     limits: Limits,
+    /// The number of its address, if the host has several.
+    address: u16,
     requests: Cell<u64>,
     /// Requests in flight.
     pub(super) in_flight: Cell<usize>,
@@ -88,10 +92,11 @@ async fn handshake(
 }
 
 impl Http2 {
-    pub(super) async fn new(stream: Stream, limits: Limits) -> Result<Self, ClientError> {
+    pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
+        let Opened { stream, address, .. } = opened;
         let (sender, connection) = handshake(stream, &limits).await?;
         let driver = Some(Box::pin(connection));
-        Ok(Self { sender, driver, farewell: None, limits, requests: 0, idle_since: Instant::now() })
+        Ok(Self { sender, driver, farewell: None, limits, address, requests: 0, idle_since: Instant::now() })
     }
 
     /// True if another request can be sent without a check, because the last answer was very recent.
@@ -122,6 +127,7 @@ impl Http2 {
     ) -> Result<Answer, ClientError> {
         let reused = self.requests > 0;
         self.requests += 1;
+        phases.address = self.address;
         let mut times = Times::start(request, phases);
         let Self { sender, driver, farewell, limits, .. } = self;
         let outcome = {
@@ -175,7 +181,8 @@ fn remote_reason(error: &h2::Error) -> Option<h2::Reason> {
 }
 
 impl SharedHttp2 {
-    pub(super) async fn new(stream: Stream, limits: Limits) -> Result<Self, ClientError> {
+    pub(super) async fn new(opened: Opened, limits: Limits) -> Result<Self, ClientError> {
+        let Opened { stream, address, .. } = opened;
         let (sender, mut connection) = handshake(stream, &limits).await?;
         let ping_pong = connection.ping_pong();
         let farewell = Arc::new(OnceLock::new());
@@ -186,8 +193,8 @@ impl SharedHttp2 {
                 let _ = heard.set(reason);
             }
         });
-        let shared =
-            Self { sender, driver, farewell, limits, requests: Cell::new(0), in_flight: Cell::new(0) };
+        let (requests, in_flight) = (Cell::new(0), Cell::new(0));
+        let shared = Self { sender, driver, farewell, limits, address, requests, in_flight };
         if let Some(mut ping_pong) = ping_pong {
             // The server's settings arrive before its pong; only then is the number of concurrent requests
             // known. If the server ends the connection instead, the request gets that error.
@@ -215,6 +222,7 @@ impl SharedHttp2 {
         phases: &mut Phases,
     ) -> Result<Answer, ClientError> {
         let reused = self.requests.replace(self.requests.get() + 1) > 0;
+        phases.address = self.address;
         self.in_flight.set(self.in_flight.get() + 1);
         let _under_way = UnderWay(&self.in_flight);
         let mut times = Times::start(request, phases);

@@ -5,6 +5,7 @@
 //! the users of a worker share: resolved names, and connections if configured. Requests that are not load
 //! use [`plain`]. This is the only module that uses reqwest and h2; it knows nothing of scenarios.
 
+pub mod addresses;
 pub mod body;
 mod buffers;
 pub mod client_credentials;
@@ -144,4 +145,6 @@ pub struct Phases {
     pub opened: bool,
     /// True if the request used HTTP/2.
     pub http2: bool,
+    /// The number of the address that it was sent to, if its host has several ([`addresses`]); 0 otherwise.
+    pub address: u16,
 }

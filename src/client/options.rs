@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
+use super::addresses::Addresses;
 use super::cookies::CookieMode;
 use super::guard::Guard;
 use super::proxy::Proxies;
@@ -20,6 +21,8 @@ pub struct Settings {
     pub(super) tls: Arc<ClientConfig>,
     /// HTTP options.
     pub(super) options: HttpOptions,
+    /// The addresses of hosts that have several.
+    pub(super) addresses: Addresses,
 }
 
 impl Settings {
@@ -33,13 +36,19 @@ impl Settings {
             Version::Http2 => &[b"h2"],
         };
         tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-        Arc::new(Self { tls: Arc::new(tls), options })
+        Arc::new(Self { tls: Arc::new(tls), options, addresses: Addresses::default() })
     }
 
     /// Which hosts may be reached.
     #[must_use]
     pub fn guard(&self) -> &Guard {
         &self.options.guard
+    }
+
+    /// The addresses that were connected to, of hosts that have several.
+    #[must_use]
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Which requests share cookies.

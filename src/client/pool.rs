@@ -227,7 +227,7 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
     let opened = worker.connector.connect(origin, phases).await?;
     let limits = worker.connector.settings.options.limits;
     Ok(if opened.http2 {
-        Connection::Http2(Box::new(Http2::new(opened.stream, limits).await?))
+        Connection::Http2(Box::new(Http2::new(opened, limits).await?))
     } else {
         Connection::Http1(Http1::new(opened, limits))
     })

@@ -35,6 +35,13 @@ pub(super) struct Resolver {
     names: RefCell<HashMap<String, Rc<Entry>>>,
 }
 
+/// The addresses of a name.
+pub(super) struct Resolved {
+    pub(super) addresses: Vec<SocketAddr>,
+    /// True if the name has several, now or earlier in the run: DNS may give one after another.
+    pub(super) are_several: bool,
+}
+
 /// A name.
 #[derive(Default)]
 struct Entry {
@@ -43,6 +50,10 @@ struct Entry {
     asking: tokio::sync::Mutex<()>,
     /// The index of the first address for the next caller.
     next: Cell<usize>,
+    /// The address that was found first.
+    first: Cell<Option<IpAddr>>,
+    /// Whether there was ever another one.
+    has_several: Cell<bool>,
 }
 
 struct Known {
@@ -56,9 +67,9 @@ impl Resolver {
     }
 
     /// The addresses of `host`, starting with a different one each time.
-    pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ClientError> {
+    pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<Resolved, ClientError> {
         if let Ok(address) = host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(address, port)]);
+            return Ok(Resolved { addresses: vec![SocketAddr::new(address, port)], are_several: false });
         }
         let entry = self.entry(host);
         if let Some(known) = entry.known(host, port) {
@@ -70,7 +81,10 @@ impl Resolver {
             return known;
         }
         let (outcome, kept) = match self.lookup.find(host).await {
-            Ok(found) => (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX)),
+            Ok(found) => {
+                entry.note(&found.addresses);
+                (Ok(found.addresses), found.ttl.clamp(TTL_MIN, TTL_MAX))
+            }
             Err(LookupError::NoSuchName(reason) | LookupError::NoAnswer(reason)) => {
                 (Err(reason), FAILURE_KEPT)
             }
@@ -97,8 +111,17 @@ impl Resolver {
 }
 
 impl Entry {
+    /// Notes whether there is another address than the first.
+    fn note(&self, addresses: &[IpAddr]) {
+        let first = self.first.get().or(addresses.first().copied());
+        self.first.set(first);
+        if addresses.iter().any(|address| Some(*address) != first) {
+            self.has_several.set(true);
+        }
+    }
+
     /// The cached result, if it has not expired.
-    fn known(&self, host: &str, port: u16) -> Option<Result<Vec<SocketAddr>, ClientError>> {
+    fn known(&self, host: &str, port: u16) -> Option<Result<Resolved, ClientError>> {
         let known = self.known.borrow();
         let known = known.as_ref().filter(|known| Instant::now() < known.until)?;
         Some(match &known.outcome {
@@ -106,7 +129,8 @@ impl Entry {
                 let first = self.next.get() % addresses.len().max(1);
                 self.next.set(first + 1);
                 let turned = addresses[first..].iter().chain(&addresses[..first]);
-                Ok(turned.map(|address| SocketAddr::new(*address, port)).collect())
+                let addresses = turned.map(|address| SocketAddr::new(*address, port)).collect();
+                Ok(Resolved { addresses, are_several: self.has_several.get() })
             }
             Err(reason) => Err(ClientError::Resolve { host: host.to_owned(), reason: reason.clone() }),
         })
@@ -202,4 +226,27 @@ fn has_route(address: IpAddr) -> bool {
     let connected: io::Result<()> =
         std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect((address, 9)));
     connected.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_several_addresses_at_once_or_one_after_another() {
+        let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        for (answers, several) in [
+            (vec![vec![a]], false),
+            (vec![vec![a], vec![a]], false),
+            (vec![vec![a, a]], false),
+            (vec![vec![]], false),
+            (vec![vec![a, b]], true),
+            (vec![vec![a], vec![b]], true),
+            (vec![vec![], vec![a], vec![], vec![b], vec![b]], true),
+        ] {
+            let entry = Entry::default();
+            answers.iter().for_each(|answer| entry.note(answer));
+            assert_eq!(entry.has_several.get(), several, "{answers:?}");
+        }
+    }
 }

@@ -123,7 +123,7 @@ impl Shared {
             return Ok(None);
         }
         let started = Instant::now();
-        let connection = SharedHttp2::new(opened.stream, connector.settings.options.limits).await?;
+        let connection = SharedHttp2::new(opened, connector.settings.options.limits).await?;
         phases.connect_ns += saturating_nanos(started.elapsed());
         let connection = Rc::new(connection);
         host.multiplexed.borrow_mut().push(Rc::clone(&connection));

@@ -22,8 +22,7 @@ fn deadline_ns(aggregate: &Aggregate, workload: u16) -> Option<Nanos> {
 
 /// The records of an iteration's trace: those of the services below the client's own.
 pub(super) fn whole(aggregate: &Aggregate, sample: &IterationSample, services: &[Record]) -> Vec<Record> {
-    let failure = aggregate.failures.get(&sample.error);
-    let mut records = client_points::records(&aggregate.log, sample, failure);
+    let mut records = aggregate.client_points(sample);
     let mut linked = services.to_vec();
     client_points::link(&mut linked, &records);
     records.extend(linked);

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::base::clock::{Nanos, saturating_nanos};
 use crate::base::template::Variables;
 use crate::client::cookies::{CookieMode, Jar};
+use crate::config::data::Per;
 use crate::measure::errors::Failure;
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::derived::DerivedProfiler;
@@ -193,9 +194,17 @@ impl VirtualUser {
             warm_up: assignment.warm_up,
             due_ns: assignment.due_ns.min(start_ns),
             start_ns,
+            user: self.number_for_rows(assignment.data),
             actions,
             ..IterationSample::default()
         };
+    }
+
+    /// This user's number plus 1, if any of these data goes by it; 0 otherwise.
+    fn number_for_rows(&self, data: &[Arc<Feeder>]) -> u32 {
+        let is_asked = data.iter().any(|data| data.per() == Per::User);
+        let number = u32::try_from(self.number.saturating_add(1));
+        if is_asked { number.unwrap_or(0) } else { 0 }
     }
 
     /// Sets the variables of the workload's data.

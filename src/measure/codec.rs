@@ -21,6 +21,10 @@ const ENDED_MASK: u64 = 0b11;
 const WARM_UP: u64 = 0b100;
 const OPENED: u64 = 0b100;
 const HTTP2: u64 = 0b1000;
+/// Above the flags of an iteration stands its user's number, and above those of a request its address's: a column that
+/// every reader of this version has, and mostly without either.
+const USER_SHIFT: u32 = 3;
+const ADDRESS_SHIFT: u32 = 4;
 
 /// The trace point of an iteration, and of its first action if no step is nested. Samples say how they differ from such
 /// a plan, so that the columns of nested steps are empty without them.
@@ -42,7 +46,8 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
     for (head, first) in &scratch.order {
         let actions = &rows.actions[*first..][..head.actions as usize];
         let end_ns = actions.last().map_or(0, |last| last.offset_ns.wrapping_add(last.duration_ns));
-        let flags = head.ended as u64 | if head.warm_up { WARM_UP } else { 0 };
+        let flags =
+            head.ended as u64 | if head.warm_up { WARM_UP } else { 0 } | u64::from(head.user) << USER_SHIFT;
         let values = [
             flags,
             u64::from(head.workload),
@@ -71,8 +76,10 @@ pub fn encode(rows: &Rows, scratch: &mut Scratch, output: &mut Vec<u8>) {
 
 fn action_values(action: &ActionSample, position: u64, after_ns: u64) -> [u64; ACTION_COLUMNS] {
     let phases = &action.phases;
-    let flags =
-        action.ended as u64 | if phases.opened { OPENED } else { 0 } | if phases.http2 { HTTP2 } else { 0 };
+    let flags = action.ended as u64
+        | if phases.opened { OPENED } else { 0 }
+        | if phases.http2 { HTTP2 } else { 0 }
+        | u64::from(phases.address) << ADDRESS_SHIFT;
     [
         flags,
         zigzag(u64::from(action.action).wrapping_sub(position)),
@@ -193,6 +200,7 @@ fn decode_head(columns: &[Vec<u64>], row: usize, previous: &IterationHead) -> Op
         workload: u16::try_from(column(1)).ok()?,
         ended: Ended::from_u8((flags & ENDED_MASK) as u8)?,
         warm_up: flags & WARM_UP != 0,
+        user: (flags >> USER_SHIFT) as u32,
     })
 }
 
@@ -226,6 +234,7 @@ fn decode_action(columns: &[Vec<u64>], row: usize, position: u64, after_ns: u64)
         redirect_ns: column(12),
         opened: flags & OPENED != 0,
         http2: flags & HTTP2 != 0,
+        address: (flags >> ADDRESS_SHIFT) as u16,
         ..Phases::default()
     };
     let duration_ns = column(3);
@@ -253,20 +262,21 @@ mod tests {
     prop_compose! {
         fn action()(action: u16, offset_ns in 0..1_u64 << 40, duration_ns in 0..1_u64 << 40,
             status in 0..600_u16, body_bytes: u32, opened: bool, http2: bool, times: [u32; 7], ended in 0..4_u8,
-            requests: u32, point: u32, parent: u32) -> ActionSample {
+            numbers: [u32; 3], address: u16) -> ActionSample {
+            let [requests, point, parent] = numbers;
             let on = |value: u32| if opened { u64::from(value) } else { 0 };
             ActionSample { action, offset_ns, duration_ns, status, body_bytes: body_bytes.into(), requests, point, parent,
                 ended: Ended::from_u8(ended).unwrap(),
                 phases: Phases { opened, resolve_ns: on(times[0]), connect_ns: on(times[1]), tls_ns: on(times[2]),
-                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2 } }
+                    send_ns: times[3].into(), wait_ns: times[4].into(), receive_ns: times[5].into(), redirect_ns: times[6].into(), http2, address } }
         }
     }
     prop_compose! {
         fn sample()(workload: u16, number: u64, start_ns in 0..1_u64 << 50, late_ns in 0..1_u64 << 30,
-            duration_ns in 0..1_u64 << 40, warm_up: bool, ended in 0..4_u8, error: u32,
+            duration_ns in 0..1_u64 << 40, warm_up: bool, ended in 0..4_u8, error: u32, user: u32,
             actions in proptest::collection::vec(action(), 0..4)) -> IterationSample {
             IterationSample { workload, number, warm_up, start_ns, due_ns: start_ns.saturating_sub(late_ns), duration_ns,
-                ended: Ended::from_u8(ended).unwrap(), error, actions }
+                ended: Ended::from_u8(ended).unwrap(), error, user, actions }
         }
     }
 

@@ -25,6 +25,8 @@ pub struct IterationHead {
     pub error: u32,
     /// How many requests it has.
     pub actions: u32,
+    /// Its virtual user's number plus 1, if that decides which rows of data it got; 0 otherwise.
+    pub user: u32,
     /// The workload's index.
     pub workload: u16,
     /// How it ended.
@@ -77,6 +79,7 @@ impl IterationSample {
             duration_ns: self.duration_ns,
             error: self.error,
             actions: self.actions.len() as u32,
+            user: self.user,
             workload: self.workload,
             ended: self.ended,
             warm_up: self.warm_up,
@@ -106,6 +109,7 @@ impl Row<'_> {
             duration_ns: self.head.duration_ns,
             ended: self.head.ended,
             error: self.head.error,
+            user: self.head.user,
             actions: self.actions.to_vec(),
         }
     }

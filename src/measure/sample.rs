@@ -53,6 +53,8 @@ pub struct IterationSample {
     pub ended: Ended,
     /// The number of its fault in the log's table of errors; 0 for none.
     pub error: u32,
+    /// Its virtual user's number plus 1, if that decides which rows of data it got; 0 otherwise.
+    pub user: u32,
     /// Its requests, in order.
     pub actions: Vec<ActionSample>,
 }

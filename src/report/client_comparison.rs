@@ -36,7 +36,7 @@ fn where_it_went(seen: &ClientComparison) -> Line {
 }
 
 /// What the client did in a part of an iteration.
-fn name(part: &ComparedKind) -> Line {
+pub(super) fn name(part: &ComparedKind) -> Line {
     let action = |text: &str, action: &str| match action {
         "" => Line::from(text),
         action => Line::from(format!("{text} in action ")).code(action).done(),

@@ -3,7 +3,7 @@
 
 use super::document::Line;
 use super::texts::{duration, with_sign};
-use crate::analysis::client_features::{ANSWER, CONNECTION, REQUESTS, STATUS, TIMES};
+use crate::analysis::client_features::{ADDRESS, ANSWER, CONNECTION, REQUESTS, ROW, STATUS, TIMES};
 use crate::analysis::feature::CLIENT;
 use crate::results::model::{AttributeDifference, AttributeValue, Comparison, FirstOnes, Rhythm, SlowPlaces};
 
@@ -97,7 +97,7 @@ fn sentence(difference: &AttributeDifference) -> Line {
 }
 
 /// `have k8s.pod.name=api-7`, `call db SELECT …`.
-fn having(value: &AttributeValue) -> Line {
+pub(super) fn having(value: &AttributeValue) -> Line {
     let verb = match value.attribute.as_str() {
         "point" => "call ",
         "service" => "reach the service ",
@@ -119,6 +119,11 @@ fn having(value: &AttributeValue) -> Line {
 /// `open a new connection`, `get an answer of at least 64 KiB in action list`.
 fn of_client(value: &AttributeValue) -> Line {
     let text = &value.value;
+    match (value.attribute.as_str(), &value.point) {
+        (ADDRESS, _) => return Line::from("get their answers from ").code(text).done(),
+        (ROW, Some(data)) => return Line::from(format!("use row {text} of ")).code(in_short(data)).done(),
+        _ => {}
+    }
     let mut line = Line::from(match value.attribute.as_str() {
         CONNECTION => "open a new connection".to_owned(),
         ANSWER => format!("get an answer of {text}"),
@@ -154,6 +159,9 @@ fn named(value: &AttributeValue) -> Line {
 #[must_use]
 pub fn row(difference: &AttributeDifference) -> [String; 4] {
     let value = |value: &AttributeValue| {
+        if let (ROW, Some(data)) = (value.attribute.as_str(), &value.point) {
+            return format!("row {} of {data}", value.value);
+        }
         let at = value.point.as_ref().map_or_else(String::new, |point| format!(" at {point}"));
         format!("{} = {}{at}", value.attribute, value.value)
     };
@@ -254,6 +262,14 @@ mod tests {
                     "get an answer of at least 64 KiB in action `list`{shares}, and with it they get the status 206 in action \
                      `list`."
                 ),
+            ),
+            (
+                difference(value(ADDRESS, "10.0.0.3", None), vec![value(ROW, "3", Some("ids"))], 0),
+                format!("get their answers from `10.0.0.3`{shares}, and with it they use row 3 of `ids`."),
+            ),
+            (
+                difference(value(ROW, "17", Some("users")), vec![], 0),
+                format!("use row 17 of `users`{shares}."),
             ),
             (
                 difference(value("event", "retry", None), vec![], 0),

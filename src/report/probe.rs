@@ -112,7 +112,7 @@ pub fn missing(why: &Missing) -> String {
 pub fn failure(failure: &Failure) -> String {
     let action = failure.action.as_ref().map_or_else(String::new, |action| format!("{action}: "));
     let found = failure.seen.as_deref().and_then(|seen| seen.found.as_ref());
-    let found = found.map_or_else(String::new, |found| format!(", found {found}"));
+    let found = found.map_or_else(String::new, |found| format!("{FOUND}{found}"));
     format!("{action}{}{found}", failure.message)
 }
 
@@ -123,15 +123,25 @@ pub const NO_POINTS: &str = "no trace reached the collector: check that the serv
 pub const NO_SPANS: &str = "no trace reached the collector: check that the services take the trace from the traceparent \
     header and send their spans to this collector";
 const NO_TRACE: &str = "the probe has no trace: ";
+const FAILED: &str = "the probe failed: ";
+const FOUND: &str = ", found ";
+const THE_ANSWER: &str = "; the answer: ";
 
 /// Whether a note says why no trace came.
 pub(super) fn is_on_missing_traces(note: &str) -> bool {
     note == NO_POINTS || note == NO_SPANS || note.starts_with("no span of this run was received")
 }
 
-/// Whether a sentence says what a note says.
+/// Whether a sentence says what a note says: it is the same, or that the load failed as the probe did.
 pub(super) fn is_said(note: &str, sentence: &str) -> bool {
+    let failed_alike = |failed: &str| {
+        let what = failed.split(THE_ANSWER).next().unwrap_or(failed);
+        let what = what.split(FOUND).next().unwrap_or(what);
+        what.split_once(": ")
+            .is_some_and(|(action, message)| sentence.contains(&format!("{action} {message}")))
+    };
     sentence.contains(note.strip_prefix(NO_TRACE).unwrap_or(note))
+        || note.strip_prefix(FAILED).is_some_and(failed_alike)
 }
 
 /// What a note on the probe is to say once traces of the load came, as the probe's did not.
@@ -144,8 +154,8 @@ pub fn came_later(note: &str) -> Option<String> {
 /// What must be known before the load; `None` if all is well.
 #[must_use]
 pub fn warning(probe: &log::Probe) -> Option<String> {
-    let body = probe.body.as_ref().map_or_else(String::new, |body| format!("; the answer: {body}"));
-    let failed = probe.failure.as_ref().map(|why| format!("the probe failed: {why}{body}"));
+    let body = probe.body.as_ref().map_or_else(String::new, |body| format!("{THE_ANSWER}{body}"));
+    let failed = probe.failure.as_ref().map(|why| format!("{FAILED}{why}{body}"));
     let missing = probe.missing.as_ref().map(|why| format!("{NO_TRACE}{why}"));
     let parts: Vec<String> = failed.into_iter().chain(missing).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -211,6 +221,22 @@ mod tests {
             ),
         ] {
             assert!(parts.iter().all(|part| seen.contains(part)), "{seen}: {parts:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_verdict_says_of_the_load_is_not_said_of_the_probe_again() {
+        let verdict = "GET /v3 answered 404, expected a status below 400, every time.";
+        for (note, said) in [
+            ("the probe failed: GET /v3: answered 404", true),
+            ("the probe failed: GET /v3: answered 404; the answer: {}", true),
+            ("the probe failed: GET /v3: answered 404, found 404; the answer: {}", true),
+            ("the probe failed: GET /v3: answered 500; the answer: {}", false),
+            ("the probe failed: GET /v2: answered 404", false),
+            ("another note", false),
+            ("expected a status below 400", true),
+        ] {
+            assert_eq!(is_said(note, verdict), said, "{note}");
         }
     }
 

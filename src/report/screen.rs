@@ -471,7 +471,8 @@ fn waiting_for(name: Line) -> Line {
     headline
 }
 
-fn figures(results: &Results) -> Line {
+/// The figures of a run that nothing else is known of.
+pub(super) fn figures(results: &Results) -> Line {
     let one = |workload: &Workload| {
         let count = workload.response_time.count;
         let (p50, p99) = (workload.response_time.at(50.0)?, workload.response_time.at(99.0)?);

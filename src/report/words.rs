@@ -165,6 +165,21 @@ pub fn known_ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), ratio)
 }
 
+/// `1.140 to 1.250`: a value's confidence bounds; a dash where they are not known.
+#[must_use]
+pub fn bounds(low: Option<f64>, high: Option<f64>, shown: impl Fn(f64) -> String) -> String {
+    low.zip(high).map_or_else(|| "–".to_owned(), |(low, high)| format!("{} to {}", shown(low), shown(high)))
+}
+
+/// Calls on two sides: `2.00 → 22.00`, and once where they are equal.
+#[must_use]
+pub fn calls_of_both(one: f64, other: f64) -> String {
+    match (format!("{one:.2}"), format!("{other:.2}")) {
+        (one, other) if one == other => one,
+        (one, other) => format!("{one} → {other}"),
+    }
+}
+
 /// A share as `+12.3 %`, with a minus sign for a negative one.
 #[must_use]
 pub fn percent(share: f64) -> String {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 
 use uuid::Uuid;
@@ -14,8 +15,10 @@ use crate::measure::latency::{Latency, SampleId};
 use crate::measure::log::{End, Flaws, Header, LogError, RunLog, Visitor, WorkloadHeader};
 use crate::measure::rows::{IterationHead, Row, Rows};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
+use crate::osprofiler::record::Record;
 
 use super::candidates::Candidates;
+use super::client_points::{self, Known};
 use super::counting::Counted;
 use super::largest::{EXEMPLARS_MAX, keep_largest};
 use super::load::LoadBuilder;
@@ -49,6 +52,8 @@ pub struct Aggregate {
     pub slowest: Vec<IterationSample>,
     /// The faults by their numbers.
     pub failures: HashMap<u32, Failure>,
+    /// The addresses of hosts that have several, by their numbers.
+    pub addresses: HashMap<u16, IpAddr>,
     /// Counts for the criteria in the header.
     pub counted: Counted,
     pub(super) candidates: Candidates,
@@ -206,7 +211,7 @@ impl Aggregate {
         let mut candidates = Candidates::new(&log, stored);
         let ending = log.visit(&mut [&mut totals, &mut counted, &mut candidates])?;
         counted.seal();
-        let Totals { rows, workloads, slowest, failures, .. } = totals;
+        let Totals { rows, workloads, slowest, failures, addresses, .. } = totals;
         Ok(Self {
             log,
             end: ending.end,
@@ -216,6 +221,7 @@ impl Aggregate {
             workloads,
             slowest,
             failures,
+            addresses,
             counted,
             candidates,
         })
@@ -231,6 +237,13 @@ impl Aggregate {
     #[must_use]
     pub fn trace_id(&self, iteration: impl Into<SampleId>) -> Uuid {
         self.log.ids().trace_id(iteration)
+    }
+
+    /// The client's own trace points of an iteration.
+    #[must_use]
+    pub fn client_points(&self, sample: &IterationSample) -> Vec<Record> {
+        let known = Known { failure: self.failures.get(&sample.error), addresses: &self.addresses };
+        client_points::records(&self.log, sample, known)
     }
 
     /// All iterations in the log, without the warm-up.
@@ -249,6 +262,7 @@ struct Totals {
     workloads: Vec<WorkloadStats>,
     slowest: Vec<IterationSample>,
     failures: HashMap<u32, Failure>,
+    addresses: HashMap<u16, IpAddr>,
 }
 
 impl Totals {
@@ -264,6 +278,7 @@ impl Totals {
             workloads: header.workloads.iter().map(workload).collect(),
             slowest: Vec::new(),
             failures: HashMap::new(),
+            addresses: HashMap::new(),
         }
     }
 
@@ -291,6 +306,10 @@ impl Totals {
 impl Visitor for Totals {
     fn failures(&mut self, failures: &[NumberedFailure]) {
         self.failures.extend(failures.iter().map(|entry| (entry.number, entry.failure.clone())));
+    }
+
+    fn addresses(&mut self, addresses: &[(u16, IpAddr)]) {
+        self.addresses.extend(addresses.iter().copied());
     }
 
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {

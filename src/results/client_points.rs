@@ -6,15 +6,18 @@
 //! single tree reaches from the user to the last statement. Nothing here may read a clock.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::base::ids::span_id;
+use crate::config::data::{Order, Per};
 use crate::measure::errors::Failure;
-use crate::measure::log::RunLog;
+use crate::measure::log::{RunLog, WorkloadHeader};
 use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use crate::osprofiler::record::{Info, Record, START_SUFFIX, STOP_SUFFIX, timestamp};
+use crate::plan::data::{Allocation, Taker};
 
 /// The project and service that report these points.
 pub const REPORTER: &str = "bench";
@@ -24,20 +27,38 @@ pub const ITERATION: &str = "iteration";
 pub const ACTION: &str = "action";
 /// The name of the point of a group of steps.
 pub const GROUP: &str = "group";
+/// The key of the rows of data that an iteration used: a map from the data's name to the row's number, from 1.
+pub const ROWS: &str = "rows";
+/// The key of the address that an action's answer came from, if its host has several.
+pub const ADDRESS: &str = "address";
 /// The name of the time until an iteration started.
 pub const SCHEDULING_DELAY: &str = "scheduling delay";
 
 /// Numbers of points that are larger than those of any request.
 const PHASE_POINTS: u32 = 1 << 31;
 
-/// The records of an iteration, oldest first if points begin at different times. `failure` is its fault, if any.
+/// What the log says beside samples, which refer to it by numbers.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// The iteration's fault, if any.
+    pub failure: Option<&'a Failure>,
+    /// The addresses of hosts that have several.
+    pub addresses: &'a HashMap<u16, IpAddr>,
+}
+
+/// The records of an iteration, oldest first if points begin at different times.
 #[must_use]
-pub fn records(log: &RunLog, sample: &IterationSample, failure: Option<&Failure>) -> Vec<Record> {
+pub fn records(log: &RunLog, sample: &IterationSample, known: Known<'_>) -> Vec<Record> {
+    let Known { failure, addresses } = known;
     let mut client = Client::new(log, sample);
     let Some(workload) = log.header.workloads.get(usize::from(sample.workload)) else { return Vec::new() };
     let end_ns = sample.start_ns.saturating_add(sample.duration_ns);
     let (base, iteration) = (client.point(0), client.point(1));
-    let info = json!({"name": workload.name, "number": sample.number});
+    let mut info = json!({"name": workload.name, "number": sample.number});
+    let rows = rows(workload, log.header.data_seed, sample);
+    if !rows.is_empty() {
+        info[ROWS] = rows.into();
+    }
     let stop = failure.map(|failure| json!({"etype": failure.class, "message": failure.message}));
     client.add(ITERATION, &iteration, &base, (sample.due_ns, end_ns), info, stop);
     if sample.lag_ns() > 0 {
@@ -55,7 +76,7 @@ pub fn records(log: &RunLog, sample: &IterationSample, failure: Option<&Failure>
             continue;
         }
         let info = json!({"name": name, "request_line": request});
-        client.add(ACTION, &id, &parent, time_ns, info, Some(stop_info(action)));
+        client.add(ACTION, &id, &parent, time_ns, info, Some(stop_info(action, addresses)));
         if action.requests == 1 {
             client.phases(place, action, start_ns, &id);
         }
@@ -78,13 +99,35 @@ pub fn link(services: &mut [Record], client: &[Record]) {
     }
 }
 
-fn stop_info(action: &ActionSample) -> Value {
+/// The row of each of the workload's data that an iteration used, by the data's names; without those that the log does
+/// not tell.
+fn rows(workload: &WorkloadHeader, seed: Option<u64>, sample: &IterationSample) -> Map<String, Value> {
+    let row = |data: &Allocation| {
+        let user = sample.user.checked_sub(1);
+        let is_told = (seed.is_some() || data.order() == Order::Sequential)
+            && (user.is_some() || data.per() == Per::Iteration);
+        let taker = Taker {
+            seed: seed.unwrap_or(0),
+            workload: sample.workload,
+            iteration: sample.number,
+            user: user.unwrap_or(0).into(),
+        };
+        let place = data.place(&taker).filter(|_| is_told)?;
+        Some((data.name().to_string(), Value::from(place + 1)))
+    };
+    workload.data.iter().filter_map(row).collect()
+}
+
+fn stop_info(action: &ActionSample, addresses: &HashMap<u16, IpAddr>) -> Value {
     let mut info = json!({"status": action.status, "body_bytes": action.body_bytes});
     if action.requests > 1 {
         info["requests"] = action.requests.into();
     }
     if action.phases.http2 {
         info["http"] = 2.into();
+    }
+    if let Some(address) = addresses.get(&action.phases.address) {
+        info[ADDRESS] = address.to_string().into();
     }
     if action.ended == Ended::Failed {
         info["etype"] = "failed".into();
@@ -179,6 +222,44 @@ mod tests {
             info: Info::new(),
             project: None,
             service: None,
+        }
+    }
+
+    #[test]
+    fn the_rows_of_an_iteration_are_those_that_it_took() {
+        use crate::config::data::OnEnd::{Error, Repeat};
+        let allocation = |name: &str, order, per, on_end| Allocation::new(name, 20, order, per, on_end);
+        let data = [
+            allocation("ids", Order::Sequential, Per::Iteration, Repeat),
+            allocation("names", Order::Shuffled, Per::Iteration, Error),
+            allocation("teams", Order::Random, Per::User, Repeat),
+            allocation("users", Order::Sequential, Per::User, Repeat),
+        ];
+        for (number, user, seed, expected) in [
+            (16, 0, None, &[("ids", 17)][..]),
+            (36, 0, None, &[("ids", 17)]),
+            (16, 3, None, &[("ids", 17), ("users", 3)]),
+            (16, 23, None, &[("ids", 17), ("users", 3)]),
+            (16, 0, Some(7), &[("ids", 17), ("names", 0)]),
+            (16, 3, Some(7), &[("ids", 17), ("names", 0), ("teams", 0), ("users", 3)]),
+            // None of the names is left.
+            (20, 0, Some(7), &[("ids", 1)]),
+        ] {
+            let workload = WorkloadHeader { data: data.to_vec(), ..WorkloadHeader::default() };
+            let sample = IterationSample { workload: 2, number, user, ..IterationSample::default() };
+            let found = rows(&workload, seed, &sample);
+            let context = format!("{number} {user} {seed:?}: {found:?}");
+            let names: Vec<&str> = found.keys().map(String::as_str).collect();
+            assert_eq!(names, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "{context}");
+            for (name, row) in expected {
+                let of_seed = data.iter().find(|one| &**one.name() == *name).and_then(|one| {
+                    let user = u64::from(user.saturating_sub(1));
+                    one.place(&Taker { seed: seed.unwrap_or(0), workload: 2, iteration: number, user })
+                });
+                let row = if *row > 0 { *row } else { of_seed.unwrap() + 1 };
+                assert_eq!(found[*name], row, "{context}");
+                assert!((1..=20).contains(&row), "{context}");
+            }
         }
     }
 

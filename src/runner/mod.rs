@@ -105,7 +105,8 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
     let issued = load.plan.workloads.iter().map(|workload| Issued::none_of(workload.planned())).collect();
-    let mut run = Run { load, log, observer, failed: None, issued, notes: Vec::new(), workers: Vec::new() };
+    let (notes, workers) = (Vec::new(), Vec::new());
+    let mut run = Run { load, log, observer, failed: None, issued, notes, workers, addresses: 0 };
     for group in groups {
         if load.stop.is_stopping() {
             break;
@@ -115,6 +116,7 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -
     let Run { failed, issued, mut notes, workers, .. } = run;
     let generator = machine.finish(workers, issued.iter().map(|workload| workload.unrecorded).sum());
     notes.extend(generator.notes());
+    notes.extend(load.context.http.addresses().note());
     LoadReport { notes, generator, issued, failed }
 }
 
@@ -127,6 +129,8 @@ struct Run<'a> {
     issued: Vec<Issued>,
     notes: Vec<String>,
     workers: Vec<WorkerVitals>,
+    /// How many addresses of hosts are in the log.
+    addresses: usize,
 }
 
 impl Run<'_> {
@@ -214,9 +218,19 @@ impl Run<'_> {
     fn take(&mut self, batch: &Batch) {
         if self.failed.is_some() {
             self.log.lose(&batch.samples);
-        } else if let Err(error) = write(self.log, batch) {
+        } else if let Err(error) = self.write(batch) {
             self.fail(error);
         }
+    }
+
+    fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        let addresses = self.load.context.http.addresses().after(self.addresses);
+        self.addresses += addresses.len();
+        let named = if addresses.is_empty() { Ok(()) } else { self.log.addresses(&addresses) };
+        let texts = if batch.failures.is_empty() { Ok(()) } else { self.log.failures(&batch.failures) };
+        // Write the samples even if the rest fails: a failure counts without its text.
+        let samples = self.log.samples(&batch.samples);
+        named.and(texts).and(samples)
     }
 
     /// Buffered data would be lost if the process died, and the next batch may be far away.
@@ -232,11 +246,4 @@ impl Run<'_> {
         self.load.stop.stop(StopReason::Failed(format!("the run log cannot be written: {error}")));
         self.failed.get_or_insert(error);
     }
-}
-
-fn write(log: &mut LogWriter, batch: &Batch) -> io::Result<()> {
-    let texts = if batch.failures.is_empty() { Ok(()) } else { log.failures(&batch.failures) };
-    // Write the samples even if the texts fail: a failure counts without its text.
-    let samples = log.samples(&batch.samples);
-    texts.and(samples)
 }

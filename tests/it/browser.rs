@@ -298,6 +298,12 @@ fn the_page_of_a_deep_trace_is_flat() {
     bench.write("a.json", json!(records).to_string());
     bench.run(&["trace", "show", "a.json", "--html", "-o", "a.html"]).expect_code(0);
     browser.open(&bench.path().join("a.html"));
+    // They are one row with the words of the terminal, and as long as the outermost.
+    let row = "return ['.unfold', '.open b', '.time'].map((part) => document.querySelector('.wf li:nth-child(2) ' + part).textContent)";
+    assert_eq!(browser.run(row), json!(["9,000 deep", "rpc nested", "1.00\u{a0}s"]));
+    browser.run("document.querySelector('.unfold').click()");
+    let inside = browser.run("return document.querySelectorAll('.wf li.inside').length").as_u64().unwrap();
+    assert!((100..=300).contains(&inside), "{inside}");
     browser.run("document.querySelector('.to-all')?.click()");
     let nested = browser.run(
         "const items = [...document.querySelectorAll('.wf li')]; return [items.length, items.filter((item) => item.querySelector('li')).length]",

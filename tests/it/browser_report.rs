@@ -291,6 +291,23 @@ fn kinds() -> Vec<(&'static str, Value, Vec<&'static str>)> {
         "condition": "p(99) < 1ms", "observed": "150 ms", "outcome": "FAIL", "severity": "fail", "samples": total,
         "trace_ids": [], "aborted": false, "reason": null,
         "measured": {"unit": "ms", "limit": 1.0, "value": 150.0, "low": 140.0, "high": 160.0}});
+    // Traces were asked for and none came: only the client knows something.
+    let mut lost = bare.clone();
+    lost["profiling"]["enabled"] = true.into();
+    lost["profiling"]["fetched"] = json!({"absent": 60});
+    lost["profiling"]["collector_error"] = REFUSED.into();
+    lost["probe"].take();
+    lost.as_object_mut().unwrap().remove("probe");
+    lost["notes"] = json!([]);
+    lost["workloads"][0]["client_comparison"] = json!({
+        "slow_percent": 5, "slow": 30, "typical": 40, "slow_ms": 320.0, "typical_ms": 20.0,
+        "parts": [{
+            "service": "bench", "name": "action", "detail": "look up", "parent": "iteration t", "outside": false,
+            "delta_ms": 290.0, "share": 0.97, "share_low": 0.93, "share_high": 1.0, "slow_calls": 1.0,
+            "typical_calls": 1.0, "more_calls_ms": 0.0, "slower_calls_ms": 290.0, "effect": 1.0,
+            "exceeding": 1.0, "guilty": true, "worst_trace_id": null,
+        }],
+    });
     let mut overload = pass.clone();
     overload["workloads"][0]["start_lag"] = overload["workloads"][0]["response_time"].clone();
     overload["scenario"].as_object_mut().unwrap().remove("text");
@@ -299,9 +316,51 @@ fn kinds() -> Vec<(&'static str, Value, Vec<&'static str>)> {
         ("pass", pass, [&all[..], &rest].concat()),
         ("errors", errors, [&["errors"], &all[..], &rest].concat()),
         ("bare", bare, [&["timeline"], &rest[..]].concat()),
+        ("lost", lost, [&["timeline"], &rest[..]].concat()),
         ("slow", slow, [&all[..], &rest].concat()),
         ("overload", overload, [&all[..], &rest].concat()),
     ]
+}
+
+/// Why no trace came.
+const REFUSED: &str = "redis at collector:6379 refused the connection for the whole run";
+/// Headings of groups of the slowest iterations that stand over no row.
+const EMPTY_GROUPS: &str = "const shown = (one) => one.getClientRects().length > 0; \
+    return [...document.querySelectorAll('.slow .group')].filter((head) => { \
+    const next = head.closest('tbody').nextElementSibling; return shown(head) && !(next && shown(next) && next.querySelector('.row')) }).length";
+/// Sentences that stand more than once on the page.
+const REPEATED: &str = r"
+    const said = new Set(), again = [];
+    for (const one of document.querySelectorAll('h1, .finding, .banner, .notes li, .hint, .said, .meta, .words, .message'))
+        for (const sentence of one.textContent.split(/[.;]\s+/).map((text) => text.trim()).filter((text) => text.length > 30))
+            said.has(sentence) ? again.push(sentence) : said.add(sentence);
+    return again";
+
+/// What stands once on a page: the answer of a failed check, why no trace came, the sentence of the client's comparison.
+fn stands_once(browser: &Browser, name: &str, answer: &str) {
+    let count = |text: &str| {
+        let text = json!(text);
+        browser.run(&format!(
+            "return document.body.innerText.replaceAll('\\u00a0', ' ').split({text}).length - 1"
+        ))
+    };
+    assert_eq!(browser.run(REPEATED), json!([]), "{name}");
+    match name {
+        "errors" => {
+            assert_eq!(count(answer), 1);
+            assert_eq!(
+                browser.run("return document.querySelectorAll('#errors a[href=\"#answer\"]').length"),
+                1
+            );
+        }
+        "lost" => {
+            assert_eq!(count(REFUSED), 1);
+            assert_eq!(count("By the client's own times"), 1);
+            let card = browser.run("return document.querySelector('.card h2').textContent");
+            assert!(card.as_str().unwrap().starts_with("waiting for the answer in action look up"), "{card}");
+        }
+        _ => {}
+    }
 }
 
 #[test]
@@ -326,7 +385,11 @@ fn every_kind_of_report_has_its_order_and_fits_a_phone() {
             assert_eq!(hidden, 0, "{name}");
             assert_eq!(browser.run(CUT_LINKS), json!([]), "{name}");
             assert_eq!(browser.run(LOOSE_FIGURES), json!([]), "{name}");
+            assert_eq!(browser.run(EMPTY_GROUPS), 0, "{name}");
+            let tall = browser.run("return document.documentElement.scrollHeight").as_u64().unwrap();
+            assert!(width > 400 || tall <= PHONE_HEIGHT_MAX, "{name}: {tall}");
         }
+        stands_once(&browser, name, &"x".repeat(200));
         // Without any trace nothing says where to find one.
         assert_eq!(browser.run("return document.querySelectorAll('.slow .here, #slowest .mark').length"), 0);
         let sections = browser.run(

@@ -118,7 +118,10 @@ fn valid_answers_pass() {
         );
         let workload = &results["workloads"][0];
         assert_eq!(workload["iterations"]["ok"], 3, "{name}: {}", workload["errors"]);
-        assert_eq!(action(&results, 0)["connections_opened"], if ends { 3 } else { 1 }, "{name}");
+        let opened = action(&results, 0)["connections_opened"].as_u64().unwrap();
+        // On a busy machine, the next request may go out before the end of the connection was read.
+        let expected = if ends { 2..=3 } else { 1..=1 };
+        assert!(expected.contains(&opened), "{name}: {opened}");
         if let Some(length) = body {
             assert_eq!(action(&results, 0)["bytes_received"], 3 * length, "{name}");
         }

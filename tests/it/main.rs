@@ -14,6 +14,7 @@ mod canary;
 mod canary_schema;
 mod canary_types;
 mod circles;
+mod client_differences;
 mod collecting;
 mod collector_manners;
 mod command_line;

@@ -36,6 +36,8 @@ const SLOW_EVERY: u64 = 12;
 const LARGE: &str = "x-large";
 /// This many requests find no cache.
 pub(crate) const COLD: u64 = 8;
+/// The row of the slow requests of [`Plant::SlowRow`].
+pub(crate) const SLOW_ROW: &str = "slow";
 /// From one stop of everything to the next, and for how long requests run into it.
 pub(crate) const EVERY: Duration = Duration::from_millis(2_000);
 const STOPPED: Duration = Duration::from_millis(160);
@@ -72,6 +74,8 @@ pub(crate) enum Plant {
     Periodic,
     /// Some answers are large, and are put together first.
     LargeAnswer,
+    /// A statement takes long for the request with [`SLOW_ROW`].
+    SlowRow,
 }
 
 /// The shop; it ends when this is dropped.
@@ -144,6 +148,7 @@ impl tower_service::Service<Request<Incoming>> for Front {
         let phase_ns = self.began.elapsed().as_nanos() % EVERY.as_nanos();
         let slow = match self.plant {
             Plant::ColdStart => number < COLD,
+            Plant::SlowRow => request.uri().query().is_some_and(|query| query.ends_with(SLOW_ROW)),
             // Not at the beginning, which may be slow anyway.
             Plant::Periodic => (EVERY - STOPPED).as_nanos() <= phase_ns,
             _ => number % SLOW_EVERY == 3,
@@ -221,7 +226,8 @@ async fn cart(plant: Plant, slow: bool, images: &str) {
     let update = profiler::trace("update_cart", || json!({"cart": 5}), async {
         sleep(long(Plant::LockWait, Duration::ZERO)).await;
         statement("UPDATE cart SET total = ? WHERE id = ?", 5, SHORT).await;
-        statement("SELECT price FROM item WHERE cart = ?", 5, long(Plant::SlowStatement, SHORT)).await;
+        let priced = if plant == Plant::SlowRow { plant } else { Plant::SlowStatement };
+        statement("SELECT price FROM item WHERE cart = ?", 5, long(priced, SHORT)).await;
         let rows = if slow && plant == Plant::ManyStatements { 60 } else { 1 };
         for row in 0..rows {
             statement("SELECT stock FROM item WHERE id = ?", row, SHORT).await;

@@ -21,7 +21,6 @@ use crate::osprofiler::driver::Collector;
 use crate::report::probe as words;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen, Side};
-use crate::results::client_points;
 use crate::results::model::{Received, Results, TraceState};
 use crate::results::trace::StoredTrace;
 use crate::runner::stop::{Stop, StopReason};
@@ -150,10 +149,7 @@ impl Run {
             let id = aggregate.trace_id(&chosen.sample);
             !asked || found.contains(&id)
         };
-        let records = |chosen: &Chosen| {
-            let failure = aggregate.failures.get(&chosen.sample.error);
-            client_points::records(&aggregate.log, &chosen.sample, failure)
-        };
+        let records = |chosen: &Chosen| aggregate.client_points(&chosen.sample);
         let traces = chosen.iter().filter(there).map(records).collect();
         let Published { written, unwritten, error } =
             self.runtime.block_on(publish::publish(connection, traces, self.enough(stop)));

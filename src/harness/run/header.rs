@@ -22,6 +22,7 @@ impl Run {
                 asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
                 actions: named.into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
                 tags: if has_tags { tags } else { Vec::new() },
+                data: workload.data.iter().map(|data| data.allocation().clone()).collect(),
             }
         });
         Header {

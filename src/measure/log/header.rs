@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::criteria;
 use super::probe::Probe;
+use super::{criteria, data};
 use crate::plan::control::ControlShare;
+use crate::plan::data::Allocation;
 use crate::plan::sla::Sla;
 use crate::plan::tags::Names;
 
@@ -127,6 +128,9 @@ pub struct WorkloadHeader {
     /// The tags of each action, by their names; absent if no action has any, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<BTreeMap<String, String>>,
+    /// Who got which row of its data; absent without data, and in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "data")]
+    pub data: Vec<Allocation>,
 }
 
 impl WorkloadHeader {

@@ -5,16 +5,21 @@
 //! length:u32 kind:u8 crc32(kind, payload):u32 payload          (little-endian)
 //! ```
 //! The first frame says what ran ([`Header`]), the last one how it ended ([`End`]) and how many iterations the log must
-//! hold. Samples are blocks of columns ([`super::codec`]); texts of faults come before the samples that refer to them.
+//! hold. Samples are blocks of columns ([`super::codec`]); texts of faults, and
+//! addresses of hosts that have several, come before the samples that refer to them.
 //! Every result can be made from this file alone. Only this module knows the format, both ways, and the types of its
 //! header are its own.
 //!
 //! Everything that is made from a log is a [`Visitor`] of one pass by [`RunLog::visit`]; nothing else may decode one.
 //!
+//! Addresses and users are in bits of columns that earlier builds of version 4 pass over; a frame of addresses is damage
+//! to those.
+//!
 //! Version 3: samples in columns. The versions before had rows. Logs of earlier builds of version 3
 //! have no number of iterations in their last frame.
 
 mod criteria;
+mod data;
 mod error;
 mod file;
 mod header;
@@ -25,6 +30,7 @@ mod run_log;
 mod tests;
 mod writer;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::errors::NumberedFailure;
@@ -57,6 +63,8 @@ const KIND_HEADER: u8 = 1;
 const KIND_SAMPLES: u8 = 2;
 const KIND_FAILURES: u8 = 3;
 const KIND_END: u8 = 4;
+const KIND_ADDRESSES: u8 = 5;
+const KIND_LAST: u8 = KIND_ADDRESSES;
 /// Length, kind and checksum.
 const FRAME_HEAD_BYTES: usize = 9;
 
@@ -71,6 +79,8 @@ enum Frame {
     Failures(Vec<NumberedFailure>),
     /// How it ended: JSON, the last frame.
     End(Vec<u8>),
+    /// Addresses that samples refer to by their numbers; always before the samples.
+    Addresses(Vec<(u16, IpAddr)>),
 }
 
 fn checksum(kind: u8, payload: &[u8]) -> u32 {

@@ -7,8 +7,8 @@
 use std::io::{self, Read};
 
 use super::{
-    FRAME_HEAD_BYTES, Frame, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_SAMPLES, LogError, MAGIC,
-    PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
+    FRAME_HEAD_BYTES, Frame, KIND_ADDRESSES, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_LAST, KIND_SAMPLES,
+    LogError, MAGIC, PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
 };
 use crate::measure::codec::{self, Scratch};
 use crate::measure::rows::Rows;
@@ -137,7 +137,7 @@ impl<R: Read> LogReader<R> {
         let head = &self.buffer[at..at + FRAME_HEAD_BYTES];
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let (kind, crc) = (head[4], u32::from_le_bytes([head[5], head[6], head[7], head[8]]));
-        if !(KIND_HEADER..=KIND_END).contains(&kind) || length > PAYLOAD_BYTES_MAX {
+        if !(KIND_HEADER..=KIND_LAST).contains(&kind) || length > PAYLOAD_BYTES_MAX {
             return Ok(Found::Wrong);
         }
         let end = at + FRAME_HEAD_BYTES + length;
@@ -180,7 +180,7 @@ impl<R: Read> LogReader<R> {
         }
         let head = &self.buffer[at..at + FRAME_HEAD_BYTES];
         let length = u64::from(u32::from_le_bytes([head[0], head[1], head[2], head[3]]));
-        let wrong = !(KIND_HEADER..=KIND_END).contains(&head[4]) || length > PAYLOAD_BYTES_MAX as u64;
+        let wrong = !(KIND_HEADER..=KIND_LAST).contains(&head[4]) || length > PAYLOAD_BYTES_MAX as u64;
         if wrong || self.summed + length > SUMMED_BYTES + SUMMED_FOR_EACH * self.place() {
             return Ok(false);
         }
@@ -230,6 +230,7 @@ fn interpret(kind: u8, payload: &[u8], scratch: &mut Scratch) -> Option<Frame> {
         }
         KIND_FAILURES => serde_json::from_slice(payload).ok().map(Frame::Failures),
         KIND_END => Some(Frame::End(payload.to_vec())),
+        KIND_ADDRESSES => serde_json::from_slice(payload).ok().map(Frame::Addresses),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::reader::{Flaws, LogReader};
@@ -29,6 +30,9 @@ pub fn decodes() -> u64 {
 pub trait Visitor {
     /// Texts of faults that the following iterations refer to by their numbers.
     fn failures(&mut self, _failures: &[NumberedFailure]) {}
+
+    /// Addresses that the following requests refer to by their numbers.
+    fn addresses(&mut self, _addresses: &[(u16, IpAddr)]) {}
 
     /// Iterations, in the order of the log.
     ///
@@ -129,6 +133,9 @@ fn visit_part<R: Read>(
             Frame::End(json) => {
                 ending.end = serde_json::from_slice(&json).ok();
                 unread_end = if ending.end.is_none() { json.len() as u64 } else { 0 };
+            }
+            Frame::Addresses(addresses) => {
+                visitors.iter_mut().for_each(|visitor| visitor.addresses(&addresses));
             }
             Frame::Header(_) => {}
         }

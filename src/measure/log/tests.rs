@@ -3,8 +3,9 @@
 mod golden;
 
 use super::*;
+use crate::client::Phases;
 use crate::measure::errors::Failure;
-use crate::measure::sample::{Ended, IterationSample};
+use crate::measure::sample::{ActionSample, Ended, IterationSample};
 use proptest::prelude::*;
 use reader::LogReader;
 use serde_json::Value;
@@ -326,6 +327,47 @@ fn what_looks_like_frames_and_is_none_costs_little() {
         // Summing up every claim would take hours.
         assert!(started.elapsed().as_secs() < 120, "{:?}", started.elapsed());
     }
+}
+
+#[test]
+fn addresses_and_users_are_read_as_they_were_written() {
+    let address = |last: u8| std::net::IpAddr::from([10, 0, 0, last]);
+    let action = |address| ActionSample {
+        phases: Phases { address, opened: true, http2: true, ..Phases::default() },
+        ended: Ended::Failed,
+        ..ActionSample::default()
+    };
+    let sample = |number: u64, user, addresses: &[u16]| IterationSample {
+        number,
+        user,
+        warm_up: true,
+        ended: Ended::Aborted,
+        actions: addresses.iter().map(|number| action(*number)).collect(),
+        ..IterationSample::default()
+    };
+    let all =
+        [sample(0, 0, &[]), sample(1, 1, &[1, 0]), sample(2, u32::MAX, &[u16::MAX, 2]), sample(3, 7, &[])];
+    let sink = Arc::new(Mutex::new(Vec::new()));
+    let disk = SmallDisk { written: Arc::clone(&sink), room: usize::MAX, grows: false, cuts: true, syncs: 9 };
+    let mut writer = LogWriter::to_sink(Box::new(disk)).unwrap();
+    let mut rows = Rows::default();
+    all.iter().for_each(|sample| rows.push(sample));
+    writer.addresses(&[(1, address(3)), (2, address(4))]).unwrap();
+    writer.samples(&rows).unwrap();
+    writer.addresses(&[(3, "2001:db8::1".parse().unwrap())]).unwrap();
+    writer.seal().unwrap();
+    let bytes = sink.lock().unwrap().clone();
+    let (mut addresses, mut samples) = (Vec::new(), Vec::new());
+    let mut reader = LogReader::new(bytes.as_slice(), "t").unwrap();
+    for frame in reader.by_ref() {
+        match frame.unwrap() {
+            Frame::Addresses(some) => addresses.extend(some),
+            Frame::Samples(rows) => samples.extend(rows.iter().map(|row| row.to_sample())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(addresses, [(1, address(3)), (2, address(4)), (3, "2001:db8::1".parse().unwrap())]);
+    assert_eq!((samples.as_slice(), reader.flaws()), (all.as_slice(), Flaws::default()));
 }
 
 proptest! {

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::{
-    BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_SAMPLES, LogFile,
-    MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
+    BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_END, KIND_FAILURES, KIND_HEADER,
+    KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
 };
 use crate::measure::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
 use crate::measure::errors::NumberedFailure;
@@ -149,6 +150,14 @@ impl LogWriter {
     /// What the system says.
     pub fn failures(&mut self, failures: &[NumberedFailure]) -> io::Result<()> {
         self.json(KIND_FAILURES, &serde_json::to_vec(failures)?)
+    }
+
+    /// Writes addresses that the following samples refer to by these numbers.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn addresses(&mut self, addresses: &[(u16, IpAddr)]) -> io::Result<()> {
+        self.json(KIND_ADDRESSES, &serde_json::to_vec(addresses)?)
     }
 
     /// Writes the samples that still wait. From here on it is known how many are in the log, and how many are not.

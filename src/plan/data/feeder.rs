@@ -2,43 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::base::ids::mix;
 use crate::base::template::Value;
 use crate::config::data::{DataMap, OnEnd, Order, Per};
 
 use super::Row;
-use super::order::position;
+use super::allocation::{Allocation, Taker};
 use super::stored::{Stored, json_row};
 
 /// Rows with a name, and who gets which.
 #[derive(Debug)]
 pub struct Feeder {
-    name: Arc<str>,
-    /// Differs for each name, so that two feeders of the same length are not shuffled alike.
-    key: u64,
+    allocation: Allocation,
     rows: Rows,
-    order: Order,
-    per: Per,
-    on_end: OnEnd,
 }
 
 #[derive(Debug)]
 enum Rows {
     Inline(Vec<Arc<Row>>),
     Stored(Box<Stored>),
-}
-
-/// Who takes a row.
-#[derive(Clone, Copy, Debug)]
-pub struct Taker {
-    /// The seed of the data.
-    pub seed: u64,
-    /// The workload's number.
-    pub workload: u16,
-    /// The iteration's number within the workload.
-    pub iteration: u64,
-    /// The virtual user's number within the workload.
-    pub user: u64,
 }
 
 impl Feeder {
@@ -51,29 +32,31 @@ impl Feeder {
     }
 
     fn new(name: &str, map: &DataMap, rows: Rows) -> Self {
-        Self {
-            name: Arc::from(name),
-            key: name.bytes().fold(0, |key, byte| mix(key ^ u64::from(byte))),
-            rows,
-            order: map.order.unwrap_or(Order::Sequential),
-            per: map.per.unwrap_or(Per::Iteration),
-            on_end: map.on_end.unwrap_or(OnEnd::Repeat),
-        }
+        let count = match &rows {
+            Rows::Inline(rows) => rows.len() as u64,
+            Rows::Stored(stored) => stored.rows(),
+        };
+        let (order, per) = (map.order.unwrap_or(Order::Sequential), map.per.unwrap_or(Per::Iteration));
+        let on_end = map.on_end.unwrap_or(OnEnd::Repeat);
+        Self { allocation: Allocation::new(name, count, order, per, on_end), rows }
     }
 
     /// The name of its variable.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        self.allocation.name()
+    }
+
+    /// Who gets which row.
+    #[must_use]
+    pub fn allocation(&self) -> &Allocation {
+        &self.allocation
     }
 
     /// How many rows there are.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        match &self.rows {
-            Rows::Inline(rows) => rows.len() as u64,
-            Rows::Stored(stored) => stored.rows(),
-        }
+        self.allocation.rows()
     }
 
     /// The names of the columns, if all rows have the same.
@@ -88,25 +71,25 @@ impl Feeder {
     /// True if the seed decides who gets which row.
     #[must_use]
     pub fn is_random(&self) -> bool {
-        self.order != Order::Sequential
+        self.allocation.order() != Order::Sequential
     }
 
     /// Who takes a row.
     #[must_use]
     pub fn per(&self) -> Per {
-        self.per
+        self.allocation.per()
     }
 
     /// What happens when every row was taken.
     #[must_use]
     pub fn on_end(&self) -> OnEnd {
-        self.on_end
+        self.allocation.on_end()
     }
 
     /// How many iterations of a workload get a row before it ends; `None` if this data does not end it.
     #[must_use]
     pub fn iterations_max(&self) -> Option<u64> {
-        ((self.per, self.on_end) == (Per::Iteration, OnEnd::Stop)).then(|| self.rows())
+        ((self.per(), self.on_end()) == (Per::Iteration, OnEnd::Stop)).then(|| self.rows())
     }
 
     /// The row for an iteration.
@@ -114,24 +97,22 @@ impl Feeder {
     /// # Errors
     /// There is no row for it, or the file cannot be read any more.
     pub fn row(&self, taker: &Taker) -> Result<(Value, Vec<Value>), String> {
-        let (number, who) = match self.per {
-            Per::Iteration => (taker.iteration, "iteration"),
-            Per::User => (taker.user, "user"),
+        let name = self.name();
+        let Some(at) = self.allocation.place(taker) else {
+            let who = match self.per() {
+                Per::Iteration => "iteration",
+                Per::User => "user",
+            };
+            return Err(format!("data `{name}` has {} rows, and none is left for this {who}", self.rows()));
         };
-        let rows = self.rows();
-        if number >= rows && self.on_end != OnEnd::Repeat {
-            return Err(format!("data `{}` has {rows} rows, and none is left for this {who}", self.name));
-        }
-        let key = mix(mix(taker.seed) ^ self.key) ^ u64::from(taker.workload) << 48;
-        let at = position(self.order, mix(key), number, rows);
         match &self.rows {
             Rows::Inline(rows) => {
                 let row = rows.get(usize::try_from(at).unwrap_or(usize::MAX));
                 row.map(|row| (row.value.clone(), row.secrets.clone()))
-                    .ok_or_else(|| format!("data `{}` has no row {at}", self.name))
+                    .ok_or_else(|| format!("data `{name}` has no row {at}"))
             }
             Rows::Stored(stored) => {
-                let row = stored.row(at).map_err(|error| format!("data `{}`: {error}", self.name))?;
+                let row = stored.row(at).map_err(|error| format!("data `{name}`: {error}"))?;
                 Ok((row.value, row.secrets))
             }
         }

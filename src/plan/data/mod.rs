@@ -4,6 +4,7 @@
 //! number of the iteration or user, so a run can be repeated and divided among workers. Only iterations whose templates
 //! use the data read rows.
 
+mod allocation;
 mod csv;
 mod feeder;
 mod index;
@@ -11,7 +12,8 @@ mod order;
 mod records;
 mod stored;
 
-pub use feeder::{Feeder, Taker};
+pub use allocation::{Allocation, Taker};
+pub use feeder::Feeder;
 
 use std::collections::BTreeSet;
 use std::path::Path;

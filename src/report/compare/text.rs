@@ -5,7 +5,7 @@ use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, markdown as md, terminal as tty,
 };
 use crate::report::kind_names;
-use crate::report::words::{self, duration, known_ratio, share_of_failures};
+use crate::report::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
 use crate::results::model::Counts;
 
 const POINTS_SHOWN: usize = 8;
@@ -88,8 +88,7 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
         Column::figure("base"),
         Column::figure("new"),
         Column::figure("new/base"),
-        Column::figure("at least"),
-        Column::figure("at most"),
+        Column::figure("95 % bounds"),
         Column::words(""),
     ]);
     table.scale = Scale { neutral: 1.0, limit: None, ratio: true };
@@ -113,8 +112,7 @@ pub(in crate::report) fn ratios(compared: &TwoRuns) -> Table {
             duration(row.base_ms).into(),
             duration(row.new_ms).into(),
             known_ratio(row.ratio).into(),
-            known_ratio(row.low).into(),
-            known_ratio(row.high).into(),
+            bounds(row.low, row.high, ratio).into(),
             finding.into(),
         ]);
     }
@@ -138,16 +136,13 @@ fn point_table(points: &TracePoints) -> Table {
         Column::name("of").left_out(2),
         Column::figure("base"),
         Column::figure("new"),
-        Column::figure("at least"),
-        Column::figure("at most"),
-        Column::figure("calls base").left_out(1),
-        Column::figure("calls new").left_out(1),
+        Column::figure("longer by, 95 % bounds"),
+        Column::figure("calls base → new").left_out(1),
     ]);
     let shown: Vec<&PointDifference> = points.kinds.iter().take(POINTS_SHOWN).collect();
     let kinds: Vec<(&str, &str)> =
         shown.iter().map(|kind| (kind.service.as_str(), kind.name.as_str())).collect();
     for (kind, name) in shown.into_iter().zip(kind_names::distinct(&kinds)) {
-        let signed = |ms: Option<f64>| Cell::from(ms.map_or_else(|| "–".to_owned(), words::signed));
         let difference_ms = kind.new_self_ms - kind.base_self_ms;
         table.row([
             name.into(),
@@ -155,10 +150,8 @@ fn point_table(points: &TracePoints) -> Table {
             kind.service.as_str().into(),
             duration(kind.base_self_ms).into(),
             duration(kind.new_self_ms).into(),
-            signed(kind.low_ms),
-            signed(kind.high_ms),
-            format!("{:.2}", kind.base_calls).into(),
-            format!("{:.2}", kind.new_calls).into(),
+            bounds(kind.low_ms, kind.high_ms, signed).into(),
+            calls_of_both(kind.base_calls, kind.new_calls).into(),
         ]);
     }
     table
@@ -187,7 +180,7 @@ pub(in crate::report) fn history_failures(judged: &AgainstHistory) -> Table {
         Column::name(""),
         Column::figure("past runs"),
         Column::figure("new"),
-        Column::figure("past runs fail at most"),
+        Column::figure("99 % bound of past runs"),
         Column::words(""),
         Column::message("why"),
     ]);

@@ -327,7 +327,8 @@ fn narrow_terminals_keep_what_names_a_row() {
     for (columns, titles, holds) in [
         (200, &["took", "trace id", "class", "point", "why"][..], vec![id, "FROM assignment", why]),
         (120, &["took", "trace id", "class", "point", "why"], vec![id, "FROM assignment", "\n      "]),
-        (110, &["trace id", "point", "why"], vec![id, "FROM as", "deal more is to be said of it"]),
+        (110, &["trace id", "class", "point", "why"], vec![id, "status", "FROM as", "\n      "]),
+        (105, &["trace id", "point", "why"], vec![id, "FROM as", "deal more is to be said of it"]),
         (80, &["trace id", "point"], vec![id, "db SELECT a, b, c FROM assignment"]),
         (66, &["trace id", "point"], vec![id, "db SELECT a, b, c FROM as"]),
     ] {

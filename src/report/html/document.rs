@@ -13,6 +13,8 @@ use crate::report::document::{
 pub(super) const MACROS: &str = include_str!("document.html");
 /// Rows of a table.
 const ROWS_MAX: usize = 200;
+/// Columns of a table that needs no whole screen.
+const NARROW_MAX: usize = 7;
 /// The free space at each end of a drawing, in percent of its width.
 const MARGIN_PERCENT: f64 = 3.0;
 
@@ -60,6 +62,8 @@ pub(super) struct TableView {
     rows: Vec<RowView>,
     left: usize,
     others: &'static str,
+    /// Too few figures to spread them over a whole screen.
+    narrow: bool,
 }
 
 #[derive(Serialize)]
@@ -151,16 +155,19 @@ pub(super) fn table(table: &Table) -> TableView {
         columns: table
             .columns
             .iter()
-            .map(|Column { title, kind, .. }| ColumnView { title, class: class(*kind) })
+            .map(|column| ColumnView { title: column.title, class: class(column) })
             .collect(),
         rows: table.rows.iter().take(ROWS_MAX).map(|one| row(one, &table.columns, &drawing)).collect(),
         left: table.rows.len().saturating_sub(ROWS_MAX),
         others: table.others,
+        narrow: table.columns.len() <= NARROW_MAX
+            && !table.columns.iter().any(|one| matches!(one.kind, Kind::Drawing | Kind::Message)),
     }
 }
 
-fn class(kind: Kind) -> &'static str {
-    match kind {
+fn class(column: &Column) -> &'static str {
+    match column.kind {
+        Kind::Figure if column.title.ends_with("bounds") => "n bounds",
         Kind::Figure => "n",
         Kind::Drawing => "range",
         Kind::Message => "words",
@@ -170,7 +177,7 @@ fn class(kind: Kind) -> &'static str {
 
 fn row(row: &Row, columns: &[Column], drawing: &Drawing) -> RowView {
     let cell = |(cell, column): (&Cell, &Column)| match cell {
-        Cell::Line(line) => CellView { class: class(column.kind), line: spans(line), drawn: None },
+        Cell::Line(line) => CellView { class: class(column), line: spans(line), drawn: None },
         Cell::Interval(interval) => {
             CellView { class: "range", line: Vec::new(), drawn: Some(drawing.view(interval)) }
         }

@@ -8,8 +8,12 @@ use super::causes::{PieceView, pieces};
 use super::marks;
 use super::refs::{Refs, TraceRef};
 use super::text;
-use crate::report::{explanation, words};
-use crate::results::model::{ComparedKind, Comparison, Results, Workload};
+use crate::analysis::feature::CLIENT;
+use crate::report::document::Line;
+use crate::report::{client_comparison, differences, explanation, words};
+use crate::results::model::{
+    AttributeValue, ClientComparison, ComparedKind, Differences, NoFinding, Results, Workload,
+};
 
 /// The width of the card's bar, in units of its drawing.
 const BAR_WIDTH: f64 = 1000.0;
@@ -49,7 +53,7 @@ struct PartView {
 
 #[derive(Serialize)]
 struct SharedView {
-    what: String,
+    what: Vec<PieceView>,
     slow: String,
     typical: String,
     /// In units of a bar of 100.
@@ -57,28 +61,69 @@ struct SharedView {
     typical_width: String,
 }
 
-fn guilty_kind(comparison: &Comparison) -> Option<&ComparedKind> {
-    comparison.kinds.iter().find(|kind| kind.guilty)
+/// What slow iterations are compared by: points of traces, or the client's own figures where these tell nothing.
+struct Seen<'a> {
+    kinds: &'a [ComparedKind],
+    by_client: bool,
+    slow_ms: f64,
+    typical_ms: f64,
+    differences: Option<&'a Differences>,
 }
 
-/// A card for each workload in which a kind of point stands out.
+impl<'a> Seen<'a> {
+    fn of(workload: &'a Workload) -> Option<Self> {
+        let by_client = || {
+            let ClientComparison { parts, slow_ms, typical_ms, differences, .. } =
+                workload.client_comparison.as_ref()?;
+            let (slow_ms, typical_ms) = (*slow_ms, *typical_ms);
+            Some(Self {
+                kinds: parts,
+                by_client: true,
+                slow_ms,
+                typical_ms,
+                differences: differences.as_ref(),
+            })
+        };
+        match &workload.comparison {
+            Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => Some(Self {
+                kinds: &seen.kinds,
+                by_client: false,
+                slow_ms: seen.slow_ms,
+                typical_ms: seen.typical_ms,
+                differences: seen.differences.as_ref(),
+            }),
+            _ => by_client(),
+        }
+    }
+
+    fn name(&self, kind: &ComparedKind) -> Line {
+        if self.by_client { client_comparison::name(kind) } else { explanation::kind_name(kind) }
+    }
+
+    fn name_in_short(&self, kind: &ComparedKind) -> Line {
+        if self.by_client || kind.outside { self.name(kind) } else { explanation::kind_in_short(kind) }
+    }
+}
+
+/// A card for each workload in which something stands out.
 pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
     let several = results.workloads.len() > 1;
     let card = |workload: &Workload| {
-        let comparison = workload.comparison.as_ref()?;
-        let kind = guilty_kind(comparison)?;
+        let seen = Seen::of(workload)?;
+        let kind = seen.kinds.iter().find(|kind| kind.guilty)?;
         let worst = kind.worst_trace_id.filter(|id| refs.can_be_seen(*id));
-        let bar = bar(comparison);
+        let bar = bar(&seen);
         let described = bar.iter().map(|part| format!("{} {}", part.name, part.time));
+        let has_statement = !(kind.outside || seen.by_client);
         Some(CardView {
             workload: several.then(|| workload.name.clone()),
-            name: pieces(explanation::kind_name(kind)),
+            name: pieces(seen.name(kind)),
             share: text::percent(kind.share.clamp(0.0, 1.0)),
             described: described.collect::<Vec<_>>().join(", "),
             bar,
-            slow: text::duration(comparison.slow_ms),
-            statement: if kind.outside { String::new() } else { kind.detail.clone() },
-            shared: shared(kind, comparison),
+            slow: text::duration(seen.slow_ms),
+            statement: if has_statement { kind.detail.clone() } else { String::new() },
+            shared: shared(kind, seen.differences),
             trace: worst.map(|id| refs.of(id)),
         })
     };
@@ -86,17 +131,13 @@ pub(super) fn cards(results: &Results, refs: &Refs) -> Vec<CardView> {
 }
 
 /// Typical, each cause, and the rest: together they are the slow iteration's mean.
-fn bar(comparison: &Comparison) -> Vec<PartView> {
-    let guilty = comparison.kinds.iter().filter(|kind| kind.guilty).take(CAUSES_MAX);
-    let mut parts = vec![("typical", "a typical iteration".to_owned(), comparison.typical_ms)];
-    let name = |kind: &ComparedKind| match kind.outside {
-        true => explanation::kind_name(kind),
-        false => explanation::kind_in_short(kind),
-    };
-    parts.extend(guilty.map(|kind| ("cause", marks::plain(&name(kind)), kind.delta_ms)));
+fn bar(seen: &Seen<'_>) -> Vec<PartView> {
+    let guilty = seen.kinds.iter().filter(|kind| kind.guilty).take(CAUSES_MAX);
+    let mut parts = vec![("typical", "a typical iteration".to_owned(), seen.typical_ms)];
+    parts.extend(guilty.map(|kind| ("cause", marks::plain(&seen.name_in_short(kind)), kind.delta_ms)));
     let known: f64 = parts.iter().map(|(_, _, ms)| ms).sum();
-    let rest_ms = comparison.slow_ms - known;
-    if rest_ms.abs() > comparison.slow_ms * REST_SEEN {
+    let rest_ms = seen.slow_ms - known;
+    if rest_ms.abs() > seen.slow_ms * REST_SEEN {
         parts.push(("rest", "all else".to_owned(), rest_ms));
     }
     let whole = parts.iter().map(|(_, _, ms)| ms.max(0.0)).sum::<f64>().max(f64::MIN_POSITIVE);
@@ -112,23 +153,28 @@ fn bar(comparison: &Comparison) -> Vec<PartView> {
 }
 
 /// What slow iterations have more often than typical ones: at the cause itself, then anywhere.
-fn shared(kind: &ComparedKind, comparison: &Comparison) -> Vec<SharedView> {
-    let view = |what: String, slow_share: f64, typical_share: f64| {
+fn shared(kind: &ComparedKind, found: Option<&Differences>) -> Vec<SharedView> {
+    let view = |what: Line, slow_share: f64, typical_share: f64| {
         let [slow, typical] = [slow_share, typical_share].map(|share| share.clamp(0.0, 1.0));
         SharedView {
-            what,
+            what: pieces(what),
             slow: text::percent(slow),
             typical: text::percent(typical),
             slow_width: format!("{:.1}", slow * 100.0),
             typical_width: format!("{:.1}", typical * 100.0),
         }
     };
+    let code = |text: String| Line::default().code(text).done();
     let at_cause = kind
         .contrasts
         .iter()
-        .map(|one| view(format!("{} {}", one.attribute, one.value), one.slow_share, one.typical_share));
-    let anywhere = comparison.differences.iter().flat_map(|all| &all.found).map(|one| {
-        let what = format!("{} = {}", one.value.attribute, one.value.value);
+        .map(|one| view(code(format!("{} {}", one.attribute, one.value)), one.slow_share, one.typical_share));
+    let anywhere = found.into_iter().flat_map(|all| &all.found).map(|one| {
+        let AttributeValue { attribute, value, .. } = &one.value;
+        let what = match attribute.starts_with(CLIENT) {
+            true => differences::having(&one.value),
+            false => code(format!("{attribute} = {value}")),
+        };
         view(what, one.slow_share, one.typical_share)
     });
     at_cause.chain(anywhere).take(SHARED_MAX).collect()

@@ -1,5 +1,4 @@
 // Load over the same time as the scatter chart: what was asked for, what ended, what failed, and who waited.
-const STRIP = 74;
 const rateText = (value) => (value >= 99.5 ? count(value) : String(+value.toPrecision(2)));
 
 // The strips of the chart: each has a title, its unit and, for each workload, bars, areas and lines over intervals.
@@ -31,7 +30,9 @@ function loadStrips() {
 function loadChart(host) {
   const strips = loadStrips();
   if (!strips.length) { host.hidden = true; return () => {}; }
-  host.style.height = `${strips.length * (STRIP + 22)}px`;
+  // A strip's height, and that of its titles above it. A phone has less room.
+  const strip = () => (host.clientWidth < 500 ? 50 : 74), TITLES = 22;
+  host.style.height = `${strips.length * (strip() + TITLES)}px`;
   const tip = make("div", { class: "tip", hidden: "" }), now = make("div", { class: "now", hidden: "" });
   let shown = null;
   const at = (layer, seconds) => Math.floor((seconds - layer.grid.start_s) / layer.grid.step_s);
@@ -44,16 +45,17 @@ function loadChart(host) {
     tip.hidden = now.hidden = !lines.length || x < area.x0 || x > area.x1;
     if (tip.hidden) return;
     now.style.left = `${x}px`;
-    placeTip(tip, host, x, STRIP / 2, [`at ${time(seconds * 1e3)}`, ...lines]);
+    placeTip(tip, host, x, strip() / 2, [`at ${time(seconds * 1e3)}`, ...lines]);
   };
   host.onpointerleave = () => { tip.hidden = now.hidden = true; };
   return (fromUs, toUs, area) => {
-    const x0 = fromUs / 1e6, x1 = toUs / 1e6, width = host.clientWidth;
+    const x0 = fromUs / 1e6, x1 = toUs / 1e6, width = host.clientWidth, tall = strip(), all = strips.length * (tall + TITLES);
+    host.style.height = `${all}px`;
     shown = { x0, x1, area };
-    const svg = shape("svg", { viewBox: `0 0 ${width} ${strips.length * (STRIP + 22)}`, "aria-hidden": "true" });
+    const svg = shape("svg", { viewBox: `0 0 ${width} ${all}`, "aria-hidden": "true" });
     const x = (seconds) => Math.max(area.x0, Math.min(area.x1, area.x0 + (seconds - x0) / (x1 - x0) * (area.x1 - area.x0)));
     strips.forEach((strip, place) => {
-      const top = place * (STRIP + 22) + 20, bottom = top + STRIP - 4;
+      const top = place * (tall + TITLES) + 20, bottom = top + tall - 4;
       const most = Math.max(...strip.layers.flatMap((layer) => layer.values), 1e-9);
       // The axis ends at a round number at or above everything.
       const step = roundStep(most, 2), high = Math.ceil(most / step - 1e-9) * step;

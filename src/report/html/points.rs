@@ -3,7 +3,7 @@
 //! A row stands for a point, or for several that fold. A file holds at most so many points of a trace: those that rows
 //! show, those with errors and the longest, with their ancestors.
 
-use std::io;
+use std::io::{self, BufWriter};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -77,6 +77,9 @@ struct RowData {
     members: Vec<usize>,
     /// How many points it stands for, without those below them.
     count: usize,
+    /// Of how many kinds small points are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kinds: Option<usize>,
     sum_us: Option<u64>,
     own_us: u64,
     start_us: u64,
@@ -84,6 +87,9 @@ struct RowData {
     /// Points below that have no row.
     below: usize,
     afterwards: bool,
+    /// The point that began it, for what goes on after the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    began: Option<usize>,
 }
 
 /// The traces that are embedded, each cut to its [`POINTS_MAX`] longest points.
@@ -136,8 +142,8 @@ fn trace_data<'a>(
     for index in shown_points(points, points_max) {
         kept[index] = true;
     }
-    for row in &rows {
-        kept[row.longest] = true;
+    for index in rows.iter().flat_map(|row| std::iter::once(row.longest).chain(row.began_in)) {
+        kept[index] = true;
     }
     let mut places = vec![0; points.len()];
     let mut shown = Vec::new();
@@ -149,12 +155,18 @@ fn trace_data<'a>(
         depth: row.depth,
         kind: match row.kind {
             RowKind::Point => "point",
-            RowKind::Alike | RowKind::Nested => "alike",
+            RowKind::Alike => "alike",
+            RowKind::Nested => "nested",
             RowKind::Small { .. } => "small",
             RowKind::Repeated { .. } => "repeated",
         },
         point: places[row.longest],
         count: row.members.len(),
+        kinds: match row.kind {
+            RowKind::Small { kinds } => Some(kinds),
+            _ => None,
+        },
+        began: row.began_in.map(|index| places[index]),
         members: spread(row.members.iter().filter(|one| kept[**one]).map(|one| places[*one]).collect()),
         sum_us: row.sum_us,
         own_us: row.own_us,
@@ -174,8 +186,10 @@ fn spread(members: Vec<usize>) -> Vec<usize> {
 }
 
 fn packed(traces: &[TraceData<'_>]) -> io::Result<String> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    // JSON comes in pieces of a few bytes.
+    let mut gzip = BufWriter::new(GzEncoder::new(Vec::new(), Compression::default()));
     write_json(&traces, &mut gzip)?;
+    let gzip = gzip.into_inner().map_err(io::IntoInnerError::into_error)?;
     Ok(STANDARD.encode(gzip.finish()?))
 }
 
@@ -216,6 +230,10 @@ pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usi
         return (0..points.len()).collect();
     }
     let parents = parents(points);
+    let mut levels = vec![0_usize; points.len()];
+    for index in 0..points.len() {
+        levels[index] = parents[index].map_or(0, |above| levels[above] + 1);
+    }
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|index| {
         let point = &points[*index];
@@ -224,6 +242,10 @@ pub(super) fn shown_points(points: &[StoredPoint], points_max: usize) -> Vec<usi
     let mut shown = vec![false; points.len()];
     let mut room = points_max;
     for index in order {
+        // Too deep to be shown with all that is above it: walking there for each such point would take long.
+        if levels[index] >= points_max {
+            continue;
+        }
         let mut above = Vec::new();
         let mut next = Some(index);
         while let Some(current) = next.filter(|current| !shown[*current] && above.len() <= room) {

@@ -160,6 +160,7 @@ fn rows(iterations: usize) -> Rows {
             duration_ns: (ms * NS_PER_MS) as u64,
             ended,
             error,
+            user: 0,
             actions: if ended == Ended::Dropped { Vec::new() } else { requests(ms, error) },
         });
         *number += 1;

@@ -374,3 +374,15 @@ fn a_trace_that_is_one_deep_chain_is_cut_not_walked_forever() {
     }
     assert_eq!(points::shown_points(&trace.points, points::POINTS_MAX).len(), points::POINTS_MAX);
 }
+
+#[test]
+fn many_errors_deep_below_cost_no_walk_each() {
+    let Sample { results, .. } = sample(30);
+    let mut trace = sample::trace(&results.slowest[0], 100_000);
+    for (depth, point) in (0..).zip(trace.points.iter_mut()) {
+        (point.depth, point.duration_us) = (depth, Some(1));
+        point.error = (depth > 10_000).then(|| "late".to_owned());
+    }
+    let shown = points::shown_points(&trace.points, points::PAGE_POINTS_MAX);
+    assert_eq!(shown, (0..points::PAGE_POINTS_MAX).collect::<Vec<_>>());
+}

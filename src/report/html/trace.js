@@ -4,8 +4,7 @@ function searchable(point) {
 }
 // `drawAll` shows a row for every point: what is folded is not found.
 function search(points, drawAll) {
-  const texts = points.map(searchable);
-  let list = $("#waterfall ol"), items = [], found = [], now = -1;
+  let texts, list = $("#waterfall ol"), items = [], found = [], now = -1;
   const show = (at) => {
     items[found[now]]?.classList.remove("now");
     now = at;
@@ -23,6 +22,7 @@ function search(points, drawAll) {
     if (fold?.getAttribute("aria-expanded") === "false") fold.click();
   };
   const look = (wanted, move) => {
+    texts ??= points.map(searchable);
     if (!items.length) { list = drawAll(); items = [...list.children].slice(1); }
     items[found[now]]?.classList.remove("now");
     found = [];
@@ -87,6 +87,9 @@ async function start() {
     search(trace.points, () => { show(waterfall(trace, true)); return list(); });
     $("#fold").onclick = (event) => foldAll(list(), event.target);
   }
+  // A phone shows the long parts when asked.
+  if (matchMedia("(max-width: 560px)").matches) for (const part of $$("details.chapter")) part.open = false;
+  addEventListener("beforeprint", () => { for (const part of $$("details.chapter")) part.open = true; });
   document.documentElement.dataset.drawn = "yes";
 }
 start().catch((fault) => {

@@ -17,8 +17,9 @@ use super::refs::{Refs, Shown, TraceRef, Traces};
 use super::text;
 use super::workloads::{self, WorkloadView, value_at};
 use crate::analysis::explanation::OUTSIDE;
+use crate::report::document::{Line, Span};
 use crate::report::explanation::Named;
-use crate::report::{document, observer, probe, screen, slowest, words};
+use crate::report::{document, observer, probe, record, screen, slowest, words};
 use crate::results::IterationColumns;
 use crate::results::model::{
     Criterion, Culprit, Explanation, IterationOutcome, Outcome, Reason, Results, RunStatus, Severity,
@@ -41,6 +42,7 @@ pub(super) struct Page {
     headline: Vec<PieceView>,
     /// The sentence below the headline, and what the service answered.
     reason: Vec<PieceView>,
+    /// The full text stands once on the page.
     excerpt: Option<String>,
     /// Errors stand before what explains slowness.
     errors_first: bool,
@@ -103,6 +105,8 @@ struct Tile {
 struct GroupView {
     title: Vec<PieceView>,
     rows: Vec<SlowView>,
+    /// A phone shows none of its rows unless asked.
+    beyond: bool,
 }
 
 #[derive(Serialize)]
@@ -161,6 +165,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         .flat_map(|group| &mut group.rows)
         .skip(ROWS_ON_PHONE)
         .for_each(|row| row.beyond = true);
+    slowest.iter_mut().for_each(|group| group.beyond = group.rows.iter().all(|row| row.beyond));
     // What decided comes first.
     let mut criteria: Vec<&Criterion> = results.verdict.criteria.iter().collect();
     criteria.sort_by_key(|one| (one.severity != Severity::Fail, Reverse(one.outcome.weight())));
@@ -178,10 +183,11 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         },
         summary: summary(results),
         started_at: results.run.started_at.clone(),
-        banners: banners(results),
+        banners: banners(results, &said),
         profiling: profiling(results),
+        notes: notes(results, &screen.reason),
         headline: causes::pieces(screen.headline),
-        reason: causes::pieces(screen.sentence),
+        reason: causes::pieces(without_figures(results, screen.sentence)),
         excerpt: screen.reason.excerpt.clone(),
         errors_first: screen.reason.kind.is_by_errors(),
         errors: (failed > 0).then(|| text::count(failed)),
@@ -189,7 +195,6 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         sentences: causes::sentences(results, &said),
         cards: first::cards(results, &refs),
         tiles: tiles(results),
-        notes: results.notes.iter().cloned().chain(crate::report::record::lines(results)).collect(),
         has_gauges: criteria.iter().any(|one| one.measured.is_some()),
         has_broken: criteria.iter().any(|one| !one.trace_ids.is_empty()),
         criteria: criteria.into_iter().map(|one| criteria::view(one, &refs)).collect(),
@@ -353,7 +358,30 @@ fn sentence(reason: &str) -> String {
     first.into_iter().flatten().chain(letters).chain(['.']).collect()
 }
 
-fn banners(results: &Results) -> Vec<Banner> {
+/// The sentence below the headline without the figures that stand beside it.
+fn without_figures(results: &Results, mut sentence: Line) -> Line {
+    let figures = screen::plain(&screen::figures(results));
+    if let (Some(Span::Text(text)), [_]) = (sentence.spans.first_mut(), results.workloads.as_slice())
+        && let Some(rest) = text.strip_prefix(&figures)
+    {
+        *text = rest.trim_start().to_owned();
+    }
+    sentence.spans.retain(|span| !matches!(span, Span::Text(text) if text.is_empty()));
+    sentence
+}
+
+/// The notes that the reason does not say, without the answer that stands below the headline.
+fn notes(results: &Results, reason: &Reason) -> Vec<String> {
+    let new = results.notes.iter().filter(|note| !probe::is_said(note, &reason.sentence));
+    let short = |note: &String| match &reason.excerpt {
+        Some(body) => note.replace(&format!("; the answer: {body}"), ""),
+        None => note.clone(),
+    };
+    new.map(short).chain(record::lines(results)).collect()
+}
+
+/// What must be known of the run as a whole and is not `said` yet.
+fn banners(results: &Results, said: &str) -> Vec<Banner> {
     let invalid = results.verdict.invalid.iter();
     let mut banners: Vec<Banner> = invalid
         .map(|reason| Banner { class: "bad", title: "Not a valid run".to_owned(), text: sentence(reason) })
@@ -390,7 +418,7 @@ fn banners(results: &Results) -> Vec<Banner> {
             text: "Certificates were not checked: the answers may have come from anyone.".to_owned(),
         });
     }
-    if let Some(error) = &results.profiling.collector_error {
+    if let Some(error) = results.profiling.collector_error.as_ref().filter(|error| !said.contains(*error)) {
         banners.push(Banner { class: "doubt", title: "Collector error".to_owned(), text: error.clone() });
     }
     banners
@@ -436,7 +464,7 @@ fn group_view(results: &Results, group: slowest::Group<'_>, refs: &Refs) -> Grou
         title.text("; the largest part is ").code(part);
         rows.iter_mut().for_each(|row| row.part = None);
     }
-    GroupView { title: causes::pieces(title), rows }
+    GroupView { title: causes::pieces(title), rows, beyond: false }
 }
 
 fn slow_view(results: &Results, slow: &SlowIteration, seen: Option<&Explanation>, refs: &Refs) -> SlowView {

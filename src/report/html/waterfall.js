@@ -11,10 +11,11 @@ function rest(text) {
   button.onclick = () => copy(text, button);
   return [button];
 }
-function pointMore(point) {
+function pointMore({ point, kind, count: of }) {
   const list = make("dl");
   const add = (name, value) => value !== "" && value !== null && list.append(make("dt", {}, name), make("dd", {}, value, ...rest(value)));
   add("Point", `${point.name} ${point.detail}`);
+  if (of > 1) add("Which", `the ${kind === "nested" ? "outermost" : "longest"} of ${count(of)}`);
   add("Error", point.error);
   add("Reported by", [reporter(point), point.host].filter(Boolean).join(" on "));
   add("Time", point.duration_us === null ? "incomplete: its start or its stop is missing"
@@ -43,14 +44,14 @@ function selfPath(point, children, from, scale) {
   return path;
 }
 function bar(row, from, scale, length, cut) {
-  const { point, children, typical } = row;
+  const { point, typical } = row, children = row.children.toSorted((a, b) => a.start_us - b.start_us);
   const svg = shape("svg", { viewBox: "0 0 1000 14", preserveAspectRatio: "none", "aria-hidden": "true" });
   const x = (point.start_us - from) * scale;
   const whole = point.duration_us ?? from + length - point.start_us;
   const thin = whole * scale < 1.5 && point.self_us * 2 > point.duration_us && point.duration_us !== null;
   svg.append(shape("rect", { class: thin ? "self" : "span", x: Math.min(x, 998.5), y: 3, width: Math.max(whole * scale, 1.5), height: 8 }));
   // If points were left out, gaps are not the parent's own time: only its length is known.
-  if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: cut ? `M${x.toFixed(2)} 3h${(Math.min(point.self_us, whole) * scale).toFixed(2)}v8H${x.toFixed(2)}z` : selfPath(point, children, from, scale) }));
+  if (point.duration_us !== null) svg.append(shape("path", { class: "self", d: cut || row.partial ? `M${x.toFixed(2)} 3h${(Math.min(point.self_us, whole) * scale).toFixed(2)}v8H${x.toFixed(2)}z` : selfPath(point, children, from, scale) }));
   // The ghost: as long as a typical call.
   if (typical > 0) svg.append(shape("rect", { class: "ghost", x: Math.min(x, 998.5).toFixed(2), y: 0.5, width: Math.max(typical * scale, 1.5).toFixed(2), height: 13 }));
   return svg;
@@ -60,24 +61,30 @@ function rowsOf(trace, all) {
   const { points } = trace, open = [], rows = [];
   const add = (row) => {
     while (open.length && open.at(-1).level >= row.level) open.pop();
-    if (open.length) open.at(-1).children.push(row.point);
+    const above = open.at(-1), points = row.members ?? [row.point];
+    above?.children.push(...points);
+    // Not all of its points are in the file.
+    if (above && row.count > points.length) above.partial = true;
     rows.push(row);
     open.push(row);
   };
-  if (trace.rows.length && !all) for (const row of trace.rows) add({ ...row, point: points[row.point], members: row.members.map((n) => points[n]), level: row.depth, children: [] });
+  if (trace.rows.length && !all) for (const row of trace.rows) add({ ...row, point: points[row.point], began: points[row.began], members: row.members.map((n) => points[n]), level: row.depth, children: [] });
   // Depths begin anew where points that are above were left out.
   else for (const point of points) add({ kind: "point", point, level: point.depth, children: [] });
   return rows;
 }
-// The points of a folded row, each with what is below it.
+// The points of a folded row, each with what is below it; nested ones one below the other.
 function unfoldedRows(row, points) {
+  const inside = (point, level, children = []) => ({ kind: "point", point, level, children, inside: true });
+  if (row.kind === "nested") return row.members.map((point, n) => inside(point, row.level + 1 + n, row.members.slice(n + 1, n + 2)));
   const rows = [];
   for (const member of row.members) {
-    const first = points.indexOf(member);
-    for (let n = first; n < points.length && (n === first || points[n].depth > member.depth); n++) {
-      const above = rows.findLast((one) => one.point.depth < points[n].depth);
-      if (n > first) above?.children.push(points[n]);
-      rows.push({ kind: "point", point: points[n], level: row.level + 1 + points[n].depth - member.depth, children: [], inside: true });
+    const first = points.indexOf(member), open = [];
+    for (let n = first; rows.length < ROWS_AT_ONCE && n < points.length && (n === first || points[n].depth > member.depth); n++) {
+      while (open.length && open.at(-1).point.depth >= points[n].depth) open.pop();
+      open.at(-1)?.children.push(points[n]);
+      open.push(inside(points[n], row.level + 1 + points[n].depth - member.depth));
+      rows.push(open.at(-1));
     }
   }
   return rows;
@@ -103,9 +110,10 @@ function waterfall(trace, all = false) {
   const { culprit } = trace, marked = (best, p, n) => (p.mark !== undefined && !(p.duration_us <= points[best]?.duration_us) ? n : best);
   const found = culprit ? points.findIndex((p) => p.id === culprit.id) : -1, worst = points[found >= 0 ? found : points.reduce(marked, -1)];
   if (worst) {
-    const known = found >= 0 ? culprit : marks()[worst.mark], to = make("button", { type: "button", class: "to-culprit" }, `${known.name} ${time(worst.duration_us / 1e3)}`);
+    const known = found >= 0 ? culprit : marks()[worst.mark], to = make("button", { type: "button", class: "to-culprit", "aria-label": `Show ${known.name}` }, "show");
     to.onclick = () => showCulprit(box);
-    about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", to, known.typical_us == null ? "" : known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call"));
+    about.append(make("span", { class: "culprit-told" }, swatch("hot", ""), culprit && !culprit.explains ? "Largest part: " : "", make("strong", {}, `${known.name} ${time(worst.duration_us / 1e3)}`),
+      known.typical_us == null ? "" : known.typical_us > 0 ? `, typically ${time(known.typical_us / 1e3)}` : ", which typical iterations do not call", " ", to));
   }
   // Services have colours in the order in which they appear.
   const services = [...new Set(points.map(reporter))].filter((name) => name && name !== "bench"), shade = new Map(services.map((name, n) => [name, n % 6]));
@@ -130,7 +138,7 @@ function waterfall(trace, all = false) {
   };
   let later = false;
   for (const row of rows) {
-    if (row.afterwards && !later) list.append(make("li", { class: "later" }, "After the answer"));
+    if (row.afterwards && !later) list.append(make("li", { class: "later" }, "After the answer: nobody waited for these"));
     later = Boolean(row.afterwards);
     list.append(item(row));
   }
@@ -150,6 +158,20 @@ function showCulprit(root) {
 }
 // A row is one line: no screen shows more of it.
 const ROW_TEXT_MAX = 300;
+// What a row that stands for several points says before its name, and behind it: the words of the terminal.
+function foldedWords({ kind, count: of, below, kinds, point, began }) {
+  const small = kind === "small", many = small ? count(of) : of > 1 ? `${count(of)}×` : "as above";
+  const tail = [];
+  if (kind === "alike" && point.duration_us !== null) tail.push(`longest ${time(point.duration_us / 1e3)}`);
+  if (below) tail.push(`+${count(below)} ${kind === "repeated" ? "as above" : "below"}`);
+  if (began) tail.push(`begun by ${shorten(`${began.name} ${began.detail}`.trim(), 40)}`);
+  return {
+    chip: kind === "nested" ? `${count(of)} deep` : of > 1 || kind === "repeated" ? many : "",
+    title: kind === "nested" ? `Nested ${count(of)} deep: show them` : `Show them${below ? `, with ${count(below)} points below` : ""}`,
+    name: small ? `points of ${kinds} kinds, each kind below 1${NBSP}%` : kind === "nested" ? `${point.name} nested` : point.name,
+    tail: tail.length ? ` (${tail.join(", ")})` : "",
+  };
+}
 function pointRow(row, from, scale, length, cut) {
   const { point, children, level, shade } = row, item = make("li"), several = row.kind !== "point";
   item.row = row;
@@ -165,19 +187,18 @@ function pointRow(row, from, scale, length, cut) {
   // What a folded row stands for is shown when asked, what is below a point from the start.
   const folds = children.length > 0;
   label.append(folds ? make("button", { type: "button", class: "fold", "aria-expanded": "true", "aria-label": `Children of ${shorten(point.name, ROW_TEXT_MAX)}` }) : make("span", { class: "leaf" }));
-  if (row.count > 1 || row.kind === "repeated") {
-    const text = row.kind === "small" ? `${count(row.count)} small` : row.count > 1 ? `${count(row.count)}×` : "as above";
-    label.append(make("button", { type: "button", class: "unfold", "aria-expanded": "false", title: `Show them${row.below ? `, with ${count(row.below)} points below` : ""}` }, text));
-  }
-  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, ...[["b", {}, point.name], ["span", { class: "svc" }, ` ${reporter(point)}`], ["span", { class: "dtl" }, point.detail]]
-    .map(([tag, attributes, text]) => make(tag, attributes, shorten(text, ROW_TEXT_MAX))));
-  name.title = shorten(point.detail);
+  const words = foldedWords(row), small = row.kind === "small";
+  if (words.chip) label.append(make("button", { type: "button", class: "unfold", "aria-expanded": "false", title: words.title }, words.chip));
+  // Small points are of several kinds: no name stands for them.
+  const parts = [["b", {}, words.name], ...(small ? [] : [["span", { class: "svc" }, ` ${reporter(point)}`], ["span", { class: "dtl" }, point.detail]]), ["span", { class: "tail" }, words.tail]];
+  const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, ...parts.filter(([, , text]) => text).map(([tag, attributes, text]) => make(tag, attributes, shorten(text, ROW_TEXT_MAX))));
+  name.title = shorten(`${small ? words.name : point.detail}${words.tail}`.trim());
   label.append(name);
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
   if (point.info && point.info.link) label.append(make("span", { class: "badge plain" }, "linked"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
   const sum = several ? row.sum_us ?? null : point.duration_us, own = several ? row.own_us : point.self_us;
-  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, several ? severalBar(row, from, scale) : bar(row, from, scale, length, cut)),
+  item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, several && row.kind !== "nested" ? severalBar(row, from, scale) : bar(row, from, scale, length, cut)),
     make("div", { class: "time" }, sum === null ? "–" : time(sum / 1e3)),
     make("div", { class: "time own" }, sum === null ? "" : time(own / 1e3))));
   return item;
@@ -197,7 +218,7 @@ function pointClick(event, unfold) {
   const expanded = button.getAttribute("aria-expanded") !== "true", { level } = item.row;
   if (button.className === "open") {
     button.setAttribute("aria-expanded", expanded);
-    if (expanded) item.append(pointMore(item.row.point));
+    if (expanded) item.append(pointMore(item.row));
     else item.lastElementChild.remove();
   } else if (button.className === "unfold") {
     button.setAttribute("aria-expanded", expanded);

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Paired;
 use crate::analysis::call_changes::CallChange;
 use crate::report::document::{Badge, Cell, Column, Line, Table};
-use crate::report::words::with_sign;
+use crate::report::words::{bounds, with_sign};
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{CountRow, Names};
 
@@ -108,13 +108,21 @@ fn observed(row: &CountRow) -> String {
 }
 
 /// A mean count, with two decimals unless it is whole.
-fn figure(value: f64) -> String {
+pub(in crate::report) fn figure(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn signed(value: f64) -> String {
     with_sign(value, figure)
+}
+
+/// The bounds of a difference, or itself where every trace has it.
+fn between(low: Option<f64>, high: Option<f64>, is_exact: bool) -> String {
+    match low.filter(|_| is_exact) {
+        Some(value) => format!("exactly {}", signed(value)),
+        None => bounds(low, high, signed),
+    }
 }
 
 /// One judgement for each count.
@@ -162,13 +170,11 @@ pub(in crate::report) fn table(paired: &Paired) -> Table {
         Column::name(""),
         Column::figure("A"),
         Column::figure("B"),
-        Column::figure("at least"),
-        Column::figure("at most"),
+        Column::figure("confidence bounds"),
         Column::figure("traces"),
         Column::words(""),
     ]);
     let shown = |value: Option<f64>| value.map_or_else(Cell::empty, |value| figure(value).into());
-    let bound = |value: Option<f64>| value.map_or_else(Cell::empty, |value| signed(value).into());
     for Counted { row, .. } in &paired.counts {
         let workload = paired.workloads.get(row.workload).filter(|_| paired.workloads.len() > 1);
         let workload = workload.map_or_else(String::new, |names| format!("{} ", names.workload));
@@ -176,8 +182,7 @@ pub(in crate::report) fn table(paired: &Paired) -> Table {
             format!("{workload}{}", row.metric).into(),
             shown(row.a),
             shown(row.b),
-            bound(row.low),
-            bound(row.high),
+            between(row.low, row.high, row.exact).into(),
             format!("{} / {}", row.traces[0], row.traces[1]).into(),
             Badge::verdict(row.outcome).into(),
         ]);
@@ -191,18 +196,15 @@ pub(in crate::report) fn changes(paired: &Paired) -> Table {
         Column::name(""),
         Column::figure("calls A"),
         Column::figure("calls B"),
-        Column::figure("at least"),
-        Column::figure("at most"),
+        Column::figure("confidence bounds"),
         Column::words(""),
     ]);
     for change in &paired.calls {
-        let bound = |value: f64| if change.exact { Cell::empty() } else { signed(value).into() };
         table.row([
             format!("{} {}", change.service, change.name).into(),
             figure(change.a_calls).into(),
             figure(change.b_calls).into(),
-            bound(change.low),
-            bound(change.high),
+            between(Some(change.low), Some(change.high), change.exact).into(),
             word(change).into(),
         ]);
     }
@@ -210,10 +212,9 @@ pub(in crate::report) fn changes(paired: &Paired) -> Table {
 }
 
 fn word(change: &CallChange) -> &'static str {
-    match (change.a_calls <= 0.0, change.b_calls <= 0.0, change.exact) {
-        (true, _, _) => "new",
-        (_, true, _) => "gone",
-        (_, _, true) => "exactly",
+    match (change.a_calls <= 0.0, change.b_calls <= 0.0) {
+        (true, _) => "new",
+        (_, true) => "gone",
         _ => "",
     }
 }

@@ -6,7 +6,7 @@ use crate::report::document::{
     Badge, Block, Cell, Column, Document, Interval, Line, Scale, Table, Tone, markdown as md, terminal as tty,
 };
 use crate::report::kind_names;
-use crate::report::words::{duration, known_ratio, ratio, share_of_failures, signed};
+use crate::report::words::{bounds, calls_of_both, duration, known_ratio, ratio, share_of_failures, signed};
 use crate::results::model::{Criterion, Outcome, Severity};
 use crate::verdict::paired::{CountRow, Failures, Names, Row, Series};
 
@@ -165,8 +165,8 @@ fn further(paired: &Paired) -> String {
     }
 }
 
-/// The verdict on a percentile; with `bounds`, also those of its ratio, which a table has anyway.
-fn sentence(row: &Row, names: &[Names], margin: f64, bounds: bool) -> String {
+/// The verdict on a percentile; perhaps with the bounds of its ratio, which a table has anyway.
+fn sentence(row: &Row, names: &[Names], margin: f64, with_bounds: bool) -> String {
     let subject = subject(&row.series, names);
     let (Some(seen), Some(low), Some(high)) = (row.ratio, row.low, row.high) else {
         let among = row.pairs.iter().filter(|(a, b)| a.is_none() || b.is_none()).count();
@@ -190,9 +190,17 @@ fn sentence(row: &Row, names: &[Names], margin: f64, bounds: bool) -> String {
         }
         _ => judged,
     };
-    let power = row.detectable.filter(|least| *least < DETECTABLE_MAX).map_or_else(String::new, detectable);
-    let bounds = if bounds { format!(" ({} to {})", ratio(low), ratio(high)) } else { String::new() };
+    // What would have been found says nothing of what was found.
+    let least = row.detectable.filter(|least| row.outcome != Outcome::Fail && *least < DETECTABLE_MAX);
+    let power = least.map_or_else(String::new, detectable);
+    let bounds = if with_bounds { format!(" ({} to {})", ratio(low), ratio(high)) } else { String::new() };
     format!("{subject}: {judged}: B/A is {}{bounds}{power}.", ratio(seen))
+}
+
+/// `99.5 %`: how certain both bounds of a ratio are together.
+pub(in crate::report) fn level(paired: &Paired) -> String {
+    let alpha = paired.rows.iter().find(|row| row.series.gated).map_or(paired.alpha, |row| row.alpha);
+    format!("{} %", significant(100.0 - 200.0 * alpha))
 }
 
 /// The smallest slowdown that would have been found.
@@ -284,8 +292,7 @@ pub(in crate::report) fn ratios(paired: &Paired) -> Table {
         Column::figure("A"),
         Column::figure("B"),
         Column::figure("B/A"),
-        Column::figure("at least"),
-        Column::figure("at most"),
+        Column::figure("confidence bounds"),
         Column::figure("Wilcoxon p").left_out(1),
         Column::words(""),
     ]);
@@ -305,8 +312,7 @@ pub(in crate::report) fn ratios(paired: &Paired) -> Table {
             time(row.a_ms).into(),
             time(row.b_ms).into(),
             known_ratio(row.ratio).into(),
-            known_ratio(row.low).into(),
-            known_ratio(row.high).into(),
+            bounds(row.low, row.high, ratio).into(),
             p.map_or_else(Cell::empty, |p| format!("{p:.4}").into()),
             badge.map_or_else(Cell::empty, Cell::from),
         ]);
@@ -320,7 +326,7 @@ pub(in crate::report) fn failures(paired: &Paired) -> Table {
         Column::name(""),
         Column::figure("A"),
         Column::figure("B"),
-        Column::figure("chance"),
+        Column::figure("Wilcoxon p"),
         Column::words(""),
     ]);
     for row in &paired.failures {
@@ -345,10 +351,8 @@ fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
         Column::name("of").left_out(2),
         Column::figure("A"),
         Column::figure("B"),
-        Column::figure("at least"),
-        Column::figure("at most"),
-        Column::figure("calls A").left_out(1),
-        Column::figure("calls B").left_out(1),
+        Column::figure("longer by, 95 % bounds"),
+        Column::figure("calls A → B").left_out(1),
     ]);
     let rows: Vec<&PointRow> = rows.collect();
     let kinds: Vec<(&str, &str)> = rows.iter().map(|row| (row.service.as_str(), row.name.as_str())).collect();
@@ -359,10 +363,8 @@ fn points<'a>(rows: impl Iterator<Item = &'a PointRow>) -> Table {
             row.service.as_str().into(),
             duration(row.a_self_ms).into(),
             duration(row.b_self_ms).into(),
-            signed(row.low_ms).into(),
-            signed(row.high_ms).into(),
-            format!("{:.2}", row.a_calls).into(),
-            format!("{:.2}", row.b_calls).into(),
+            bounds(Some(row.low_ms), Some(row.high_ms), signed).into(),
+            calls_of_both(row.a_calls, row.b_calls).into(),
         ]);
     }
     table
@@ -436,6 +438,6 @@ mod tests {
         let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| &lt;")).collect();
         let borders = |row: &&str| row.replace("\\|", "").matches('|').count();
         let found: Vec<usize> = rows.iter().map(borders).collect();
-        assert_eq!(found, [9, 9], "{markdown}");
+        assert_eq!(found, [7, 7], "{markdown}");
     }
 }

@@ -50,11 +50,12 @@ pub struct AttributeDifference {
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct AttributeValue {
     /// An attribute of a span, of its resource or of one of its events; `point` for the point itself, `service`, `host`
-    /// or `error`.
+    /// or `error`; `client.address`, `client.row` and the like for what the client knows.
     pub attribute: String,
     /// The value as text.
     pub value: String,
-    /// The point that has it, if nearly every trace has the value at some point.
+    /// The point that has it, if nearly every trace has the value at some point; for values of the client, the action,
+    /// and for `client.row`, the name of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
 }

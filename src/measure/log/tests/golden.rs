@@ -96,6 +96,7 @@ fn header() -> Header {
             (text("look up"), text("GET /v3/users/{{ id }}")),
         ],
         tags: Vec::new(),
+        data: Vec::new(),
     };
     Header {
         run_id: uuid::Uuid::from_u128(0x1111_2222_3333_4444_8555_6666_7777_8888),
@@ -206,6 +207,7 @@ fn samples() -> Vec<IterationSample> {
                 wait_ns: 3_000_017 + number * 7,
                 receive_ns: 2_003,
                 redirect_ns: if number == 7 { 1_234_567 } else { 0 },
+                address: 0,
             },
             status: if number == 9 { 0 } else { 200 + (number % 2) as u16 },
             body_bytes: 612 + number * 1_000_003,
@@ -224,6 +226,7 @@ fn samples() -> Vec<IterationSample> {
             duration_ns: if number == 18 { 90_000_000_000_000 } else { 11_000_000 + number * 31 },
             ended,
             error: if ended == Ended::Failed { [1, 1 << 20][usize::from(workload)] } else { 0 },
+            user: 0,
             actions: if ended == Ended::Dropped { Vec::new() } else { (0..2).map(action).collect() },
         }
     };

@@ -3,6 +3,7 @@
 //! It has no script: the template draws its charts, and its policy allows only the embedded style. Its tables are those
 //! of the terminal and of Markdown. Nothing here may compute a statistic.
 
+mod headline;
 mod pair_chart;
 #[cfg(test)]
 pub(super) mod tests;
@@ -24,12 +25,13 @@ use crate::report::pairs::{Pair, Paired, Side};
 use crate::report::pairs::{counts as pairs_counts, sla as pairs_sla, text as pairs_text};
 use crate::report::seed;
 use crate::report::words::{duration, known_ratio, ratio};
-use crate::results::model::Outcome;
 use crate::verdict::compare::RatioRow;
 
 pub(super) const PAGE: &str = include_str!("comparison.html");
 /// The largest number of ratios on the first screen.
 const TILES_MAX: usize = 5;
+/// The largest number of reasons on the first screen of a run against its history.
+const REASONS_MAX: usize = 3;
 
 /// Everything on the page.
 #[derive(Serialize)]
@@ -37,14 +39,18 @@ struct Page {
     title: String,
     verdict: Badge,
     /// The verdict in a few words.
-    reason: &'static str,
+    reason: String,
     sentences: Vec<Vec<SpanView>>,
+    /// What the verdict is based on.
+    basis: Option<Vec<SpanView>>,
     sides: Vec<FactView>,
     tiles: Vec<Tile>,
     notes: Vec<BlockView>,
+    /// How certain both bounds of a ratio are together.
+    level: String,
     charts: Vec<ChartView>,
     sections: Vec<Section>,
-    rounds: Option<TableView>,
+    folded: Option<Folded>,
     facts_title: &'static str,
     facts: Vec<FactView>,
 }
@@ -65,6 +71,13 @@ struct Section {
     table: TableView,
 }
 
+/// A table that is shown when asked.
+#[derive(Serialize)]
+struct Folded {
+    title: &'static str,
+    table: TableView,
+}
+
 /// Writes the page of a comparison by paired rounds.
 ///
 /// # Errors
@@ -77,8 +90,13 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
         aside: between(row.low, row.high),
         class: tile_class(model::Badge::verdict(row.outcome).tone),
     });
+    let level = pairs_text::level(paired);
+    let mut sentences: Vec<Vec<SpanView>> = pairs_text::explanation(paired).iter().map(spans).collect();
+    let hint = format!(
+        "Each ratio between its {level} confidence bounds. {LINE_HINT} The dashed line is the margin."
+    );
     let mut sections = vec![
-        section("Response times", Some(MARGIN_HINT.into()), &pairs_text::ratios(paired)),
+        section("Response times", Some(hint.into()), &pairs_text::ratios(paired)),
         section("Counts of trace points", None, &pairs_counts::table(paired)),
         section(
             "Calls that changed",
@@ -96,14 +114,16 @@ pub fn ab(paired: &Paired, out: &mut dyn Write) -> io::Result<()> {
     let page = Page {
         title: paired.scenario.title.clone(),
         verdict: model::Badge::verdict(paired.decision.outcome).into(),
-        reason: reason(paired),
-        sentences: pairs_text::explanation(paired).iter().map(spans).collect(),
+        reason: headline::of_pairs(paired),
+        level,
+        basis: sentences.pop(),
+        sentences,
         sides: vec![side("A", &paired.a), side("B", &paired.b)],
         tiles: tiles.collect(),
         notes: notes(&paired.notes),
         charts: judged.map(|row| pair_chart::view(row, paired)).collect(),
         sections: sections.into_iter().flatten().collect(),
-        rounds: Some(document::table(&rounds(paired))),
+        folded: Some(Folded { title: "Rounds of each pair", table: document::table(&rounds(paired)) }),
         facts_title: "How it was compared",
         facts: facts(paired_facts(paired)),
     };
@@ -141,7 +161,11 @@ pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
         }
     };
     let mut sections = vec![
-        section("Response times", Some(RATIOS_HINT.into()), &compare_text::ratios(compared)),
+        section(
+            "Response times",
+            Some(format!("Each ratio between its 95 % confidence bounds. {LINE_HINT}").into()),
+            &compare_text::ratios(compared),
+        ),
         section("Failures", None, &compare_text::failures(compared)),
     ];
     let points = compare_text::point_tables(compared).into_iter();
@@ -151,14 +175,16 @@ pub fn two_runs(compared: &TwoRuns, out: &mut dyn Write) -> io::Result<()> {
     let page = Page {
         title: compared.new.scenario.clone(),
         verdict: Badge { word: "No verdict", class: "plain" },
-        reason: "Two runs are described, not judged.",
+        reason: headline::of_two_runs(compared),
+        level: String::new(),
+        basis: None,
         sentences: vec![spans(&compare_text::caveat())],
         sides: vec![run("base", &compared.base), run("new", &compared.new)],
         tiles: iterations.take(TILES_MAX).map(tile).collect(),
         notes: differences.map(|one| document::block(&one)).chain(notes(&compared.notes)).collect(),
         charts: Vec::new(),
         sections: sections.into_iter().flatten().collect(),
-        rounds: None,
+        folded: None,
         facts_title: "",
         facts: Vec::new(),
     };
@@ -177,24 +203,23 @@ pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
         class: tile_class(model::Badge::verdict(row.outcome).tone),
     });
     // What decided it, once.
-    let decisive = judged.rows.iter().map(|row| (row.outcome, &row.reason));
-    let decisive = decisive.chain(judged.failures.iter().map(|row| (row.outcome, &row.reason)));
-    let mut reasons: Vec<&String> =
-        decisive.filter(|(outcome, _)| *outcome == judged.outcome).map(|(_, reason)| reason).collect();
-    reasons.dedup();
+    let times = judged.rows.iter().map(|row| {
+        let subject = row.action.as_deref().unwrap_or(&row.workload);
+        (row.outcome, format!("{subject} p{}: {}.", row.percentile, row.reason))
+    });
+    let failures = judged.failures.iter();
+    let failures = failures.map(|row| (row.outcome, format!("{}: {}.", row.workload, row.reason)));
+    let decisive = times.chain(failures).filter(|(outcome, _)| *outcome == judged.outcome);
     let mut sides = vec![run("new", &judged.new)];
     sides.extend(judged.confirming.as_ref().map(|confirming| run("confirming", confirming)));
     sides.push(FactView::new("past", &format!("{} runs", judged.past.len()).into()));
-    let past = judged.past.iter().map(|past| ("run", Line::from(compare_text::named(past))));
     let page = Page {
         title: judged.new.scenario.clone(),
         verdict: model::Badge::verdict(judged.outcome).into(),
-        reason: match judged.outcome {
-            Outcome::Pass => "Not slower than the runs before it.",
-            Outcome::Fail => "Slower, or failing more, than the runs before it.",
-            _ => "It is not clear whether it is slower.",
-        },
-        sentences: reasons.iter().take(3).map(|reason| spans(&Line::from(format!("{reason}.")))).collect(),
+        reason: headline::of_history(judged).to_owned(),
+        level: String::new(),
+        basis: None,
+        sentences: decisive.take(REASONS_MAX).map(|(_, reason)| spans(&Line::from(reason))).collect(),
         sides,
         tiles: tiles.collect(),
         notes: notes(&judged.notes),
@@ -206,18 +231,15 @@ pub fn history(judged: &AgainstHistory, out: &mut dyn Write) -> io::Result<()> {
         .into_iter()
         .flatten()
         .collect(),
-        rounds: None,
-        facts_title: "Past runs",
-        facts: facts(past.collect()),
+        folded: Some(Folded { title: "Past runs", table: document::table(&past_runs(judged)) }),
+        facts_title: "",
+        facts: Vec::new(),
     };
     write(&page, out)
 }
 
 /// The explanation of drawings of ratios.
-const RATIOS_HINT: &str =
-    "Each ratio between its bounds. The line is 1: no difference; values to its right took longer.";
-/// The same with a margin.
-const MARGIN_HINT: &str = "Each ratio between its bounds. The line is 1: no difference; values to its right took longer. The dashed line is the margin.";
+const LINE_HINT: &str = "The line is 1: no difference; values to its right took longer.";
 /// The explanation of drawings of a history.
 const HISTORY_HINT: &str = "The new run against the mean of the past runs, which is 1. 99 of 100 runs stay below the end of the bar.";
 
@@ -229,25 +251,6 @@ fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
         page => page,
     };
     fill(&format!("{}{PAGE}", document::MACROS), values, out)
-}
-
-/// The verdict in a few words.
-fn reason(paired: &Paired) -> &'static str {
-    let slower = paired.rows.iter().any(|row| row.series.gated && row.outcome == Outcome::Fail);
-    match paired.decision.outcome {
-        _ if !paired.finished => "The comparison was interrupted.",
-        Outcome::Pass => "B is not slower than A.",
-        Outcome::Fail if slower => "B is slower than A.",
-        Outcome::Fail if paired.counts.iter().any(|counted| counted.row.outcome == Outcome::Fail) => {
-            "B does more than A."
-        }
-        Outcome::Fail if paired.sla.iter().any(|row| row.b.outcome == Outcome::Fail) => {
-            "B fails the scenario's criteria."
-        }
-        Outcome::Fail => "B fails more often than A.",
-        Outcome::Inconclusive => "It is not clear whether B is slower.",
-        Outcome::Invalid | Outcome::None => "There is no data to judge.",
-    }
 }
 
 fn between(low: Option<f64>, high: Option<f64>) -> String {
@@ -292,6 +295,16 @@ fn run(name: &'static str, run: &crate::report::compare::RunRef) -> FactView {
     line.code(run.path.as_str())
         .text(format!(" on {}, {}, bench {}", run.deployment, run.started_at, run.bench_version));
     FactView::new(name, &line)
+}
+
+/// The runs before a run, latest first.
+fn past_runs(judged: &AgainstHistory) -> Table {
+    let mut table = Table::new(vec![Column::name("Run"), Column::words("Started"), Column::words("bench")]);
+    for past in &judged.past {
+        let version = past.bench_version.as_str();
+        table.row([Cell::code(past.path.as_str()), past.started_at.as_str().into(), version.into()]);
+    }
+    table
 }
 
 /// The rounds, a row for each pair.

@@ -8,7 +8,7 @@ use crate::analysis::points::PointRow;
 use crate::base::visible::is_deceptive;
 use crate::report::compare::{PointDifference, RunRef, TracePoints};
 use crate::report::pairs::{Counted, CountedPoint, CountedTrace, Further, RoundInfo};
-use crate::results::model::{Counts, ScenarioInfo};
+use crate::results::model::{Counts, Outcome, ScenarioInfo};
 use crate::verdict::compare::FailuresRow;
 use crate::verdict::history::{HistoryFailures, HistoryRow};
 use crate::verdict::paired::{CountRow, Decision, Failures, Names, Row, Series, SlaRow, SlaSide};
@@ -55,7 +55,8 @@ fn point(words: &dyn Fn(&str) -> String, slow: bool, name: &str, difference_ms: 
 
 /// A count that failed, with the points and the traces that show it.
 fn counted(words: &dyn Fn(&str) -> String) -> Counted {
-    let trace = |file: &str| Some(CountedTrace { trace_id: uuid::Uuid::nil(), file: words(file), count: 22 });
+    let trace =
+        |file: &str, count| Some(CountedTrace { trace_id: uuid::Uuid::nil(), file: words(file), count });
     let row = CountRow {
         workload: 0,
         metric: words("count(trace \"db\")"),
@@ -79,8 +80,8 @@ fn counted(words: &dyn Fn(&str) -> String) -> Counted {
     Counted {
         row,
         points: vec![point],
-        a_trace: trace("0001-a/traces/1.json"),
-        b_trace: trace("0001-b/traces/2.json"),
+        a_trace: trace("0001-a/traces/1.json", 2),
+        b_trace: trace("0001-b/traces/2.json", 22),
     }
 }
 
@@ -104,8 +105,21 @@ fn of_sla(words: &dyn Fn(&str) -> String, outcome: Outcome) -> SlaRow {
         criterion: words("thresholds"),
         condition: words("p99 < 250ms"),
         severity: crate::results::model::Severity::Fail,
-        a: SlaSide::default(),
-        b: SlaSide { outcome, observed: words("260 ms"), ..SlaSide::default() },
+        a: SlaSide {
+            rounds: 12,
+            passed: 12,
+            outcome: Outcome::Pass,
+            observed: words("240 ms"),
+            ..SlaSide::default()
+        },
+        b: SlaSide {
+            rounds: 12,
+            failed: 11,
+            passed: 1,
+            outcome,
+            observed: words("260 ms"),
+            ..SlaSide::default()
+        },
     }
 }
 
@@ -333,7 +347,12 @@ fn the_pages_say_what_the_comparisons_hold() {
     holds(
         "ab-fail",
         &[
-            "<h1>B is slower than A.</h1>",
+            "<h1>B is slower than A: p95 takes 19 % longer.</h1>",
+            "Each ratio between its 99.5 % confidence bounds.",
+            "mean and its 99.5 % confidence bounds",
+            "<td class=\"n bounds\" data-l=\"confidence bounds\">1.140 to 1.250</td>",
+            "data-l=\"longer by, 95 % bounds\">+12.7 ms to +15.6 ms</td>",
+            "data-l=\"confidence bounds\">exactly +20</td>",
             "p50: B is slower by more than the margin of 10 %: B&#x2f;A is 1.190",
             "<dt>p95 · B&#x2f;A</dt><dd><b>1.190</b> 1.140 to 1.250</dd>",
             "Pair 4: B&#x2f;A",
@@ -354,6 +373,8 @@ fn the_pages_say_what_the_comparisons_hold() {
             "Use <code>bench ab</code> for that.",
             "<strong>differs:</strong> processors: 8 and 4",
             "of 40 and 38 fetched traces",
+            "<h1>In the new run: p50 12 % higher.</h1>",
+            "data-l=\"95 % bounds\">1.080 to 1.160</td>",
             "1.400, without bounds",
         ],
     );
@@ -363,6 +384,8 @@ fn the_pages_say_what_the_comparisons_hold() {
             "<span class=\"verdict\">INCONCLUSIVE</span>",
             "a second run has to confirm it.",
             "1.216, from 1.000 to 1.091",
+            "list-users p50: longer than past runs; a second run has to confirm it.",
+            "Past runs (12)",
         ],
     );
 }
