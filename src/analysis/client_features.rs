@@ -5,7 +5,6 @@
 //! compare.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use serde_json::Value;
 
@@ -32,6 +31,8 @@ pub const TIMES: &str = "client.times";
 const ANSWER_MIN: u64 = 1 << 10;
 /// More actions are not looked at: a loop may run for hours.
 const ACTIONS_MAX: usize = 1_000;
+/// The longest IP address as text.
+const ADDRESS_MAX: usize = 45;
 /// Rows of more data are not looked at.
 const DATA_MAX: usize = 100;
 
@@ -48,8 +49,8 @@ pub(super) fn of_trace(tree: &TraceTree) -> BTreeSet<Feature> {
             found.insert(feature(STATUS, status.to_string(), &name, 0));
         }
         let address = point.stop_info.get(client_points::ADDRESS).and_then(Value::as_str);
-        let address = address.and_then(|text| text.parse::<IpAddr>().ok());
-        found.extend(address.map(|address| Feature::new(ADDRESS, address.to_string())));
+        let address = address.filter(|text| is_address(text));
+        found.extend(address.map(|address| Feature::new(ADDRESS, address.to_owned())));
         found.extend(levels(ANSWER, number("body_bytes"), ANSWER_MIN, &name, bytes));
         found.extend(levels(REQUESTS, number("requests"), 2, &name, |count| count.to_string()));
         *times.entry(name).or_default() += 1;
@@ -72,6 +73,12 @@ fn rows(tree: &TraceTree) -> impl Iterator<Item = Feature> {
         Some(feature(ROW, row.as_u64()?.to_string(), &data, 0))
     };
     rows.into_iter().flatten().take(DATA_MAX).filter_map(of)
+}
+
+/// Whether a text looks like an IP address: a service may claim to be the client.
+fn is_address(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, '.' | ':');
+    text.len() <= ADDRESS_MAX && text.contains(['.', ':']) && text.chars().all(is_part)
 }
 
 fn is_client(point: &Point) -> bool {

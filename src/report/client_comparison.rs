@@ -7,8 +7,9 @@ use super::differences;
 use super::document::Line;
 use super::texts::duration;
 use crate::analysis::explanation::QUEUE_TIME;
+use crate::analysis::feature::CLIENT;
 use crate::results::client_points::{ACTION, GROUP, ITERATION, SCHEDULING_DELAY};
-use crate::results::model::{ClientComparison, ComparedKind};
+use crate::results::model::{AttributeDifference, ClientComparison, ComparedKind, Comparison};
 
 /// Where the time of slow iterations went by the client's own figures, what they have in common, and where in the run they
 /// are.
@@ -17,6 +18,22 @@ pub fn sentences(seen: &ClientComparison) -> Vec<Line> {
     let found = seen.differences.iter().flat_map(|differences| &differences.found);
     let common = differences::lines(seen.places.as_ref(), found, seen.typical_ms);
     std::iter::once(where_it_went(seen)).chain(common).collect()
+}
+
+/// What the client knows beside too few traces, whose comparison says already how much longer slow iterations take: where
+/// their time went if a part stands out, and what they have in common by either.
+#[must_use]
+pub fn beside(traced: &Comparison, seen: Option<&ClientComparison>) -> Vec<Line> {
+    let stands_out = seen.filter(|seen| seen.parts.iter().any(|part| part.guilty));
+    let by_client = seen.and_then(|seen| seen.differences.as_ref());
+    let is_new = |one: &&AttributeDifference| by_client.is_none() || !one.value.attribute.starts_with(CLIENT);
+    let by_services = traced.differences.iter().flat_map(|differences| &differences.found).filter(is_new);
+    let found = by_client.into_iter().flat_map(|differences| &differences.found).chain(by_services);
+    let (places, typical_ms) = match seen {
+        Some(seen) => (seen.places.as_ref(), seen.typical_ms),
+        None => (traced.places.as_ref(), traced.typical_ms),
+    };
+    stands_out.map(where_it_went).into_iter().chain(differences::lines(places, found, typical_ms)).collect()
 }
 
 /// `By the client's own times, p95 iterations take … longer than typical ones (…); waiting for the answer …`.
@@ -126,6 +143,46 @@ mod tests {
             assert_eq!(lines[0], format!("{head}{expected}"));
             assert!(lines[1].starts_with("14 of the first 15 of 600 iterations are slow ones"), "{lines:?}");
             assert_eq!(lines.len(), 2);
+        }
+    }
+
+    #[test]
+    fn beside_too_few_traces_nothing_is_said_twice() {
+        let found = |attribute: &str| {
+            json!({ "attribute": attribute, "value": "v", "slow_share": 0.9, "typical_share": 0.0, "low": 0.6,
+                "high": 1.0, "chance": 1e-9 })
+        };
+        let differences = |attributes: &[&str]| {
+            let found: Vec<_> = attributes.iter().map(|attribute| found(attribute)).collect();
+            serde_json::from_value(json!({ "slow": 12, "typical": 24, "tested": 9, "found": found })).unwrap()
+        };
+        let traced = Comparison {
+            typical_ms: 20.0,
+            differences: Some(differences(&["client.address", "cache"])),
+            ..serde_json::from_value(json!({
+                "slow_percent": 5, "slow": 12, "typical": 24, "slow_ms": 320.0, "typical_ms": 20.0, "left_out": 0,
+                "no_finding": "few_traces", "kinds": [], "clocks_moved": 0, "clocks_inconsistent": 0, "tree": [],
+            }))
+            .unwrap()
+        };
+        let address = "Slow ones more often get their answers from `v`";
+        let (first, cache) = ("14 of the first 15", "Slow ones more often have `cache=v`");
+        let by_client = "By the client's own times";
+        for (seen, expected) in [
+            (None, vec![address, cache]),
+            (Some(seen("action", "buy", "", false)), vec![first, address, cache]),
+            (Some(seen("action", "buy", "", true)), vec![by_client, first, address, cache]),
+        ] {
+            let seen = seen
+                .map(|seen| ClientComparison { differences: Some(differences(&["client.address"])), ..seen });
+            let lines: Vec<String> = beside(&traced, seen.as_ref())
+                .iter()
+                .map(|line| terminal::line(line, terminal::Style::default()))
+                .collect();
+            assert_eq!(lines.len(), expected.len(), "{lines:?}");
+            for (line, begins) in lines.iter().zip(expected) {
+                assert!(line.starts_with(begins), "{line}");
+            }
         }
     }
 }

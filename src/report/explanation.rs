@@ -32,11 +32,11 @@ pub fn sentences(results: &Results) -> Vec<Line> {
 /// Why the slow iterations of a workload are slow; by the client's own figures where there are no traces, or too few.
 #[must_use]
 pub fn why(workload: &Workload) -> Vec<Line> {
-    let client = || workload.client_comparison.iter().flat_map(client_comparison::sentences);
     match &workload.comparison {
-        None => client().collect(),
+        None => workload.client_comparison.iter().flat_map(client_comparison::sentences).collect(),
         Some(seen) if seen.no_finding == Some(NoFinding::FewTraces) => {
-            std::iter::once(comparison(seen)).chain(client()).collect()
+            let client = client_comparison::beside(seen, workload.client_comparison.as_ref());
+            std::iter::once(comparison(seen)).chain(client).collect()
         }
         Some(seen) => std::iter::once(comparison(seen)).chain(differences::sentences(seen)).collect(),
     }

@@ -162,6 +162,34 @@ fn a_value_that_is_everywhere_is_compared_at_each_point() {
 }
 
 #[test]
+fn several_rows_and_addresses_are_listed_and_of_several_bounds_one() {
+    let client = |name: &str, info: Value, stop: Value| {
+        let Value::Object(stop_info) = stop else { panic!("{stop}") };
+        Point { project: Some("bench".into()), stop_info, ..point(name, info) }
+    };
+    let trace = |row: usize, address: String, bytes: u64| {
+        let stop = json!({"status": 200, "address": address, "body_bytes": bytes});
+        tree(vec![
+            client("iteration", json!({"rows": {"users": row}}), json!({})),
+            client("action", json!({"name": "list"}), stop),
+        ])
+    };
+    let slow: Vec<TraceTree> =
+        (0..30).map(|n| trace(3 + n % 2, format!("10.0.0.{}", 3 + n / 15), 20_000)).collect();
+    let typical: Vec<TraceTree> = (0..60).map(|n| trace(100 + n % 9, "10.0.0.1".into(), 300)).collect();
+    let mut texts = texts(&found(&slow, &typical, &Known::new()));
+    texts.sort_unstable();
+    let expected = [
+        "client.address=10.0.0.3",
+        "client.address=10.0.0.4",
+        "client.answer=at least 16 KiB at list",
+        "client.row=3 at users",
+        "client.row=4 at users",
+    ];
+    assert_eq!(texts, expected);
+}
+
+#[test]
 fn ids_and_the_client_say_nothing() {
     let mut random = fastrand::Rng::with_seed(1);
     let mut side = |count: usize, client: &str| -> Vec<TraceTree> {

@@ -210,7 +210,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         several_workloads: results.workloads.len() > 1,
         sample: sample(iterations),
         has_iterations: !iterations.is_empty(),
-        workloads: results.workloads.iter().map(|one| workloads::view(one, &refs)).collect(),
+        workloads: results.workloads.iter().map(|one| workloads::view(one, &said, &refs)).collect(),
         calls: calls::view(traces.stored),
         mode: match traces.shown {
             Shown::Text => "text",

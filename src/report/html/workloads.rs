@@ -181,8 +181,8 @@ pub(super) fn settings(runner: &Map<String, Value>) -> String {
     runners.collect::<Vec<_>>().join("; ")
 }
 
-/// One workload's section.
-pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
+/// One workload's section, without what is `said` already.
+pub(super) fn view(workload: &Workload, said: &str, refs: &Refs) -> WorkloadView {
     let (response, service) = (&workload.response_time, &workload.service_time);
     let widest_ms = workload.actions.iter().map(|action| sum_ms(&action.phases)).fold(0.0, f64::max);
     let waited = words::waited(workload);
@@ -226,7 +226,7 @@ pub(super) fn view(workload: &Workload, refs: &Refs) -> WorkloadView {
         comparison: causes::comparison(workload, refs),
         effect: workload.observer_effect.as_ref().map(causes::effect),
         asynchronous: asynchronous::sentence(workload),
-        offered: offered::sentence(workload),
+        offered: offered::sentence(workload).filter(|one| !said.contains(one.as_str())),
     }
 }
 
