@@ -85,7 +85,8 @@ fn a_build_that_takes_many_times_as_long_fails() {
     assert!(markdown.starts_with("### FAIL · Turns") && markdown.contains("| p50 |"), "{markdown}");
     let page = std::fs::read_to_string(bench.run_directory().join("ab.html")).unwrap();
     assert!(
-        page.contains("<span class=\"verdict\">FAIL</span>") && page.contains("<h1>B is slower than A.</h1>"),
+        page.contains("<span class=\"verdict\">FAIL</span>")
+            && page.contains("<h1>B is slower than A: p50 takes "),
         "{page}"
     );
     assert!(page.matches("class=\"pair").count() >= pairs.len(), "a point for each pair: {page}");

@@ -332,6 +332,7 @@ const EMPTY_GROUPS: &str = "const shown = (one) => one.getClientRects().length >
 const REPEATED: &str = r"
     const said = new Set(), again = [];
     for (const one of document.querySelectorAll('h1, .finding, .banner, .notes li, .hint, .said, .meta, .words, .message'))
+        if (one.getClientRects().length)
         for (const sentence of one.textContent.split(/[.;]\s+/).map((text) => text.trim()).filter((text) => text.length > 30))
             said.has(sentence) ? again.push(sentence) : said.add(sentence);
     return again";

@@ -8,7 +8,7 @@ use sqlx::SqlitePool;
 use super::record;
 use crate::base::secret::Secret;
 use crate::driver::{Collector, DriverError, TraceQuery, TraceSummary};
-use crate::record::Record;
+use crate::record::{Record, TRACE_BYTES_MAX};
 
 const ALL: TraceQuery = TraceQuery { errors_only: false, limit: 100 };
 
@@ -138,7 +138,8 @@ async fn huge_payloads_and_long_names_are_bounded() {
     let stored = collector.stored("long").await.unwrap();
     assert_eq!((stored.records.len(), stored.rejected), (3, 1));
     assert!(stored.first_rejected.unwrap().contains("the limit is"));
-    run(&pool, "INSERT INTO data (base_id, data) VALUES ('huge', zeroblob(70000000))").await;
+    const { assert!(TRACE_BYTES_MAX < 135_000_000) };
+    run(&pool, "INSERT INTO data (base_id, data) VALUES ('huge', zeroblob(135000000))").await;
     assert!(matches!(collector.records("huge").await, Err(DriverError::TooLarge { .. })));
 }
 

@@ -12,7 +12,9 @@ use crate::report::differences;
 use crate::report::document::{Line, Span};
 use crate::report::observer;
 use crate::report::words;
-use crate::results::model::{ComparedKind, Comparison, Contrast, ObserverEffect, Results, Workload};
+use crate::results::model::{
+    ComparedKind, Comparison, Contrast, NoFinding, ObserverEffect, Results, Workload,
+};
 
 /// The width of a bar of shares, in units of its drawing: 100 % with some room on both sides.
 const SHARE_WIDTH: f64 = 120.0;
@@ -114,8 +116,8 @@ pub(super) fn sentences(results: &Results, said: &str) -> Vec<SentenceView> {
     let several = results.workloads.len() > 1;
     let compared = results.workloads.iter().flat_map(|workload| {
         let lines = match &workload.comparison {
-            Some(seen) => vec![words::comparison(seen)],
-            None => words::why(workload),
+            Some(seen) if seen.no_finding != Some(NoFinding::FewTraces) => vec![words::comparison(seen)],
+            _ => words::why(workload),
         };
         let new = lines.into_iter().filter(move |line| !said.contains(&marks::plain(line)));
         new.map(move |line| SentenceView {

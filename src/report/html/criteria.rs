@@ -42,7 +42,8 @@ struct Gauge {
     described: String,
 }
 
-pub(super) fn view(criterion: &Criterion, refs: &Refs) -> CriterionView {
+/// One criterion, without the reason if that is `said` already.
+pub(super) fn view(criterion: &Criterion, said: &str, refs: &Refs) -> CriterionView {
     CriterionView {
         workload: criterion.workload.clone(),
         criterion: criterion.criterion.clone(),
@@ -51,7 +52,7 @@ pub(super) fn view(criterion: &Criterion, refs: &Refs) -> CriterionView {
         outcome: document::Badge::verdict(criterion.outcome).into(),
         warns: criterion.severity == Severity::Warn,
         aborted: criterion.aborted,
-        reason: criterion.reason.clone(),
+        reason: criterion.reason.clone().filter(|reason| !said.contains(reason.as_str())),
         gauge: criterion.measured.as_ref().map(|measured| gauge(measured, &criterion.observed)),
         samples: text::count(criterion.samples),
         traces: refs.all(&criterion.trace_ids),

@@ -167,6 +167,10 @@ pub(super) fn table(table: &Table) -> TableView {
 
 fn class(column: &Column) -> &'static str {
     match column.kind {
+        // What a narrow terminal leaves out, a phone does too.
+        Kind::Figure if column.left_out > 0 => "n lo",
+        Kind::Words | Kind::Name if column.left_out > 0 => "lo",
+        Kind::Figure if column.title.starts_with("longer by") => "n bounds long",
         Kind::Figure if column.title.ends_with("bounds") => "n bounds",
         Kind::Figure => "n",
         Kind::Drawing => "range",

@@ -123,6 +123,13 @@ function scatter(host, c, onview) {
     const lines = [["p50", at(50), "--soft"], ["p99", w[which].count >= 100 ? at(99) : undefined, "--soft"]];
     if (which === "response") lines.push(...w.limits.map(([condition, ms]) => [shorten(condition, 40), ms, "--bad"]));
     const taken = [];
+    // How many places with points a label would cover.
+    const covered = (x, y, width) => {
+      let places = 0;
+      for (let row = Math.max(0, Math.floor(y / CELL)); row <= Math.floor((y + 14) / CELL); row++)
+        for (let column = Math.floor(x / CELL); column <= Math.floor((x + width) / CELL); column++) if (head[row * cells + column] >= 0) places++;
+      return places;
+    };
     g.textAlign = "right";
     g.textBaseline = "bottom";
     for (const [name, ms, tone] of lines) {
@@ -140,12 +147,14 @@ function scatter(host, c, onview) {
       const text = tone === "--bad" ? name : `${name} ${time(ms)}`, width = g.measureText(text).width + 6;
       const lift = taken.some((other) => Math.abs(other - y) < 15) ? width + 60 : 0, top = y - 15 < area.y0 ? y + 1 : y - 15;
       taken.push(y);
+      // At the right, unless that hides points and the left does not.
+      const sides = [area.x1 - lift - width, area.x0 + lift].map((x) => [covered(x, top, width), x]), at = sides[1][0] < sides[0][0] ? sides[1][1] : sides[0][1];
       g.save();
       g.globalAlpha = 0.85;
       g.fillStyle = colour("--bg");
-      g.fillRect(area.x1 - lift - width, top, width, 14);
+      g.fillRect(at, top, width, 14);
       g.restore();
-      g.fillText(text, area.x1 - lift - 3, top + 13);
+      g.fillText(text, at + width - 3, top + 13);
     }
   }
   function draw() {
@@ -213,17 +222,18 @@ function scatter(host, c, onview) {
   // Traces that can be shown have a ring; those that a cause explains are filled with its colour.
   function drawSeen(g) {
     const background = colour("--bg"), ring = colour("--mark"), fills = charts.marks.map((_, of) => colour(`--c${of}`));
-    for (const [n, of] of seen) {
-      const x = px(c.start[n]), y = py(values[n]);
-      if (isHidden(n) || hidden.has(`mark${of}`) || !(x >= area.x0 && x <= area.x1)) continue;
-      g.beginPath();
-      g.arc(x, y, of < 0 ? 4 : 5, 0, 7);
-      g.lineWidth = of < 0 ? 1 : 1.5;
-      g.globalAlpha = of < 0 ? 0.6 : 1;
-      g.strokeStyle = of < 0 ? ring : background;
-      if (of >= 0) { g.fillStyle = fills[of]; g.fill(); }
-      g.stroke();
-    }
+    const circles = seen.map(([n, of]) => [px(c.start[n]), py(values[n]), of, n])
+      .filter(([x, , of, n]) => !isHidden(n) && !hidden.has(`mark${of}`) && x >= area.x0 && x <= area.x1);
+    const circle = (x, y, radius) => { g.beginPath(); g.arc(x, y, radius, 0, 7); };
+    g.lineWidth = 1;
+    g.strokeStyle = ring;
+    g.globalAlpha = 0.6;
+    for (const [x, y, of] of circles) if (of < 0) { circle(x, y, 4); g.stroke(); }
+    g.globalAlpha = 1;
+    // The edges of all come first: otherwise neighbours would cover each other.
+    g.fillStyle = background;
+    for (const [x, y, of] of circles) if (of >= 0) { circle(x, y, 5.5); g.fill(); }
+    for (const [x, y, of] of circles) if (of >= 0) { g.fillStyle = fills[of]; circle(x, y, 4.5); g.fill(); }
     g.globalAlpha = 1;
   }
   function nearest(x, y) {

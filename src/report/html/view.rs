@@ -197,7 +197,7 @@ pub(super) fn page(results: &Results, iterations: &IterationColumns, traces: Tra
         tiles: tiles(results),
         has_gauges: criteria.iter().any(|one| one.measured.is_some()),
         has_broken: criteria.iter().any(|one| !one.trace_ids.is_empty()),
-        criteria: criteria.into_iter().map(|one| criteria::view(one, &refs)).collect(),
+        criteria: criteria.into_iter().map(|one| criteria::view(one, &said, &refs)).collect(),
         any_waited: slowest
             .iter()
             .flat_map(|group| &group.rows)

@@ -190,17 +190,18 @@ function pointRow(row, from, scale, length, cut) {
   const words = foldedWords(row), small = row.kind === "small";
   if (words.chip) label.append(make("button", { type: "button", class: "unfold", "aria-expanded": "false", title: words.title }, words.chip));
   // Small points are of several kinds: no name stands for them.
-  const parts = [["b", {}, words.name], ...(small ? [] : [["span", { class: "svc" }, ` ${reporter(point)}`], ["span", { class: "dtl" }, point.detail]]), ["span", { class: "tail" }, words.tail]];
+  const own = small ? [["span", { class: "many" }, words.name]] : [["b", {}, words.name], ["span", { class: "svc" }, ` ${reporter(point)}`], ["span", { class: "dtl" }, point.detail]];
+  const parts = [...own, ["span", { class: "tail" }, words.tail]];
   const name = make("button", { type: "button", class: "open", "aria-expanded": "false" }, ...parts.filter(([, , text]) => text).map(([tag, attributes, text]) => make(tag, attributes, shorten(text, ROW_TEXT_MAX))));
   name.title = shorten(`${small ? words.name : point.detail}${words.tail}`.trim());
   label.append(name);
   if (point.error !== null) label.append(make("span", { class: "badge bad" }, "error"));
   if (point.info && point.info.link) label.append(make("span", { class: "badge plain" }, "linked"));
   if (point.duration_us === null) label.append(make("span", { class: "badge doubt" }, "incomplete"));
-  const sum = several ? row.sum_us ?? null : point.duration_us, own = several ? row.own_us : point.self_us;
+  const sum = several ? row.sum_us ?? null : point.duration_us, itself = several ? row.own_us : point.self_us;
   item.append(make("div", { class: "line" }, label, make("div", { class: "bar" }, several && row.kind !== "nested" ? severalBar(row, from, scale) : bar(row, from, scale, length, cut)),
     make("div", { class: "time" }, sum === null ? "–" : time(sum / 1e3)),
-    make("div", { class: "time own" }, sum === null ? "" : time(own / 1e3))));
+    make("div", { class: "time own" }, sum === null ? "" : time(itself / 1e3))));
   return item;
 }
 // From the first to the last of several points, each where it was.
