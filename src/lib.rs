@@ -46,6 +46,7 @@
 //! | 8 | [`verdict`] | whether a run, or one build compared with another, passes | print or exit |
 //! | 9 | [`report`] | HTML and terminal: functions of results and a writer | compute statistics |
 //! | 9 | [`demo`] | the embedded, instrumented service and its collector | be imported by lower ranks |
+//! | 9 | [`rally`] | Rally's task files as scenarios, runs as Rally reports them | read files, start programs, send anything |
 //! | 10 | [`harness`] | the life cycle of a run, of a comparison of two builds, and of stored runs | read arguments, print or exit |
 //! | 11 | [`cli`] | arguments, terminal, exit codes | contain logic |
 //!
@@ -80,6 +81,7 @@ pub mod import;
 pub mod iteration;
 pub mod measure;
 pub mod plan;
+pub mod rally;
 pub mod receive;
 pub mod report;
 pub mod results;

@@ -34,6 +34,8 @@ pub struct Ranked {
     pub name: String,
     /// The sum of their inclusive durations.
     pub total_s: f64,
+    /// The shortest duration.
+    pub min_s: f64,
     /// The longest duration.
     pub max_s: f64,
     /// The number of points.
@@ -58,10 +60,13 @@ impl Ranking {
             if duration_s > known.max_s {
                 known.max_s = duration_s;
             }
+            if duration_s < known.min_s {
+                known.min_s = duration_s;
+            }
         } else {
             self.places.insert(name.to_owned(), self.ranked.len());
-            let (total_s, max_s) = (duration_s, duration_s);
-            self.ranked.push(Ranked { name: name.to_owned(), total_s, max_s, occurrences: 1 });
+            let (name, one) = (name.to_owned(), duration_s);
+            self.ranked.push(Ranked { name, total_s: one, min_s: one, max_s: one, occurrences: 1 });
         }
     }
 
@@ -73,6 +78,7 @@ impl Ranking {
         for row in other.ranked.iter().filter(|row| scaled(row.occurrences, weight) > 0) {
             self.add(&row.name, row.max_s);
             let known = &mut self.ranked[self.places[&row.name]];
+            known.min_s = known.min_s.min(row.min_s);
             // The longest is one of them.
             known.total_s += row.total_s * weight - row.max_s;
             known.occurrences += scaled(row.occurrences, weight) - 1;

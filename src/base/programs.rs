@@ -61,6 +61,65 @@ pub fn output(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Re
     Err(format!("it failed ({status}){said}"))
 }
 
+/// A program that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// The first 64 KiB of its standard output.
+    pub stdout: Vec<u8>,
+    /// The first 64 KiB of its standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Runs `program` as [`output`] does, however it ends and however much it prints. What it started in the background ends
+/// with it.
+///
+/// # Errors
+/// It cannot be started, or does not end in time.
+pub fn run(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Result<Ended, String> {
+    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let mut running = Running(child);
+    let (stdout, stderr) = (beginning(running.0.stdout.take()), beginning(running.0.stderr.take()));
+    let until = Instant::now() + limit;
+    let status = loop {
+        match running.0.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if cancelled.load(Ordering::Relaxed) => {
+                return Err("it was ended with the run".to_owned());
+            }
+            Ok(None) if Instant::now() >= until => {
+                return Err(format!("it did not end within {} s", limit.as_secs_f64()));
+            }
+            Ok(None) => std::thread::sleep(LOOK_EVERY),
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    // Programs in the background may hold the output open.
+    drop(running);
+    let read = |from: mpsc::Receiver<Vec<u8>>| from.recv_timeout(LOOK_EVERY * 500).unwrap_or_default();
+    Ok(Ended { code: status.code(), stdout: read(stdout), stderr: read(stderr) })
+}
+
+/// Reads everything on a thread of its own, and gives the beginning.
+fn beginning(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut from) = from {
+            let _ = from.by_ref().take(OUTPUT_BYTES_MAX as u64).read_to_end(&mut bytes);
+            let _ = std::io::copy(&mut from, &mut std::io::sink());
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
 /// Reads a bit more than is allowed, on a thread of its own.
 fn reader(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
@@ -94,7 +153,7 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn run(words: &[&str], limit: Duration) -> Result<String, String> {
+    fn printed(words: &[&str], limit: Duration) -> Result<String, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         output(&words, limit, &AtomicBool::new(false))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -113,11 +172,41 @@ mod tests {
             (&["sh", "-c", "yes"], long, Err("printed more than 65536 bytes")),
             (&[], long, Err("no program")),
         ] {
-            match (run(words, limit), expected) {
+            match (printed(words, limit), expected) {
                 (Ok(printed), Ok(expected)) => assert_eq!(printed, expected),
                 (Err(error), Err(part)) => assert!(error.contains(part), "{words:?}: {error}"),
                 (ended, _) => panic!("{words:?}: {ended:?}"),
             }
         }
+    }
+
+    #[test]
+    fn programs_end_as_they_do() {
+        let (long, short) = (Duration::from_secs(60), Duration::from_millis(100));
+        for (words, limit, expected) in [
+            (&["sh", "-c", "echo out; echo err >&2; exit 3"][..], long, Ok((Some(3), "out\n", "err\n"))),
+            (&["sh", "-c", "kill -9 $$"], long, Ok((None, "", ""))),
+            // What it started in the background holds the output open.
+            (&["sh", "-c", "sleep 600 & echo x"], long, Ok((Some(0), "x\n", ""))),
+            (&["sleep", "600"], short, Err("did not end within 0.1 s")),
+            (&["/nowhere/at/all"], long, Err("cannot be started")),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            match (run(&words, limit, &AtomicBool::new(false)), expected) {
+                (Ok(ended), Ok((code, stdout, stderr))) => {
+                    assert_eq!(
+                        (ended.code, &*ended.stdout, &*ended.stderr),
+                        (code, stdout.as_bytes(), stderr.as_bytes())
+                    );
+                }
+                (Err(error), Err(part)) => assert!(error.contains(part), "{words:?}: {error}"),
+                (ended, _) => panic!("{words:?}: {ended:?}"),
+            }
+        }
+        let much = ["sh", "-c", "head -c 300000 /dev/zero"].map(str::to_owned);
+        let ended = run(&much, long, &AtomicBool::new(false)).unwrap();
+        assert_eq!((ended.code, ended.stdout.len()), (Some(0), OUTPUT_BYTES_MAX));
+        let ended = run(&["sleep".to_owned(), "600".to_owned()], long, &AtomicBool::new(true));
+        assert_eq!(ended, Err("it was ended with the run".to_owned()));
     }
 }

@@ -10,6 +10,7 @@
 pub mod allowance;
 mod blame;
 mod builtins;
+pub mod document;
 mod draws;
 mod encodings;
 mod fakes;

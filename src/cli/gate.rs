@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::harness::options::{ReportOptions, TracesMode};
+use crate::harness::options::{RallyReports, ReportOptions, TracesMode};
 use crate::harness::{Finished, HarnessError};
 use crate::report::{annotations, terminal};
 use crate::results::model::{Criterion, Results};
@@ -25,6 +25,19 @@ pub(super) struct GateArguments {
     /// when the probe fails or its trace does not arrive; the probe then runs before a load of few iterations too.
     #[arg(long)]
     pub(super) strict: bool,
+    #[command(flatten)]
+    rally: RallyArguments,
+}
+
+/// Files in the formats of Rally's reports.
+#[derive(Debug, clap::Args)]
+struct RallyArguments {
+    /// Write the run as Rally's JSON report: every iteration with its atomic actions and its trace id.
+    #[arg(long, value_name = "FILE")]
+    rally_json: Option<PathBuf>,
+    /// Write the run as Rally's JUnit report: a test case for each workload.
+    #[arg(long, value_name = "FILE")]
+    rally_junit: Option<PathBuf>,
 }
 
 /// The option for showing traces.
@@ -50,7 +63,10 @@ impl TracesArgument {
 impl GateArguments {
     /// What to write in addition to the run's own files.
     pub(super) fn report(&self, traces: &TracesArgument) -> ReportOptions {
-        ReportOptions { traces: traces.mode(), junit: self.junit.clone(), step_summary: step_summary() }
+        let rally =
+            RallyReports { json: self.rally.rally_json.clone(), junit: self.rally.rally_junit.clone() };
+        let (traces, junit, step_summary) = (traces.mode(), self.junit.clone(), step_summary());
+        ReportOptions { traces, junit, rally, step_summary }
     }
 
     /// Prints the result of a run, after its files were written.

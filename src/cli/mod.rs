@@ -4,6 +4,7 @@
 
 mod ab;
 mod check;
+mod cleanup;
 mod collect;
 mod compare;
 mod demo;
@@ -65,7 +66,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::RunArguments),
+    Run(Box<run::RunArguments>),
     Ab(ab::AbArguments),
     Compare(compare::CompareArguments),
     /// Check scenario and deployment files; list every fault with its place.
@@ -83,6 +84,8 @@ enum Command {
         /// Also print what the scenario will do: steps, requests, the load over time, variables, criteria.
         #[arg(long)]
         explain: bool,
+        #[command(flatten)]
+        task: run::TaskArgs,
         /// Do not look up environment variables and files with secrets: they need not exist.
         #[arg(long)]
         offline: bool,
@@ -123,6 +126,7 @@ enum Command {
     Runs(runs::RunsArguments),
     Open(runs::OpenArguments),
     Prune(runs::PruneArguments),
+    Cleanup(cleanup::CleanupArguments),
     /// Serve the embedded demo on its own, as a target for other tools.
     ///
     /// Starts a small identity service on a free port of 127.0.0.1 that reports its trace points to a
@@ -219,8 +223,8 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Ab(arguments) => ab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
-        Command::Validate { files, deployment, explain, offline } => {
-            Ok(validate::validate(&files, deployment.as_deref(), offline, explain))
+        Command::Validate { files, deployment, explain, task, offline } => {
+            Ok(validate::validate(&files, deployment.as_deref(), &task, offline, explain))
         }
         Command::Init(arguments) => init::run(&arguments),
         Command::Import(command) => import::run(&command),
@@ -236,6 +240,7 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Runs(arguments) => runs::list(&arguments),
         Command::Open(arguments) => runs::open(&arguments),
         Command::Prune(arguments) => runs::prune(&arguments),
+        Command::Cleanup(arguments) => cleanup::run(&arguments),
         Command::Demo { deployment, dir } => demo::serve(deployment.as_deref(), dir.as_deref()),
         Command::Trace(command) => trace::trace(&command),
         Command::Completions { shell } => generate::completions(shell),

@@ -82,7 +82,10 @@ impl Events for Shown {
             }
             // It stands in the result.
             Event::Probed(_) => {}
-            Event::ProbeWarning(text) => say(&format!("warning: {}", on_one_line(text))),
+            Event::Contexts(text) => lines.say(text),
+            Event::ContextsLeft(text) | Event::ProbeWarning(text) => {
+                say(&format!("warning: {}", on_one_line(text)))
+            }
             Event::WorkloadBegan(progress) => lines.begin(progress),
             Event::WorkloadProgress(progress) => lines.progress(progress),
             Event::WorkloadEnded(progress) => lines.end(progress),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::harness::live::otlp_url;
-use crate::harness::options::{Environment, WatchOptions};
+use crate::harness::options::{Environment, TaskArguments, WatchOptions};
 use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt, LoadOptions, PreparedRun, RunOptions};
 use crate::plan::SEED_MAX;
@@ -110,6 +110,25 @@ pub(super) struct LoadArguments {
     /// How many threads make the load (default: one for each core).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
+    #[command(flatten)]
+    task: TaskArgs,
+}
+
+/// The arguments of a Rally task's template.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct TaskArgs {
+    /// For a task file of Rally: the arguments of its template, in YAML or JSON.
+    #[arg(long, value_name = "ARGS")]
+    task_args: Option<String>,
+    /// The same from a file; --task-args wins.
+    #[arg(long, value_name = "FILE")]
+    task_args_file: Option<PathBuf>,
+}
+
+impl TaskArgs {
+    pub(super) fn options(&self) -> TaskArguments {
+        TaskArguments { text: self.task_args.clone(), file: self.task_args_file.clone() }
+    }
 }
 
 impl LoadArguments {
@@ -120,6 +139,7 @@ impl LoadArguments {
             no_profile: self.no_profile,
             no_probe: self.no_probe,
             workers: self.workers,
+            task_arguments: self.task.options(),
             environment: Environment::default(),
         }
     }

@@ -10,18 +10,25 @@ use crate::harness::options::Environment;
 use super::exit::{self, Exit};
 use super::output;
 use super::progress::Shown;
+use super::run::TaskArgs;
 
 /// Checks files one by one; a scenario together with its deployment. With `explain`, also says what scenarios will do.
-pub(super) fn validate(files: &[PathBuf], given: Option<&Path>, offline: bool, explain: bool) -> Exit {
+pub(super) fn validate(
+    files: &[PathBuf],
+    given: Option<&Path>,
+    task: &TaskArgs,
+    offline: bool,
+    explain: bool,
+) -> Exit {
     let environment = if offline { Environment::offline() } else { Environment::default() };
+    let load = LoadOptions { environment, task_arguments: task.options(), ..LoadOptions::default() };
     let (mut code, given, events) = (Exit::Ok, given.map(Into::into), Shown::new(false).sink());
     let mut said = HashSet::new();
     for file in files {
-        let checked = files::validate_with(&file.into(), given.as_ref(), &environment, &events);
+        let checked = files::validate_load(&file.into(), given.as_ref(), &load, &events);
         let explained = checked.and_then(|valid| {
             output::print(&format!("{}: {valid}", file.display()));
-            if explain && matches!(valid, Valid::Scenario { .. }) {
-                let load = LoadOptions { environment: environment.clone(), ..LoadOptions::default() };
+            if explain && matches!(valid, Valid::Scenario { .. } | Valid::Task { .. }) {
                 let text = files::explain(&file.into(), given.as_ref(), &load, output::style())?;
                 output::print(&format!("\n{text}\n"));
             }

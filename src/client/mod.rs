@@ -8,6 +8,7 @@
 pub mod addresses;
 pub mod body;
 mod buffers;
+pub mod catalog;
 pub mod client_credentials;
 pub mod connect;
 pub mod cookies;
@@ -27,7 +28,9 @@ pub mod pool;
 pub mod proxy;
 mod quick_head;
 mod redirect;
+pub mod refusal;
 mod resolve;
+pub mod service_types;
 mod shared;
 mod system;
 pub mod tls;

@@ -16,6 +16,10 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest answer that is read.
 pub const BODY_BYTES_MAX: usize = 4 << 20;
 
+/// The time limit of a file.
+const FILE_TIMEOUT: Duration = Duration::from_secs(600);
+const REDIRECTS_MAX: usize = 5;
+
 /// A complete answer.
 pub struct PlainAnswer {
     /// The status.
@@ -123,7 +127,66 @@ impl PlainClient {
         Self::finish(url, self.client.post(url).headers(headers).body(body)).await
     }
 
+    /// Sends a request of any method with these headers, and with JSON if there is a body.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn send(
+        &self,
+        method: http::Method,
+        url: &str,
+        headers: http::HeaderMap,
+        json: Option<&serde_json::Value>,
+    ) -> Result<PlainAnswer, PlainError> {
+        let request = self.client.request(method, url).headers(headers);
+        Self::finish(url, json.into_iter().fold(request, |request, json| request.json(json))).await
+    }
+
+    /// Puts a large body with these headers.
+    ///
+    /// # Errors
+    /// No answer, or one that is too large.
+    pub async fn upload(
+        &self,
+        url: &str,
+        headers: http::HeaderMap,
+        body: bytes::Bytes,
+    ) -> Result<PlainAnswer, PlainError> {
+        let request = self.client.put(url).headers(headers).body(body).timeout(FILE_TIMEOUT);
+        Self::finish(url, request).await
+    }
+
+    /// Gets a file, also where a redirect leads.
+    ///
+    /// # Errors
+    /// No answer, another status than 200, or more bytes than `most`.
+    pub async fn download(&self, url: &str, most: usize) -> Result<Vec<u8>, PlainError> {
+        let mut url = url.to_owned();
+        for _ in 0..=REDIRECTS_MAX {
+            let request = self.client.get(&url).timeout(FILE_TIMEOUT);
+            let answer = Self::finish_within(&url, request, most).await?;
+            let location = answer.headers.get(http::header::LOCATION).and_then(|value| value.to_str().ok());
+            match (answer.status, location) {
+                (200, _) => return Ok(answer.body),
+                (300..400, Some(location)) => {
+                    let next = url::Url::parse(&url).and_then(|url| url.join(location));
+                    url = next.map_err(|error| PlainError(format!("{url}: {error}")))?.into();
+                }
+                (status, _) => return Err(PlainError(format!("{url} answered {status}"))),
+            }
+        }
+        Err(PlainError(format!("{url}: more than {REDIRECTS_MAX} redirects")))
+    }
+
     async fn finish(url: &str, request: reqwest::RequestBuilder) -> Result<PlainAnswer, PlainError> {
+        Self::finish_within(url, request, BODY_BYTES_MAX).await
+    }
+
+    async fn finish_within(
+        url: &str,
+        request: reqwest::RequestBuilder,
+        most: usize,
+    ) -> Result<PlainAnswer, PlainError> {
         let failed = |error: reqwest::Error| {
             PlainError(format!("{url}: {}", super::error::chain(&error.without_url())))
         };
@@ -131,8 +194,8 @@ impl PlainClient {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > BODY_BYTES_MAX {
-                return Err(PlainError(format!("{url}: the answer is larger than {BODY_BYTES_MAX} bytes")));
+            if body.len() + chunk.len() > most {
+                return Err(PlainError(format!("{url}: the answer is larger than {most} bytes")));
             }
             body.extend_from_slice(&chunk);
         }

@@ -9,9 +9,11 @@ use crate::base::complaint::Complaint;
 use crate::base::units::parse_percent;
 
 use super::auth::{OAuth2, TokenCommand};
+use super::keystone::Keystone;
 use super::network::{Addresses, Proxy, ServerNames};
 use super::one_of::one_of;
 use super::reference::{DurationText, Reference, SecretReference};
+use super::target::{CatalogDefaults, Target};
 
 /// A deployment: the targets, credentials and profiler of a service to test.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -20,9 +22,17 @@ pub struct Deployment {
     /// The deployment's name in reports (default: the file's name without its extension).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Base URLs by name. An action without a `target` uses the one named `default`.
+    /// Base URLs by name, or services of the cloud's catalog. An action without a `target` uses the one named `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub targets: Option<BTreeMap<String, Reference>>,
+    pub targets: Option<BTreeMap<String, Target>>,
+    /// Where the services of the cloud's catalog are looked up. With Keystone, a target that is not listed is the service
+    /// of this type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogDefaults>,
+    /// A cloud of `clouds.yaml` and `secure.yaml`: its credentials, region, interface and certificates, instead of `auth`
+    /// and `catalog`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud: Option<Reference>,
     /// Other hosts that requests may go to if a template, a response or a redirect names them: `host`, `host:port`, an
     /// IP address or `*.example.com`. No secrets are sent to these hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +174,7 @@ one_of! {
         /// A bearer token.
         "bearer" => Bearer(Bearer),
         /// A token from Keystone v3. `bench` sends it as X-Auth-Token and renews it before it expires.
-        "keystone" => Keystone(Keystone),
+        "keystone" => Keystone(Box<Keystone>),
         /// A token by OAuth 2.0's client credentials. `bench` sends it as a bearer token and renews it before it expires.
         "oauth2" => OAuth2(OAuth2),
         /// A token that a program prints. `bench` runs it again before the token expires.
@@ -193,26 +203,6 @@ pub struct Basic {
 pub struct Bearer {
     /// The token, without the word `Bearer`.
     pub token: SecretReference,
-}
-
-/// Password authentication with Keystone v3.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Keystone {
-    /// The URL of Keystone, such as http://127.0.0.1:5000/v3.
-    pub auth_url: Reference,
-    /// The user's name.
-    pub username: Reference,
-    /// The user's password.
-    pub password: SecretReference,
-    /// The name of the project to which the token is scoped.
-    pub project_name: Reference,
-    /// The name of the user's domain (default `Default`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_domain_name: Option<Reference>,
-    /// The name of the project's domain (default `Default`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_domain_name: Option<Reference>,
 }
 
 /// OSProfiler's settings in the deployment.

@@ -49,15 +49,28 @@ pub(super) fn fits(node: &Node, expected: &str) -> bool {
     }
 }
 
-/// The schema of a map that knows the most keys of `node`; the first of equal ones, and none if no key is known.
+/// The schema of a map that knows the most keys of `node`, or if no key is known, the most that are similar; the first of
+/// equal ones, and none if there is none.
 pub(super) fn with_most_keys<'s>(
     node: &Node,
-    branches: impl Iterator<Item = &'s Value>,
+    branches: impl Iterator<Item = &'s Value> + Clone,
 ) -> Option<&'s Value> {
     let known = |branch: &Value| match branch.get("properties").and_then(Value::as_object) {
         Some(known) => node.entries().iter().filter(|(key, _)| known.contains_key(&key.name)).count(),
         None => 0,
     };
-    let counted = branches.map(|branch| (known(branch), branch)).filter(|(count, _)| *count > 0);
+    let similar = |branch: &Value| match branch.get("properties").and_then(Value::as_object) {
+        Some(known) => {
+            let meant = |key: &str| did_you_mean(key, known.keys().map(String::as_str)).is_some();
+            node.entries().iter().filter(|(key, _)| meant(&key.name)).count()
+        }
+        None => 0,
+    };
+    most(branches.clone(), known).or_else(|| most(branches, similar))
+}
+
+/// The first of those that have the most of something; none if all have nothing.
+fn most<'s>(branches: impl Iterator<Item = &'s Value>, count: impl Fn(&Value) -> usize) -> Option<&'s Value> {
+    let counted = branches.map(|branch| (count(branch), branch)).filter(|(count, _)| *count > 0);
     counted.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, branch)| branch)
 }

@@ -53,6 +53,10 @@ pub struct Constant {
     /// The time limit of each iteration (default 10m).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<DurationOrSeconds>,
+    /// The most threads that make this load (default: all of `--workers`). Rally counts processes.
+    #[schemars(range(min = 1, max = 1024))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cpu_count: Option<u32>,
 }
 
 /// A fixed concurrency for a fixed time.
@@ -101,6 +105,10 @@ pub struct Rps {
     /// How precisely iterations start at their due times (default `timer`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
+    /// The most threads that make this load (default: all of `--workers`). Rally counts processes.
+    #[schemars(range(min = 1, max = 1024))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cpu_count: Option<u32>,
 }
 
 /// A concurrency or an arrival rate that changes in stages. All stages must use the same one of the two.

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::contexts::Contexts;
 use super::data::Data;
 use super::end::End;
 use super::http::Http;
@@ -58,6 +59,10 @@ pub struct Scenario {
     /// How requests use HTTP: connections, redirects, compression and size limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
+    /// Users, networks, images and so on that are made in a cloud before the load and deleted after it, for all
+    /// workloads that have no `contexts` of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<Contexts>,
     /// Actions that run once, before the load. All iterations can use the values that these actions extract.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<Vec<Step>>,
@@ -200,6 +205,10 @@ pub struct Workload {
     /// What to measure to: the `response` (the default), or with `asynchronous`, also the end of the trace's last span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
+    /// Users, networks, images and so on that are made in a cloud before the load and deleted after it, for this
+    /// workload only (default: the scenario's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<Contexts>,
     /// The steps of one iteration, in order.
     #[schemars(length(min = 1))]
     pub iteration: Vec<Step>,

@@ -1,5 +1,6 @@
 //! A step of an iteration, as written.
 
+pub mod credentials;
 pub mod flow;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::credentials::Credentials;
 use self::flow::{Alternative, Assignments, Condition, CountText, Items, Poll, Think};
 pub use super::body::Scalar;
 use super::body::{Multipart, Values};
@@ -84,9 +86,10 @@ pub struct Step {
     /// `true` compresses the body with gzip and says so in `Content-Encoding` (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gzip: Option<bool>,
-    /// `false` sends the request without the deployment's credentials (default true).
+    /// `false` sends the request without credentials (default true: those of the iteration's user if `contexts` make
+    /// users, or else the deployment's). `admin` always sends the deployment's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth: Option<bool>,
+    pub auth: Option<Credentials>,
     /// `false` sends the request without cookies and keeps none of its response (default: `cookies` of `http`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cookies: Option<bool>,

@@ -45,6 +45,10 @@ pub enum Event<'a> {
     Probed(&'a str),
     /// What is wrong with the probe: it failed, or its trace does not arrive.
     ProbeWarning(&'a str),
+    /// What is being made or deleted in a cloud.
+    Contexts(&'a str),
+    /// What of that could not be deleted, or what to do about it.
+    ContextsLeft(&'a str),
     /// A workload begins; several may be under way.
     WorkloadBegan(&'a WorkloadProgress),
     /// The progress of a workload, about ten times a second.
@@ -127,7 +131,11 @@ pub(super) fn warn(events: &Sink, warnings: &[String]) {
 pub(super) fn of_round(events: &Sink) -> Sink {
     let events = Arc::clone(events);
     Arc::new(move |event: &Event<'_>| {
-        if matches!(event, Event::Started { .. } | Event::Stopping { .. } | Event::ProbeWarning(_)) {
+        let passed = matches!(
+            event,
+            Event::Started { .. } | Event::Stopping { .. } | Event::ProbeWarning(_) | Event::ContextsLeft(_)
+        );
+        if passed {
             events.event(event);
         }
     })

@@ -1,6 +1,5 @@
 //! Reads scenarios and deployments, and reports all their faults.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use http::HeaderMap;
@@ -9,10 +8,11 @@ use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 use crate::base::diagnostics::{Fault, Source};
 use crate::base::yaml;
 use crate::config::{Document, Rejected, check::did_you_mean, scenario::Scenario};
-use crate::plan::deployment::{self, Deployment};
+use crate::plan::deployment::Deployment;
 use crate::plan::references::Env;
 use crate::plan::step::actions;
 use crate::plan::{self, Plan, scenario};
+use crate::rally;
 use crate::report;
 use crate::report::document::terminal::Style;
 
@@ -20,51 +20,9 @@ use super::demo;
 use super::error::HarnessError;
 use super::event::{Sink, warn};
 use super::options::{Environment, LoadOptions, YamlFile};
-
-/// The text of a file, as YAML source.
-pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
-    let name = file.path().display().to_string();
-    let mut bytes = Vec::new();
-    match file.given_text() {
-        Some(text) => bytes.extend_from_slice(text.as_bytes()),
-        None => {
-            // One byte over the limit is enough to know that a file is too long.
-            let limit = yaml::BYTES_MAX as u64 + 1;
-            let read =
-                std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-            read.map_err(|error| {
-                HarnessError::input(format!("cannot read {name}: {error}")).remedy(meant(&name))
-            })?;
-        }
-    }
-    yaml::source(&name, &bytes).map_err(|faulty| {
-        let (source, fault) = *faulty;
-        HarnessError::faults(Rejected { source, faults: vec![fault] })
-    })
-}
-
-/// What to do about a file that cannot be read: it may be meant as a URL.
-fn meant(name: &str) -> String {
-    let (scheme, rest) = name.split_once("://").unwrap_or(("", name));
-    let host = rest.split('/').next().unwrap_or_default();
-    let port = host.rsplit_once(':').map(|(_, port)| port);
-    let has_port =
-        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    if scheme.is_empty() && !has_port && host != "localhost" && !host.starts_with("www.") {
-        return "check the path".to_owned();
-    }
-    format!("check the path; a URL begins with http:// or https://, as in `bench run http://{rest}`")
-}
-
-/// A deployment, resolved.
-///
-/// # Errors
-/// All faults of the file.
-pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployment, HarnessError> {
-    let look_up = |name: &str| environment.get(name);
-    let env = Env::new(&look_up).leaving_open(environment.is_offline());
-    deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)
-}
+pub use super::reading::deployment;
+pub(super) use super::reading::source;
+use super::task::{self, TaskFile};
 
 /// A deployment; if it cannot be used, also one with unknown values for what is not set, so that the targets of a
 /// scenario can be checked.
@@ -77,28 +35,51 @@ fn with_stand_in(
     (read, stand_in)
 }
 
+/// A scenario with its deployment.
+pub(super) struct Files {
+    pub(super) document: Document<Scenario>,
+    pub(super) deployment: Deployment,
+    /// What else the file says, if it is a task file of Rally.
+    pub(super) task: Option<TaskFile>,
+}
+
 /// A scenario with its deployment; all faults of both are shown together. Those that only a
 /// scenario without any other has are found by [`plan()`].
 pub(super) fn scenario_and_deployment(
     file: &YamlFile,
     given: Option<&YamlFile>,
     load: &LoadOptions,
-) -> Result<(Document<Scenario>, Deployment), HarnessError> {
+) -> Result<Files, HarnessError> {
+    match source(file) {
+        Ok(source) if rally::is_task(&source.text) => {
+            let (document, deployment, task) = task::read(file, source, given, load)?;
+            Ok(Files { document, deployment, task: Some(task) })
+        }
+        read => with_its_deployment(file, read, given, load),
+    }
+}
+
+fn with_its_deployment(
+    file: &YamlFile,
+    read: Result<Source, HarnessError>,
+    given: Option<&YamlFile>,
+    load: &LoadOptions,
+) -> Result<Files, HarnessError> {
     let (path, options) = (file.path(), &load.of_plan());
     let look_up = |name: &str| load.environment.get(name);
     let env = Env::new(&look_up).leaving_open(load.environment.is_offline());
     let deployment = |file: &YamlFile| with_stand_in(file, &load.environment);
-    let scenario = match source(file) {
-        Ok(source) => scenario::read(source),
+    let scenario = match read {
+        Ok(source) => {
+            task::refuse_arguments(load)?;
+            scenario::read(source)
+        }
         Err(stopped) => {
             let deployment = given.and_then(|given| deployment(given).0.err());
             return Err(deployment.into_iter().fold(stopped, HarnessError::and));
         }
     };
-    let root = match &scenario {
-        Ok(document) => Some(document.root.clone()),
-        Err(rejected) => yaml::parse_all(&rejected.source).0,
-    };
+    let root = root_of(&scenario);
     let named = root.as_ref().and_then(|root| scenario::named_deployment(path, root));
     let (mut own_faults, mut deployment_read) = (Vec::new(), None);
     match (given, named) {
@@ -125,7 +106,7 @@ pub(super) fn scenario_and_deployment(
     };
     stand_in.iter_mut().for_each(demo::stand_in);
     let rejected_scenario = match (scenario, deployment) {
-        (Ok(document), Some(deployment)) => return Ok((document, deployment)),
+        (Ok(document), Some(deployment)) => return Ok(Files { document, deployment, task: None }),
         (Ok(document), None) => {
             own_faults.extend(scenario::faults_without_deployment(
                 path,
@@ -155,6 +136,14 @@ pub(super) fn scenario_and_deployment(
     })
 }
 
+/// What a scenario has, also if it was rejected.
+fn root_of(scenario: &Result<Document<Scenario>, Rejected>) -> Option<yaml::Node> {
+    match scenario {
+        Ok(document) => Some(document.root.clone()),
+        Err(rejected) => yaml::parse_all(&rejected.source).0,
+    }
+}
+
 fn readable(path: &Path) -> std::io::Result<()> {
     match std::fs::File::open(path)?.metadata()?.is_dir() {
         true => Err(std::io::ErrorKind::IsADirectory.into()),
@@ -167,12 +156,22 @@ pub(super) fn plan(
     file: &YamlFile,
     document: &Document<Scenario>,
     deployment: Deployment,
+    task: Option<&TaskFile>,
     load: &LoadOptions,
 ) -> Result<Plan, HarnessError> {
     let look_up = |name: &str| load.environment.get(name);
     let env = Env::new(&look_up).leaving_open(load.environment.is_offline());
-    plan::scenario::build(file.path(), document, deployment, &load.of_plan(), env)
-        .map_err(|faults| HarnessError::faults(Rejected { source: document.source.clone(), faults }))
+    let options = scenario::Options { requests_optional: task.is_some(), ..load.of_plan() };
+    let mut plan =
+        plan::scenario::build(file.path(), document, deployment, &options, env).map_err(|faults| {
+            let rejected = Rejected { source: document.source.clone(), faults };
+            HarnessError::faults(match task {
+                Some(task) => task.at_home(rejected),
+                None => rejected,
+            })
+        })?;
+    plan.warnings.extend(task.into_iter().flat_map(|task| task.warnings.iter().cloned()));
+    Ok(plan)
 }
 
 /// The kind of a valid file.
@@ -184,6 +183,11 @@ pub enum Valid {
         workloads: usize,
         /// How many actions these have.
         actions: usize,
+    },
+    /// A task file of Rally.
+    Task {
+        /// How many workloads it has.
+        workloads: usize,
     },
     /// A deployment with this many targets.
     Deployment {
@@ -202,6 +206,9 @@ impl std::fmt::Display for Valid {
             Self::Scenario { workloads, actions } => {
                 let (workloads, actions) = (counted(workloads, "workload"), counted(actions, "action"));
                 write!(formatter, "a valid scenario with {workloads} and {actions}")
+            }
+            Self::Task { workloads } => {
+                write!(formatter, "a valid task of Rally with {}", counted(workloads, "workload"))
             }
             Self::Deployment { targets } => {
                 write!(formatter, "a valid deployment with {}", counted(targets, "target"))
@@ -229,11 +236,28 @@ pub fn validate_with(
     environment: &Environment,
     events: &Sink,
 ) -> Result<Valid, HarnessError> {
-    let text = source(file)?;
-    let (root, faults) = yaml::parse_all(&text);
-    let Some(root) = root else { return Err(HarnessError::faults(Rejected { source: text, faults })) };
     let load = LoadOptions { environment: environment.clone(), ..LoadOptions::default() };
-    if !looks_like_a_scenario(&root) {
+    validate_load(file, given, &load, events)
+}
+
+/// Like [`validate_with`], with the arguments of a task.
+///
+/// # Errors
+/// All faults of the file, and those of the deployment that it names.
+pub fn validate_load(
+    file: &YamlFile,
+    given: Option<&YamlFile>,
+    load: &LoadOptions,
+    events: &Sink,
+) -> Result<Valid, HarnessError> {
+    let text = source(file)?;
+    let is_task = rally::is_task(&text.text);
+    let (root, faults) = yaml::parse_all(&text);
+    let is_scenario = root.as_ref().is_some_and(looks_like_a_scenario);
+    if root.is_none() && !is_task {
+        return Err(HarnessError::faults(Rejected { source: text, faults }));
+    }
+    if !is_task && !is_scenario {
         let deployment = deployment(file, &load.environment)?;
         warn(events, &deployment.warnings);
         return Ok(match deployment.demo {
@@ -241,10 +265,13 @@ pub fn validate_with(
             None => Valid::Deployment { targets: deployment.targets.len() },
         });
     }
-    let (document, mut deployment) = scenario_and_deployment(file, given, &load)?;
+    let Files { document, mut deployment, task } = scenario_and_deployment(file, given, load)?;
     demo::stand_in(&mut deployment);
-    let plan = plan(file, &document, deployment, &load)?;
+    let plan = plan(file, &document, deployment, task.as_ref(), load)?;
     warn(events, &plan.warnings);
+    if task.is_some() {
+        return Ok(Valid::Task { workloads: plan.workloads.len() });
+    }
     let actions = plan.workloads.iter().map(|workload| actions(&workload.steps).len()).sum();
     Ok(Valid::Scenario { workloads: plan.workloads.len(), actions })
 }
@@ -259,9 +286,9 @@ pub fn explain(
     load: &LoadOptions,
     style: Style,
 ) -> Result<String, HarnessError> {
-    let (document, mut deployment) = scenario_and_deployment(file, given, load)?;
+    let Files { document, mut deployment, task } = scenario_and_deployment(file, given, load)?;
     demo::stand_in(&mut deployment);
-    let plan = plan(file, &document, deployment, load)?;
+    let plan = plan(file, &document, deployment, task.as_ref(), load)?;
     Ok(report::explain::text(&plan, &document, style))
 }
 

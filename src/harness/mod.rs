@@ -9,6 +9,7 @@
 //! ```
 
 pub mod ab;
+pub mod contexts;
 pub mod demo;
 pub mod error;
 pub mod event;
@@ -27,14 +28,18 @@ pub mod stored;
 pub mod traces;
 
 mod asynchronous;
+mod hooks;
 mod housekeeping;
 mod interrupt;
 pub(crate) mod judging;
 mod pages;
+mod reading;
 mod receiving;
 mod run;
+mod run_name;
 mod senders;
 pub mod single;
+mod task;
 pub mod url_run;
 mod writing;
 

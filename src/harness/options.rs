@@ -88,6 +88,21 @@ impl std::fmt::Debug for Environment {
     }
 }
 
+/// The arguments of a task's template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskArguments {
+    /// YAML, JSON, or `NAME=VALUE,NAME=VALUE`; these win over those of the file.
+    pub text: Option<String>,
+    /// A file: YAML or JSON.
+    pub file: Option<PathBuf>,
+}
+
+impl TaskArguments {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Changes to a load that need no change to its scenario.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
@@ -101,6 +116,8 @@ pub struct LoadOptions {
     pub no_probe: bool,
     /// How many threads make the load; if absent, one for each core.
     pub workers: Option<u32>,
+    /// The arguments of a Rally task's template.
+    pub task_arguments: TaskArguments,
     /// Where the variables of the environment are looked up.
     pub environment: Environment,
 }
@@ -112,6 +129,7 @@ impl LoadOptions {
             seed: self.seed,
             no_profile: self.no_profile,
             no_probe: self.no_probe,
+            requests_optional: false,
         }
     }
 }
@@ -135,8 +153,19 @@ pub struct ReportOptions {
     pub traces: TracesMode,
     /// Write the criteria as JUnit XML to this file.
     pub junit: Option<PathBuf>,
+    /// Write the run as Rally reports tasks to these files.
+    pub rally: RallyReports,
     /// Add the report in Markdown to this file: GitHub Actions' summary of a step.
     pub step_summary: Option<PathBuf>,
+}
+
+/// Files in the formats of Rally's reports.
+#[derive(Clone, Debug, Default)]
+pub struct RallyReports {
+    /// JSON, with every iteration.
+    pub json: Option<PathBuf>,
+    /// JUnit XML, with a case for each workload.
+    pub junit: Option<PathBuf>,
 }
 
 /// How a load is watched while it runs.

@@ -124,6 +124,7 @@ pub(super) fn only_of_the_trace(events: &Sink) -> Sink {
                 | Event::Logged(_)
                 | Event::Receiving(_)
                 | Event::NotProfiling(_)
+                | Event::ContextsLeft(_)
                 | Event::Stopping { .. }
         );
         if is_shown {

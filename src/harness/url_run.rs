@@ -117,6 +117,7 @@ impl UrlRun {
             times: Some(TIMES_DEFAULT),
             concurrency: Some(CONCURRENCY_DEFAULT),
             timeout: None,
+            max_cpu_count: None,
         });
         let runner = shape
             .replace(&usual)

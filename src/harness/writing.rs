@@ -6,6 +6,8 @@ use std::path::Path;
 use uuid::Uuid;
 
 use crate::base::files::write_output;
+use crate::measure::log::RunLog;
+use crate::rally;
 use crate::report::{badge, html, junit, markdown};
 use crate::results::aggregate::Aggregate;
 use crate::results::directory::{RunDirectory, write_at_once};
@@ -16,7 +18,7 @@ use crate::results::{IterationColumns, json, record};
 
 use super::error::{HarnessError, remedy_for};
 use super::event::{Event, Sink};
-use super::options::{ReportOptions, TracesMode};
+use super::options::{RallyReports, ReportOptions, TracesMode};
 use super::pages;
 
 const UNWRITTEN: &str = "the run's files cannot be written";
@@ -50,7 +52,8 @@ pub(super) fn write(
     if let Some(path) = &options.step_summary {
         add_to(path, &|output| markdown::render(&results, output), events);
     }
-    let faults = [run, badge, junit].into_iter().filter_map(Result::err);
+    let rally = rally_reports(&options.rally, directory, &results);
+    let faults = [run, badge, junit, rally].into_iter().filter_map(Result::err);
     let fault = faults.reduce(HarnessError::and);
     Written { results, is_there, fault }
 }
@@ -149,6 +152,30 @@ fn badge(directory: &RunDirectory, results: &Results) -> Result<(), HarnessError
 /// Writes a run's criteria as JUnit XML.
 pub(super) fn junit_of(path: &Path, results: &Results) -> Result<(), HarnessError> {
     write_named(path, &junit::render(results).map_err(HarnessError::failed)?)
+}
+
+/// Writes a run as Rally reports tasks.
+fn rally_reports(
+    files: &RallyReports,
+    directory: &RunDirectory,
+    results: &Results,
+) -> Result<(), HarnessError> {
+    if files.json.is_none() && files.junit.is_none() {
+        return Ok(());
+    }
+    let log = RunLog::open(&directory.log()).map_err(HarnessError::failed)?;
+    let hooks = rally::json::hooks(&log).map_err(HarnessError::failed)?;
+    let junit = files
+        .junit
+        .as_deref()
+        .map_or(Ok(()), |path| write_named(path, &rally::junit::render(&log.header, results, &hooks)));
+    let json = files.json.as_deref().map_or(Ok(()), |path| {
+        let written = write_output(path, |output| {
+            rally::json::write(&log, results, &hooks, output).map_err(std::io::Error::other)
+        });
+        written.map_err(|error| cannot_write(path, &error))
+    });
+    junit.and(json)
 }
 
 /// Writes criteria of something other than a run, such as a comparison, as JUnit XML.

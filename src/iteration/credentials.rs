@@ -1,4 +1,9 @@
 //! The credentials for requests: the authentication header, renewed before it expires, outside measured time.
+//!
+//! If services refuse a token that should still be valid, it is renewed at once; `refusals` counts that and says what it
+//! means.
+
+mod refusals;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,6 +21,8 @@ use crate::client::plain::{PlainClient, PlainError};
 use crate::client::{client_credentials, keystone, tokens};
 use crate::plan::deployment::{Auth, TokenCommand};
 
+use refusals::Refusals;
+
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 /// A token is renewed when this share of its lifetime is left.
 const RENEW_AT_SHARE_LEFT: f64 = 0.2;
@@ -23,6 +30,8 @@ const RENEW_AT_SHARE_LEFT: f64 = 0.2;
 const LIFETIME_UNKNOWN: Duration = Duration::from_secs(300);
 /// The wait after a failed renewal.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The longest wait after a renewal because services refused the token.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// The shortest time between two logins, however short a token lives.
 const RENEW_AFTER_MIN: Duration = Duration::from_secs(1);
 
@@ -32,6 +41,7 @@ pub struct Credentials {
     current: RwLock<Option<Current>>,
     /// The number of renewals.
     generation: AtomicU64,
+    refusals: Refusals,
 }
 
 #[derive(Clone, Debug)]
@@ -41,13 +51,15 @@ struct Current {
 }
 
 impl Credentials {
-    /// Credentials for `auth`, after a login if `auth` needs one, and how long they are valid.
+    /// Credentials for `auth`, after a login if `auth` needs one, and how long they are valid; `None` if they are not
+    /// renewed. `token` is Keystone's if bench has logged in before.
     ///
     /// # Errors
     /// Fails if the login fails, or if a secret is not a valid header value.
     pub async fn establish(
         auth: &Auth,
         client: &PlainClient,
+        token: Option<keystone::Token>,
     ) -> Result<(Self, Option<Duration>), PlainError> {
         let (current, valid_for) = match auth {
             Auth::None => (None, None),
@@ -59,12 +71,28 @@ impl Credentials {
                 (Some(Current { header: sensitive(AUTHORIZATION, &value)?, token: None }), None)
             }
             Auth::Bearer { token } => (Some(bearer(token.clone())?), None),
-            Auth::Keystone(_) | Auth::OAuth2(_) | Auth::Command(_) => {
+            Auth::Keystone(login) => {
+                let token = match token {
+                    Some(token) => token,
+                    None => keystone::issue_token(client, login).await?,
+                };
+                let valid_for = login.can_renew().then_some(token.valid_for);
+                (Some(of_keystone(token)?), valid_for)
+            }
+            Auth::OAuth2(_) | Auth::Command(_) => {
                 let (current, valid_for) = issued(auth, client).await?;
                 (Some(current), Some(valid_for))
             }
         };
-        Ok((Self { current: RwLock::new(current), generation: AtomicU64::new(0) }, valid_for))
+        let (current, generation) = (RwLock::new(current), AtomicU64::new(0));
+        Ok((Self { current, generation, refusals: Refusals::default() }, valid_for))
+    }
+
+    /// No credentials: requests carry none.
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        let (current, generation) = (RwLock::new(None), AtomicU64::new(0));
+        Self { current, generation, refusals: Refusals::default() }
     }
 
     /// Changes whenever [`Self::header`] does.
@@ -87,19 +115,51 @@ impl Credentials {
             return std::future::pending().await;
         };
         let mut wait = renew_after(valid_for);
+        let mut patience = RETRY_AFTER;
         loop {
-            tokio::time::sleep(wait).await;
+            let refused = tokio::select! {
+                () = tokio::time::sleep(wait) => false,
+                () = self.refusals.of_generation(self.generation()) => true,
+            };
             wait = match issued(auth, client).await {
                 Ok((renewed, valid_for)) => {
                     let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                     *current = Some(renewed);
                     drop(current);
                     self.generation.fetch_add(1, Ordering::Release);
+                    self.refusals.renewed(refused);
                     renew_after(valid_for)
                 }
-                Err(_) => RETRY_AFTER,
+                Err(error) => {
+                    self.refusals.not_renewed(&error);
+                    RETRY_AFTER
+                }
             };
+            if refused {
+                // A service that refuses every token must not make a storm of logins.
+                tokio::time::sleep(patience).await;
+                patience = (patience * 2).min(PATIENCE_MAX);
+                wait = wait.saturating_sub(patience);
+            }
         }
+    }
+
+    /// Notes that a service answered 401 to the token of this generation.
+    pub(super) fn refused(&self, generation: u64) {
+        self.refusals.count(generation);
+    }
+
+    /// What to say about the token after the load, if services refused it or it could not be renewed.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let is_token = self.token().is_some();
+        self.refusals.note(if is_token { "the deployment's token" } else { "the deployment's credentials" })
+    }
+
+    /// The same for a user that was made for the run.
+    #[must_use]
+    pub fn note_of_user(&self) -> Option<String> {
+        self.refusals.note("a user's token")
     }
 
     fn token(&self) -> Option<Secret> {
@@ -113,9 +173,8 @@ async fn issued(auth: &Auth, client: &PlainClient) -> Result<(Current, Duration)
     match auth {
         Auth::Keystone(credentials) => {
             let token = keystone::issue_token(client, credentials).await?;
-            masking::hide_learned(token.value.expose());
-            let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
-            Ok((Current { header, token: Some(token.value) }, token.valid_for))
+            let valid_for = token.valid_for;
+            Ok((of_keystone(token)?, valid_for))
         }
         Auth::OAuth2(grant) => {
             let token = client_credentials::issue_token(client, grant).await?;
@@ -156,6 +215,12 @@ impl Drop for Cancelled {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+fn of_keystone(token: keystone::Token) -> Result<Current, PlainError> {
+    masking::hide_learned(token.value.expose());
+    let header = sensitive(X_AUTH_TOKEN, token.value.expose())?;
+    Ok(Current { header, token: Some(token.value) })
 }
 
 fn bearer(token: Secret) -> Result<Current, PlainError> {

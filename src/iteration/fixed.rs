@@ -1,6 +1,7 @@
 //! The parts that are equal in all requests of an action, built once for all virtual users.
 //!
-//! They change only when the credentials are renewed. Nothing here may be rendered per request.
+//! They change only when credentials are renewed. Where iterations are users of a cloud, each user has parts of its own:
+//! another token, and another project in the URLs of some services. Nothing here may be rendered per request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,8 +16,13 @@ use crate::plan::action::Action;
 use crate::plan::propagation::Propagation;
 
 use super::bodies::{content_type, literal_body};
+use super::credentials::Credentials;
+use super::crowd::Sender;
 use super::request::{invalid_header, is_trace_header, start_with_slash};
 use super::{Context, ONCE};
+
+/// Of how many senders a virtual user keeps references. With more, some are looked up again, in the cache of all.
+const SENDERS_MAX: usize = 64;
 
 /// The fixed parts of an action's requests.
 #[derive(Debug, Default)]
@@ -26,6 +32,10 @@ pub(super) struct Fixed {
     pub(super) headers: HeaderBlock,
     /// The headers for a host that is not a target, if a template may name one.
     pub(super) foreign_headers: Option<HeaderBlock>,
+    /// The base URL's path, if it is not the action's.
+    prefix: Option<String>,
+    /// The generation of the credentials in the headers.
+    pub(super) generation: u64,
     /// Path and query, escaped, if they have no template.
     pub(super) path: Option<String>,
     /// The body, if it has no template.
@@ -33,16 +43,29 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    fn new(context: &Context, action: &Action) -> Result<Self, TemplateError> {
+    fn new(
+        context: &Context,
+        action: &Action,
+        (sender, generation): (&Sender<'_>, u64),
+    ) -> Result<Self, TemplateError> {
+        let credentials = Some(sender.credentials).filter(|_| action.authorised);
+        let prefix = sender.prefix_of(&action.base.prefix);
         Ok(Self {
-            headers: headers(context, action, action.signed, action.authorised)?,
+            headers: headers(context, action, action.signed, credentials)?,
             foreign_headers: match action.may_be_whole {
-                true => Some(headers(context, action, false, false)?),
+                true => Some(headers(context, action, false, None)?),
                 false => None,
             },
-            path: literal_path(action),
+            path: literal_path(action, prefix.as_deref().unwrap_or(&action.base.prefix)),
+            prefix,
+            generation,
             body: literal_body(action)?,
         })
+    }
+
+    /// The path of the base URL.
+    pub(super) fn prefix<'a>(&'a self, action: &'a Action) -> &'a str {
+        self.prefix.as_deref().unwrap_or(&action.base.prefix)
     }
 
     /// The headers for a target, or for a foreign host.
@@ -55,7 +78,7 @@ fn headers(
     context: &Context,
     action: &Action,
     signed: bool,
-    authorised: bool,
+    credentials: Option<&Credentials>,
 ) -> Result<HeaderBlock, TemplateError> {
     let mut map = if signed { context.headers.clone() } else { context.foreign_headers.clone() };
     if let Some(content_type) = content_type(&action.body) {
@@ -64,7 +87,7 @@ fn headers(
     if action.gzip {
         map.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if authorised && let Some((name, value)) = context.credentials.header() {
+    if let Some((name, value)) = credentials.and_then(Credentials::header) {
         map.insert(name, value);
     }
     for (name, value) in &action.headers {
@@ -81,22 +104,19 @@ fn headers(
     Ok(block)
 }
 
-fn literal_path(action: &Action) -> Option<String> {
+fn literal_path(action: &Action, prefix: &str) -> Option<String> {
     let path = action.path.literal().filter(|_| action.query.is_empty() && !action.may_be_whole)?;
-    let mut output = action.base.prefix.clone();
+    let mut output = prefix.to_owned();
     push_escaped_path(path, &mut output);
     start_with_slash(&mut output);
     Some(output)
 }
 
-/// All fixed parts built so far, by workload and action.
+/// All fixed parts built so far, by workload, action and sender.
 #[derive(Debug, Default)]
 pub struct FixedPartsCache {
-    built: RwLock<HashMap<(u16, u16), Built>>,
+    built: RwLock<HashMap<(u16, u16, u32), Arc<Fixed>>>,
 }
-
-/// Fixed parts and the generation of the credentials in them.
-type Built = (u64, Arc<Fixed>);
 
 impl FixedPartsCache {
     fn get(
@@ -104,17 +124,17 @@ impl FixedPartsCache {
         context: &Context,
         workload: u16,
         action: &Action,
-        generation: u64,
+        (sender, generation): (&Sender<'_>, u64),
     ) -> Result<Arc<Fixed>, TemplateError> {
-        let key = (workload, action.index);
+        let key = (workload, action.index, sender.number);
         let built = self.built.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, fixed)) = built.get(&key).filter(|(of, _)| *of == generation) {
+        if let Some(fixed) = built.get(&key).filter(|fixed| fixed.generation == generation) {
             return Ok(Arc::clone(fixed));
         }
         drop(built);
-        let fixed = Arc::new(Fixed::new(context, action)?);
+        let fixed = Arc::new(Fixed::new(context, action, (sender, generation))?);
         let mut built = self.built.write().unwrap_or_else(PoisonError::into_inner);
-        built.insert(key, (generation, Arc::clone(&fixed)));
+        built.insert(key, Arc::clone(&fixed));
         Ok(fixed)
     }
 }
@@ -123,6 +143,13 @@ impl FixedPartsCache {
 #[derive(Default)]
 pub(super) struct FixedParts {
     workload: u16,
+    of_sender: Vec<OfSender>,
+}
+
+/// The fixed parts of a sender's requests.
+#[derive(Default)]
+struct OfSender {
+    number: u32,
     generation: u64,
     of_action: Vec<Option<Arc<Fixed>>>,
 }
@@ -134,22 +161,32 @@ impl FixedParts {
         context: &Context,
         workload: u16,
         action: &Action,
+        sender: &Sender<'_>,
     ) -> Result<&Fixed, TemplateError> {
-        let generation = context.credentials.generation();
-        if (self.workload, self.generation) != (workload, generation) {
-            (self.workload, self.generation) = (workload, generation);
-            self.of_action.clear();
+        let generation = sender.credentials.generation();
+        if self.workload != workload {
+            self.workload = workload;
+            self.of_sender.clear();
+        }
+        let place = sender.number as usize % SENDERS_MAX;
+        if place >= self.of_sender.len() {
+            self.of_sender.resize_with(place + 1, OfSender::default);
+        }
+        let own = &mut self.of_sender[place];
+        if (own.number, own.generation) != (sender.number, generation) {
+            (own.number, own.generation) = (sender.number, generation);
+            own.of_action.clear();
         }
         let at = usize::from(action.index);
-        if at >= self.of_action.len() {
-            self.of_action.resize(at + 1, None);
+        if at >= own.of_action.len() {
+            own.of_action.resize(at + 1, None);
         }
-        let entry = &mut self.of_action[at];
+        let entry = &mut own.of_action[at];
         let fixed = match entry.take() {
             Some(fixed) => fixed,
             // Setup and teardown share this number and run once, so they are not cached.
-            None if workload == ONCE => Arc::new(Fixed::new(context, action)?),
-            None => context.fixed_parts.get(context, workload, action, generation)?,
+            None if workload == ONCE => Arc::new(Fixed::new(context, action, (sender, generation))?),
+            None => context.fixed_parts.get(context, workload, action, (sender, generation))?,
         };
         Ok(entry.insert(fixed))
     }

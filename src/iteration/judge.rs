@@ -9,6 +9,7 @@ use crate::base::template::{Value, Variables};
 use crate::base::units::format_ns;
 use crate::client::Answer;
 use crate::client::cookies::Jar;
+use crate::client::refusal;
 use crate::config::expect::StatusRange;
 use crate::measure::errors::Seen;
 use crate::plan::action::Action;
@@ -57,6 +58,9 @@ impl<'a> Judged<'a> {
         let status = self.answer.status.as_u16();
         if expect.accepts(status) {
             return Ok(());
+        }
+        if let Some(words) = refusal::over_quota(status, &self.answer.body) {
+            return Err(("quota", format!("quota exceeded (answered {status}): {words}")));
         }
         if expect.status.is_empty() {
             return Err(("status", format!("answered {status}")));

@@ -27,6 +27,7 @@ use crate::plan::propagation::Propagation;
 
 use super::Context;
 use super::bodies::render_body;
+use super::crowd::Sender;
 use super::deadline::Deadline;
 use super::fixed::FixedParts;
 use super::judge::Judged;
@@ -39,6 +40,8 @@ pub(super) type Fault = (&'static str, String);
 /// What all lanes of one iteration share.
 pub(super) struct Pass<'a> {
     pub(super) context: &'a Context,
+    /// Whose credentials its requests carry.
+    pub(super) sender: Sender<'a>,
     pub(super) workload: u16,
     pub(super) number: u64,
     pub(super) signer: Option<BaseSigner>,
@@ -196,13 +199,15 @@ impl Lane {
             ("template", error.to_string())
         };
         allowance::renew();
-        let fixed = self.fixed.get(pass.context, pass.workload, action).map_err(template)?;
+        let sender = pass.sender_of(action);
+        let fixed = self.fixed.get(pass.context, pass.workload, action, &sender).map_err(template)?;
         let mut whole = None;
         let path = match &fixed.path {
             Some(path) => path,
             None => {
                 self.path.clear();
-                whole = render_path(action, variables, &mut self.path).map_err(template)?;
+                whole =
+                    render_path(action, fixed.prefix(action), variables, &mut self.path).map_err(template)?;
                 &self.path
             }
         };
@@ -266,6 +271,10 @@ impl Lane {
             None => (class, message),
         });
         let answered = answer.and_then(Result::ok);
+        if verdict.is_err() && action.authorised && !foreign && answered.as_ref().is_some_and(is_unauthorized)
+        {
+            sender.credentials.refused(fixed.generation);
+        }
         if let (Some(observed), Some(request)) = (observed, request_seen) {
             let answer = answered.as_ref().map(Answered::of);
             let extracted = if answer.is_some() { extracted(action, variables) } else { Vec::new() };
@@ -298,6 +307,10 @@ impl Lane {
         };
         Ok(Attempt { sample, verdict })
     }
+}
+
+fn is_unauthorized(answer: &Answer) -> bool {
+    answer.status == http::StatusCode::UNAUTHORIZED
 }
 
 /// The earlier requests of an action that polls; none for other actions.
@@ -334,6 +347,11 @@ impl Pass<'_> {
         if let Some(observed) = &self.context.observed {
             observed.push(observation());
         }
+    }
+
+    /// Whose credentials a request carries.
+    fn sender_of(&self, action: &Action) -> Sender<'_> {
+        if action.as_admin { Sender::deployment(&self.context.credentials) } else { self.sender }
     }
 
     /// Records a step that is no request.

@@ -6,6 +6,7 @@
 mod bodies;
 mod compare;
 pub mod credentials;
+pub mod crowd;
 mod deadline;
 mod excerpt;
 pub mod fixed;
@@ -29,6 +30,7 @@ use crate::measure::ids::RunIds;
 use crate::osprofiler::signing::Signer;
 use crate::plan::propagation::Propagation;
 use credentials::Credentials;
+use crowd::Crowds;
 
 /// Setup and teardown are not workloads; there are fewer of those than this.
 pub const ONCE: u16 = u16::MAX;
@@ -48,8 +50,10 @@ pub struct Context {
     pub headers: HeaderMap,
     /// Headers of every request to another host. They contain none of the deployment's, which may be secret.
     pub foreign_headers: HeaderMap,
-    /// The credentials for requests.
+    /// The deployment's credentials.
     pub credentials: Arc<Credentials>,
+    /// The users that iterations are, if some were made.
+    pub crowds: Crowds,
     /// The settings of HTTP and TLS.
     pub http: Arc<Settings>,
     /// The seed of rows and of generated values. It is not that of `ids`: runs never share trace ids.

@@ -16,9 +16,11 @@ static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 static BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
-/// Appends path and query of `action`. If the rendered path is a whole URL, returns its origin.
+/// Appends path and query of `action` to the base URL's path `prefix`. If the rendered path is a whole URL, returns its
+/// origin.
 pub(super) fn render_path(
     action: &Action,
+    prefix: &str,
     variables: &Variables,
     output: &mut String,
 ) -> Result<Option<Origin>, TemplateError> {
@@ -37,7 +39,7 @@ pub(super) fn render_path(
             Some(origin)
         }
         None if path.is_empty() || path.starts_with(['/', '?']) => {
-            output.push_str(&action.base.prefix);
+            output.push_str(prefix);
             push_escaped_path(path, output);
             start_with_slash(output);
             None

@@ -20,6 +20,7 @@ use crate::plan::step::Step;
 
 use super::Context;
 use super::ONCE;
+use super::crowd::Sender;
 use super::flow::Ending;
 use super::lane::{Branch, Lane, Pass};
 use super::observe::Observation;
@@ -94,8 +95,10 @@ impl VirtualUser {
         let base_id = context.ids.trace_id((workload, number));
         let sampled = !context.ids.is_control((workload, number));
         let mut variables = self.variables_of(context, assignment, base_id);
+        let (of, whose) = ((workload, &**assignment.name), (&*context.credentials, &mut variables));
         let pass = Pass {
             context,
+            sender: context.crowds.take(context.data_seed, of, number, whose),
             workload,
             number,
             signer: context.signer.as_ref().filter(|_| sampled).map(|signer| signer.for_base(base_id)),
@@ -163,6 +166,7 @@ impl VirtualUser {
         );
         let pass = Pass {
             context,
+            sender: Sender::deployment(&context.credentials),
             workload: ONCE,
             number: 0,
             signer: None,

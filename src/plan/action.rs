@@ -12,7 +12,7 @@ use crate::base::template::Text;
 use crate::base::yaml::Node;
 use crate::base::yaml_place::{at, key_span};
 use crate::config::check::did_you_mean;
-use crate::config::step;
+use crate::config::step::{self, credentials::Credentials};
 
 use super::body::Body;
 use super::compiler::Compiler;
@@ -50,8 +50,10 @@ pub struct Action {
     pub body: Body,
     /// Whether the body is compressed with gzip.
     pub gzip: bool,
-    /// Whether the deployment's credentials are sent.
+    /// Whether credentials are sent: those of the iteration's user, or the deployment's if no users were made.
     pub authorised: bool,
+    /// Whether these are the deployment's in any case.
+    pub as_admin: bool,
     /// Whether cookies are sent and kept, unless the run does without.
     pub cookies: bool,
     /// Whether trace headers are sent. They go only to the deployment's targets, never to other hosts.
@@ -127,17 +129,15 @@ impl Compiler<'_> {
         {
             headers.extend(self.text(decode::ACCEPT_ENCODING, node).map(|text| (ACCEPT_ENCODING, text)));
         }
+        if written.starts_with('/') || step.target.is_some() {
+            self.target_headers(step, &mut headers, node);
+        }
         let body = self.body(step, &label, node);
         let query = self.pairs(step.query.as_ref(), at(node, &["query"]));
         self.above_zero(step.timeout.map(|timeout| timeout.0), at(node, &["timeout"]), "timeout");
         // Extracted values are available only to later actions.
         let mut expect = self.expect(step.expect.as_ref(), at(node, &["expect"]));
-        let mut extracts = Vec::new();
-        for (name, config) in step.extract.iter().flatten() {
-            let place = at(node, &["extract", name]);
-            self.variable_name(name, key_span(at(node, &["extract"]), name));
-            extracts.extend(self.extract(name, config, place));
-        }
+        let extracts = self.extracts(step, node);
         self.known.extend(step.extract.iter().flatten().map(|(name, _)| name.clone()));
         expect.variables = self.expect_variables(step.expect.as_ref(), at(node, &["expect"]));
         let poll = step.poll.as_ref().and_then(|poll| self.poll(poll, at(node, &["poll"])));
@@ -153,7 +153,8 @@ impl Compiler<'_> {
             headers,
             body,
             gzip: step.gzip.unwrap_or(false),
-            authorised: step.auth.unwrap_or(true) && !foreign,
+            authorised: step.auth != Some(Credentials::Switch(false)) && !foreign,
+            as_admin: step.auth == Some(Credentials::Admin),
             cookies: step.cookies.unwrap_or(true),
             signed: !foreign,
             timeout: step.timeout.map_or(ACTION_TIMEOUT, |timeout| timeout.0),
@@ -166,6 +167,27 @@ impl Compiler<'_> {
             label,
             tags: self.tags(step, node),
         })
+    }
+
+    fn extracts(&mut self, step: &step::Step, node: &Node) -> Vec<Extract> {
+        let mut extracts = Vec::new();
+        for (name, config) in step.extract.iter().flatten() {
+            let place = at(node, &["extract", name]);
+            self.variable_name(name, key_span(at(node, &["extract"]), name));
+            extracts.extend(self.extract(name, config, place));
+        }
+        extracts
+    }
+
+    /// Adds the headers that all requests to a target have, unless the action has its own.
+    fn target_headers(&mut self, step: &step::Step, headers: &mut Vec<(HeaderName, Text)>, node: &Node) {
+        let name = step.target.as_deref().unwrap_or(DEFAULT_TARGET);
+        let of_target = self.deployment.map(|deployment| deployment.lookup.headers(name)).unwrap_or_default();
+        for (name, value) in of_target {
+            if !headers.iter().any(|(own, _)| own == name) {
+                headers.extend(self.text(&value, node).map(|text| (HeaderName::from_static(name), text)));
+            }
+        }
     }
 
     /// Base URL and path of a request, and whether it goes outside the deployment.
@@ -189,7 +211,9 @@ impl Compiler<'_> {
                 }
                 let targets =
                     self.deployment.map(|deployment| deployment.targets.as_slice()).unwrap_or_default();
-                let foreign = !targets.iter().any(|(_, target)| target.origin == base.origin);
+                let of_catalog = self.deployment.map(|d| d.lookup.origins()).unwrap_or_default();
+                let foreign = !targets.iter().any(|(_, target)| target.origin == base.origin)
+                    && !of_catalog.contains(&base.origin);
                 if foreign {
                     self.warnings.push(format!(
                         "{base} is not a target of the deployment: neither credentials nor trace headers are sent there"
@@ -221,8 +245,19 @@ impl Compiler<'_> {
         if let Some((_, base)) = deployment.targets.iter().find(|(target, _)| target == name) {
             return Some(base.clone());
         }
-        let known: Vec<&str> = deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
         let span = node.get("target").unwrap_or(place).span.clone();
+        match deployment.lookup.unlisted(name) {
+            Some(Ok(base)) => {
+                self.services.insert(name.to_owned(), base.clone());
+                return Some(base);
+            }
+            Some(Err(complaint)) => {
+                self.faults.push(Fault::of(span, complaint));
+                return BaseUrl::parse("http://127.0.0.1").ok();
+            }
+            None => {}
+        }
+        let known: Vec<&str> = deployment.targets.iter().map(|(target, _)| target.as_str()).collect();
         let fault =
             Fault::error(span, format!("the deployment `{}` has no target `{name}`", deployment.name));
         let help = did_you_mean(name, known.iter().copied()).map_or_else(

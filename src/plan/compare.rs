@@ -224,12 +224,15 @@ pub(crate) fn compiled(text: &str) -> Result<Condition, Vec<String>> {
         data_columns: std::collections::BTreeMap::new(),
         data_used: std::collections::BTreeSet::new(),
         uses_seed: false,
+        requests_optional: false,
         faults: Vec::new(),
         warnings: Vec::new(),
         http: crate::config::http::Http::default(),
         nesting: super::nesting::Nesting::default(),
         folder: std::path::PathBuf::new(),
         included: Vec::new(),
+        services: std::collections::BTreeMap::new(),
+        reserved: &[],
     };
     let condition = compiler.expectation(&config, Test::Equals, &root);
     if compiler.faults.is_empty() { Ok(condition) } else { Err(said(&compiler.faults)) }

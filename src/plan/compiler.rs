@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::base::diagnostics::Fault;
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::Node;
+use crate::client::url::BaseUrl;
 use crate::config::http;
 
 use super::deployment::Deployment;
@@ -16,6 +17,10 @@ use super::references::Env;
 
 /// Built-in variables that every template can use.
 pub const BUILT_IN: [&str; 4] = ["auth", "iteration", "trace_id", "workload"];
+
+/// The name of the run, which templates can use unless the scenario has a variable of this name: what a scenario makes
+/// in a service is named after it, so that it can be found again.
+pub const RUN: &str = "run";
 
 /// Compiles steps and collects their faults.
 pub(super) struct Compiler<'a> {
@@ -39,6 +44,8 @@ pub(super) struct Compiler<'a> {
     pub(super) data_used: BTreeSet<String>,
     /// True once a text draws random numbers, or rows are taken in random order.
     pub(super) uses_seed: bool,
+    /// True if an iteration may send nothing.
+    pub(super) requests_optional: bool,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
     /// The HTTP options of actions that do not set their own.
@@ -49,4 +56,8 @@ pub(super) struct Compiler<'a> {
     pub(super) folder: PathBuf,
     /// The texts of included files.
     pub(super) included: Vec<String>,
+    /// The targets that are looked up in the cloud's catalog although the deployment does not list them.
+    pub(super) services: BTreeMap<String, BaseUrl>,
+    /// Further names that no variable may have.
+    pub(super) reserved: &'static [&'static str],
 }

@@ -1,8 +1,12 @@
 //! The resolved deployment: targets, credentials and keys.
 
 mod auth;
+mod cloud;
+mod keystone;
 mod network;
+mod openrc;
 mod spans;
+mod targets;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +34,7 @@ use crate::client::url::{BaseUrl, Origin, endpoint_uses_tls};
 
 pub use auth::TokenCommand;
 pub use spans::Spans;
+pub use targets::{Lookup, is_awaited};
 
 /// The name of the target for actions that name none.
 pub const DEFAULT_TARGET: &str = "default";
@@ -45,6 +50,8 @@ pub struct Deployment {
     pub file: PathBuf,
     /// Base URLs by name.
     pub targets: Vec<(String, BaseUrl)>,
+    /// How services are looked up in the cloud's catalog.
+    pub lookup: Lookup,
     /// Other hosts that templates, responses and redirects may name.
     pub targets_allowed: Vec<HostPattern>,
     /// TLS options.
@@ -159,7 +166,14 @@ pub fn load(path: &Path, source: Source, env: Env<'_>) -> Result<Deployment, Rej
     let (root, faults) = yaml::parse_all(&source);
     let Some(root) = root else { return Err(Rejected { source, faults }) };
     let mut resolver = Resolver::new(path, env);
-    if rally_cloud(&root).is_some() {
+    if root.get("clouds").is_some_and(|clouds| !clouds.entries().is_empty()) {
+        let deployment = if faults.is_empty() { resolver.clouds_document(&source, &root) } else { None };
+        resolver.faults.splice(..0, faults);
+        match deployment {
+            Some(deployment) if resolver.faults.is_empty() => Ok(deployment),
+            _ => Err(Rejected { source, faults: resolver.faults }),
+        }
+    } else if rally_cloud(&root).is_some() {
         let root = without_nulls(root);
         let document = crate::config::from_node::<rally::RallyDocument>(source, root, faults, &schema::RALLY);
         resolve(document, &schema::RALLY, &mut resolver, Resolver::rally)
@@ -240,7 +254,8 @@ impl<'a> Resolver<'a> {
 
     fn ours(&mut self, document: &Document<config::Deployment>) -> Option<Deployment> {
         let (value, root) = (&document.value, &document.root);
-        let auth = self.auth(value.auth.as_ref(), root);
+        let mut lookup = self.lookup(value.catalog.as_ref(), root);
+        let (auth, cloud_tls) = self.auth_or_cloud(value, root, &mut lookup);
         let headers = self.headers(value, root);
         let tls = value.tls.as_ref();
         let profiler = value.profiler.as_ref();
@@ -260,20 +275,28 @@ impl<'a> Resolver<'a> {
             slow_query: demo.slow_query.map_or(Demo::default().slow_query, |query| query.0),
             slowdown: demo.slowdown.map_or(0.0, |slowdown| slowdown.0 / 100.0),
         });
-        let targets = self.targets(value, root, auth.as_ref());
+        let targets = self.targets(value, root, (auth.as_ref(), &mut lookup));
+        self.opened(&mut lookup, auth.as_ref(), &document.source);
+        if value.cloud.is_some() {
+            self.opened_unseen(&mut lookup);
+        }
         let server_names = self.server_names(tls.and_then(|tls| tls.sni.as_ref()), &targets, root);
         let (proxies, notes) = self.proxies(value.proxy.as_ref(), &targets, root);
         Some(Deployment {
             name: value.name.clone().unwrap_or_else(|| self.stem()),
             file: self.path.to_path_buf(),
             targets,
+            lookup,
             targets_allowed: self.targets_allowed(value, root),
-            tls: self.tls(
-                tls.and_then(|tls| tls.verify).unwrap_or(true),
-                (tls.and_then(|tls| tls.ca.as_deref()), at(root, &["tls", "ca"])),
-                (tls.and_then(|tls| tls.cert.as_deref()), at(root, &["tls", "cert"])),
-                (tls.and_then(|tls| tls.key.as_deref()), at(root, &["tls", "key"])),
-            ),
+            tls: match cloud_tls.filter(|_| tls.is_none()) {
+                Some(of_cloud) => of_cloud,
+                None => self.tls(
+                    tls.and_then(|tls| tls.verify).unwrap_or(true),
+                    (tls.and_then(|tls| tls.ca.as_deref()), at(root, &["tls", "ca"])),
+                    (tls.and_then(|tls| tls.cert.as_deref()), at(root, &["tls", "cert"])),
+                    (tls.and_then(|tls| tls.key.as_deref()), at(root, &["tls", "key"])),
+                ),
+            },
             http_version: super::http::version(value.http.as_ref().and_then(|http| http.version)),
             dns: self.dns(value.dns.as_ref(), root),
             server_names,
@@ -315,23 +338,7 @@ impl<'a> Resolver<'a> {
                 return None;
             }
         };
-        let auth_url = self.text(&cloud.auth_url, at(node, &["auth_url"]));
-        let auth_url = auth_url.and_then(|text| self.url(&text, at(node, &["auth_url"])));
-        let username = self.text(&user.username, at(user_node, &["username"]));
-        let password = self.secret(&user.password, at(user_node, &["password"]));
-        let project_name = match (&user.project_name, &user.tenant_name) {
-            (Some(name), _) => self.text(name, at(user_node, &["project_name"])),
-            (None, Some(name)) => self.text(name, at(user_node, &["tenant_name"])),
-            (None, None) if self.partial => None,
-            (None, None) => {
-                let fault = Fault::error(first_key(user_node), "the user lacks the key `project_name`");
-                self.faults.push(fault.help("add `project_name:`"));
-                None
-            }
-        };
-        let user_domain_name = self.domain(user.user_domain_name.as_ref(), user_node, "user_domain_name");
-        let project_domain_name =
-            self.domain(user.project_domain_name.as_ref(), user_node, "project_domain_name");
+        let credentials = self.rally_user(&cloud.auth_url, node, user, user_node);
         let key = cloud.profiler_hmac_key.as_ref();
         let keys: Vec<Secret> = key
             .and_then(|key| self.optional_secret(key, at(node, &["profiler_hmac_key"])))
@@ -340,12 +347,20 @@ impl<'a> Resolver<'a> {
         let connection = cloud.profiler_conn_str.as_ref();
         let connection_string = connection.and_then(|c| self.connection(c, at(node, &["profiler_conn_str"])));
         let tls = self.rally_tls(cloud, node);
-        let targets = vec![(DEFAULT_TARGET.to_owned(), auth_url.as_ref()?.root())];
+        let interface = cloud.endpoint_type.as_deref().filter(|name| !name.is_empty());
+        let interface = interface.and_then(|name| self.rally_interface(name, at(node, &["endpoint_type"])));
+        let region = cloud.region_name.as_ref().and_then(|name| self.text(name, at(node, &["region_name"])));
+        let auth = credentials.map(Auth::Keystone)?;
+        let mut lookup = Lookup::open(interface.unwrap_or_default(), region.filter(|name| !name.is_empty()));
+        self.opened(&mut lookup, Some(&auth), &document.source);
+        let Auth::Keystone(credentials) = &auth else { return None };
+        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
         let (proxies, notes) = self.proxies_of_environment(&targets);
         Some(Deployment {
             name: self.stem(),
             file: self.path.to_path_buf(),
             targets,
+            lookup,
             targets_allowed: Vec::new(),
             tls,
             http_version: Version::default(),
@@ -353,14 +368,7 @@ impl<'a> Resolver<'a> {
             server_names: Vec::new(),
             proxies,
             headers: Vec::new(),
-            auth: Auth::Keystone(Credentials {
-                auth_url: v3_url(auth_url?),
-                username: username?,
-                password: password?,
-                project_name: project_name?,
-                user_domain_name,
-                project_domain_name,
-            }),
+            auth,
             profiler_enabled: true,
             connection_string,
             warnings: [self.warnings(&keys), notes].concat(),
@@ -369,68 +377,6 @@ impl<'a> Resolver<'a> {
             spans: Spans::default(),
             demo: None,
         })
-    }
-
-    fn auth(&mut self, auth: Option<&config::Auth>, root: &Node) -> Option<Auth> {
-        let Some(auth) = auth else { return Some(Auth::None) };
-        let keystone = match auth {
-            config::Auth::None(_) => return Some(Auth::None),
-            config::Auth::Basic(basic) => {
-                let node = at(root, &["auth", "basic"]);
-                let username = self.text(&basic.username, at(node, &["username"]));
-                let password = self.secret(&basic.password, at(node, &["password"]));
-                return Some(Auth::Basic { username: username?, password: password? });
-            }
-            config::Auth::Bearer(bearer) => {
-                let token = self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?;
-                return Some(Auth::Bearer { token });
-            }
-            config::Auth::OAuth2(oauth2) => return self.oauth2(oauth2, at(root, &["auth", "oauth2"])),
-            config::Auth::Command(command) => return self.command(command, at(root, &["auth", "command"])),
-            config::Auth::Keystone(keystone) => keystone,
-        };
-        let node = at(root, &["auth", "keystone"]);
-        let auth_url = self.text(&keystone.auth_url, at(node, &["auth_url"]));
-        let auth_url = auth_url.and_then(|text| self.url(&text, at(node, &["auth_url"])));
-        let username = self.text(&keystone.username, at(node, &["username"]));
-        let password = self.secret(&keystone.password, at(node, &["password"]));
-        let project_name = self.text(&keystone.project_name, at(node, &["project_name"]));
-        Some(Auth::Keystone(Credentials {
-            user_domain_name: self.domain(keystone.user_domain_name.as_ref(), node, "user_domain_name"),
-            project_domain_name: self.domain(
-                keystone.project_domain_name.as_ref(),
-                node,
-                "project_domain_name",
-            ),
-            auth_url: v3_url(auth_url?),
-            username: username?,
-            password: password?,
-            project_name: project_name?,
-        }))
-    }
-
-    /// Without `targets`, Keystone's own origin is the default target.
-    fn targets(
-        &mut self,
-        value: &config::Deployment,
-        root: &Node,
-        auth: Option<&Auth>,
-    ) -> Vec<(String, BaseUrl)> {
-        let mut targets = Vec::new();
-        for (name, reference) in value.targets.iter().flatten() {
-            let node = at(root, &["targets", name]);
-            if let Some(url) = self.text(reference, node).and_then(|text| self.url(&text, node)) {
-                targets.push((name.clone(), url));
-            }
-        }
-        if let (true, Some(Auth::Keystone(keystone))) = (value.targets.is_none(), auth) {
-            targets.push((DEFAULT_TARGET.to_owned(), keystone.auth_url.root()));
-        }
-        if targets.is_empty() && value.demo.is_none() && self.faults.is_empty() && !self.partial {
-            let fault = Fault::error(first_key(root), "the deployment has no target");
-            self.faults.push(fault.help("add `targets: { default: http://host:port }`"));
-        }
-        targets
     }
 
     fn headers(
@@ -482,12 +428,6 @@ impl<'a> Resolver<'a> {
         self.faults.push(Fault::of(node.span.clone(), complaint));
     }
 
-    fn domain(&mut self, reference: Option<&Reference>, node: &Node, key: &str) -> String {
-        reference
-            .and_then(|reference| self.text(reference, at(node, &[key])))
-            .unwrap_or_else(|| "Default".to_owned())
-    }
-
     fn url(&mut self, text: &str, node: &Node) -> Option<BaseUrl> {
         masking::hide_url(text);
         BaseUrl::parse(text)
@@ -524,20 +464,27 @@ impl<'a> Resolver<'a> {
         if self.env.leaves_open(reference) {
             return None;
         }
-        self.inline_secret |= written(reference).is_some_and(|text| text != redacted_url(text));
+        self.inline_secret |=
+            written(reference).is_some_and(|text| !text.is_empty() && text != redacted_url(text));
         let connection = self.text(reference, node).filter(|text| !text.is_empty())?;
-        masking::hide_url(&connection);
         if let Some(fault) = connection::fault(&connection, written(reference).is_some(), node) {
+            masking::hide_url(&connection);
             self.faults.push(fault);
             return None;
         }
+        Some(self.readable(connection))
+    }
+
+    /// A collector's URL, with a warning if bench cannot read from it.
+    fn readable(&mut self, connection: String) -> Secret {
+        masking::hide_url(&connection);
         if let Err(error) = Collector::reads(&connection) {
             self.unread_collector = Some(format!(
                 "trace ids are recorded, but no traces are fetched: failed to {}",
                 error.chain()
             ));
         }
-        Some(Secret::new(connection))
+        Secret::new(connection)
     }
 
     fn stem(&self) -> String {
@@ -568,15 +515,6 @@ fn written(reference: &Reference) -> Option<&str> {
         Reference::Env { default, .. } => default.as_deref(),
         Reference::File(_) => None,
     }
-}
-
-/// The URL with `/v3` at its end, even if the document leaves it out.
-fn v3_url(mut url: BaseUrl) -> BaseUrl {
-    if !url.prefix.ends_with("/v3") {
-        let versionless = url.prefix.strip_suffix("/v2.0").unwrap_or(&url.prefix);
-        url.prefix = format!("{versionless}/v3");
-    }
-    url
 }
 
 #[cfg(unix)]

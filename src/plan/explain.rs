@@ -15,6 +15,7 @@ use crate::config::scenario::{Scenario, variable_reference};
 
 use super::action::Action;
 use super::body::Body;
+use super::deployment::is_awaited;
 use super::runner::Model;
 use super::step::Step;
 use super::step::flow::{Flow, Pause};
@@ -148,7 +149,8 @@ fn of_action(action: &Action) -> StepLine {
         details.push(format!("extracts {extracted}"));
     }
     let written = action.label.split_once(' ').map_or(action.label.as_str(), |(_, written)| written);
-    let base = if written.starts_with('/') { action.base.to_string() } else { String::new() };
+    let is_known = written.starts_with('/') && !is_awaited(&action.base.origin);
+    let base = if is_known { action.base.to_string() } else { String::new() };
     let request = masked(&format!("{} {base}{written}", action.method)).into_owned();
     StepLine { depth: 0, name: action.name.to_string(), request, details }
 }

@@ -22,6 +22,7 @@ pub(super) fn options(
 ) -> HttpOptions {
     let scenario = scenario.copied().unwrap_or_default();
     let usual = Limits::default();
+    let targets = deployment.targets.iter().map(|(_, target)| target.origin.clone());
     let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
     HttpOptions {
         version: deployment.http_version,
@@ -47,7 +48,7 @@ pub(super) fn options(
         proxies: deployment.proxies.clone(),
         dns: deployment.dns.clone(),
         guard: Guard::new(
-            deployment.targets.iter().map(|(_, target)| target.origin.clone()).collect(),
+            targets.chain(deployment.lookup.origins()).collect(),
             literals,
             deployment.targets_allowed.clone(),
         ),

@@ -150,7 +150,7 @@ fn read(path: &Path) -> Result<Document<StepsFile>, Unread> {
 }
 
 /// A fault of an included file, at the place that names it.
-fn moved(fault: Fault, source: &Source, span: &std::ops::Range<usize>) -> Fault {
+pub(in crate::plan) fn moved(fault: Fault, source: &Source, span: &std::ops::Range<usize>) -> Fault {
     let place = match &fault.span {
         Some(inner) => {
             let before = source.text.get(..inner.start).unwrap_or_default();

@@ -6,10 +6,12 @@
 
 pub mod action;
 pub mod body;
+pub mod cidr;
 pub mod compare;
 mod compiler;
 pub mod condition;
 mod connection;
+pub mod contexts;
 pub mod control;
 pub mod data;
 pub mod deployment;
@@ -143,6 +145,8 @@ pub struct Workload {
     pub sla: Sla,
     /// How long after the last response to wait for asynchronous work; `None` if iterations end with their responses.
     pub asynchronous: Option<Duration>,
+    /// What is made in a cloud for it; the same for several workloads if it is the scenario's.
+    pub contexts: Option<Arc<contexts::Contexts>>,
 }
 
 impl Workload {

@@ -82,7 +82,12 @@ impl LoadShape {
                 timeout,
             })),
             (Some(times), None) if concurrency.is_none() => Ok(Runner::Serial(Serial { times, timeout })),
-            (Some(_), None) => Ok(Runner::Constant(Constant { times, concurrency, timeout })),
+            (Some(_), None) => Ok(Runner::Constant(Constant {
+                times,
+                concurrency,
+                timeout,
+                max_cpu_count: had.open.max_cpu_count,
+            })),
             (None, None) => Err(no_length("a ramp's concurrency is in its stages: another one")),
         }
     }
@@ -117,6 +122,7 @@ impl Had {
             timeout: None,
             random: None,
             pacing: None,
+            max_cpu_count: None,
         };
         let none = Self { concurrency: None, times: None, duration: None, rate: None, open };
         match runner {
@@ -126,7 +132,7 @@ impl Had {
             Runner::Constant(constant) => Self {
                 concurrency: Some(constant.concurrency.unwrap_or(1)),
                 times: Some(constant.times.unwrap_or(1)),
-                open: Rps { timeout: constant.timeout, ..open },
+                open: Rps { timeout: constant.timeout, max_cpu_count: constant.max_cpu_count, ..open },
                 ..none
             },
             Runner::ConstantForDuration(timed) => Self {

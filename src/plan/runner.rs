@@ -31,6 +31,8 @@ pub struct Runner {
     pub warm_up: Option<config::WarmUp>,
     /// The time limit of each iteration.
     pub timeout: Duration,
+    /// The most threads that make the load, if it says so.
+    pub workers_max: Option<u32>,
     name: &'static str,
     settings: Value,
 }
@@ -137,14 +139,20 @@ impl Runner {
         };
         let name = runner.key();
         let timeout = timeout.map_or(ITERATION_TIMEOUT, |timeout| timeout.0);
-        Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, name, settings })
+        let workers_max = match runner {
+            config::Runner::Constant(constant) => constant.max_cpu_count,
+            config::Runner::Rps(rps) => rps.max_cpu_count,
+            _ => None,
+        };
+        Ok(Self { model: warmed(model, warm_up)?, warm_up, timeout, workers_max, name, settings })
     }
 
     /// A single iteration with this time limit.
     #[must_use]
     pub fn once(timeout: Duration) -> Self {
         let model = Model::Closed(Closed { users: Concurrency::level(1), times: Some(1), duration: None });
-        Self { model, warm_up: None, timeout, name: "serial", settings: json!({ "times": 1 }) }
+        let settings = json!({ "times": 1 });
+        Self { model, warm_up: None, timeout, workers_max: None, name: "serial", settings }
     }
 
     /// Draws the arrivals of a runner with `random: poisson` from a seed. Others stay as they are.
@@ -196,6 +204,9 @@ impl Runner {
     pub fn to_json(&self) -> Map<String, Value> {
         let mut settings = self.settings.clone();
         settings["timeout"] = self.timeout.as_secs_f64().into();
+        if let Some(workers) = self.workers_max {
+            settings["max_cpu_count"] = workers.into();
+        }
         match self.warm_up {
             Some(config::WarmUp::For(duration)) => settings["warm_up"] = duration.as_secs_f64().into(),
             Some(config::WarmUp::Times(times)) => settings["warm_up"] = json!({ "times": times }),

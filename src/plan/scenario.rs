@@ -13,6 +13,7 @@ use crate::base::masking::{self, names_secret};
 use crate::base::template::{Engine, Value};
 use crate::base::yaml::{self, Node};
 use crate::base::yaml_place::{at, first_key, item, key_span};
+use crate::client::url::BaseUrl;
 use crate::config::end::End;
 use crate::config::kept;
 use crate::config::scenario::{self as config, Scenario};
@@ -21,6 +22,7 @@ use crate::config::{
 };
 
 use super::compiler::Compiler;
+use super::contexts::{self, Contexts};
 use super::control::ControlShare;
 use super::data::Feeder;
 use super::deployment::{Auth, Deployment};
@@ -36,7 +38,7 @@ use super::tags::Names;
 use super::threshold::Metric;
 use super::{Plan, Traces, Workload};
 
-pub use super::compiler::BUILT_IN;
+pub use super::compiler::{BUILT_IN, RUN};
 
 /// How long running iterations may continue after a stop, if the scenario does not set `graceful_stop`.
 const GRACEFUL_STOP: Duration = Duration::from_secs(30);
@@ -73,6 +75,8 @@ pub struct Options {
     pub no_profile: bool,
     /// True if `--no-probe` was given.
     pub no_probe: bool,
+    /// True if an iteration may send nothing, as in some scenarios of Rally.
+    pub requests_optional: bool,
 }
 
 /// Resolves a scenario for a deployment.
@@ -91,7 +95,9 @@ pub fn build(
     if !faults.is_empty() {
         return Err(faults);
     }
-    let Parts { mut variables, setup, workloads, teardown, included, uses_seed } = parts;
+    let Parts { mut variables, setup, workloads, teardown, included, uses_seed, services } = parts;
+    let mut deployment = deployment;
+    deployment.targets.extend(services);
     let lists = workloads.iter().map(|workload| &workload.steps).chain([&setup, &teardown]);
     let actions = lists.flat_map(|steps| step::actions(steps));
     let literals = actions.map(|action| action.base.origin.clone()).collect();
@@ -186,6 +192,7 @@ struct Written<'a> {
     end: Option<End>,
     steps: &'a [config_step::Step],
     sla: Option<&'a config::Sla>,
+    contexts: Option<Arc<Contexts>>,
 }
 
 /// The compiled parts of a plan.
@@ -197,6 +204,8 @@ struct Parts {
     uses_seed: bool,
     /// The texts of included files.
     included: Vec<String>,
+    /// The targets that are looked up in the cloud's catalog although the deployment does not list them.
+    services: BTreeMap<String, BaseUrl>,
 }
 
 /// SHA-256 of a scenario and the files that it includes, hexadecimal.
@@ -220,19 +229,22 @@ fn compile(
         engine: Engine::new(),
         deployment,
         whole: whole.map(|whole| (whole, crate::config::words(whole))),
-        known: BUILT_IN.iter().map(|name| (*name).to_owned()).collect(),
+        known: BUILT_IN.iter().chain([&RUN]).map(|name| (*name).to_owned()).collect(),
         env,
         referred: Vec::new(),
         data_names: BTreeSet::new(),
         data_columns: BTreeMap::new(),
         data_used: BTreeSet::new(),
         uses_seed: false,
+        requests_optional: options.requests_optional,
         faults: Vec::new(),
         warnings: Vec::new(),
         http: value.http.unwrap_or_default(),
         nesting: Nesting::default(),
         folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
         included: Vec::new(),
+        services: BTreeMap::new(),
+        reserved: contexts::reserved(value),
     };
     let mut variables = compiler.variables(file, value, root, options, env);
     let folder = compiler.folder.clone();
@@ -249,10 +261,10 @@ fn compile(
     compiler.known = after_setup;
     let teardown = compiler.steps(value.teardown.as_deref().unwrap_or_default(), at(root, &["teardown"]));
     compiler.above_zero(value.timeout.map(|timeout| timeout.0), at(root, &["timeout"]), "timeout");
-    let Compiler { faults, mut warnings, included, uses_seed, referred, .. } = compiler;
+    let Compiler { faults, mut warnings, included, uses_seed, referred, services, .. } = compiler;
     variables.extend(referred);
     warnings.dedup();
-    (Parts { variables, setup, workloads, teardown, included, uses_seed }, faults, warnings)
+    (Parts { variables, setup, workloads, teardown, included, uses_seed, services }, faults, warnings)
 }
 
 /// Why nothing is profiled, if so. The order of the reasons is the order in which a user would look.
@@ -296,13 +308,7 @@ fn auth_value(auth: &Auth) -> Value {
             vec![("client_id", &grant.client_id), ("client_secret", grant.client_secret.expose())]
         }
         Auth::Command(_) => Vec::new(),
-        Auth::Keystone(keystone) => vec![
-            ("username", &keystone.username),
-            ("password", keystone.password.expose()),
-            ("project_name", &keystone.project_name),
-            ("user_domain_name", &keystone.user_domain_name),
-            ("project_domain_name", &keystone.project_domain_name),
-        ],
+        Auth::Keystone(keystone) => keystone.values(),
     };
     pairs.into_iter().collect()
 }
@@ -410,11 +416,13 @@ impl Compiler<'_> {
                     .help("remove it, or write a list of `workloads:` to run at the same time"),
             );
         }
+        let shared = self.contexts(value.contexts.as_ref(), root);
         let Some(list) = &value.workloads else {
             if let (Some(runner), Some(steps)) = (&value.runner, &value.iteration) {
                 let load = (Some(runner), value.warm_up);
                 let start_after = Duration::ZERO;
-                let written = Written { load, start_after, end: value.end, steps, sla: value.sla.as_ref() };
+                let (end, sla) = (value.end, value.sla.as_ref());
+                let written = Written { load, start_after, end, steps, sla, contexts: shared };
                 return self.workload(&value.title, &written, data, root).into_iter().collect();
             }
             self.incomplete(value, root, &single[..2]);
@@ -449,6 +457,7 @@ impl Compiler<'_> {
                 end: config.end,
                 steps: &config.iteration,
                 sla: config.sla.as_ref(),
+                contexts: self.contexts(config.contexts.as_ref(), node).or_else(|| shared.clone()),
             };
             workloads.extend(self.workload(&config.name, &written, data, node));
         }
@@ -485,7 +494,8 @@ impl Compiler<'_> {
         node: &Node,
     ) -> Option<Workload> {
         self.data_used.clear();
-        let Written { load, start_after, end, steps, sla } = *written;
+        let Written { load, start_after, end, steps, sla, ref contexts } = *written;
+        self.know_contexts(contexts.as_ref());
         let (steps_node, faults_before) = (at(node, &["iteration"]), self.faults.len());
         if steps.len() > ACTIONS_MAX {
             let fault = Fault::error(steps_node.span.clone(), format!("more than {ACTIONS_MAX} steps"));
@@ -493,7 +503,8 @@ impl Compiler<'_> {
             return None;
         }
         let steps = self.steps(steps, steps_node);
-        if self.faults.len() == faults_before && step::actions(&steps).is_empty() {
+        let needs_request = !self.requests_optional && step::actions(&steps).is_empty();
+        if self.faults.len() == faults_before && needs_request {
             let fault = Fault::error(steps_node.span.clone(), "the iteration has no request");
             self.faults.push(fault.help("add an action with get, post, …"));
         }
@@ -510,7 +521,8 @@ impl Compiler<'_> {
         let (name, runner) = (name.to_owned(), runner?);
         let draws = matches!(&runner.model, Model::Open(open) if open.random);
         self.uses_seed |= draws || step::draws(&steps);
-        let workload = Workload { name, runner, start_after, steps, data, sla, asynchronous };
+        let contexts = contexts.clone();
+        let workload = Workload { name, runner, start_after, steps, data, sla, asynchronous, contexts };
         self.enough_rows(&workload, node);
         Some(workload)
     }

@@ -145,6 +145,9 @@ impl Compiler<'_> {
         } else if BUILT_IN.contains(&name) {
             let fault = Fault::error(span, format!("`{name}` is a built-in variable of bench"));
             self.faults.push(fault.help("choose another name"));
+        } else if self.reserved.contains(&name) {
+            let fault = Fault::error(span, format!("`{name}` is a variable of `contexts`"));
+            self.faults.push(fault.help("choose another name"));
         } else if self.data_names.contains(name) {
             let fault = Fault::error(span, format!("`{name}` is the name of the scenario's data"));
             self.faults.push(fault.help("choose another name"));

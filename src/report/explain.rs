@@ -1,9 +1,11 @@
 //! A plan in words, before it runs: what `bench validate --explain` prints.
 
 use crate::base::units::write_duration;
+use crate::client::url::BaseUrl;
 use crate::config::Document as Read;
 use crate::config::scenario::Scenario;
 use crate::plan::Plan;
+use crate::plan::deployment::is_awaited;
 use crate::plan::explain::{self, Explained, Requests, Shape, StepLine};
 
 use super::document::terminal::{self, Style};
@@ -28,7 +30,10 @@ fn document(plan: &Plan, scenario: &Read<Scenario>) -> Document {
         let alone = plan.workloads.len() == 1;
         let name = if alone { "iteration" } else { workload.name.as_str() };
         steps_of(name, &explained.steps, &unknown, &mut document);
-        document.push(Block::Facts(load_facts(&explained)));
+        let mut facts = load_facts(&explained);
+        let contexts = workload.contexts.as_ref().map(|contexts| Line::from(contexts.to_string()));
+        facts.extend(contexts.map(|contexts| ("contexts", contexts)));
+        document.push(Block::Facts(facts));
         if let Some(shape) = &explained.shape {
             document.push(Block::List(chart(shape).into_iter().map(Line::from).collect()));
         }
@@ -58,7 +63,7 @@ fn facts(plan: &Plan) -> Vec<(&'static str, Line)> {
         facts.push(("targets", Line::from("the embedded demo, which starts with the run")));
     } else {
         let targets: Vec<String> =
-            deployment.targets.iter().map(|(name, url)| format!("{name} {url}")).collect();
+            deployment.targets.iter().map(|(name, url)| shown_target(name, url)).collect();
         facts.push(("targets", Line::from(targets.join(", "))));
     }
     facts.push(("auth", Line::from(deployment.auth.kind())));
@@ -145,6 +150,14 @@ fn chart(shape: &Shape) -> Vec<String> {
     let room = shape.values.len().saturating_sub(end.chars().count() + 1);
     lines.push(format!("{:>width$} └0{}{end}", 0, "─".repeat(room)));
     lines
+}
+
+/// A target with its URL, or with where that comes from.
+fn shown_target(name: &str, url: &BaseUrl) -> String {
+    match is_awaited(&url.origin) {
+        true => format!("{name} (in the cloud's catalog)"),
+        false => format!("{name} {url}"),
+    }
 }
 
 #[cfg(test)]

@@ -76,6 +76,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()).map(Into::into),
         record: Some(record::of(aggregate)),
         probe: aggregate.end.as_ref().and_then(|end| end.probe.clone()).map(Into::into),
+        task: header.rally.as_ref().map(Into::into),
+        hooks: aggregate.end.iter().flat_map(|end| &end.hooks).map(Into::into).collect(),
         findings: Vec::new(),
         explanations: Vec::new(),
         notes,

@@ -29,6 +29,7 @@ mod slice;
 pub mod stored;
 pub mod strata;
 mod tags;
+mod tasks;
 pub mod trace;
 
 pub use columns::IterationColumns;

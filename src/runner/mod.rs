@@ -68,6 +68,12 @@ pub trait Observer {
     fn batch(&mut self, _batch: &Batch) {}
     /// Called about ten times a second for each running workload.
     fn progress(&mut self, progress: &Progress<'_>);
+    /// How often [`Observer::begun`] is to be called; `None` if not at all.
+    fn counts_every(&self) -> Option<Duration> {
+        None
+    }
+    /// This many iterations of a workload have begun, including the warm-up, so long after its start.
+    fn begun(&mut self, _workload: usize, _elapsed: Duration, _begun: u64) {}
     /// A workload has ended.
     fn end(&mut self, progress: &Progress<'_>);
 }
@@ -180,7 +186,8 @@ impl Run<'_> {
     fn collect(&mut self, group: &Group, batches: &Receiver<Batch>, totals: &mut [Live]) {
         let mut shown = Instant::now();
         loop {
-            match batches.recv_timeout(PROGRESS_EVERY) {
+            let counts_every = self.observer.counts_every();
+            match batches.recv_timeout(counts_every.unwrap_or(PROGRESS_EVERY)) {
                 Ok(batch) => {
                     if let Some(at) = group.position(batch.workload) {
                         totals[at].add(&batch.live);
@@ -192,6 +199,12 @@ impl Run<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.flush();
+            if counts_every.is_some() {
+                for running in group.workloads.iter().filter(|running| !running.is_end_reported()) {
+                    let elapsed = Duration::from_nanos(running.elapsed_ns(group));
+                    self.observer.begun(usize::from(running.workload), elapsed, running.begun());
+                }
+            }
             if shown.elapsed() >= PROGRESS_EVERY {
                 shown = Instant::now();
                 for (running, total) in group.workloads.iter().zip(totals.iter()) {

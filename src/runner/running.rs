@@ -88,7 +88,8 @@ impl Running {
                 (users, users.min(u32::try_from(open.arrivals.total()).unwrap_or(u32::MAX)))
             }
         };
-        let workers = load.workers.clamp(1, workers_max.max(1));
+        let allowed = load.workers.min(workload.runner.workers_max.unwrap_or(u32::MAX));
+        let workers = allowed.clamp(1, workers_max.max(1));
         Self {
             workload: u16::try_from(index).unwrap_or(u16::MAX),
             name: Arc::from(workload.name.as_str()),
@@ -180,6 +181,11 @@ impl Running {
     /// The number of ended iterations that have reached the coordinator, including the warm-up.
     pub(super) fn recorded(&self, total: &Live) -> u64 {
         total.ended() + total.warm_up
+    }
+
+    /// How many iterations have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.counters.iter().map(|CachePadded(counters)| counters.started.get()).sum()
     }
 
     pub(super) fn progress<'a>(&self, group: &Group, total: &'a Live) -> Progress<'a> {

@@ -21,7 +21,7 @@ use crate::support::{Bench, Ended};
 /// The value of a reference in a deployment that does not take any text; all others get a plain canary.
 fn form(place: &str) -> Form {
     match place {
-        "Deployment.targets.*" | "Keystone.auth_url" => Form::Url,
+        "Target" | "Keystone.auth_url" => Form::Url,
         // Nothing is received there; what is to be passed on is nothing.
         "Profiler.receive" => Form::Here,
         "Profiler.forward" => Form::Url,
@@ -38,6 +38,7 @@ fn form(place: &str) -> Form {
         "Profiler.connection_string" => Form::Connection,
         // Names are not secrets: they are not hidden, only not shown without need.
         "Basic.username" | "Keystone.username" | "Keystone.project_name" => Form::Text,
+        "Keystone.application_credential_id" => Form::Text,
         "Keystone.user_domain_name" | "Keystone.project_domain_name" => Form::Text,
         _ => Form::Secret,
     }
@@ -110,6 +111,20 @@ fn scenario_texts() -> BTreeMap<&'static str, Vec<Value>> {
         ("Step.group", shown()),
         ("Step.together", shown()),
         ("Step.include", shown()),
+        // Names, formats and attributes of what is made in a cloud; passwords are made up.
+        ("Users.project_domain", shown()),
+        ("Users.user_domain", shown()),
+        ("Flavor.name", shown()),
+        ("Flavor.extra_specs.*", shown()),
+        ("Network.start_cidr", shown()),
+        ("Network.network_create_args.*", shown()),
+        ("Network.dns_nameservers[]", shown()),
+        ("Router.external_gateway_info.*", shown()),
+        ("Images.image_url", shown()),
+        ("Images.disk_format", shown()),
+        ("Images.container_format", shown()),
+        ("Images.visibility", shown()),
+        ("Volumes.type", shown()),
         (
             "Step.headers.*",
             vec![
@@ -277,6 +292,11 @@ fn further_steps(auth: &str) -> Vec<Vec<Value>> {
             steps.push(vec![equals("{{ auth.password }}")]);
             steps.push(vec![equals("{{ auth.token }}")]);
         }
+        "keystone:token" => steps.push(vec![equals("{{ auth.token }}")]),
+        "keystone:credential" => {
+            steps.push(vec![equals("{{ auth.application_credential_secret }}")]);
+            steps.push(vec![equals("{{ auth.token }}")]);
+        }
         new => panic!("a new kind of `auth`, {new}: add a step that would show its secret"),
     }
     steps
@@ -395,7 +415,7 @@ fn every_text_of_a_scenario_is_a_place_for_a_secret_or_is_known_to_be_none() {
     let written: BTreeSet<String> = found.into_iter().filter(|place| !is_reference(place)).collect();
     let known = ["Deployment.name", "Tls.ca", "Tls.cert", "Tls.key"].into_iter().map(str::to_owned);
     // Some have the forms of a reference among their own.
-    let references = ["Reference", "SecretReference", "Proxy", "CommandLine"].into_iter();
+    let references = ["Reference", "SecretReference", "Proxy", "CommandLine", "Target"].into_iter();
     let forms =
         references.flat_map(|name| ["", ".default", ".env", ".file"].map(|key| format!("{name}{key}")));
     let forms = forms.filter(|form| !is_reference(form));
@@ -456,7 +476,7 @@ impl Made {
             return Some(self.reference(path, peers));
         }
         let path = name.unwrap_or(path);
-        if path == "CommandLine" {
+        if ["CommandLine", "Target"].contains(&path) {
             return Some(self.reference(path, peers));
         }
         if let Some(branches) = node["anyOf"].as_array().or_else(|| node["allOf"].as_array()) {
@@ -464,7 +484,8 @@ impl Made {
         }
         let mut map = Map::new();
         for (key, node) in node["properties"].as_object().into_iter().flatten() {
-            if path == "Auth" && key != auth {
+            if path == "Auth" && Some(key.as_str()) != auth.split(':').next() || is_left_out(path, key, auth)
+            {
                 continue;
             }
             let filled = self.fill(node, &format!("{path}.{key}"), auth, peers);
@@ -559,7 +580,25 @@ pub(crate) fn kinds_of_auth() -> Vec<String> {
         }
         !found.is_empty()
     };
-    kinds.iter().filter(|(_, node)| holds(node)).map(|(kind, _)| kind.clone()).collect()
+    let kinds = kinds.iter().filter(|(_, node)| holds(node)).map(|(kind, _)| kind.clone());
+    kinds.chain(["keystone:token", "keystone:credential"].map(str::to_owned)).collect()
+}
+
+/// Whether a key is left out because it and another exclude each other.
+fn is_left_out(path: &str, key: &str, auth: &str) -> bool {
+    let kept: &[&str] = match (path, auth) {
+        // A cloud has its own `auth`; a region is for a catalog.
+        ("Deployment", _) => return ["cloud", "catalog"].contains(&key),
+        ("Keystone", "keystone:token") => &["token", "project_name", "project_domain_name"],
+        ("Keystone", "keystone:credential") => {
+            &["application_credential_id", "application_credential_secret"]
+        }
+        ("Keystone", _) => {
+            &["username", "password", "user_domain_name", "project_name", "project_domain_name"]
+        }
+        _ => return false,
+    };
+    key != "auth_url" && !kept.contains(&key)
 }
 
 /// A scenario that fails at every place that can hold a secret, each in its own workload.
@@ -721,7 +760,7 @@ fn what_does_not_answer_or_refuses_shows_no_canary() {
             bench.write("steps.yaml", STEPS);
             made.run(&bench, &["run", "s.yaml"]).expect_code(code);
             let plain = made.run(&bench, &["run", "s.yaml", "--no-profile"]);
-            let login = ["keystone", "oauth2"].contains(&auth.as_str());
+            let login = auth.starts_with("keystone") || auth == "oauth2";
             assert_eq!(plain.code, Some(if login { 69 } else { 2 }), "{auth}: {}", plain.stderr);
         }
     }
@@ -732,9 +771,14 @@ fn secrets_of(sent: &str) -> String {
     let json = sent.find('{').map_or("", |at| &sent[at..]);
     let read = serde_json::Deserializer::from_str(json).into_iter::<Value>().next();
     let body = read.and_then(Result::ok).unwrap_or_default();
-    let password = body.pointer("/auth/identity/password/user/password");
+    let places = [
+        "/auth/identity/password/user/password",
+        "/auth/identity/token/id",
+        "/auth/identity/application_credential/secret",
+    ];
+    let secret = places.iter().find_map(|place| body.pointer(place)?.as_str());
     let header = &sent[sent.rfind("Some(").unwrap_or(sent.len())..];
-    format!("{} {header}", password.and_then(Value::as_str).unwrap_or_default())
+    format!("{} {header}", secret.unwrap_or_default())
 }
 
 #[test]

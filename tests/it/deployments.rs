@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bench::base::secret::Secret;
 use bench::base::yaml;
+use bench::client::keystone::Credentials;
 use bench::plan::Plan;
 use bench::plan::deployment::{self, Auth, Deployment};
 use bench::plan::references::Env;
@@ -67,6 +68,12 @@ fn references_are_resolved() {
     }
 }
 
+/// What templates see of a login.
+fn values(credentials: &Credentials) -> String {
+    let values = credentials.values().into_iter().map(|(name, value)| format!("{name}={value}"));
+    values.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn targets_default_to_the_origin_of_the_auth_url() {
     let keystone = "auth: { keystone: { auth_url: 'http://h:5000/identity', username: u, password: p, project_name: q } }\n";
@@ -75,7 +82,10 @@ fn targets_default_to_the_origin_of_the_auth_url() {
     assert_eq!(deployment.targets[0].1.to_string(), "http://h:5000");
     let Auth::Keystone(credentials) = &deployment.auth else { panic!("{}", deployment.auth.kind()) };
     assert_eq!(credentials.auth_url.to_string(), "http://h:5000/identity/v3");
-    assert_eq!((&*credentials.user_domain_name, &*credentials.project_domain_name), ("Default", "Default"));
+    assert_eq!(
+        values(credentials),
+        "username=u user_domain_name=Default password=p project_name=q project_domain_name=Default"
+    );
     let both = format!("{keystone}targets: {{ default: {{ env: URL }}, x: 'https://x/' }}");
     let targets: Vec<_> =
         resolved(&both).unwrap().targets.iter().map(|(name, url)| format!("{name}={url}")).collect();
@@ -99,8 +109,12 @@ fn rally_s_environment_spec_is_read_as_it_is() {
     let deployment = resolved(ENV_SPEC).unwrap();
     let Auth::Keystone(credentials) = &deployment.auth else { panic!("{}", deployment.auth.kind()) };
     assert_eq!(credentials.auth_url.to_string(), "http://127.0.0.1:25000/v3");
-    assert_eq!((&*credentials.username, &*credentials.project_name), ("admin", "admin"));
-    assert_eq!(credentials.password.expose(), "adminpw");
+    assert!(
+        values(credentials)
+            .starts_with("username=admin user_domain_name=Default password=adminpw project_name=admin"),
+        "{}",
+        values(credentials)
+    );
     assert_eq!(deployment.targets[0].1.to_string(), "http://127.0.0.1:25000");
     assert_eq!(exposed(deployment.hmac_key.as_ref()), Some("SECRET_KEY"));
     assert_eq!(exposed(deployment.connection_string.as_ref()), Some("redis://127.0.0.1:26379"));
@@ -119,7 +133,8 @@ fn rally_s_deployments_are_read_as_json_and_as_yaml() {
     let deployment = resolved(old_names).unwrap();
     let Auth::Keystone(credentials) = &deployment.auth else { panic!("{}", deployment.auth.kind()) };
     assert_eq!(credentials.auth_url.to_string(), "http://h:5000/v3");
-    assert_eq!(credentials.project_name, "demo");
+    assert!(values(credentials).contains("project_name=demo "), "{}", values(credentials));
+    assert_eq!(deployment.lookup.region.as_deref(), Some("RegionOne"));
     assert!(!deployment.tls.verify);
     assert!(deployment.hmac_key.is_none() && deployment.connection_string.is_none());
 
@@ -127,7 +142,12 @@ fn rally_s_deployments_are_read_as_json_and_as_yaml() {
         password: {env: KEY}\n      project_name: p\n      domain_name: ''\n    - {username: v, password: w, project_name: p}\n";
     let deployment = resolved(users_only).unwrap();
     let Auth::Keystone(credentials) = &deployment.auth else { panic!("{}", deployment.auth.kind()) };
-    assert_eq!((&*credentials.username, credentials.password.expose()), ("u", "key from the environment"));
+    assert!(
+        values(credentials)
+            .starts_with("username=u user_domain_name=Default password=key from the environment"),
+        "{}",
+        values(credentials)
+    );
     assert_eq!(deployment.targets[0].1.to_string(), "https://h");
 }
 

@@ -87,6 +87,7 @@ fn scalar(definition: &str) -> Option<&'static str> {
         "Slowdown" => "percentage",
         "Proxy" => "proxy",
         "CommandLine" => "command",
+        "Target" => "target",
         "Reference" => "text or reference",
         "SecretReference" => "secret or reference",
         "Variable" => "any value",
@@ -199,9 +200,14 @@ fn at<'a>(document: &'a mut Value, pointer: &str) -> &'a mut Value {
 
 fn is_accepted(kind: &str) {
     let bench = Bench::new();
-    bench.write("d.yaml", "targets: { default: 'http://127.0.0.1:1', billing: 'http://127.0.0.1:2' }");
+    bench.write(
+        "d.yaml",
+        "targets: { default: 'http://127.0.0.1:1', billing: 'http://127.0.0.1:2' }\n\
+         auth: { keystone: { auth_url: 'http://127.0.0.1:1/v3', username: a, password: { env: OS_PASSWORD }, project_name: a } }\n",
+    );
     bench.write("staging.yaml", "targets: { default: 'http://127.0.0.1:1' }");
     bench.write("users.csv", "name\nada\n");
+    bench.write("clouds.yaml", "clouds: { devstack: { auth: { auth_url: 'http://keystone:5000', username: a, password: p, project_name: a } } }\n");
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(["h".to_owned()]).unwrap().self_signed(&key).unwrap();
     bench.write("staging-ca.pem", certificate.pem());
@@ -239,9 +245,16 @@ fn is_accepted(kind: &str) {
     arguments.extend(files.iter().map(String::as_str));
     let mut command = bench.command(&arguments);
     command.env("PROXY_URL", "http://proxy.example:3128");
-    for variable in
-        ["CLIENT_SECRET", "SHOP_PASSWORD", "STAGING_TOKEN", "OS_PASSWORD", "NEW_KEY", "OSPROFILER_HMAC_KEY"]
-    {
+    for variable in [
+        "CLIENT_SECRET",
+        "SHOP_PASSWORD",
+        "STAGING_TOKEN",
+        "OS_PASSWORD",
+        "OS_TOKEN",
+        "OS_APPLICATION_CREDENTIAL_SECRET",
+        "NEW_KEY",
+        "OSPROFILER_HMAC_KEY",
+    ] {
         command.env(variable, "value-of-the-environment");
     }
     command

@@ -4,7 +4,7 @@
 use crate::tidy::{code, is_test, source_files};
 
 /// A room (or a file), and what it must not name.
-const NEVER: [(&str, &[&str]); 18] = [
+const NEVER: [(&str, &[&str]); 19] = [
     // Knows of load tests.
     ("base/", &["workload", "Workload", "iteration", "Iteration", "ControlShare"]),
     // Knows of scenarios.
@@ -52,6 +52,11 @@ const NEVER: [(&str, &[&str]); 18] = [
     ("report/", &["std::fs", "std::env", "stdout", "stderr", "print!", "println!"]),
     // Prints, exits, or knows of arguments.
     ("harness/", &["print!", "println!", "io::stdout", "io::stderr", "process::exit", "clap", "Exit::"]),
+    // Reads files, starts programs, sends anything or looks at the environment.
+    (
+        "rally/",
+        &["std::fs", "std::net", "std::env", "tokio", "std::process", "reqwest", "print!", "println!"],
+    ),
     // Aggregates.
     ("results/export/", &["Latency", "Histogram", "Aggregate"]),
     // Judges.
@@ -72,6 +77,7 @@ const ONLY_IN: [(&str, &[&str]); 5] = [
             "results/stored.rs",
             "results/export/mod.rs",
             "results/find.rs",
+            "rally/json.rs",
         ],
     ),
     // An iteration's ids.

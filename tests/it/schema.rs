@@ -164,6 +164,7 @@ fn shipped_files_name_their_schema_and_are_valid() {
         let modeline = format!("# yaml-language-server: $schema={schema}\n");
         assert!(text.starts_with(&modeline), "{}: the first line must be {modeline}", path.display());
         let bench = Bench::new();
+        bench.write("clouds.yaml", CLOUDS);
         let mut command = bench.command(&["validate", path.to_str().unwrap()]);
         for (name, value) in OPENRC {
             command.env(name, value);
@@ -173,7 +174,11 @@ fn shipped_files_name_their_schema_and_are_valid() {
     }
 }
 
-const OPENRC: [(&str, &str); 6] = [
+const CLOUDS: &str = "clouds: { mine: { auth: { auth_url: http://127.0.0.1:5000, username: u, password: pw-of-clouds, project_name: p } } }\n";
+
+const OPENRC: [(&str, &str); 8] = [
+    ("OS_CLOUD", "mine"),
+    ("OS_CLIENT_CONFIG_FILE", "clouds.yaml"),
     ("OS_AUTH_URL", "http://127.0.0.1:5000"),
     ("OS_USERNAME", "admin"),
     ("OS_PASSWORD", "pw"),
@@ -204,6 +209,8 @@ name: everything
 targets:
   default: http://127.0.0.1:8080/base
   other: { env: OTHER_URL, default: "https://[::1]:8443" }
+  nova: { service: compute, interface: internal, region: RegionOne, version: v2.1, microversion: "2.95", url: "http://127.0.0.1:8774/v2.1" }
+catalog: { region: { default: RegionOne, env: OS_REGION_NAME_UNSET }, interface: public }
 targets_allowed: [svc.example, "*.cloud.example:8443"]
 tls: { verify: false, ca: ca.pem, sni: { default: inner.example }, cert: client.pem, key: client.key }
 http: { version: 1.1 }
@@ -232,7 +239,7 @@ pub(crate) const SCENARIO: &str = r#"
 title: Everything that a scenario can say
 deployment: everything.yaml
 variables:
-  user: admin
+  person: admin
   count: 3
   list: [1, 2]
   secret: { file: secret.txt }
@@ -255,10 +262,11 @@ http:
   max_headers: 100
   max_trailers: 4096
   cookies: iteration
+contexts: { volumes: { size: 1, volumes_per_tenant: 2, type: lvm } }
 setup:
   - action: prepare
     post: /v3/things
-    form: { name: "{{ user }}", size: 5, public: true }
+    form: { name: "{{ person }}", size: 5, public: true }
     extract: { thing: { pointer: /thing/id, default: none, secret: true } }
 teardown:
   - action: tidy up
@@ -296,13 +304,13 @@ workloads:
       - think: 100ms
       - { action: get, get: "/{{ id }}/{{ number }}", tags: { team: identity } }
       - { action: head, head: /, headers: { X-Auth-Token: "{{ token }}" } }
-      - { action: put, put: /, body: "{{ user }}" }
+      - { action: put, put: /, body: "{{ person }}" }
       - { action: patch, patch: /, file: upload.bin, gzip: true }
       - { action: purge, request: PURGE /cache, cookies: false, extract: { sid: { cookie: session, default: "" } } }
-      - { action: upload, post: /, query: { tag: [a, b] }, multipart: { a: 1, f: { file: upload.bin, filename: "{{ user }}", type: image/png } } }
+      - { action: upload, post: /, query: { tag: [a, b] }, multipart: { a: 1, f: { file: upload.bin, filename: "{{ person }}", type: image/png } } }
       - { action: options, options: "http://127.0.0.1:8080/x" }
   - name: second
-    runner: { constant: { times: 100, concurrency: 10, timeout: 1m } }
+    runner: { constant: { times: 100, concurrency: 10, timeout: 1m, max_cpu_count: 2 } }
     iteration: *iteration
     sla: &sla
       failure_rate: { min: 0, max: 0.5 }
@@ -320,7 +328,7 @@ workloads:
     sla: { <<: *sla, max_avg_duration: 2 }
   - name: fourth
     start_after: 5s
-    runner: { rps: { rps: 5.5, times: 10, max_concurrency: 20, max_queue: 0, timeout: 5, random: poisson, pacing: precise } }
+    runner: { rps: { rps: 5.5, times: 10, max_concurrency: 20, max_queue: 0, timeout: 5, random: poisson, pacing: precise, max_cpu_count: 1 } }
     warm_up: 10s
     iteration: [{ get: / }]
     sla: { max_avg_duration_per_atomic: { GET /: 1 }, thresholds: ['p95(action "GET /") < 1s'] }
@@ -340,8 +348,33 @@ workloads:
     iteration: [{ get: / }]
   - name: eighth
     runner: { serial: { times: 2 } }
+    contexts:
+      users:
+        tenants: 2
+        users_per_tenant: 3
+        user_choice_method: round_robin
+        project_domain: Default
+        user_domain: Default
+        resource_management_workers: 4
+      quotas: { nova: { instances: 10 }, neutron: { port: -1 }, cinder: { volumes: 5 } }
+      flavors: [{ name: tiny, ram: 64, vcpus: 1, disk: 1, ephemeral: 0, swap: 0, extra_specs: { "hw:cpu_policy": shared } }]
+      network:
+        start_cidr: 10.9.0.0/24
+        networks_per_tenant: 2
+        subnets_per_network: 2
+        network_create_args: { mtu: 1400 }
+        dns_nameservers: [9.9.9.9]
+        router: { external: false, external_gateway_info: { network_id: n } }
+      images:
+        image_url: upload.bin
+        disk_format: raw
+        container_format: bare
+        images_per_tenant: 2
+        visibility: private
+        min_ram: 1
+        min_disk: 1
     iteration:
-      - { include: steps.yaml, as: again, with: { who: "{{ user }}" } }
+      - { include: steps.yaml, as: again, with: { who: "{{ person }}" } }
       - group: browse
         steps:
           - action: wait
@@ -357,7 +390,7 @@ workloads:
       - { while: count < 3, max: 5, steps: [{ set: { count: "{{ count + 1 }}" } }] }
       - choice:
           - { weight: 3, steps: [{ think: { min: 1s, max: 3s } }] }
-          - { steps: [{ think: { mean: 2s, max: 10s } }, { fail: "no {{ user }}" }] }
+          - { steps: [{ think: { mean: 2s, max: 10s } }, { fail: "no {{ person }}" }] }
       - pace: 10s
 parallel: true
 "#;
@@ -378,7 +411,7 @@ fn a_file_with_every_key_is_valid() {
     let mut command = bench.command(&["validate", "everything.yaml", "scenario.yaml"]);
     let ended = Bench::end(command.env("PASSWORD_OF_EVERYTHING", "pw")).expect_code(0);
     insta::assert_snapshot!(ended.stdout, @r"
-    everything.yaml: a valid deployment with 2 targets
+    everything.yaml: a valid deployment with 3 targets
     scenario.yaml: a valid scenario with 8 workloads and 27 actions
     ");
     assert_eq!(ended.stderr, "");
@@ -410,6 +443,17 @@ fn the_example_with_every_key_misses_none() {
                     "lifetime",
                     "pointer",
                     "timeout",
+                    "cloud",
+                    "user_id",
+                    "user_domain_id",
+                    "application_credential_id",
+                    "application_credential_name",
+                    "application_credential_secret",
+                    "project_id",
+                    "project_domain_id",
+                    "domain_name",
+                    "domain_id",
+                    "system_scope",
                     "demo",
                     "slow_percent",
                     "slow_query",

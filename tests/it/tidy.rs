@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules with their ranks, as in `src/lib.rs`.
-const RANKS: [(&str, u8); 18] = [
+const RANKS: [(&str, u8); 19] = [
     ("base", 0),
     ("osprofiler", 1),
     ("client", 1),
@@ -20,6 +20,7 @@ const RANKS: [(&str, u8); 18] = [
     ("verdict", 8),
     ("report", 9),
     ("demo", 9),
+    ("rally", 9),
     ("harness", 10),
     ("cli", 11),
 ];

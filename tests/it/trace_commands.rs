@@ -202,8 +202,34 @@ fn the_ranking_equals_mistrals_to_the_byte() {
         let ranked = bench.run(&["trace", "rank", &log]).expect_code(0).stdout;
         assert_eq!(ranked, read(&format!("mistral/{name}.report.txt")), "{name}");
         bench.run(&["trace", "rank", &log, "-o", "report.txt"]).expect_code(0);
-        assert_eq!(std::fs::read_to_string(bench.path().join("report.txt")).unwrap(), ranked);
+        let written = |name: &str| std::fs::read_to_string(bench.path().join(name)).unwrap();
+        assert_eq!(written("report.txt"), ranked);
+        // As the guide calls the script: the second file is written if there is none.
+        let guide = format!("{name}.txt");
+        assert_eq!(bench.run(&["trace", "rank", &log, &guide]).expect_code(0).stdout, "");
+        assert_eq!(written(&guide), ranked);
+        let again = bench.run(&["trace", "rank", &log, &guide]).expect_code(0);
+        assert!(again.stdout == ranked && again.stderr.contains("not part of a profile log"), "{again:?}");
+        // The shortest time is a column of its own, and the others stay.
+        let with_min = bench.run(&["trace", "rank", &log, "--min"]).expect_code(0).stdout;
+        for (line, plain) in with_min.lines().zip(ranked.lines()).skip(2) {
+            let (cells, plain): (Vec<&str>, Vec<&str>) =
+                (line.split_whitespace().collect(), plain.split_whitespace().collect());
+            let of = |cell: &str| cell.parse::<f64>().unwrap();
+            assert!(of(cells[1]) <= of(cells[3]) && of(cells[3]) <= of(cells[2]), "{line}");
+            assert_eq!([&cells[..1], &cells[2..]].concat(), plain);
+        }
+        assert_eq!(with_min.lines().count(), ranked.lines().count());
+        assert!(
+            with_min.starts_with("Total time | Min time | Max time | Avg time | Occurrences | Trace name\n")
+        );
     }
+    // What can be an id, or names no log first, is no file to write.
+    let log = vector("mistral/1-seed-doc.log");
+    for arguments in [["trace", "rank", &log, "f12e"], ["trace", "rank", "no.log", "report.out"]] {
+        assert_ne!(bench.run(&arguments).code, Some(0), "{arguments:?}");
+    }
+    assert!(!bench.path().join("report.out").exists());
     let vectors: Value = serde_json::from_str(&read("mistral/degenerate.json")).unwrap();
     // Other than there, these are not lines of a log, and are reported.
     let garbage = ["syslog prefix", "duration nan", "duration inf", "name shorter than the 5 cut characters"];

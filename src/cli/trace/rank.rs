@@ -10,12 +10,13 @@ use crate::report::trace::{fetched, ranking};
 use super::sources::SourceArguments;
 use super::{Grouping, words};
 
-/// Rank trace points by their time, as Mistral's script does.
+/// Rank trace points by their time, as Mistral's script does: `bench trace rank LOG [REPORT]`.
 ///
 /// One line for each name, in seconds: total, longest, average, number of calls. Times are inclusive: the time of a
 /// point also counts in the points around it (`bench trace stats` separates them). For a profile log the table equals
 /// that of Mistral's rank_profiled_methods.py to the byte, including its omissions. They are reported, and --all counts
-/// them. Lines that are not part of such a log are counted and reported.
+/// them. Lines that are not part of such a log are counted and reported. A second file that does not exist is the one
+/// to write, as for the script.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct RankArguments {
     #[command(flatten)]
@@ -29,17 +30,21 @@ pub(in crate::cli) struct RankArguments {
     /// Count each trace of a run once. By default each counts for the iterations like it: half are slow ones.
     #[arg(long)]
     unweighted: bool,
+    /// Also show the shortest duration, which the script leaves out.
+    #[arg(long)]
+    min: bool,
     /// The file to write (default: standard output).
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(super) fn rank(arguments: &RankArguments) -> Result<Exit, HarnessError> {
-    let (ranking, weighted) =
-        arguments.source.source().rank(arguments.by.into(), arguments.all, !arguments.unweighted)?;
+    let mut source = arguments.source.source();
+    let output = arguments.output.clone().or_else(|| source.take_output());
+    let (ranking, weighted) = source.rank(arguments.by.into(), arguments.all, !arguments.unweighted)?;
     if let Some(weighted) = &weighted {
         say(&fetched::weighting(weighted));
     }
-    words(arguments.output.as_deref(), |out| ranking::write(&ranking, out))?;
+    words(output.as_deref(), |out| ranking::write(&ranking, arguments.min, out))?;
     Ok(Exit::Ok)
 }

@@ -103,7 +103,8 @@ fn can_count(side: &str, plan: &Plan) -> Result<(), HarnessError> {
 fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessError> {
     let (scenario, load) = (&options.scenario, &options.load);
     let SideOptions { deployment: file, target, command } = side;
-    let (mut document, mut deployment) = files::scenario_and_deployment(scenario, file.as_ref(), load)?;
+    let files::Files { mut document, mut deployment, task } =
+        files::scenario_and_deployment(scenario, file.as_ref(), load)?;
     let round = run::Round {
         directory: &options.out,
         target: target.as_deref(),
@@ -114,7 +115,7 @@ fn arm(options: &AbOptions, side: &SideOptions) -> Result<(Plan, Arm), HarnessEr
     };
     run::vary(&mut document, &mut deployment, &round)?;
     demo::stand_in(&mut deployment);
-    let plan = files::plan(scenario, &document, deployment, load)?;
+    let plan = files::plan(scenario, &document, deployment, task.as_ref(), load)?;
     let deployment = &plan.deployment;
     let target_url = deployment.targets.iter().find(|(name, _)| name == DEFAULT_TARGET);
     let origin = target_url.map(|(_, url)| url.origin.clone());

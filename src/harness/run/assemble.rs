@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::catalog::{self, Awaiting};
+use super::planned::planned;
 use super::{Listeners, PreparedRun, Round, Run, probe};
 use crate::base::clock::RunClock;
 use crate::client::url::BaseUrl;
@@ -12,6 +14,7 @@ use crate::config::Document;
 use crate::config::scenario::Scenario;
 use crate::harness::error::HarnessError;
 use crate::harness::event::{Event, Sink, warn};
+use crate::harness::files::Files;
 use crate::harness::housekeeping::runtime;
 use crate::harness::options::RunOptions;
 use crate::harness::{demo, files, receiving};
@@ -23,13 +26,29 @@ use crate::plan::{Plan, SEED_MAX};
 use crate::results::directory::RunDirectory;
 use crate::runner;
 
+/// Makes the directory of a run, or of a round of one.
+fn directory_of(
+    options: &RunOptions,
+    round: Option<&Round<'_>>,
+    plan: &Plan,
+    run_id: Uuid,
+    clock: &RunClock,
+) -> Result<RunDirectory, HarnessError> {
+    match round {
+        None => make_directory(options, &plan.title, run_id, clock),
+        Some(round) => RunDirectory::make(round.directory)
+            .map_err(HarnessError::cannot(format!("make {}", round.directory.display()))),
+    }
+}
+
 pub(super) fn assemble(
     options: RunOptions,
     round: Option<&Round<'_>>,
     events: &Sink,
 ) -> Result<PreparedRun, HarnessError> {
     let RunOptions { scenario, deployment, load, watch, .. } = &options;
-    let (mut document, mut deployment) = files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
+    let Files { mut document, mut deployment, task } =
+        files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
     if let Some(round) = round {
         vary(&mut document, &mut deployment, round)?;
     }
@@ -41,7 +60,7 @@ pub(super) fn assemble(
     // All faults of the files are found before anything is created or started.
     let mut checked = deployment.clone();
     demo::stand_in(&mut checked);
-    let mut plan = planned(&options, &document, checked)?;
+    let mut plan = planned(&options, &document, checked, task.as_ref())?;
     if options.publish {
         can_publish(&plan)?;
     }
@@ -55,19 +74,16 @@ pub(super) fn assemble(
     let listeners =
         Listeners { metrics: watch.listen()?, spans: receiving::listen(&plan.deployment.spans.receive)? };
     let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
-    let directory = match round {
-        None => make_directory(&options, &plan.title, run_id, &clock)?,
-        Some(round) => RunDirectory::make(round.directory)
-            .map_err(HarnessError::cannot(format!("make {}", round.directory.display())))?,
-    };
+    let directory = directory_of(&options, round, &plan, run_id, &clock)?;
+    let awaiting = catalog::is_needed(&plan).then(|| deployment.clone());
     let demo = demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
         // Nothing ran, and the directory was made just now.
         let _ = std::fs::remove_dir_all(directory.path());
     })?;
     let mut plan = match &demo {
         Some(_) => {
-            let mut plan = planned(&options, &document, deployment)?;
-            plan.warnings.extend(limits.warnings);
+            let mut plan = planned(&options, &document, deployment, task.as_ref())?;
+            plan.warnings.extend(limits.warnings.iter().cloned());
             plan
         }
         None => plan,
@@ -79,7 +95,11 @@ pub(super) fn assemble(
     let data_seed = plan.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX));
     plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
+    let awaiting = awaiting.map(|deployment| Awaiting::new((document, deployment), limits.warnings, round));
     let run = Run {
+        awaiting,
+        token: None,
+        contexts: None,
         ids: RunIds::random(plan.control),
         probe_ids: probe::ids(),
         data_seed,
@@ -93,6 +113,7 @@ pub(super) fn assemble(
         receiving: RefCell::new(None),
         runtime: runtime()?,
         events: Arc::clone(events),
+        task,
         options,
     };
     Ok(PreparedRun { run, listeners })
@@ -104,19 +125,6 @@ impl Round<'_> {
         plan.traces.slow = plan.traces.slow.min(self.traces);
         plan.traces.others = plan.traces.others.max(self.random_traces);
     }
-}
-
-/// The plan, for a single iteration if one is wanted.
-fn planned(
-    options: &RunOptions,
-    document: &Document<Scenario>,
-    deployment: Deployment,
-) -> Result<Plan, HarnessError> {
-    let mut plan = files::plan(&options.scenario, document, deployment, &options.load)?;
-    if options.once.is_some() {
-        plan.run_once();
-    }
-    Ok(plan)
 }
 
 /// Adapts a scenario to a round, and makes a target the default.

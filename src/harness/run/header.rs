@@ -66,6 +66,7 @@ impl Run {
             traces_wanted: (plan.traces.slow, plan.traces.others),
             notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
+            rally: self.task.as_ref().map(|task| task.record.clone()),
         }
     }
 }

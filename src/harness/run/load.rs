@@ -26,7 +26,7 @@ pub(super) struct Loaded {
 }
 
 impl Run {
-    /// Setup, load, teardown.
+    /// Contexts, setup, load, teardown.
     pub(super) fn load(
         &self,
         mut context: Context,
@@ -37,7 +37,8 @@ impl Run {
         let (mut notes, mut generator) = (Vec::new(), None);
         let planned = self.plan.workloads.iter().map(|workload| workload.planned());
         let mut issued: Vec<Issued> = planned.map(Issued::none_of).collect();
-        let setup = self.setup(&mut context, stop);
+        let made = self.make_contexts(&mut context, stop);
+        let setup = made.and_then(|()| self.setup(&mut context, stop));
         if let Err(failure) = &setup {
             stop.stop(StopReason::Failed(format!("setup failed: {}", describe(failure))));
         }
@@ -66,6 +67,7 @@ impl Run {
         // Teardown always runs, even after a stop.
         let failures = self.teardown(&context);
         notes.extend(failures.iter().map(|failure| format!("teardown failed: {}", describe(failure))));
+        notes.extend(self.delete_contexts());
         let (status, error) = match stop.reason() {
             None => (Status::Finished, None),
             Some(StopReason::Interrupted) => (Status::Interrupted, None),
@@ -73,7 +75,17 @@ impl Run {
             Some(StopReason::TimedOut) => (Status::TimedOut, None),
             Some(StopReason::Failed(error)) => (Status::Failed, Some(error)),
         };
-        let end = End { status, error, notes, aborted_by: None, generator, rows: None, issued, probe };
+        let end = End {
+            status,
+            error,
+            notes,
+            aborted_by: None,
+            generator,
+            rows: None,
+            issued,
+            probe,
+            hooks: Vec::new(),
+        };
         Loaded { end, setup_failed: setup.is_err(), refused }
     }
 

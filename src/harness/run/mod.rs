@@ -2,8 +2,11 @@
 
 mod after;
 mod assemble;
+mod catalog;
+mod contexts;
 mod header;
 mod load;
+mod planned;
 mod prepare;
 mod probe;
 mod record;
@@ -19,6 +22,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use crate::base::clock::RunClock;
+use crate::client::keystone::Token;
 use crate::client::plain::PlainClient;
 use crate::demo::Demo;
 use crate::measure::ids::RunIds;
@@ -34,16 +38,21 @@ use crate::runner::stop::Stop;
 use crate::verdict::live::LiveGate;
 
 use self::assemble::assemble;
+use self::catalog::Awaiting;
 use self::load::Loaded;
+use self::prepare::Prepared;
 use self::record::Ended;
+use super::contexts::OfRun;
 use super::error::{HarnessError, Kind};
 use super::event::{Event, Sink, of_round};
+use super::hooks::Hooks;
 use super::housekeeping::Housekeeping;
 use super::interrupt::Interrupt;
 use super::options::RunOptions;
 use super::outcome::Finished;
 use super::progress::AsEvents;
 use super::receiving::Receiving;
+use super::task::TaskFile;
 
 pub(super) use self::assemble::vary;
 
@@ -150,35 +159,49 @@ struct Run {
     /// The receiver of spans, until it has given its traces.
     receiving: RefCell<Option<Receiving>>,
     runtime: Runtime,
+    /// What else the file says, if it is a task file of Rally.
+    task: Option<TaskFile>,
+    /// What is needed to plan again once the cloud's catalog is known, if targets are in it.
+    awaiting: Option<Box<Awaiting>>,
+    /// The token that came with the catalog.
+    token: Option<Token>,
+    /// What is made in the cloud, once bench has logged in.
+    contexts: Option<OfRun>,
 }
 
 impl Run {
+    /// Looks up what is in the cloud's catalog, logs in and sends the first requests.
+    fn made_ready(&mut self, interrupt: &Interrupt) -> Result<Prepared, HarnessError> {
+        let looked_up = self.awaiting.take().map(|awaiting| self.unless(interrupt, self.look_up(*awaiting)));
+        let looked_up = looked_up.transpose().map(|found| {
+            if let Some((plan, token)) = found {
+                (self.plan, self.token) = (Arc::new(plan), Some(token));
+            }
+        });
+        let prepared = looked_up.and_then(|()| self.unless(interrupt, self.prepare()));
+        if prepared.is_err() {
+            // Nothing ran: an empty directory is useless. One with files stays.
+            let _ = std::fs::remove_dir(self.directory.path());
+        }
+        prepared
+    }
+
     /// Returns what `finish` makes of the run, and why its record could not be kept.
     fn go<T>(
-        self,
+        mut self,
         listeners: Listeners,
         interrupt: &Interrupt,
         finish: impl FnOnce(&Self, Ended, &Stop) -> Result<T, HarnessError>,
     ) -> Result<(Result<T, HarnessError>, Option<String>), HarnessError> {
-        let prepared = self.runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = interrupt.interrupted() => {
-                    Err(HarnessError::new(Kind::Interrupted, "interrupted before the load began: nothing ran"))
-                }
-                prepared = self.prepare() => prepared,
-            }
-        });
-        let prepared = match prepared {
+        let prepared = match self.made_ready(interrupt) {
             Ok(prepared) => prepared,
             Err(stopped) => {
-                // Nothing ran: an empty directory is useless. One with files stays.
-                let _ = std::fs::remove_dir(self.directory.path());
                 // A resolver that hangs must not hold up the end.
                 self.runtime.shutdown_background();
                 return Err(stopped);
             }
         };
+        self.contexts = self.contexts(&prepared);
         let watch = &self.options.watch;
         let (client, facts) = (&prepared.client, self.facts());
         let mut watched =
@@ -204,17 +227,26 @@ impl Run {
         let mut telling = Receiving::observer(receiving.as_ref(), &mut observer);
         drop(receiving);
         let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
+        let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
+        let mut hooks = Hooks::new(&mut gate, hooks, self.clock, &stop);
+        let credentials = Arc::clone(&prepared.context.credentials);
         let Loaded { mut end, setup_failed, refused } =
-            self.load(prepared.context, &stop, &mut log, &mut gate);
+            self.load(prepared.context, &stop, &mut log, &mut hooks);
+        let (hook_runs, hook_notes) = hooks.finish();
+        end.hooks = hook_runs;
+        end.notes.extend(hook_notes);
         end.aborted_by = gate.broken();
         end.notes.extend(gate.note(&self.plan));
+        end.notes.extend(credentials.note());
         if let Some(refused) = refused {
             drop(log);
             housekeeping.abort();
             self.runtime.block_on(watched.finish());
             drop(self.receiving.take());
             // Nothing of the load ran, and the directory was made just now.
-            let _ = std::fs::remove_dir_all(self.directory.path());
+            if self.contexts.as_ref().is_none_or(OfRun::is_clean) {
+                let _ = std::fs::remove_dir_all(self.directory.path());
+            }
             drop(watched);
             self.runtime.shutdown_background();
             return Err(refused);
@@ -227,6 +259,23 @@ impl Run {
         drop(watched);
         self.runtime.shutdown_background();
         Ok((finished, unsaved))
+    }
+
+    /// Waits for what happens before the load, unless it is interrupted.
+    fn unless<T>(
+        &self,
+        interrupt: &Interrupt,
+        work: impl Future<Output = Result<T, HarnessError>>,
+    ) -> Result<T, HarnessError> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = interrupt.interrupted() => {
+                    Err(HarnessError::new(Kind::Interrupted, "interrupted before the load began: nothing ran"))
+                }
+                done = work => done,
+            }
+        })
     }
 
     /// Starts to receive spans, if there are ports for them.

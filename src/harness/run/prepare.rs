@@ -4,19 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Run;
+use crate::base::template::Value;
 use crate::client::options::Settings;
 use crate::client::plain::PlainClient;
 use crate::client::pool;
 use crate::client::tls;
+use crate::client::url::Origin;
 use crate::collect;
+use crate::harness::contexts;
 use crate::harness::error::HarnessError;
 use crate::harness::event::Event;
 use crate::harness::files;
+use crate::harness::run_name;
 use crate::iteration::Context;
 use crate::iteration::credentials::{Credentials, auth_variable};
+use crate::iteration::crowd::Crowds;
 use crate::iteration::fixed::FixedPartsCache;
 use crate::osprofiler::signing::Signer;
 use crate::plan::Plan;
+use crate::plan::scenario::RUN;
 use crate::plan::step::{Step, actions};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
@@ -41,11 +47,13 @@ impl Run {
         let wants_tls = deployment.auth.wants_tls()
             || self.options.watch.wants_tls()
             || origins.iter().any(|origin| origin.tls)
-            || self.plan.http.guard.allows_others();
+            || self.plan.http.guard.allows_others()
+            || contexts::are_wanted(&self.plan);
         let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
         let http = Settings::new(&tls, self.plan.http.clone());
         for origin in origins {
-            pool::probe(origin, &http, PROBE_LIMIT).await.map_err(HarnessError::unreachable)?;
+            let answered = pool::probe(origin, &http, PROBE_LIMIT).await;
+            answered.map_err(|error| self.does_not_answer(origin, error))?;
         }
         if let Some(connection) = self.collector() {
             collect::probe(connection).await.map_err(|error| {
@@ -57,9 +65,24 @@ impl Run {
         let client = PlainClient::through(&tls, &self.plan.http.dns, &self.plan.http.proxies)
             .map_err(HarnessError::unreachable)?;
         let (credentials, token_valid_for) =
-            Credentials::establish(&deployment.auth, &client).await.map_err(HarnessError::unreachable)?;
+            Credentials::establish(&deployment.auth, &client, self.token.clone())
+                .await
+                .map_err(HarnessError::unreachable)?;
         let context = self.context(http, Arc::new(credentials));
         Ok(Prepared { context, client, token_valid_for })
+    }
+
+    /// An origin that does not answer, and where it is named if the user did not write it.
+    fn does_not_answer(&self, origin: &Origin, error: impl std::fmt::Display) -> HarnessError {
+        let unreachable = HarnessError::unreachable(error);
+        let lookup = &self.plan.deployment.lookup;
+        let of = self.plan.deployment.targets.iter().find(|(_, url)| url.origin == *origin);
+        match of.filter(|_| self.token.is_some() && lookup.has_origin(origin)) {
+            Some((name, _)) => unreachable.remedy(format!(
+                "the cloud's catalog names it as the endpoint of the target `{name}`: choose another with `interface` or `region`, or give the target a `url`"
+            )),
+            None => unreachable,
+        }
     }
 
     /// Passes the texts of `log` steps on.
@@ -74,6 +97,10 @@ impl Run {
         for (_, value) in variables.iter_mut().filter(|(name, _)| &**name == "auth") {
             *value = auth_variable(value.clone(), Arc::clone(&credentials));
         }
+        if !variables.iter().any(|(name, _)| &**name == RUN) {
+            let name = run_name::of_run(self.clock.wall_anchor_unix_ns(), self.run_id);
+            variables.push((Arc::from(RUN), Value::from(name)));
+        }
         Context {
             clock: self.clock,
             ids: self.ids,
@@ -86,6 +113,7 @@ impl Run {
             headers: files::default_headers(Some(deployment)),
             foreign_headers: files::default_headers(None),
             credentials,
+            crowds: Crowds::default(),
             http,
             data_seed: self.data_seed,
             variables: Arc::new(variables),

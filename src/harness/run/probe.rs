@@ -98,6 +98,7 @@ impl Run {
             headers: context.headers.clone(),
             foreign_headers: context.foreign_headers.clone(),
             credentials: Arc::clone(&context.credentials),
+            crowds: context.crowds.clone(),
             http: Arc::clone(&context.http),
             data_seed: context.data_seed,
             variables: Arc::clone(&context.variables),

@@ -88,6 +88,19 @@ impl TraceSource {
         Ok((traces, more))
     }
 
+    /// The file to write, if the last argument names it as it does for Mistral's script: behind exactly one log. A file
+    /// that exists is always read, and what can be the beginning of a trace's id is one.
+    pub fn take_output(&mut self) -> Option<PathBuf> {
+        let [log, last] = self.given.as_slice() else { return None };
+        let is_id = last.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        let log = Path::new(log);
+        if is_id || Path::new(last).exists() || !log.is_file() {
+            return None;
+        }
+        let is_log = open(log).is_ok_and(|opened| matches!(opened.kind, Kind::Log));
+        is_log.then(|| self.given.pop())?.map(Into::into)
+    }
+
     /// Trace points ranked by time, as Mistral's script does; `all` also counts what the script leaves out.
     ///
     /// # Errors

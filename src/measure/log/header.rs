@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::probe::Probe;
+use super::rally::{HookRun, RallyTask};
 use super::{criteria, data};
 use crate::plan::control::ControlShare;
 use crate::plan::data::Allocation;
@@ -53,6 +54,9 @@ pub struct Header {
     pub notes: Vec<String>,
     /// The workloads, in the scenario's order.
     pub workloads: Vec<WorkloadHeader>,
+    /// The task file of Rally that was run; absent for a scenario, and in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rally: Option<RallyTask>,
 }
 
 /// The scenario of a run.
@@ -166,6 +170,9 @@ pub struct End {
     /// The iteration before the load; absent without one, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+    /// The programs that the task's hooks started, by their starts; none in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRun>,
 }
 
 /// How a run ended, in a word.

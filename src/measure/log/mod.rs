@@ -24,6 +24,7 @@ mod error;
 mod file;
 mod header;
 mod probe;
+mod rally;
 mod reader;
 mod run_log;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use header::{
     Deployment, End, Environment, Generator, Header, Issued, Scenario, Status, WorkerVitals, WorkloadHeader,
 };
 pub use probe::Probe;
+pub use rally::{HookRun, RallySubtask, RallyTask, RallyWorkload};
 pub use reader::Flaws;
 pub use run_log::{Ending, RunLog, Visitor, decodes};
 pub use writer::{LogWriter, Sink};

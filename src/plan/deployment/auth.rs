@@ -5,13 +5,15 @@ use std::time::Duration;
 use crate::base::complaint::Complaint;
 use crate::base::diagnostics::Fault;
 use crate::base::yaml::Node;
-use crate::base::yaml_place::{at, item};
+use crate::base::yaml_place::{at, item, key_span};
 use crate::client::client_credentials::{Grant, Style};
+use crate::client::tls::TlsOptions;
 use crate::client::url::endpoint_uses_tls;
 use crate::config::auth::{self as config, CommandLine};
+use crate::config::deployment::{self as config_deployment, Deployment};
 use crate::config::reference::Reference;
 
-use super::{Auth, Resolver};
+use super::{Auth, Lookup, Resolver};
 
 /// The time limit of a program that prints a token.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
@@ -32,6 +34,51 @@ pub struct TokenCommand {
 }
 
 impl Resolver<'_> {
+    /// How requests authenticate: as the deployment says, or as its cloud does, with the cloud's TLS options.
+    pub(super) fn auth_or_cloud(
+        &mut self,
+        value: &Deployment,
+        root: &Node,
+        lookup: &mut Lookup,
+    ) -> (Option<Auth>, Option<TlsOptions>) {
+        let Some(name) = &value.cloud else { return (self.auth(value.auth.as_ref(), root), None) };
+        if value.auth.is_some() {
+            let fault = Fault::error(key_span(root, "auth"), "`auth` together with `cloud`");
+            self.faults.push(fault.help("remove one of them: clouds.yaml says how to log in"));
+        }
+        let Some(cloud) = self.cloud(name, at(root, &["cloud"])) else {
+            // Nothing can be said about what is not known.
+            self.partial |= self.env.is_offline();
+            return (self.env.is_offline().then_some(Auth::None), None);
+        };
+        let own = std::mem::replace(lookup, cloud.lookup);
+        lookup.overridden_by(own, value.catalog.as_ref());
+        (Some(cloud.auth), Some(cloud.tls))
+    }
+
+    fn auth(&mut self, auth: Option<&config_deployment::Auth>, root: &Node) -> Option<Auth> {
+        match auth {
+            None | Some(config_deployment::Auth::None(_)) => Some(Auth::None),
+            Some(config_deployment::Auth::Basic(basic)) => {
+                let node = at(root, &["auth", "basic"]);
+                let username = self.text(&basic.username, at(node, &["username"]));
+                let password = self.secret(&basic.password, at(node, &["password"]));
+                Some(Auth::Basic { username: username?, password: password? })
+            }
+            Some(config_deployment::Auth::Bearer(bearer)) => {
+                let token = self.secret(&bearer.token, at(root, &["auth", "bearer", "token"]))?;
+                Some(Auth::Bearer { token })
+            }
+            Some(config_deployment::Auth::OAuth2(oauth2)) => {
+                self.oauth2(oauth2, at(root, &["auth", "oauth2"]))
+            }
+            Some(config_deployment::Auth::Command(command)) => {
+                self.command(command, at(root, &["auth", "command"]))
+            }
+            Some(config_deployment::Auth::Keystone(keystone)) => self.keystone(keystone, root),
+        }
+    }
+
     pub(super) fn oauth2(&mut self, written: &config::OAuth2, node: &Node) -> Option<Auth> {
         let place = at(node, &["token_url"]);
         let token_url = self.text(&written.token_url, place).filter(|url| match endpoint_uses_tls(url) {

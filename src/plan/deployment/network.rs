@@ -17,7 +17,7 @@ use crate::config::deployment as config;
 use crate::config::network::{Addresses, Proxy as ProxyConfig, ServerNames};
 use crate::config::reference::{Reference, SecretReference};
 
-use super::{Resolver, written};
+use super::{Resolver, is_awaited, written};
 
 /// A deployment that uses no proxy says so with this word.
 const NONE: &str = "none";
@@ -252,7 +252,8 @@ impl Resolver<'_> {
                 }
                 Err(_) => continue,
             }
-            for (_, url) in targets.iter().filter(|(_, url)| url.origin.tls == tls) {
+            let known = targets.iter().filter(|(_, url)| url.origin.tls == tls && !is_awaited(&url.origin));
+            for (_, url) in known {
                 if let Some(proxy) = proxies.of(&url.origin) {
                     notes.push(format!(
                         "requests to {} go through the proxy {}, which the environment variable {name} names; \

@@ -4,17 +4,19 @@ use std::io::{self, Write};
 
 use crate::analysis::ranking::Ranking;
 
-/// Writes the table.
+/// Writes the table. `min` adds the shortest duration, which the script leaves out.
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write(ranking: &Ranking, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "Total time | Max time | Avg time | Occurrences | Trace name")?;
-    writeln!(out, "{}", "-".repeat(91))?;
+pub fn write(ranking: &Ranking, min: bool, out: &mut dyn Write) -> io::Result<()> {
+    let title = if min { "Min time | " } else { "" };
+    writeln!(out, "Total time | {title}Max time | Avg time | Occurrences | Trace name")?;
+    writeln!(out, "{}", "-".repeat(91 + title.len()))?;
     for row in ranking.rows() {
         let (total, max, average) =
             (format!("{:.3}", row.total_s), format!("{:.3}", row.max_s), format!("{:.3}", row.average_s()));
-        writeln!(out, "{total:<12} {max:<10} {average:<10} {:<13} {}", row.occurrences, row.name)?;
+        let min = if min { format!("{:<10.3} ", row.min_s) } else { String::new() };
+        writeln!(out, "{total:<12} {min}{max:<10} {average:<10} {:<13} {}", row.occurrences, row.name)?;
     }
     Ok(())
 }

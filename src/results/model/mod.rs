@@ -19,6 +19,7 @@ mod probe;
 mod reason;
 mod record;
 mod tags;
+mod task;
 
 use std::collections::BTreeMap;
 
@@ -44,6 +45,7 @@ pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
 pub use tags::Tagged;
+pub use task::{Hook, Subtask, Task};
 
 /// The value of the key `format` in every results file.
 pub const FORMAT: &str = "bench-results";
@@ -81,6 +83,12 @@ pub struct Results {
     /// The traced iteration before the load; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+    /// What a task file of Rally says of itself; absent for a scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// The programs that the task's hooks started, in order; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
     /// The slowest iterations by what explains them, most frequent first.
     pub findings: Vec<Finding>,
     /// Why each slow or failed iteration with a trace was slow, by workload, slowest first.

@@ -132,6 +132,7 @@ fn header() -> Header {
         traces_wanted: (200, 100),
         notes: vec![text("a note")],
         workloads: vec![workload("first", sla, Some(40)), workload("second", Sla::default(), None)],
+        rally: None,
     }
 }
 
@@ -172,6 +173,7 @@ fn end() -> End {
             Issued { planned: Some(40), issued: 30, dropped: 4, unrecorded: 2, not_started: Some(6) },
             Issued { planned: None, issued: 10, ..Issued::default() },
         ],
+        hooks: Vec::new(),
     }
 }
 

@@ -1,0 +1,367 @@
+//! Keystone's catalog: which services a cloud has, and where (Identity API v3, "Get service catalog").
+//!
+//! The catalog comes with a token. What stands in it is the cloud's, so everything is checked before it is used.
+//! Nothing here sends requests.
+
+use serde_json::Value;
+
+use crate::base::complaint::Complaint;
+
+use super::service_types::ServiceType;
+use super::url::{BaseUrl, Origin};
+
+/// More services or endpoints than this are ignored.
+const ENTRIES_MAX: usize = 1000;
+
+/// Who an endpoint is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interface {
+    /// Everybody.
+    #[default]
+    Public,
+    /// The cloud's own network.
+    Internal,
+    /// Administrators.
+    Admin,
+}
+
+impl Interface {
+    /// The interface of this name; Keystone v2's `publicURL` and so on are understood, too.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name.strip_suffix("URL").unwrap_or(name) {
+            "public" => Some(Self::Public),
+            "internal" => Some(Self::Internal),
+            "admin" => Some(Self::Admin),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Internal => "internal",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Which endpoint is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The service: its official type, an alias, its project, or any type or name that the catalog has.
+    pub service: String,
+    /// Who the endpoint is for.
+    pub interface: Interface,
+    /// The region; `None` for the only one.
+    pub region: Option<String>,
+    /// The major version in the URL, such as `v2.0`; `None` for what the catalog says, or the usual one if it says none.
+    pub version: Option<String>,
+}
+
+/// The services of a cloud.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    services: Vec<Service>,
+}
+
+#[derive(Clone, Debug)]
+struct Service {
+    kind: String,
+    name: String,
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Clone, Debug)]
+struct Endpoint {
+    interface: Interface,
+    region: String,
+    url: String,
+}
+
+impl Catalog {
+    /// The catalog in the answer to a login: `{"token": {"catalog": […]}}`. What cannot be understood is left out.
+    #[must_use]
+    pub fn of_token(answer: &Value) -> Self {
+        let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let services = list(answer.pointer("/token/catalog")).into_iter().take(ENTRIES_MAX);
+        let services = services.filter_map(|service| {
+            let endpoints = list(service.get("endpoints")).into_iter().take(ENTRIES_MAX);
+            let endpoints = endpoints.filter_map(|endpoint| {
+                Some(Endpoint {
+                    interface: Interface::named(&text(&endpoint, "interface")?)?,
+                    region: text(&endpoint, "region_id").or_else(|| text(&endpoint, "region"))?,
+                    url: text(&endpoint, "url")?,
+                })
+            });
+            Some(Service {
+                kind: text(&service, "type")?,
+                name: text(&service, "name").unwrap_or_default(),
+                endpoints: endpoints.collect(),
+            })
+        });
+        Self { services: services.collect() }
+    }
+
+    /// True if it has no service: the token has no scope, or the cloud has no endpoints.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.services.is_empty()
+    }
+
+    /// The base URL of an endpoint, with the service's major version at its end or in it.
+    ///
+    /// # Errors
+    /// What the catalog lacks, and what it has instead.
+    pub fn find(&self, wanted: &Wanted) -> Result<BaseUrl, Complaint> {
+        let Wanted { service, interface, .. } = wanted;
+        let candidates = self.candidates(service);
+        let Some(first) = candidates.first() else { return Err(self.without_service(service)) };
+        let endpoints = || candidates.iter().flat_map(|service| &service.endpoints);
+        let here = |endpoint: &&Endpoint| {
+            endpoint.interface == *interface
+                && wanted.region.as_ref().is_none_or(|region| *region == endpoint.region)
+        };
+        let Some(found) = endpoints().find(here) else {
+            return Err(without_endpoint(wanted, &endpoints().collect::<Vec<_>>()));
+        };
+        if let Some(other) = endpoints().filter(here).find(|endpoint| endpoint.region != found.region) {
+            let both = format!("{} and {}", shown(&found.region), shown(&other.region));
+            return Err(Complaint::new(
+                format!(
+                    "the cloud has `{service}` in several regions, such as {both}, and no region is named"
+                ),
+                format!("add `region: {}`", shown(&found.region)),
+            ));
+        }
+        let url = BaseUrl::parse(&found.url).map_err(|complaint| {
+            Complaint::new(
+                format!("the URL of `{service}` in the cloud's catalog cannot be used: {}", complaint.what),
+                "mend the endpoint in Keystone, or give the target a `url`",
+            )
+        })?;
+        let usual = ServiceType::named(&first.kind).or_else(|| ServiceType::named(service));
+        Ok(with_version(url, wanted.version.as_deref(), usual.map_or("", |usual| usual.version)))
+    }
+
+    /// The origins of all endpoints of an interface and a region.
+    #[must_use]
+    pub fn origins(&self, interface: Interface, region: Option<&str>) -> Vec<Origin> {
+        let mut origins = Vec::new();
+        for endpoint in self.services.iter().flat_map(|service| &service.endpoints) {
+            let is_wanted =
+                endpoint.interface == interface && region.is_none_or(|region| region == endpoint.region);
+            if let (true, Ok(url)) = (is_wanted, BaseUrl::parse(&endpoint.url))
+                && !origins.contains(&url.origin)
+            {
+                origins.push(url.origin);
+            }
+        }
+        origins
+    }
+
+    /// True if an endpoint is there.
+    #[must_use]
+    pub fn has_origin(&self, origin: &Origin) -> bool {
+        let mut endpoints = self.services.iter().flat_map(|service| &service.endpoints);
+        endpoints.any(|endpoint| BaseUrl::parse(&endpoint.url).is_ok_and(|url| url.origin == *origin))
+    }
+
+    /// The services that a name may mean: those of exactly this type, or else of the first type that the catalog has
+    /// among the names of the service, or else those with this name.
+    fn candidates(&self, name: &str) -> Vec<&Service> {
+        let of_type = |kind: &str| self.services.iter().filter(|s| s.kind == kind).collect::<Vec<_>>();
+        let mut known = ServiceType::named(name).into_iter().flat_map(ServiceType::types);
+        let exact = Some(of_type(name)).filter(|found| !found.is_empty());
+        let found =
+            exact.or_else(|| known.find_map(|kind| Some(of_type(kind)).filter(|found| !found.is_empty())));
+        found.unwrap_or_else(|| self.services.iter().filter(|service| service.name == name).collect())
+    }
+
+    fn without_service(&self, service: &str) -> Complaint {
+        let what = format!("the cloud's catalog has no service `{service}`");
+        let mut types: Vec<String> = self.services.iter().map(|service| shown(&service.kind)).collect();
+        types.sort_unstable();
+        types.dedup();
+        types.truncate(50);
+        Complaint::new(
+            what,
+            match types.is_empty() {
+                true => "the token has no catalog: scope it to a project with `project_name`".to_owned(),
+                false => format!("it has {}; or give the target a `url`", types.join(", ")),
+            },
+        )
+    }
+}
+
+/// Why there is no endpoint, and which there are.
+fn without_endpoint(wanted: &Wanted, endpoints: &[&Endpoint]) -> Complaint {
+    let Wanted { service, interface, region, .. } = wanted;
+    let listed = |mut names: Vec<String>| {
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(50);
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    let here = |endpoint: &&&Endpoint| region.as_ref().is_none_or(|region| *region == endpoint.region);
+    match region {
+        Some(region) if !endpoints.iter().any(|endpoint| endpoint.region == *region) => Complaint::new(
+            format!("the cloud has no `{service}` in the region `{region}`"),
+            format!("its regions: {}", listed(endpoints.iter().map(|e| shown(&e.region)).collect())),
+        ),
+        _ => Complaint::new(
+            format!("the cloud has no {} endpoint of `{service}`", interface.name()),
+            format!(
+                "its interfaces: {}; choose one with `interface`",
+                listed(endpoints.iter().filter(here).map(|e| e.interface.name().to_owned()).collect())
+            ),
+        ),
+    }
+}
+
+/// A name from the catalog, short and on one line.
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+/// True for `v3` and `v2.1`.
+#[must_use]
+pub fn is_version(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit());
+    text.strip_prefix('v').is_some_and(|number| match number.split_once('.') {
+        Some((major, minor)) => digits(major) && digits(minor),
+        None => digits(number),
+    })
+}
+
+/// The URL with this version in the place of its own; without a version of its own, with that or the usual one at its
+/// end.
+fn with_version(mut url: BaseUrl, wanted: Option<&str>, usual: &str) -> BaseUrl {
+    let segments: Vec<&str> = url.prefix.split('/').collect();
+    let own = segments.iter().position(|segment| is_version(segment));
+    url.prefix = match (own, wanted) {
+        (Some(_), None) => return url,
+        (Some(at), Some(wanted)) => {
+            let changed = segments.iter().enumerate();
+            let changed = changed.map(|(index, segment)| if index == at { wanted } else { segment });
+            changed.collect::<Vec<_>>().join("/")
+        }
+        (None, wanted) => match wanted.unwrap_or(usual) {
+            "" => return url,
+            version => format!("{}/{version}", url.prefix),
+        },
+    };
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn endpoint(interface: &str, region: &str, url: &str) -> Value {
+        json!({ "interface": interface, "region": region, "region_id": region, "url": url })
+    }
+
+    fn catalog() -> Catalog {
+        let one = |url: &str| json!([endpoint("public", "One", url)]);
+        Catalog::of_token(&json!({ "token": { "catalog": [
+            { "type": "identity", "name": "keystone", "endpoints": one("http://k:5000") },
+            { "type": "compute", "name": "nova", "endpoints": [
+                endpoint("public", "One", "http://n1:8774/v2.1"), endpoint("public", "Two", "http://n2:8774/v2.1"),
+                endpoint("internal", "One", "http://n1.internal:8774/v2.1/"),
+            ] },
+            { "type": "image", "name": "glance", "endpoints": one("http://g/image") },
+            { "type": "network", "name": "neutron", "endpoints": one("http://q:9696/v2.0") },
+            { "type": "volumev2", "name": "cinderv2", "endpoints": one("http://c/volume/v2/p1") },
+            { "type": "volumev3", "name": "cinderv3", "endpoints": one("http://c/volume/v3/p1") },
+            { "type": "placement", "name": "placement", "endpoints": one("http://p:8778") },
+            { "type": "own-thing", "name": "mine", "endpoints": one("http://o") },
+            { "type": "dns", "name": "bad", "endpoints": one("http://u:p@d") },
+            { "type": "key-manager", "name": "none", "endpoints": [] },
+            { "type": 5, "endpoints": "x" }, 7,
+            { "type": "rating", "endpoints": [ { "url": "http://r" }, { "interface": "odd", "region": "One", "url": "http://r" } ] },
+        ] } }))
+    }
+
+    #[test]
+    fn endpoints_are_found_by_type_alias_project_or_name() {
+        for (service, region, interface, version, expected) in [
+            ("identity", None, "public", None, Ok("http://k:5000/v3")),
+            ("compute", Some("Two"), "public", None, Ok("http://n2:8774/v2.1")),
+            ("nova", None, "internal", None, Ok("http://n1.internal:8774/v2.1")),
+            ("nova", Some("One"), "internalURL", None, Ok("http://n1.internal:8774/v2.1")),
+            ("glance", None, "public", None, Ok("http://g/image/v2")),
+            ("image", None, "public", Some("v1"), Ok("http://g/image/v1")),
+            ("neutron", None, "public", None, Ok("http://q:9696/v2.0")),
+            ("block-storage", None, "public", None, Ok("http://c/volume/v3/p1")),
+            ("cinder", None, "public", None, Ok("http://c/volume/v3/p1")),
+            ("volumev2", None, "public", None, Ok("http://c/volume/v2/p1")),
+            ("volumev2", None, "public", Some("v3"), Ok("http://c/volume/v3/p1")),
+            ("volume", None, "public", None, Ok("http://c/volume/v3/p1")),
+            ("placement", None, "public", None, Ok("http://p:8778")),
+            ("own-thing", None, "public", None, Ok("http://o")),
+            ("mine", None, "public", None, Ok("http://o")),
+            ("compute", None, "public", None, Err("several regions, such as One and Two; add `region: One`")),
+            ("compute", Some("Three"), "public", None, Err("in the region `Three`; its regions: One, Two")),
+            (
+                "compute",
+                Some("Two"),
+                "internal",
+                None,
+                Err("no internal endpoint of `compute`; its interfaces: public;"),
+            ),
+            ("compute", None, "admin", None, Err("its interfaces: internal, public; choose one")),
+            ("key-manager", None, "public", None, Err("its interfaces: none")),
+            ("rating", None, "public", None, Err("its interfaces: none")),
+            ("dns", None, "public", None, Err("must not contain credentials")),
+            ("baremetal", None, "public", None, Err("no service `baremetal`; it has compute, dns, identity")),
+        ] {
+            let wanted = Wanted {
+                service: service.to_owned(),
+                interface: Interface::named(interface).unwrap(),
+                region: region.map(str::to_owned),
+                version: version.map(str::to_owned),
+            };
+            match (catalog().find(&wanted), expected) {
+                (Ok(url), Ok(expected)) => assert_eq!(url.to_string(), expected, "{service}"),
+                (Err(complaint), Err(parts)) => {
+                    let said = complaint.to_string();
+                    let mut parts = parts.split("; ");
+                    assert!(parts.all(|part| said.contains(part)), "{service}: {said}");
+                }
+                (found, _) => panic!("{service}: {found:?}"),
+            }
+        }
+        let unscoped = Catalog::of_token(&json!({ "token": {} }));
+        let said = unscoped.find(&Wanted { service: "compute".to_owned(), ..Wanted::default() });
+        assert!(unscoped.is_empty() && said.unwrap_err().remedy.contains("scope it to a project"));
+    }
+
+    #[test]
+    fn the_origins_of_a_region_are_those_that_links_may_lead_to() {
+        let shown = |interface, region| -> Vec<String> {
+            catalog().origins(interface, region).iter().map(Origin::shown).collect()
+        };
+        assert_eq!(shown(Interface::Internal, None), ["http://n1.internal:8774"]);
+        assert_eq!(shown(Interface::Public, Some("Two")), ["http://n2:8774"]);
+        // Each once.
+        assert_eq!(
+            shown(Interface::Public, Some("One")).iter().filter(|shown| *shown == "http://c").count(),
+            1
+        );
+    }
+
+    #[test]
+    fn versions_are_told_from_other_parts_of_a_path() {
+        for (text, expected) in
+            [("v3", true), ("v2.1", true), ("v", false), ("v2.", false), ("3", false), ("volume", false)]
+        {
+            assert_eq!(is_version(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Whose credentials a request carries, as written.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// `true`, `false` or `admin`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Credentials {
+    /// The usual ones, or none.
+    Switch(bool),
+    /// The deployment's own, even if iterations are users of a context.
+    Admin,
+}
+
+const ADMIN: &str = "admin";
+
+impl<'de> Deserialize<'de> for Credentials {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Bool(on) => Ok(Self::Switch(on)),
+            Value::String(text) if text == ADMIN => Ok(Self::Admin),
+            _ => Err(D::Error::custom("expected true, false or admin")),
+        }
+    }
+}
+
+impl Serialize for Credentials {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Switch(on) => on.serialize(serializer),
+            Self::Admin => ADMIN.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Credentials {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Credentials".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "enum": [ADMIN] }] })
+    }
+}

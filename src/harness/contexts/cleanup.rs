@@ -1,0 +1,144 @@
+//! Deletes what runs have left in a cloud: of one run by its directory, or of all that began long enough ago.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::cloud::Cloud;
+use super::names::Which;
+use super::record::Record;
+use super::sweep::{self, Swept, Thing};
+use crate::base::clock::RunClock;
+use crate::harness::error::{HarnessError, Kind};
+use crate::harness::housekeeping::runtime;
+use crate::harness::interrupt::Interrupt;
+use crate::harness::options::{Environment, YamlFile};
+use crate::harness::{files, runs};
+
+/// How long deleting may take.
+const WITHIN: Duration = Duration::from_secs(300);
+
+/// What to delete.
+#[derive(Clone, Debug, Default)]
+pub struct CleanupOptions {
+    /// The directory of a run whose things are deleted.
+    pub run: Option<PathBuf>,
+    /// The deployment; by default, the run's.
+    pub deployment: Option<YamlFile>,
+    /// The age of the runs whose things are deleted, without a directory.
+    pub older_than: Option<Duration>,
+    /// False to say only what would be deleted. Things of a run's directory are deleted in any case.
+    pub delete: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// How many things were deleted.
+    pub deleted: usize,
+    /// What is still there, with the reason; or what would be deleted, without one.
+    pub left: Vec<Thing>,
+    /// Why some things could not be looked for.
+    pub unknown: Vec<String>,
+    /// True if things were only looked for.
+    pub only_looked: bool,
+}
+
+impl Cleaned {
+    /// What went wrong, if something could not be deleted.
+    ///
+    /// # Errors
+    /// That.
+    pub fn result(&self) -> Result<(), HarnessError> {
+        let (left, unknown) = (self.left.len(), self.unknown.len());
+        let text = match (self.only_looked || left == 0, unknown) {
+            (true, 0) => return Ok(()),
+            (false, _) => format!("{left} of {} things could not be deleted", left + self.deleted),
+            (true, _) => "not everything could be looked for".to_owned(),
+        };
+        Err(HarnessError::failed(text).remedy("mend what the lines above say, and try again"))
+    }
+}
+
+/// Deletes what the options name, or says what that would be.
+///
+/// # Errors
+/// Contradicting options, a run that cannot be read, a cloud that does not answer, an interrupt.
+pub fn cleanup(
+    options: &CleanupOptions,
+    environment: &Environment,
+    interrupt: &Interrupt,
+) -> Result<Cleaned, HarnessError> {
+    match (&options.run, &options.deployment, options.older_than) {
+        (Some(run), given, None) => of_run(&runs::named(run)?, given.as_ref(), environment, interrupt),
+        (None, Some(deployment), Some(age)) => {
+            let now_s = i64::try_from(RunClock::start().wall_anchor_unix_ns() / 1_000_000_000);
+            let age_s = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+            let which = Which::Before(now_s.unwrap_or(0).saturating_sub(age_s));
+            let swept = swept(deployment, &which, options.delete, environment, interrupt)?;
+            Ok(cleaned(swept, !options.delete))
+        }
+        (Some(_), _, Some(_)) => Err(HarnessError::usage("both a run and an age")
+            .remedy("name the run's directory, or give -d DEPLOYMENT --older-than AGE")),
+        (None, _, _) => Err(HarnessError::usage("what is to be deleted?")
+            .remedy("name a run's directory, or give -d DEPLOYMENT --older-than AGE")),
+    }
+}
+
+fn of_run(
+    directory: &Path,
+    given: Option<&YamlFile>,
+    environment: &Environment,
+    interrupt: &Interrupt,
+) -> Result<Cleaned, HarnessError> {
+    let record = Record::read(directory).map_err(HarnessError::input)?;
+    let Some(record) = record else {
+        return match directory.is_dir() {
+            // Everything was deleted after the run, or it made nothing.
+            true => Ok(Cleaned::default()),
+            false => Err(HarnessError::input(format!("there is no run in {}", directory.display()))),
+        };
+    };
+    let of_record = YamlFile::from(record.deployment.as_path());
+    let which = Which::Run(record.prefix.clone());
+    let swept = swept(given.unwrap_or(&of_record), &which, true, environment, interrupt)?;
+    let path = directory.join(super::record::FILE_NAME);
+    let written = match swept.left.is_empty() && swept.unknown.is_empty() {
+        true => std::fs::remove_file(&path),
+        false => record.deleted(&swept.left).write(directory),
+    };
+    written.map_err(HarnessError::cannot(format!("write {}", path.display())))?;
+    Ok(cleaned(swept, false))
+}
+
+fn swept(
+    deployment: &YamlFile,
+    which: &Which,
+    delete: bool,
+    environment: &Environment,
+    interrupt: &Interrupt,
+) -> Result<Swept, HarnessError> {
+    let deployment = files::deployment(deployment, environment)?;
+    let runtime = runtime()?;
+    let work = async {
+        let cloud = Cloud::connect(deployment).await?;
+        Ok(match delete {
+            true => sweep::sweep(&cloud, which, WITHIN).await,
+            false => sweep::find(&cloud, which).await,
+        })
+    };
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = interrupt.interrupted() => {
+                Err(HarnessError::new(Kind::Interrupted, "interrupted: call it again to delete the rest"))
+            }
+            ended = work => ended,
+        }
+    });
+    runtime.shutdown_background();
+    ended
+}
+
+fn cleaned(Swept { deleted, left, unknown }: Swept, only_looked: bool) -> Cleaned {
+    Cleaned { deleted, left, unknown, only_looked }
+}

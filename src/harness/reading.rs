@@ -1,0 +1,57 @@
+//! Reads the text of one file, and a deployment.
+
+use std::io::Read as _;
+
+use crate::base::diagnostics::Source;
+use crate::base::yaml;
+use crate::config::Rejected;
+use crate::plan::deployment::{self, Deployment};
+use crate::plan::references::Env;
+
+use super::error::HarnessError;
+use super::options::{Environment, YamlFile};
+
+/// The text of a file, as YAML source.
+pub(super) fn source(file: &YamlFile) -> Result<Source, HarnessError> {
+    let name = file.path().display().to_string();
+    let mut bytes = Vec::new();
+    match file.given_text() {
+        Some(text) => bytes.extend_from_slice(text.as_bytes()),
+        None => {
+            // One byte over the limit is enough to know that a file is too long.
+            let limit = yaml::BYTES_MAX as u64 + 1;
+            let read =
+                std::fs::File::open(file.path()).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+            read.map_err(|error| {
+                HarnessError::input(format!("cannot read {name}: {error}")).remedy(meant(&name))
+            })?;
+        }
+    }
+    yaml::source(&name, &bytes).map_err(|faulty| {
+        let (source, fault) = *faulty;
+        HarnessError::faults(Rejected { source, faults: vec![fault] })
+    })
+}
+
+/// What to do about a file that cannot be read: it may be meant as a URL.
+fn meant(name: &str) -> String {
+    let (scheme, rest) = name.split_once("://").unwrap_or(("", name));
+    let host = rest.split('/').next().unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let has_port =
+        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    if scheme.is_empty() && !has_port && host != "localhost" && !host.starts_with("www.") {
+        return "check the path".to_owned();
+    }
+    format!("check the path; a URL begins with http:// or https://, as in `bench run http://{rest}`")
+}
+
+/// A deployment, resolved.
+///
+/// # Errors
+/// All faults of the file.
+pub fn deployment(file: &YamlFile, environment: &Environment) -> Result<Deployment, HarnessError> {
+    let look_up = |name: &str| environment.get(name);
+    let env = Env::new(&look_up).leaving_open(environment.is_offline());
+    deployment::load(file.path(), source(file)?, env).map_err(HarnessError::faults)
+}

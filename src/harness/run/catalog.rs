@@ -1,0 +1,75 @@
+//! Before the load: targets that are services of the cloud's catalog.
+//!
+//! The catalog comes with the token. So bench logs in first, and plans again with the URLs that it then knows: the plan of
+//! a load never has a URL that may change.
+
+use std::sync::Arc;
+
+use crate::client::keystone::{self, Token};
+use crate::client::plain::PlainClient;
+use crate::client::tls;
+use crate::config::Document;
+use crate::config::scenario::Scenario;
+use crate::harness::contexts;
+use crate::harness::error::HarnessError;
+use crate::harness::event::warn;
+use crate::plan::Plan;
+use crate::plan::deployment::{Auth, Deployment, is_awaited};
+
+use super::planned::planned;
+use super::{Round, Run};
+
+/// What is needed to plan again.
+pub(super) struct Awaiting {
+    pub(super) document: Document<Scenario>,
+    pub(super) deployment: Deployment,
+    /// Warnings about this machine.
+    pub(super) warnings: Vec<String>,
+    /// How many traces are fetched in a round: of slow and of other iterations.
+    pub(super) traces: Option<(u32, u32)>,
+}
+
+/// True if the plan has a target whose URL is not known yet, or contexts, which need the whole catalog.
+pub(super) fn is_needed(plan: &Plan) -> bool {
+    let mut targets = plan.deployment.targets.iter();
+    contexts::are_wanted(plan)
+        || plan.deployment.lookup.is_needed()
+        || targets.any(|(_, url)| is_awaited(&url.origin))
+}
+
+impl Awaiting {
+    pub(super) fn new(
+        (document, deployment): (Document<Scenario>, Deployment),
+        warnings: Vec<String>,
+        round: Option<&Round<'_>>,
+    ) -> Box<Self> {
+        let traces = round.map(|round| (round.traces, round.random_traces));
+        Box::new(Self { document, deployment, warnings, traces })
+    }
+}
+
+impl Run {
+    /// Logs in and plans again. The plan is new and complete, and the token still unused.
+    pub(super) async fn look_up(&self, awaiting: Awaiting) -> Result<(Plan, Token), HarnessError> {
+        let Awaiting { document, mut deployment, warnings, traces } = awaiting;
+        let Auth::Keystone(credentials) = &deployment.auth else {
+            return Err(HarnessError::input("only Keystone has a catalog of services"));
+        };
+        let wants_tls = deployment.auth.wants_tls();
+        let tls = tls::config(&deployment.tls, wants_tls).map_err(HarnessError::input)?;
+        let client = PlainClient::through(&tls, &deployment.dns, &deployment.proxies)
+            .map_err(HarnessError::unreachable)?;
+        let token = keystone::issue_token(&client, credentials).await.map_err(HarnessError::unreachable)?;
+        deployment.look_up(Arc::new(token.catalog.clone())).map_err(HarnessError::faults)?;
+        let mut plan = planned(&self.options, &document, deployment, self.task.as_ref())?;
+        let is_new = |warning: &&String| !self.plan.warnings.contains(warning);
+        warn(&self.events, &plan.warnings.iter().filter(is_new).cloned().collect::<Vec<_>>());
+        plan.warnings.extend(warnings);
+        if let Some((slow, random)) = traces {
+            plan.traces.slow = plan.traces.slow.min(slow);
+            plan.traces.others = plan.traces.others.max(random);
+        }
+        plan.draw_arrivals(self.data_seed);
+        Ok((plan, token))
+    }
+}

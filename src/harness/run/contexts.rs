@@ -1,0 +1,52 @@
+//! Contexts in the life of a run: made before `setup`, deleted after `teardown`, whatever happened in between.
+
+use super::Run;
+use super::prepare::Prepared;
+use crate::harness::contexts::{self, Cloud, OfRun, Tokens};
+use crate::iteration::Context;
+use crate::measure::errors::Failure;
+use crate::runner::stop::Stop;
+
+impl Run {
+    /// The contexts of this run, if it wants any.
+    pub(super) fn contexts(&self, prepared: &Prepared) -> Option<OfRun> {
+        if !contexts::are_wanted(&self.plan) {
+            return None;
+        }
+        let ids = self.token.as_ref().map(|token| (token.project_id.clone(), token.user_id.clone()));
+        let (client, credentials) = (prepared.client.clone(), prepared.context.credentials.clone());
+        let cloud = Cloud::of(&self.plan.deployment, client, credentials, ids.unwrap_or_default())?;
+        let run = (self.clock.wall_anchor_unix_ns(), self.run_id);
+        let directory = (self.directory.path(), self.options.once.is_none());
+        Some(OfRun::new(cloud, &self.plan, run, directory, &self.events))
+    }
+
+    /// Makes the contexts, unless the run is stopped meanwhile. The tokens of users are renewed from now on.
+    pub(super) fn make_contexts(&self, context: &mut Context, stop: &Stop) -> Result<(), Failure> {
+        let Some(contexts) = &self.contexts else { return Ok(()) };
+        let made = self.runtime.block_on(async {
+            tokio::select! {
+                made = contexts.make(&self.plan) => made.map(Some),
+                () = stop.stopping() => Ok(None),
+            }
+        });
+        let ready = made.map_err(|message| Failure {
+            class: "contexts".to_owned(),
+            action: None,
+            message: format!("contexts: {message}"),
+            seen: None,
+        })?;
+        if let Some(ready) = ready {
+            context.crowds = ready.crowds;
+            let tokens = ready.tokens;
+            self.runtime.spawn(async move { Tokens::keep_fresh(&tokens).await });
+        }
+        Ok(())
+    }
+
+    /// Deletes what the run has made in the cloud. Gives what to say about what is left, and about users' tokens.
+    pub(super) fn delete_contexts(&self) -> Vec<String> {
+        let Some(contexts) = &self.contexts else { return Vec::new() };
+        self.runtime.block_on(contexts.delete())
+    }
+}

@@ -1,0 +1,127 @@
+//! Rally's task files: reads one with its arguments and its deployment.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::base::diagnostics::{Fault, Source};
+use crate::config::{Document, Rejected, scenario::Scenario};
+use crate::measure::log::RallyTask;
+use crate::plan::deployment::{self, DEFAULT_TARGET, Deployment};
+use crate::plan::references::Env;
+use crate::rally::args::Arguments;
+use crate::rally::hooks::Hook;
+use crate::rally::template::{Rendered, render};
+use crate::rally::{self, Task};
+
+use super::error::HarnessError;
+use super::options::{Environment, LoadOptions, TaskArguments, YamlFile};
+use super::reading;
+
+/// What a task file is besides a scenario.
+pub(super) struct TaskFile {
+    pub(super) record: RallyTask,
+    pub(super) hooks: Vec<Vec<Hook>>,
+    pub(super) warnings: Vec<String>,
+    rendered: Rendered,
+}
+
+impl TaskFile {
+    /// Faults of the document at their places in the file as it was written.
+    pub(super) fn at_home(&self, rejected: Rejected) -> Rejected {
+        self.rendered.at_home(rejected)
+    }
+}
+
+/// Refuses arguments for a file that is no task.
+pub(super) fn refuse_arguments(load: &LoadOptions) -> Result<(), HarnessError> {
+    if load.task_arguments.is_empty() {
+        return Ok(());
+    }
+    Err(HarnessError::usage("--task-args and --task-args-file are for task files of Rally")
+        .remedy("give a scenario's variables with --set NAME=VALUE"))
+}
+
+/// Reads a task file and its deployment: the given one, or one that has only the targets that the task names.
+pub(super) fn read(
+    file: &YamlFile,
+    source: Source,
+    given: Option<&YamlFile>,
+    load: &LoadOptions,
+) -> Result<(Document<Scenario>, Deployment, TaskFile), HarnessError> {
+    let given = given.map(|given| reading::deployment(given, &load.environment));
+    let task = arguments(&load.task_arguments).and_then(|arguments| {
+        let include = |name: &str| included(file.path(), name);
+        let rendered = render(source, &arguments, &include).map_err(HarnessError::faults)?;
+        let stem = file.path().file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        rally::read(rendered, stem.as_deref().unwrap_or("Task"), &include).map_err(HarnessError::faults)
+    });
+    let (task, given) = match (task, given) {
+        (Ok(task), None) => (task, None),
+        (Ok(task), Some(Ok(deployment))) => (task, Some(deployment)),
+        (Err(own), Some(Err(broken))) => return Err(own.and(broken)),
+        (Err(error), _) | (_, Some(Err(error))) => return Err(error),
+    };
+    let deployment = match given {
+        Some(deployment) => deployment,
+        None => {
+            refuse_without_cloud(&task)?;
+            of_origins(&task, file.path(), &load.environment)?
+        }
+    };
+    let Task { document, record, hooks, warnings, rendered, .. } = task;
+    Ok((document, deployment, TaskFile { record, hooks, warnings, rendered }))
+}
+
+fn arguments(given: &TaskArguments) -> Result<Arguments, HarnessError> {
+    let mut arguments = Arguments::default();
+    if let Some(file) = &given.file {
+        let source = reading::source(&file.as_path().into())?;
+        arguments.add_file(source).map_err(HarnessError::faults)?;
+    }
+    if let Some(text) = &given.text {
+        arguments
+            .add_text(text)
+            .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+    }
+    Ok(arguments)
+}
+
+/// The text of a file that a task includes.
+fn included(task: &Path, name: &str) -> Result<String, String> {
+    let path = task.parent().unwrap_or(Path::new("")).join(name);
+    reading::source(&path.into()).map(|source| source.text).map_err(|error| error.to_string())
+}
+
+/// Refuses scenarios whose requests go to a cloud that nobody named.
+fn refuse_without_cloud(task: &Task) -> Result<(), HarnessError> {
+    let Some(name) = &task.needs_cloud else { return Ok(()) };
+    let remedy = "give one with -d FILE: a deployment of Rally, or deployments/openstack.yaml";
+    Err(HarnessError::usage(format!("the scenario {name} needs a cloud, and no deployment is named"))
+        .remedy(remedy))
+}
+
+/// A deployment with the targets that a task names.
+fn of_origins(task: &Task, file: &Path, environment: &Environment) -> Result<Deployment, HarnessError> {
+    const NOBODY: &str = "http://127.0.0.1";
+    let first = task.origins.first().map_or(NOBODY, String::as_str);
+    let mut targets = json!({ DEFAULT_TARGET: first });
+    for (number, origin) in (2..).zip(task.origins.iter().skip(1)) {
+        targets[format!("target-{number}")] = Value::from(origin.as_str());
+    }
+    let host = first.split_once("://").map_or(first, |(_, host)| host);
+    let name = if task.origins.is_empty() { "no target" } else { host };
+    let text = json!({ "name": name, "targets": targets }).to_string();
+    let look_up = |name: &str| environment.get(name);
+    let env = Env::new(&look_up).leaving_open(environment.is_offline());
+    let mut deployment = deployment::load(file, Source::new("", text), env).map_err(|rejected| {
+        // A URL that is none is a fault of the task.
+        let message = rejected.faults.into_iter().next().map_or_else(String::new, |fault| fault.message);
+        let source = Source::new(file.display().to_string(), "");
+        HarnessError::faults(Rejected { source, faults: vec![Fault::file(message).help("correct the URL")] })
+    })?;
+    if task.origins.is_empty() {
+        deployment.targets.clear();
+    }
+    Ok(deployment)
+}

@@ -1,0 +1,386 @@
+//! A cloud of `clouds.yaml`, as OpenStack's own clients read it (openstacksdk, "Configuring OpenStack SDK
+//! Applications"), with the secrets of `secure.yaml`.
+//!
+//! The files are looked for where those clients do. Keys that do not matter to a load are ignored, as they do. A fault in
+//! such a file is reported where the deployment names the cloud, with the file and the line.
+
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::base::diagnostics::{Fault, Source};
+use crate::base::masking;
+use crate::base::secret::Secret;
+use crate::base::yaml::{self, Kind, Node};
+use crate::base::yaml_place::{at, first_key, key_span};
+use crate::client::catalog::Interface;
+use crate::client::options::{DnsOptions, Version};
+use crate::client::service_types;
+use crate::client::tls::TlsOptions;
+use crate::client::url::BaseUrl;
+use crate::config::check::did_you_mean;
+use crate::config::reference::Reference;
+use crate::plan::include::moved;
+
+use super::keystone::Login;
+use super::openrc;
+use super::targets::{Lookup, OfType};
+use super::{Auth, DEFAULT_TARGET, Deployment, Resolver, Spans};
+
+/// Keys of `auth` that are secrets.
+const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"];
+/// Keys of `auth` that are not.
+const WORDS: [&str; 14] = [
+    "auth_url",
+    "username",
+    "user_id",
+    "user_domain_name",
+    "user_domain_id",
+    "application_credential_id",
+    "application_credential_name",
+    "project_name",
+    "project_id",
+    "project_domain_name",
+    "project_domain_id",
+    "domain_name",
+    "domain_id",
+    "system_scope",
+];
+/// Other names of keys of `auth`.
+const OLD_NAMES: [(&str, &str); 4] = [
+    ("tenant_name", "project_name"),
+    ("tenant_id", "project_id"),
+    ("user_name", "username"),
+    ("url", "auth_url"),
+];
+/// Ways to log in that bench knows, without `v3` in front.
+const AUTH_TYPES: [&str; 3] = ["password", "token", "applicationcredential"];
+
+/// What a cloud gives a deployment.
+pub(super) struct Cloud {
+    pub(super) auth: Auth,
+    pub(super) lookup: Lookup,
+    pub(super) tls: TlsOptions,
+}
+
+/// A file of clouds.
+struct CloudsFile {
+    path: PathBuf,
+    source: Source,
+    root: Node,
+}
+
+/// A cloud's own settings, and those of the file of secrets, which replace them.
+struct Settings<'n> {
+    source: &'n Source,
+    cloud: &'n Node,
+    secure: Option<(&'n Source, &'n Node)>,
+}
+
+impl Settings<'_> {
+    /// A text, number or switch, as it is written, and its place in the file of clouds.
+    fn get(&self, path: &[&str]) -> Option<(String, Range<usize>)> {
+        let place = at(self.cloud, path).span.clone();
+        if let Some((source, secure)) = self.secure
+            && let Some(text) = scalar(source, secure, path)
+        {
+            return Some((text, place));
+        }
+        scalar(self.source, self.cloud, path).map(|text| (text, place))
+    }
+
+    fn is(&self, key: &str) -> Option<bool> {
+        match self.get(&[key])?.0.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" | "on" => Some(true),
+            "false" | "no" | "0" | "off" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+fn scalar(source: &Source, root: &Node, path: &[&str]) -> Option<String> {
+    let mut node = root;
+    for key in path {
+        node = node.get(key)?;
+    }
+    match &node.kind {
+        Kind::Text { text, .. } => Some(text.clone()),
+        // A project's id may look like a number.
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => {
+            source.text.get(node.span.clone()).map(str::to_owned)
+        }
+        Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+    }
+    .filter(|text| !text.is_empty())
+}
+
+impl Resolver<'_> {
+    /// The cloud that a deployment names.
+    pub(super) fn cloud(&mut self, written: &Reference, node: &Node) -> Option<Cloud> {
+        if self.env.leaves_open(written) {
+            return None;
+        }
+        let name = self.text(written, node)?;
+        if self.env.is_offline() {
+            return None;
+        }
+        let span = node.span.clone();
+        let (file, is_openrc) = match name.as_str() {
+            openrc::NAME => (self.openrc(&span)?, true),
+            _ => (self.clouds_file(&name, &span)?, false),
+        };
+        let before = self.faults.len();
+        let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let folder = std::mem::replace(&mut self.folder, folder);
+        // The warning about secrets in the deployment's file is not about those of another.
+        let inline_secret = self.inline_secret;
+        let cloud = self.cloud_of(&file.source, &file.root, &name);
+        self.inline_secret = inline_secret;
+        self.folder = folder;
+        for fault in self.faults.drain(before..).collect::<Vec<_>>() {
+            let fault = if is_openrc { Fault { span: None, ..fault } } else { fault };
+            self.faults.push(moved(fault, &file.source, &span));
+        }
+        cloud
+    }
+
+    fn clouds_file(&mut self, name: &str, span: &Range<usize>) -> Option<CloudsFile> {
+        let before = self.faults.len();
+        let file = self.found("clouds.yaml", "OS_CLIENT_CONFIG_FILE", span);
+        if file.is_none() && self.faults.len() == before {
+            let fault =
+                Fault::error(span.clone(), format!("there is no clouds.yaml with the cloud `{name}`"));
+            self.faults.push(fault.help(
+                "write one here, in ~/.config/openstack or in /etc/openstack, or set OS_CLIENT_CONFIG_FILE",
+            ));
+        }
+        file
+    }
+
+    /// The cloud of the variables that an `openrc` file sets.
+    fn openrc(&mut self, span: &Range<usize>) -> Option<CloudsFile> {
+        let keys = WORDS.into_iter().chain(SECRETS).chain(OLD_NAMES.map(|(old, _)| old));
+        let source = openrc::clouds(|name| self.env.variable(name), keys);
+        let file = source.and_then(|source| {
+            let root = yaml::parse_all(&source).0?;
+            Some(CloudsFile { path: self.folder.join("-"), source, root })
+        });
+        if file.is_none() {
+            let fault =
+                Fault::error(span.clone(), "neither OS_CLOUD nor OS_AUTH_URL says where the cloud is");
+            self.faults.push(fault.help(
+                "set OS_CLOUD to a cloud of clouds.yaml, or read the cloud's openrc file into the shell",
+            ));
+        }
+        file
+    }
+
+    /// The deployment that a file of clouds is by itself: that of the cloud which `OS_CLOUD` names, or of its only one.
+    pub(super) fn clouds_document(&mut self, source: &Source, root: &Node) -> Option<Deployment> {
+        let clouds = at(root, &["clouds"]);
+        let name = match (self.env.variable("OS_CLOUD").filter(|name| !name.is_empty()), clouds.entries()) {
+            (Some(name), _) => name,
+            (None, [(only, _)]) => only.name.clone(),
+            (None, several) => {
+                let names: Vec<&str> = several.iter().map(|(key, _)| key.name.as_str()).take(50).collect();
+                let fault =
+                    Fault::error(key_span(root, "clouds"), "nothing says which of these clouds is meant");
+                self.faults.push(fault.help(format!("set OS_CLOUD to one of: {}", names.join(", "))));
+                return None;
+            }
+        };
+        let Cloud { auth, mut lookup, tls } = self.cloud_of(source, root, &name)?;
+        let Auth::Keystone(credentials) = &auth else { return None };
+        let targets = vec![(DEFAULT_TARGET.to_owned(), credentials.auth_url.root())];
+        let (proxies, notes) = self.proxies_of_environment(&targets);
+        self.opened(&mut lookup, Some(&auth), source);
+        let from_env = |name: &str| self.env.variable(name).filter(|value| !value.is_empty());
+        let (key, connection) = (from_env("OSPROFILER_HMAC_KEY"), from_env("OSPROFILER_CONNECTION_STRING"));
+        let keys: Vec<Secret> = key.map(Secret::new).into_iter().collect();
+        keys.iter().for_each(|key| masking::hide(key.expose()));
+        let connection_string = connection.map(|connection| self.readable(connection));
+        Some(Deployment {
+            name,
+            file: self.path.to_path_buf(),
+            targets,
+            lookup,
+            targets_allowed: Vec::new(),
+            tls,
+            http_version: Version::default(),
+            dns: DnsOptions::default(),
+            server_names: Vec::new(),
+            proxies,
+            headers: Vec::new(),
+            auth,
+            profiler_enabled: true,
+            connection_string,
+            warnings: [self.warnings(&keys), notes].concat(),
+            hmac_key: keys.first().cloned(),
+            hmac_keys: keys,
+            spans: Spans::default(),
+            demo: None,
+        })
+    }
+
+    /// A file that is looked for where OpenStack's clients do: the first one found.
+    fn found(&mut self, name: &str, variable: &str, span: &Range<usize>) -> Option<CloudsFile> {
+        let home = self.env.variable("HOME").filter(|home| !home.is_empty());
+        let configured = self.env.variable("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+        let configured = configured.or_else(|| home.map(|home| format!("{home}/.config")));
+        let folders = [Some(self.folder.clone()), Some(PathBuf::new())]
+            .into_iter()
+            .chain([
+                configured.map(|folder| Path::new(&folder).join("openstack")),
+                Some("/etc/openstack".into()),
+            ])
+            .flatten();
+        let named = self.env.variable(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let is_named = named.is_some();
+        let mut places = named.into_iter().chain(folders.map(|folder| folder.join(name)));
+        let path = places.find(|path| path.is_file() || is_named)?;
+        let problem = match read(&path) {
+            Ok(file) => return Some(file),
+            Err(problem) => problem,
+        };
+        let fault = Fault::error(span.clone(), format!("cannot read {}: {problem}", path.display()));
+        self.faults.push(fault.help("mend the file, or name another with OS_CLIENT_CONFIG_FILE"));
+        None
+    }
+
+    /// A cloud of a file. Places are those in this file.
+    fn cloud_of(&mut self, source: &Source, root: &Node, name: &str) -> Option<Cloud> {
+        let clouds = at(root, &["clouds"]);
+        let Some(cloud) = clouds.get(name) else {
+            let known = || clouds.entries().iter().map(|(key, _)| key.name.as_str());
+            let fault = Fault::error(first_key(root), format!("there is no cloud `{name}`"));
+            self.faults.push(fault.help(match did_you_mean(name, known()) {
+                Some(similar) => format!("did you mean `{similar}`?"),
+                None => format!("its clouds: {}", known().take(50).collect::<Vec<_>>().join(", ")),
+            }));
+            return None;
+        };
+        let place = key_span(clouds, name);
+        let secure = self.found("secure.yaml", "OS_CLIENT_SECURE_FILE", &place);
+        let secure = secure.as_ref().and_then(|file| Some((&file.source, at_cloud(&file.root, name)?)));
+        let settings = Settings { source, cloud, secure };
+        let login = self.login(&settings, place)?;
+        let credentials = self.credentials(&login)?;
+        let lookup = self.lookup_of(&settings)?;
+        let text = |key: &str| settings.get(&[key]);
+        let verify = settings.is("verify").unwrap_or(true) && !settings.is("insecure").unwrap_or(false);
+        let own = |path: &Option<(String, Range<usize>)>, key: &str| {
+            (path.as_ref().map(|(path, _)| self.expanded(path)), at(cloud, &[key]))
+        };
+        let (ca, cert, key) = (text("cacert"), text("cert"), text("key"));
+        let (ca, cert, key) = (own(&ca, "cacert"), own(&cert, "cert"), own(&key, "key"));
+        let tls =
+            self.tls(verify, (ca.0.as_deref(), ca.1), (cert.0.as_deref(), cert.1), (key.0.as_deref(), key.1));
+        Some(Cloud { auth: Auth::Keystone(credentials), lookup, tls })
+    }
+
+    fn expanded(&self, path: &str) -> String {
+        match (path.strip_prefix("~/"), self.env.variable("HOME")) {
+            (Some(rest), Some(home)) => format!("{home}/{rest}"),
+            _ => path.to_owned(),
+        }
+    }
+
+    fn login(&mut self, settings: &Settings<'_>, place: Range<usize>) -> Option<Login> {
+        let mut login = Login::new(place, false);
+        let kind = settings.get(&["auth_type"]).map(|(kind, place)| (kind.to_ascii_lowercase(), place));
+        let plain = kind.as_ref().map(|(kind, _)| kind.trim_start_matches("v3").replace(['_', '-'], ""));
+        if let (Some((kind, place)), Some(plain)) = (&kind, &plain)
+            && !AUTH_TYPES.contains(&plain.as_str())
+        {
+            let fault = Fault::error(place.clone(), format!("bench cannot log in with `auth_type: {kind}`"));
+            self.faults.push(fault.help("use password, token or v3applicationcredential"));
+            return None;
+        }
+        let wanted = |key: &str| match plain.as_deref() {
+            Some("password") => key != "token" && !key.starts_with("application_"),
+            Some("token") => key != "password" && !key.starts_with("application_"),
+            Some("applicationcredential") => key != "password" && key != "token",
+            _ => true,
+        };
+        for key in WORDS.into_iter().filter(|key| wanted(key)) {
+            let old = OLD_NAMES.iter().filter(|(_, new)| *new == key).map(|(old, _)| *old);
+            let mut names = std::iter::once(key).chain(old);
+            if let Some((text, place)) = names.find_map(|name| settings.get(&["auth", name])) {
+                login.add(key, Some(Secret::new(text)), place);
+            }
+        }
+        // One domain for both.
+        for key in [["user_domain_id", "user_domain_name"], ["project_domain_id", "project_domain_name"]] {
+            login.add_domain(key, true, settings.get(&["auth", "default_domain_id"]));
+            login.add_domain(key, false, settings.get(&["auth", "default_domain_name"]));
+        }
+        for key in SECRETS.into_iter().filter(|key| wanted(key)) {
+            if let Some((text, place)) = settings.get(&["auth", key]) {
+                masking::hide(&text);
+                self.inline_secret |= scalar(settings.source, settings.cloud, &["auth", key]).is_some();
+                login.add(key, Some(Secret::new(text)), place);
+            }
+        }
+        Some(login)
+    }
+
+    fn lookup_of(&mut self, settings: &Settings<'_>) -> Option<Lookup> {
+        let named = settings.get(&["interface"]).or_else(|| settings.get(&["endpoint_type"]));
+        let interface = match named {
+            None => Interface::default(),
+            Some((text, place)) => match Interface::named(&text) {
+                Some(interface) => interface,
+                None => {
+                    let fault = Fault::error(place, format!("`{text}` is not an interface"));
+                    self.faults.push(fault.help("write public, internal or admin"));
+                    return None;
+                }
+            },
+        };
+        let listed = at(settings.cloud, &["regions"]).items().first();
+        let listed = listed.and_then(|region| {
+            scalar(settings.source, region, &[]).or_else(|| scalar(settings.source, region, &["name"]))
+        });
+        let region = settings.get(&["region_name"]).map(|(region, _)| region).or(listed);
+        let mut lookup = Lookup::open(interface, region);
+        for known in &service_types::ALL {
+            let own = |what: &str| {
+                known.types().find_map(|name| settings.get(&[&format!("{}_{what}", name.replace('-', "_"))]))
+            };
+            let url = own("endpoint_override").and_then(|(url, place)| self.override_of(&url, place));
+            let microversion = own("default_microversion").map(|(text, _)| text);
+            if url.is_some() || microversion.is_some() {
+                lookup.add_type(OfType { official: known.name, url, microversion });
+            }
+        }
+        Some(lookup)
+    }
+
+    fn override_of(&mut self, url: &str, place: Range<usize>) -> Option<BaseUrl> {
+        let read = BaseUrl::parse(url);
+        read.map_err(|complaint| self.faults.push(Fault::of(place, complaint))).ok()
+    }
+}
+
+fn at_cloud<'n>(root: &'n Node, name: &str) -> Option<&'n Node> {
+    root.get("clouds")?.get(name)
+}
+
+fn read(path: &Path) -> Result<CloudsFile, String> {
+    let mut bytes = Vec::new();
+    let limit = yaml::BYTES_MAX as u64 + 1;
+    let file = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    file.map_err(|error| error.to_string())?;
+    let name = path.display().to_string();
+    let source = yaml::source(&name, &bytes).map_err(|faulty| faulty.1.message)?;
+    let (root, faults) = yaml::parse_all(&source);
+    match (root, faults.into_iter().next()) {
+        (Some(root), None) => Ok(CloudsFile { path: path.to_path_buf(), source, root }),
+        (_, Some(fault)) => {
+            let place = fault.span.map_or(0, |span| span.start);
+            let line = 1 + source.text.get(..place).unwrap_or_default().matches('\n').count();
+            Err(format!("line {line}: {}", fault.message))
+        }
+        (None, None) => Err("it is empty".to_owned()),
+    }
+}

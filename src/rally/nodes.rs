@@ -1,0 +1,147 @@
+//! Makes the nodes of a scenario. Each has the place in the task file of what it was made from.
+
+use std::ops::Range;
+
+use crate::base::yaml::{Key, Kind, Node};
+
+/// Makes nodes at a place.
+#[derive(Clone, Debug)]
+pub(super) struct At(pub(super) Range<usize>);
+
+impl At {
+    pub(super) fn of(node: &Node) -> Self {
+        Self(node.span.clone())
+    }
+
+    fn node(&self, kind: Kind) -> Node {
+        Node { kind, span: self.0.clone() }
+    }
+
+    pub(super) fn text(&self, text: impl Into<String>) -> Node {
+        self.node(Kind::Text { text: text.into(), quoted: true })
+    }
+
+    /// A text in which templates mean nothing.
+    pub(super) fn literal(&self, text: &str) -> Node {
+        self.text(escaped(text))
+    }
+
+    pub(super) fn int(&self, number: i64) -> Node {
+        self.node(Kind::Int(number))
+    }
+
+    pub(super) fn bool(&self, value: bool) -> Node {
+        self.node(Kind::Bool(value))
+    }
+
+    pub(super) fn list(&self, items: Vec<Node>) -> Node {
+        self.node(Kind::List(items))
+    }
+
+    pub(super) fn map<'n>(&self, entries: impl IntoIterator<Item = (&'n str, Node)>) -> Node {
+        let key = |name: &str| Key { name: name.to_owned(), span: self.0.clone() };
+        self.node(Kind::Map(entries.into_iter().map(|(name, node)| (key(name), node)).collect()))
+    }
+
+    /// A pause of this many seconds.
+    pub(super) fn think(&self, seconds: f64) -> Node {
+        self.map([("think", self.seconds(seconds))])
+    }
+
+    /// A duration of this many seconds.
+    pub(super) fn seconds(&self, seconds: f64) -> Node {
+        self.text(format!("{seconds}s"))
+    }
+
+    /// A step with a name of its own around others.
+    pub(super) fn group(&self, name: &str, steps: Vec<Node>) -> Node {
+        self.map([("group", self.text(name)), ("steps", self.list(steps))])
+    }
+
+    /// Ends an iteration as failed, if the expression is true.
+    pub(super) fn fail_if(&self, condition: &str, message: &str) -> Node {
+        let fail = self.map([("fail", self.literal(message))]);
+        self.map([("if", self.text(condition)), ("then", self.list(vec![fail]))])
+    }
+}
+
+/// A text in which templates mean nothing.
+pub(super) fn escaped(text: &str) -> String {
+    let mut output = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        output.push_str(before);
+        let marked = matches!(from.as_bytes().get(1), Some(b'{' | b'%' | b'#'));
+        let length = if marked { 2 } else { 1 };
+        if marked {
+            output.extend(["{{ '", &from[..2], "' }}"]);
+        } else {
+            output.push('{');
+        }
+        rest = &from[length..];
+    }
+    output + rest
+}
+
+/// A value that means exactly itself: no templates in its texts, and no references to secrets.
+pub(super) fn meant_literally(node: &Node) -> Node {
+    let at = At::of(node);
+    match &node.kind {
+        Kind::Text { text, .. } => at.literal(text),
+        Kind::List(items) => at.list(items.iter().map(meant_literally).collect()),
+        Kind::Map(entries) => {
+            let alone = entries.len() == 1;
+            let entry = |(key, value): &(Key, Node)| {
+                let refers = alone && matches!(key.name.as_str(), "env" | "file");
+                let value = match &value.kind {
+                    Kind::Text { text, .. } if refers => At::of(value).text(quoted(text)),
+                    _ => meant_literally(value),
+                };
+                (Key { name: key.name.clone(), span: key.span.clone() }, value)
+            };
+            at.node(Kind::Map(entries.iter().map(entry).collect()))
+        }
+        _ => node.clone(),
+    }
+}
+
+/// A template of a constant text.
+pub(super) fn quoted(text: &str) -> String {
+    format!("{{{{ '{}' }}}}", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// A number or a truth value as text; a text as it is. `None` for lists and maps.
+pub(super) fn as_text(node: &Node) -> Option<String> {
+    match &node.kind {
+        Kind::Text { text, .. } => Some(text.clone()),
+        Kind::Int(number) => Some(number.to_string()),
+        Kind::Float(number) => Some(number.to_string()),
+        Kind::Bool(value) => Some(value.to_string()),
+        Kind::Null => Some(String::new()),
+        Kind::List(_) | Kind::Map(_) => None,
+    }
+}
+
+/// A number of any kind.
+pub(super) fn as_number(node: &Node) -> Option<f64> {
+    match node.kind {
+        Kind::Int(number) => Some(number as f64),
+        Kind::Float(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// A map without the entries that have no value, at its first level.
+pub(super) fn without_nulls(node: &Node) -> Node {
+    let mut node = node.clone();
+    if let Kind::Map(entries) = &mut node.kind {
+        entries.retain(|(_, value)| !matches!(value.kind, Kind::Null));
+    }
+    node
+}
+
+/// As JSON.
+pub(super) fn to_json(node: &Node) -> serde_json::Value {
+    serde_json::to_value(node.to_value()).unwrap_or_default()
+}

@@ -1,0 +1,104 @@
+//! Flavors and images that a task names by id, name or regular expression: they are looked up once, in `setup`.
+
+use crate::base::diagnostics::Fault;
+use crate::base::yaml::Node;
+use crate::rally::nodes::{At, as_text, quoted};
+use crate::rally::scenarios::Around;
+
+/// What a task may name.
+#[derive(Clone, Copy)]
+pub(super) enum Thing {
+    Flavor,
+    Image,
+}
+
+/// How its id becomes known.
+pub(super) enum Found {
+    /// It is this.
+    Id(Node),
+    /// This step extracts it as the variable of this name.
+    Step(Box<Node>, String),
+}
+
+const HELP: &str = "write `id`, `name` or `regex`, such as `{name: m1.tiny}`";
+
+impl Thing {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Flavor => "flavor",
+            Self::Image => "image",
+        }
+    }
+
+    /// The target, the path, and where the answer has the list.
+    fn list(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Flavor => ("nova", "/flavors", "flavors"),
+            Self::Image => ("glance", "/images", "images"),
+        }
+    }
+
+    /// The variable that has the id in our files.
+    pub(super) fn variable(self) -> &'static str {
+        match self {
+            Self::Flavor => "flavor_id",
+            Self::Image => "image_id",
+        }
+    }
+}
+
+/// How the id of what `node` names becomes known; adds a fault if `node` names nothing.
+pub(super) fn find(thing: Thing, node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) -> Option<Found> {
+    let place = At::of(node);
+    let mut fault = |message: String| {
+        faults.push(Fault::error(node.span.clone(), message).help(HELP));
+        None
+    };
+    let [(key, value)] = node.entries() else {
+        return fault(format!("this does not name one {}", thing.word()));
+    };
+    let Some(text) = as_text(value) else { return fault(format!("`{}` is not a text", key.name)) };
+    match key.name.as_str() {
+        "id" => Some(Found::Id(place.literal(&text))),
+        "name" if matches!(thing, Thing::Flavor) && around.makes_flavor(&text) => {
+            // Made by the context, under another name.
+            let name = text.replace('\\', "\\\\").replace('\'', "\\'");
+            Some(Found::Id(place.text(format!("{{{{ context.flavor['{name}'] }}}}"))))
+        }
+        "name" => {
+            let condition = format!("@.name == {}", json_path_text(&text));
+            Some(step(thing, &condition, Some(&text), &place, around))
+        }
+        "regex" => {
+            let condition = format!("search(@.name, {})", json_path_text(&text));
+            Some(step(thing, &condition, None, &place, around))
+        }
+        other => fault(format!("`{other}` does not name one {}", thing.word())),
+    }
+}
+
+/// A text in a JSONPath (RFC 9535).
+fn json_path_text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// The step of `setup` that finds what meets a condition.
+fn step(thing: Thing, condition: &str, name: Option<&str>, place: &At, around: &Around<'_>) -> Found {
+    let (target, path, list) = thing.list();
+    let variable = format!("{}_{}", thing.variable(), around.number);
+    let json_path = format!("$.{list}[?{condition}].id");
+    let mut query = vec![("limit", place.int(1000))];
+    if let (Thing::Image, Some(name)) = (thing, name) {
+        query.push(("name", place.text(quoted(name))));
+    }
+    let action = format!("find {} of {}", thing.word(), around.name);
+    let extract = place.map([(variable.as_str(), place.map([("json", place.text(json_path))]))]);
+    let node = place.map([
+        ("action", place.text(action)),
+        ("get", place.text(path)),
+        ("target", place.text(target)),
+        ("query", place.map(query)),
+        ("extract", extract),
+    ]);
+    Found::Step(Box::new(node), variable)
+}

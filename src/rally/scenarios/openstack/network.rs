@@ -1,0 +1,48 @@
+//! Scenarios for Neutron.
+
+use super::arguments::Use;
+use super::{Argument, Shipped, may, must, user};
+use crate::rally::scenarios::Kind;
+
+/// The most subnets or ports of a network.
+const MANY: i64 = 1000;
+
+static NETWORK: [Argument; 1] = [may("network_create_args", Kind::Map, Use::Entries("network"))];
+
+static SUBNETS: [Argument; 3] = [
+    may("subnet_create_args", Kind::Map, Use::Entries("subnet")),
+    may("subnet_cidr_start", Kind::Text, Use::CidrStart),
+    may("subnets_per_network", Kind::Integer(1, MANY), Use::Subnets),
+];
+
+static ROUTER: [Argument; 1] = [may("router_create_args", Kind::Map, Use::Entries("router"))];
+
+static PORTS: [Argument; 2] = [
+    may("port_create_args", Kind::Map, Use::Entries("port")),
+    may("ports_per_network", Kind::Integer(1, MANY), Use::Variable("ports_per_network")),
+];
+
+static UPDATE_NETWORK: [Argument; 1] = [must("network_update_args", Kind::Map, Use::Variable("changes"))];
+static UPDATE_SUBNET: [Argument; 1] = [must("subnet_update_args", Kind::Map, Use::Variable("changes"))];
+static UPDATE_ROUTER: [Argument; 1] = [must("router_update_args", Kind::Map, Use::Variable("changes"))];
+static UPDATE_PORT: [Argument; 1] = [must("port_update_args", Kind::Map, Use::Variable("changes"))];
+
+/// The scenarios.
+pub(super) static SCENARIOS: [Shipped; 16] = [
+    user("NeutronNetworks.create_and_list_networks", &[&NETWORK]),
+    user("NeutronNetworks.create_and_show_network", &[&NETWORK]),
+    user("NeutronNetworks.create_and_update_networks", &[&NETWORK, &UPDATE_NETWORK]),
+    user("NeutronNetworks.create_and_delete_networks", &[&NETWORK]),
+    user("NeutronNetworks.create_and_list_subnets", &[&NETWORK, &SUBNETS]),
+    user("NeutronNetworks.create_and_show_subnets", &[&NETWORK, &SUBNETS]),
+    user("NeutronNetworks.create_and_update_subnets", &[&NETWORK, &SUBNETS, &UPDATE_SUBNET]),
+    user("NeutronNetworks.create_and_delete_subnets", &[&NETWORK, &SUBNETS]),
+    user("NeutronNetworks.create_and_list_ports", &[&NETWORK, &PORTS]),
+    user("NeutronNetworks.create_and_show_ports", &[&NETWORK, &PORTS]),
+    user("NeutronNetworks.create_and_update_ports", &[&NETWORK, &PORTS, &UPDATE_PORT]),
+    user("NeutronNetworks.create_and_delete_ports", &[&NETWORK, &PORTS]),
+    user("NeutronNetworks.create_and_list_routers", &[&NETWORK, &SUBNETS, &ROUTER]),
+    user("NeutronNetworks.create_and_show_routers", &[&NETWORK, &SUBNETS, &ROUTER]),
+    user("NeutronNetworks.create_and_update_routers", &[&NETWORK, &SUBNETS, &ROUTER, &UPDATE_ROUTER]),
+    user("NeutronNetworks.create_and_delete_routers", &[&NETWORK, &SUBNETS, &ROUTER]),
+];

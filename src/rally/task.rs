@@ -1,0 +1,247 @@
+//! The structure of a task file, whatever its version: subtasks with workloads, every part with its place.
+
+use serde_json::Value;
+
+use crate::base::diagnostics::{Fault, Source};
+use crate::base::yaml::{Key, Kind, Node};
+use crate::base::yaml_place::{at, key_span};
+use crate::config::check::{check, did_you_mean};
+
+use super::nodes::{At, as_text, without_nulls};
+use super::schema;
+
+/// The most workloads of a task.
+const WORKLOADS_MAX: usize = 1000;
+
+/// A task.
+pub(super) struct Task {
+    pub(super) title: String,
+    pub(super) description: String,
+    pub(super) tags: Vec<String>,
+    pub(super) subtasks: Vec<Subtask>,
+    /// What the user should know: sentences without a full stop.
+    pub(super) warnings: Vec<String>,
+}
+
+pub(super) struct Subtask {
+    pub(super) title: String,
+    pub(super) description: String,
+    pub(super) workloads: Vec<Workload>,
+}
+
+/// A name and what belongs to it: `constant: {times: 5}`.
+#[derive(Clone)]
+pub(super) struct Named {
+    pub(super) key: Key,
+    pub(super) settings: Node,
+}
+
+pub(super) struct Workload {
+    pub(super) scenario: Named,
+    pub(super) description: Option<String>,
+    pub(super) runner: Option<Named>,
+    pub(super) sla: Option<Node>,
+    /// By the names that they have in the file.
+    pub(super) contexts: Vec<Named>,
+    pub(super) hooks: Vec<Hook>,
+}
+
+pub(super) struct Hook {
+    pub(super) description: String,
+    pub(super) action: Named,
+    pub(super) trigger: Named,
+}
+
+/// Reads a task; adds its faults of structure.
+pub(super) fn read(root: &Node, source: &Source, faults: &mut Vec<Fault>) -> Task {
+    let before = faults.len();
+    let mut reader = Reader { source, faults, warnings: Vec::new() };
+    let mut task = match root.get("version") {
+        None if root.get("subtasks").is_some() => reader.v2(root),
+        None => reader.v1(root),
+        Some(version) if as_text(version).is_some_and(|version| version == "2") => reader.v2(root),
+        Some(version) if as_text(version).is_some_and(|version| version == "1") => {
+            let fault = Fault::error(key_span(root, "version"), "a task of version 1 has no key `version`");
+            reader.faults.push(fault.help("remove the key, or write version 2"));
+            reader.nothing()
+        }
+        Some(version) => {
+            let message = format!("a task cannot have version {}", as_text(version).unwrap_or_default());
+            reader.faults.push(Fault::error(version.span.clone(), message).help("write `version: 2`"));
+            reader.nothing()
+        }
+    };
+    let count: usize = task.subtasks.iter().map(|subtask| subtask.workloads.len()).sum();
+    if count > WORKLOADS_MAX {
+        let message = format!("more than {WORKLOADS_MAX} workloads");
+        reader.faults.push(Fault::error(root.span.clone(), message).help("split the task"));
+        task.subtasks.clear();
+    } else if count == 0 && reader.faults.len() == before {
+        let fault = Fault::error(at(root, &["subtasks"]).span.clone(), "the task has no workload");
+        reader.faults.push(fault.help("add a subtask with a `scenario`"));
+    }
+    task.warnings = reader.warnings;
+    task
+}
+
+struct Reader<'a> {
+    source: &'a Source,
+    faults: &'a mut Vec<Fault>,
+    warnings: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// True if a node has the structure that a schema says.
+    fn fits(&mut self, node: &Node, schema: &Value) -> bool {
+        let found = check(node, schema, &self.source.shown);
+        let fits = found.is_empty();
+        self.faults.extend(found);
+        fits
+    }
+
+    fn nothing(&self) -> Task {
+        let (title, description) = (String::new(), String::new());
+        Task { title, description, tags: Vec::new(), subtasks: Vec::new(), warnings: Vec::new() }
+    }
+
+    fn v2(&mut self, root: &Node) -> Task {
+        let task =
+            Task { title: text(root, "title"), description: text(root, "description"), ..self.nothing() };
+        if !self.fits(&without_nulls(root), &schema::V2) {
+            // The subtasks may have faults, too, if they can be read.
+            at(root, &["subtasks"]).items().iter().for_each(|node| drop(self.subtask(node)));
+            return task;
+        }
+        let tags = at(root, &["tags"]).items().iter().filter_map(as_text).collect();
+        let subtasks = at(root, &["subtasks"]).items().iter().filter_map(|node| self.subtask(node)).collect();
+        Task { tags, subtasks, ..task }
+    }
+
+    fn subtask(&mut self, node: &Node) -> Option<Subtask> {
+        let node = &without_nulls(node);
+        let (title, description) = (text(node, "title"), text(node, "description"));
+        if let Some(list) = node.get("workloads") {
+            if !self.fits(node, &schema::SUBTASK_OF_MANY) {
+                return None;
+            }
+            if matches!(node.get("run_in_parallel").map(|node| &node.kind), Some(Kind::Bool(true))) {
+                self.warnings.push(format!(
+                    "`run_in_parallel` of the subtask {title} has no effect, as in Rally: its workloads run one after another"
+                ));
+            }
+            let workloads =
+                list.items().iter().filter_map(|node| workload_v2(&without_nulls(node))).collect();
+            return Some(Subtask { title, description, workloads });
+        }
+        if !self.fits(node, &schema::SUBTASK) {
+            return None;
+        }
+        let workload = workload_v2(node)?;
+        Some(Subtask { title, description, workloads: vec![Workload { description: None, ..workload }] })
+    }
+
+    fn v1(&mut self, root: &Node) -> Task {
+        let task = Task { title: "Task (adopted from task format v1)".to_owned(), ..self.nothing() };
+        if !self.fits(root, &schema::V1) {
+            return task;
+        }
+        let subtask = |(key, list): &(Key, Node)| {
+            let workloads = list.items().iter().map(|node| workload_v1(key, node)).collect();
+            Subtask { title: key.name.clone(), description: String::new(), workloads }
+        };
+        Task { subtasks: root.entries().iter().map(subtask).collect(), ..task }
+    }
+}
+
+fn text(node: &Node, key: &str) -> String {
+    node.get(key).and_then(as_text).unwrap_or_default()
+}
+
+/// The only entry of a map.
+fn sole(node: &Node) -> Option<Named> {
+    let (key, settings) = node.entries().first()?;
+    Some(Named { key: key.clone(), settings: or_empty(settings) })
+}
+
+/// A value that was left out is an empty map.
+fn or_empty(node: &Node) -> Node {
+    if matches!(node.kind, Kind::Null) { At::of(node).map([]) } else { node.clone() }
+}
+
+fn contexts(node: Option<&Node>) -> Vec<Named> {
+    let entries = node.map(Node::entries).unwrap_or_default().iter();
+    entries.map(|(key, settings)| Named { key: key.clone(), settings: settings.clone() }).collect()
+}
+
+fn workload_v2(node: &Node) -> Option<Workload> {
+    let hook = |node: &Node| {
+        let (action, trigger) = (sole(node.get("action")?)?, sole(node.get("trigger")?)?);
+        Some(Hook { description: text(node, "description"), action, trigger })
+    };
+    Some(Workload {
+        scenario: sole(node.get("scenario")?)?,
+        description: Some(text(node, "description")).filter(|text| !text.is_empty()),
+        runner: node.get("runner").and_then(sole),
+        sla: node.get("sla").cloned(),
+        contexts: contexts(node.get("contexts")),
+        hooks: at(node, &["hooks"]).items().iter().filter_map(hook).collect(),
+    })
+}
+
+fn workload_v1(scenario: &Key, node: &Node) -> Workload {
+    let named = |node: &Node, name: &str, settings: Node| {
+        let name_node = at(node, &[name]);
+        let key = Key { name: as_text(name_node).unwrap_or_default(), span: name_node.span.clone() };
+        Named { key, settings }
+    };
+    let runner = node.get("runner").map(|runner| {
+        let mut settings = without_nulls(runner);
+        if let Kind::Map(entries) = &mut settings.kind {
+            entries.retain(|(key, _)| key.name != "type");
+        }
+        named(runner, "type", settings)
+    });
+    let hook = |node: &Node| {
+        let trigger = at(node, &["trigger"]);
+        Hook {
+            description: text(node, "description"),
+            action: named(node, "name", at(node, &["args"]).clone()),
+            trigger: named(trigger, "name", at(trigger, &["args"]).clone()),
+        }
+    };
+    let hooks = node.get("hooks").map(Node::items).unwrap_or_default();
+    Workload {
+        scenario: Named {
+            key: scenario.clone(),
+            settings: node.get("args").map_or_else(|| At(scenario.span.clone()).map([]), or_empty),
+        },
+        description: Some(text(node, "description")).filter(|text| !text.is_empty()),
+        runner,
+        sla: node.get("sla").cloned(),
+        contexts: contexts(node.get("context")),
+        hooks: hooks.iter().map(hook).collect(),
+    }
+}
+
+/// The settings of something that has a name among those `known`, with their structure; adds faults otherwise.
+pub(super) fn known<'k, T>(
+    named: &Named,
+    what: &str,
+    known: impl Iterator<Item = (&'k str, T)> + Clone,
+    faults: &mut Vec<Fault>,
+) -> Option<T> {
+    // `users@openstack` is `users` of a platform.
+    let name = named.key.name.split('@').next().unwrap_or_default();
+    let found = known.clone().find(|(other, _)| *other == name);
+    if let Some((_, found)) = found {
+        return Some(found);
+    }
+    let names = || known.clone().map(|(name, _)| name);
+    let fault = Fault::error(named.key.span.clone(), format!("{what} `{}` is not supported", named.key.name));
+    let help = match did_you_mean(name, names()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("supported are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    faults.push(fault.help(help));
+    None
+}
