@@ -14,7 +14,7 @@ use crate::server::{After, Server, Wire};
 use crate::support::Bench;
 
 /// More than a busy machine makes most requests late.
-const SLOW: Duration = Duration::from_millis(250);
+const SLOW: Duration = Duration::from_millis(500);
 const FAST_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const SLOW_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 

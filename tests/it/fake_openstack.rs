@@ -84,6 +84,9 @@ impl FakeOpenStack {
 
 /// The singular of a collection's name.
 fn singular(collection: &str) -> &str {
+    if collection == "security-groups" {
+        return "security_group";
+    }
     collection.strip_suffix('s').unwrap_or(collection)
 }
 
@@ -281,6 +284,17 @@ fn within(
             let made = things.get_mut("images").and_then(|all| all.last_mut());
             made.into_iter().for_each(|image| image["status"] = Value::from("active"));
             (202, json!({ "image_id": image["id"] }))
+        }
+        ("POST", "servers", ["action"]) if body.get("forceDelete").is_none() => {
+            let states = [
+                ("pause", "PAUSED"),
+                ("suspend", "SUSPENDED"),
+                ("shelve", "SHELVED_OFFLOADED"),
+            ];
+            let state = states.iter().find(|(action, _)| body.get(action).is_some());
+            let state = state.map_or("ACTIVE", |(_, state)| state);
+            found.into_iter().for_each(|server| server["status"] = Value::from(state));
+            (202, json!({}))
         }
         ("POST", "servers", ["action"]) => {
             things.entry("servers".to_owned()).or_default().retain(|server| server["id"] != id);

@@ -40,6 +40,27 @@ fn compute_rows() -> Vec<Row> {
                 "nova.delete_image",
             ],
         ),
+        ("NovaServers.boot_and_show_server", server(), &["nova.boot_server", "nova.show_server"]),
+        (
+            "NovaServers.boot_lock_unlock_and_delete",
+            with(json!({ "min_sleep": 0.001, "max_sleep": 0.002 })),
+            &["nova.boot_server", "nova.lock_server", "nova.unlock_server", "nova.delete_server"],
+        ),
+        (
+            "NovaServers.pause_and_unpause_server",
+            server(),
+            &["nova.boot_server", "nova.pause_server", "nova.unpause_server", "nova.delete_server"],
+        ),
+        (
+            "NovaServers.suspend_and_resume_server",
+            with(json!({ "force_delete": true })),
+            &["nova.boot_server", "nova.suspend_server", "nova.resume_server", "nova.force_delete_server"],
+        ),
+        (
+            "NovaServers.shelve_and_unshelve_server",
+            server(),
+            &["nova.boot_server", "nova.shelve_server", "nova.unshelve_server", "nova.delete_server"],
+        ),
         ("NovaFlavors.list_flavors", json!({ "is_public": true, "limit": 3 }), &["nova.list_flavors"]),
         ("NovaFlavors.create_flavor", flavor(), &["nova.create_flavor"]),
         ("NovaFlavors.create_and_get_flavor", flavor(), &["nova.create_flavor", "nova.get_flavor"]),
@@ -287,6 +308,26 @@ fn network_rows() -> Vec<Row> {
                 "neutron.remove_interface_router",
                 "neutron.delete_router",
             ],
+        ),
+        (
+            "NeutronSecurityGroup.create_and_list_security_groups",
+            json!({ "security_group_create_args": { "description": "d" } }),
+            &["neutron.create_security_group", "neutron.list_security_groups"],
+        ),
+        (
+            "NeutronSecurityGroup.create_and_show_security_group",
+            json!({}),
+            &["neutron.create_security_group", "neutron.show_security_group"],
+        ),
+        (
+            "NeutronSecurityGroup.create_and_update_security_groups",
+            json!({ "security_group_update_args": { "description": "d" } }),
+            &["neutron.create_security_group", "neutron.update_security_group"],
+        ),
+        (
+            "NeutronSecurityGroup.create_and_delete_security_groups",
+            json!({}),
+            &["neutron.create_security_group", "neutron.delete_security_group"],
         ),
     ]
 }

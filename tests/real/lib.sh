@@ -92,6 +92,36 @@ base_python() {
   return 1
 }
 
+# install_pins VENV FILE: makes VENV, unless it is there, and installs what FILE pins and VENV lacks. Several scripts may
+# share a VENV. FILE names everything that its packages need.
+install_pins() {
+  local venv=$1 pins=$2 base one missing
+  if ! "$venv/bin/python" -c '' 2>/dev/null; then rm -rf -- "$venv"; fi
+  missing=$(comm -23 <(grep '==' "$pins" | sort) <(sort "$venv/installed.txt" 2>/dev/null))
+  [[ -n $missing ]] || return 0
+  while IFS= read -r one; do
+    if grep -qs "^${one%%==*}==" "$venv/installed.txt"; then   # in another version, and who knows who needs that
+      rm -rf -- "$venv"
+      missing=$(grep '==' "$pins")
+      break
+    fi
+  done <<<"$missing"
+  if [[ ! -d $venv ]]; then
+    if ! base=$(base_python); then
+      [[ -n ${REAL_PYTHON-} ]] || install python3 python3-venv
+      base=$(base_python) || die "no Python from 3.11 on with venv and ensurepip; name one in REAL_PYTHON"
+    fi
+    "$base" -m venv "$venv" 9>&-
+  fi
+  printf '%s\n' "$missing" >"$log/pip.txt"
+  say "installing $(wc -l <"$log/pip.txt") packages for $("$venv/bin/python" --version) in $venv"
+  # Wheels only: no compiler is needed, and no package's code runs. Two that are all Python have none.
+  timeout 1800 "$venv/bin/python" -m pip --disable-pip-version-check --no-cache-dir --quiet install --no-deps \
+    --only-binary :all: --no-binary ovs,simplegeneric -r "$log/pip.txt" >"$log/pip.log" 2>&1 </dev/null 9>&- ||
+    { tail -n 10 "$log/pip.log" >&2; die "pip failed, see $log/pip.log"; }
+  cat "$log/pip.txt" >>"$venv/installed.txt"
+}
+
 # forget_data NAME: removes the data directory whose path run/NAME.dir holds; its servers must have ended.
 forget_data() {
   local data

@@ -7,11 +7,14 @@
 #     tests/real/openstack.sh run [NAME...]         # runs scenarios/openstack/NAME*.yaml, or all; prints a table
 #
 # Progress goes to standard error; without `run`, standard output carries only `export KEY=value` lines: OS_*, OSPROFILER_*,
-# on failure `false`. What is installed and runs already is reused. The first time takes 5 minutes, another start one, and
-# 2.5 GB of memory. Nothing is written outside REAL_DIR, except by apt-get if a server's package is missing.
+# and BENCH_TEST_OPENSTACK_* for tests; on failure `false`. What is installed and runs already is reused. The first time
+# takes 5 minutes, another start one, and 2.5 GB of memory. Nothing is written outside REAL_DIR, except by apt-get if a
+# server's package is missing.
 #
 # Settings (environment):
-#   REAL_DIR              default .real in the repository; all of this is in its directory `openstack`
+#   REAL_DIR              default .real in the repository; all but the software is in its directory `openstack`
+#   REAL_SERVICES         what runs besides Keystone: `nova` (with Placement, Glance and Neutron), `cinder`, `mistral`;
+#                         default all three
 #   REAL_OPENSTACK_PORT   the first of twelve ports, default: the first free ones from 27000 on
 #   REAL_HMAC_KEY         default SECRET_KEY
 #   REAL_TOKEN_CACHE      for how many seconds services remember a valid token, default 300; -1: never, so that Keystone
@@ -24,46 +27,57 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 here=$repo/tests/real
 command=${1-up}
-[[ $command == up || $command == run ]] || die "usage: $me [run [NAME...]]"
+[[ $command == run || $command == up && $# -le 1 ]] || die "usage: $me [run [NAME...]]"
 [[ $command == run ]] || trap '[[ $? == 0 ]] || echo false' EXIT
 
 : "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_TOKEN_CACHE:=300}" "${REAL_TIMEOUT:=180}"
 [[ ${REAL_OPENSTACK_PORT-} =~ ^([1-9][0-9]{0,4})?$ ]] || die "REAL_OPENSTACK_PORT=$REAL_OPENSTACK_PORT is no port"
 [[ $REAL_HMAC_KEY =~ ^[A-Za-z0-9_.,+/=-]+$ ]] || die "REAL_HMAC_KEY: only letters, digits and _ . , + / = -"
 [[ $REAL_TOKEN_CACHE =~ ^(-1|[0-9]{1,5})$ ]] || die "REAL_TOKEN_CACHE=$REAL_TOKEN_CACHE is not a number of seconds"
+: "${REAL_SERVICES=nova cinder mistral}"
+[[ $REAL_SERVICES =~ ^(nova|cinder|mistral| )*$ ]] || die "REAL_SERVICES=$REAL_SERVICES: only nova, cinder, mistral"
+venv=$REAL_DIR/venv   # up.sh has a part of the same software
 REAL_DIR=$REAL_DIR/openstack
 open_dir
+venv=$(realpath -m -- "$venv")
 [[ $REAL_DIR =~ ^[A-Za-z0-9_./+@-]+$ ]] || die "REAL_DIR=$REAL_DIR: only letters, digits and _ . / + @ -"
 umask 077
 unset PYTHONPATH PYTHONHOME GUNICORN_CMD_ARGS OS_CLOUD
 export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore
+proxied=${http_proxy-}${HTTP_PROXY-}${https_proxy-}${HTTPS_PROXY-}${all_proxy-}${ALL_PROXY-}
 export no_proxy="127.0.0.1${no_proxy:+,$no_proxy}" NO_PROXY="127.0.0.1${NO_PROXY:+,$NO_PROXY}"
 password=adminpw
-venv=$REAL_DIR/venv python=$REAL_DIR/venv/bin/python state=$REAL_DIR/state pins=$here/requirements-openstack.txt
+python=$venv/bin/python state=$REAL_DIR/state pins=$here/requirements-openstack.txt
 mkdir -p "$state" "$REAL_DIR/home" "$REAL_DIR/tmp"
 
+versions() { sed 's/ *#.*//;/./!d' "$pins"; }
+wanted() { [[ " $REAL_SERVICES " == *" $1 "* ]]; }
+
 # The order in which they start. A name with a port is the port's.
-services=(redis mariadb epmd rabbitmq keystone placement glance neutron nova-conductor nova-scheduler nova-api
-  nova-compute cinder-scheduler cinder-volume cinder-api mistral)
+services=(redis mariadb epmd rabbitmq keystone)
+databases=(keystone)
+if wanted nova; then
+  services+=(placement glance neutron nova-conductor nova-scheduler nova-api nova-compute)
+  databases+=(placement glance neutron nova nova_api nova_cell0)
+fi
+if wanted cinder; then services+=(cinder-scheduler cinder-volume cinder-api) databases+=(cinder); fi
+if wanted mistral; then services+=(mistral) databases+=(mistral); fi
 
 install_software() {
-  local missing=() base
+  local missing=() part expression='s/ *#.*//'
   command -v redis-server >/dev/null || missing+=(redis-server)
   { [[ -x /usr/sbin/mariadbd ]] && command -v mariadb-install-db >/dev/null; } ||
     missing+=(mariadb-server-core mariadb-client-core)
   { [[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]] && command -v epmd >/dev/null; } || missing+=(rabbitmq-server)
-  base=$(base_python) || missing+=(python3 python3-venv)
   if ((${#missing[@]})); then install "${missing[@]}"; fi
-  if cmp -s "$pins" "$venv/installed.txt" && "$python" -c '' 2>/dev/null; then return; fi
-  base=$(base_python) || die "no Python from 3.11 on with venv and ensurepip; name one in REAL_PYTHON"
-  say "installing OpenStack for $("$base" --version) in $venv"
-  rm -rf -- "$venv"
-  "$base" -m venv "$venv" 9>&-
-  # Two packages, of Python only, have no wheel.
-  timeout 1800 "$python" -m pip --disable-pip-version-check --no-cache-dir --quiet install --no-deps \
-    --only-binary :all: --no-binary ovs,simplegeneric -r "$pins" >"$log/pip.log" 2>&1 </dev/null 9>&- ||
-    { tail -n 10 "$log/pip.log" >&2; die "pip failed, see $log/pip.log"; }
-  cp "$pins" "$venv/installed.txt"
+  # A line may end with the only service that needs the package.
+  for part in nova cinder mistral; do wanted "$part" || expression="/# $part\$/d;$expression"; done
+  sed "$expression;/./!d" "$pins" >"$state/requirements.txt"
+  # Another script may be at it.
+  exec 8>"${venv%/*}/lock"
+  flock -w 900 8 || die "another script is busy in ${venv%/*}"
+  install_pins "$venv" "$state/requirements.txt" 8>&-
+  exec 8>&-
 }
 
 # choose_ports: twelve in a row, those of the last time if they are known.
@@ -86,9 +100,9 @@ choose_ports() {
 
 write_settings() {
   printf '{"dir": "%s", "venv": "%s", "hmac_key": "%s", "token_cache": %s, "password": "%s", "since": "%s",
-    "ports": {"redis": %d, "mariadb": %d, "rabbitmq": %d, "keystone": %d, "placement": %d, "glance": %d, "neutron": %d,
+    "services": "%s", "ports": {"redis": %d, "mariadb": %d, "rabbitmq": %d, "keystone": %d, "placement": %d, "glance": %d, "neutron": %d,
     "nova": %d, "cinder": %d, "mistral": %d}}\n' "$REAL_DIR" "$venv" "$REAL_HMAC_KEY" "$REAL_TOKEN_CACHE" "$password" \
-    "$(TZ=UTC date +%FT%T)" "${ports[redis]}" "${ports[mariadb]}" "${ports[rabbitmq]}" "${ports[keystone]}" \
+    "$(TZ=UTC date +%FT%T)" "$REAL_SERVICES" "${ports[redis]}" "${ports[mariadb]}" "${ports[rabbitmq]}" "${ports[keystone]}" \
     "${ports[placement]}" "${ports[glance]}" "${ports[neutron]}" "${ports[nova-api]}" "${ports[cinder-api]}" \
     "${ports[mistral]}" >"$REAL_DIR/settings.json"
 }
@@ -107,7 +121,7 @@ tool() {
 # once NAME COMMAND...: unless it succeeded before, with these versions at these ports
 once() {
   local mark=$state/made-$1 key
-  key=$(cat "$pins" "$state/first-port" | sha256sum)
+  key=$(cat <(versions) "$state/first-port" | sha256sum)
   shift
   [[ $(cat "$mark" 2>/dev/null) == "$key" ]] && return
   "$@"
@@ -121,7 +135,7 @@ begin() {
   local name=$1 at=${ports[$1]-0} wanted
   shift
   mkdir -p "$run/$name"
-  wanted=$({ printf '%s\n' "$@"; cat "$pins" "$run/$name"/*.{conf,py} 2>/dev/null || true; } | sha256sum | cut -c 1-64)
+  wanted=$({ printf '%s\n' "$@"; versions; cat "$run/$name"/*.{conf,py} 2>/dev/null || true; } | sha256sum | cut -c 1-64)
   if recall "$name" && [[ $fingerprint == "$wanted" ]]; then return; fi
   stop "$name"
   fresh=1
@@ -173,7 +187,7 @@ await() {
 }
 
 begin_stores() {
-  local dir=$run/rabbitmq databases=(keystone placement glance neutron nova nova_api nova_cell0 cinder mistral)
+  local dir=$run/rabbitmq
   mkdir -p "$run"/{redis,mariadb} "$dir/home"
   # Memory only: OSProfiler's records never expire, so a restart is what empties it.
   printf '%s\n' 'bind 127.0.0.1' "port ${ports[redis]}" "dir $run/redis" 'save ""' 'appendonly no' >"$run/redis/redis.conf"
@@ -206,6 +220,7 @@ begin_stores() {
 }
 
 make_mariadb() {
+  stop mariadb
   rm -rf -- "$state/mariadb"
   (cd / && timeout 120 mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$state/mariadb" --skip-test-db \
     --auth-root-authentication-method=normal >"$log/mariadb-install.out" 2>&1 </dev/null 9>&-) ||
@@ -263,15 +278,14 @@ END
 
 make_databases() {
   local name pending=()
-  for name in placement glance neutron nova cinder mistral; do once "$name" "make_$name" & pending+=($!); done
+  for name in "${databases[@]}"; do
+    [[ $name == keystone || $name == nova_* ]] || { once "$name" "make_$name" & pending+=($!); }
+  done
   for name in "${pending[@]}"; do wait "$name" || die "a database cannot be made; see $log/manage.out"; done
 }
 
-begin_services() {
+begin_nova() {
   local name
-  begin keystone env -u OS_KEYSTONE_CONFIG_DIR OS_KEYSTONE_CONFIG_FILES="$run/keystone/keystone.conf" "$python" -m gunicorn
-  await keystone rabbitmq
-  setup catalog
   begin placement env OS_PLACEMENT_CONFIG_DIR="$run/placement" "$python" -m gunicorn
   begin glance env OS_GLANCE_CONFIG_DIR="$run/glance" "$python" -m gunicorn
   begin neutron env OS_NEUTRON_CONFIG_DIR="$run/neutron" OS_NEUTRON_CONFIG_FILES=neutron.conf "$python" -m gunicorn
@@ -281,22 +295,47 @@ begin_services() {
   begin nova-api env OS_NOVA_CONFIG_DIR="$run/nova-api" "$python" -m gunicorn
   await placement
   begin nova-compute "$python" "$venv/bin/nova-compute" --config-file "$run/nova-compute/nova.conf"
+}
+
+begin_cinder() {
+  local name
   for name in cinder-scheduler cinder-volume; do
     begin "$name" "$python" "$venv/bin/$name" --config-file "$run/$name/cinder.conf"
   done
   begin cinder-api "$python" -m gunicorn
+}
+
+begin_mistral() {
   begin mistral "$python" "$venv/bin/mistral-server" --config-file "$run/mistral/mistral.conf" \
     --server api,engine,executor
+}
+
+begin_services() {
+  local part
+  begin keystone env -u OS_KEYSTONE_CONFIG_DIR OS_KEYSTONE_CONFIG_FILES="$run/keystone/keystone.conf" "$python" -m gunicorn
+  await keystone rabbitmq
+  setup catalog
+  for part in nova cinder mistral; do if wanted "$part"; then "begin_$part"; fi; done
   await "${services[@]}"
   if [[ -n $fresh ]]; then
     setup first
-    nova_manage cell_v2 discover_hosts
+    if wanted nova; then nova_manage cell_v2 discover_hosts; fi
   fi
+}
+
+# stop_others: what ran with another REAL_SERVICES
+stop_others() {
+  local file name
+  for file in "$run"/*.pid; do
+    name=$(basename -- "$file" .pid)
+    [[ $name == '*' || " ${services[*]} " == *" $name "* ]] || stop "$name"
+  done
 }
 
 fresh=''
 install_software
 choose_ports
+stop_others
 write_settings
 setup configure
 begin_stores
@@ -310,9 +349,14 @@ export OS_AUTH_URL=http://127.0.0.1:${ports[keystone]}/v3 OS_USERNAME=admin OS_P
   OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_REGION_NAME=RegionOne \
   OSPROFILER_HMAC_KEY=${REAL_HMAC_KEY%%,*} OSPROFILER_CONNECTION_STRING=redis://127.0.0.1:${ports[redis]}
 if [[ $command == up ]]; then
-  for name in ${!OS_@} OSPROFILER_HMAC_KEY OSPROFILER_CONNECTION_STRING no_proxy NO_PROXY; do
-    printf 'export %s=%q\n' "$name" "${!name}"
+  give() { printf 'export %s=%q\n' "$@"; }
+  for name in OS_{AUTH_URL,USERNAME,PASSWORD,PROJECT_NAME,USER_DOMAIN_NAME,PROJECT_DOMAIN_NAME,REGION_NAME} \
+    OSPROFILER_{HMAC_KEY,CONNECTION_STRING}; do
+    give "$name" "${!name}"
   done
+  give BENCH_TEST_OPENSTACK_URL "$OS_AUTH_URL" BENCH_TEST_OPENSTACK_PASSWORD "$password" \
+    BENCH_TEST_OPENSTACK_HMAC_KEY "$OSPROFILER_HMAC_KEY" BENCH_TEST_OPENSTACK_REDIS_URL "$OSPROFILER_CONNECTION_STRING"
+  if [[ -n $proxied ]]; then give no_proxy "$no_proxy" NO_PROXY "$NO_PROXY"; fi
   exit
 fi
 exec 9>&-

@@ -3,7 +3,8 @@
     openstack_setup.py configure SETTINGS.json
     openstack_setup.py catalog|first SETTINGS.json
 
-The settings: dir, venv, ports (by name), hmac_key, token_cache, password. Only the standard library is used.
+The settings: dir, venv, services (what runs besides Keystone: nova, cinder, mistral), ports (by name), hmac_key,
+token_cache, password, since (when this start began). Only the standard library is used.
 """
 
 import json
@@ -18,7 +19,7 @@ HOST = "bench-host"  # the name under which services register; nobody looks it u
 DOMAIN = {"id": "default"}
 
 settings = json.load(open(sys.argv[2], encoding="utf-8"))
-ports, root = settings["ports"], settings["dir"]
+ports, root, wanted = settings["ports"], settings["dir"], settings["services"].split()
 state, log, run = (os.path.join(root, name) for name in ("state", "log", "run"))
 
 
@@ -27,13 +28,14 @@ def at(port, path=""):
 
 
 keystone = at("keystone", "/v3")
+# Of all services: by type, what must be wanted, name and URL.
 CATALOG = {
-    "placement": ("placement", at("placement")),
-    "image": ("glance", at("glance")),
-    "network": ("neutron", at("neutron")),
-    "compute": ("nova", at("nova", "/v2.1")),
-    "block-storage": ("cinder", at("cinder", "/v3")),
-    "workflowv2": ("mistral", at("mistral", "/v2")),
+    "placement": ("nova", "placement", at("placement")),
+    "image": ("nova", "glance", at("glance")),
+    "network": ("nova", "neutron", at("neutron")),
+    "compute": ("nova", "nova", at("nova", "/v2.1")),
+    "block-storage": ("cinder", "cinder", at("cinder", "/v3")),
+    "workflowv2": ("mistral", "mistral", at("mistral", "/v2")),
 }
 
 # ------------------------------------------------------------------ configuration
@@ -113,6 +115,17 @@ def configure():
         # The default of 12 costs 0.4 s of a processor for each login.
         "identity": {"password_hash_rounds": 4},
     }))
+    gunicorn("keystone", "keystone.wsgi.api:application", "keystone")
+    if "nova" in wanted:
+        configure_nova(etc)
+    if "cinder" in wanted:
+        configure_cinder(etc)
+    if "mistral" in wanted:
+        configure_mistral()
+
+
+def configure_nova(etc):
+    """Placement, Glance, Neutron and Nova."""
     write("placement", "placement.conf", common("placement", {
         "api": {"auth_strategy": "keystone"},
         "placement_database": database("placement"),
@@ -183,6 +196,13 @@ def configure():
     with open(etc + "/nova/api-paste.ini", encoding="utf-8") as source:
         with open(run + "/nova-api/api-paste.ini", "w", encoding="utf-8") as copy:
             copy.write(source.read())
+    gunicorn("placement", "placement.wsgi.api:application", "placement")
+    gunicorn("glance", "glance.wsgi.api:application", "glance")
+    gunicorn("neutron", "neutron.wsgi.api:application", "neutron")
+    gunicorn("nova-api", "nova.wsgi.osapi_compute:application", "nova")
+
+
+def configure_cinder(etc):
     for name in ("cinder-api", "cinder-scheduler", "cinder-volume"):
         write(name, "cinder.conf", common(name, {
             "DEFAULT": {
@@ -204,6 +224,16 @@ def configure():
             "coordination": {"backend_url": "file://%s/cinder/coordination" % state},
             "database": database("cinder"),
         }))
+    gunicorn("cinder-api", "cinder.wsgi.api:application", "cinder")
+    # Cinder's API looks for its file in the home directory only.
+    home = os.path.join(root, "home", ".cinder")
+    os.makedirs(home, exist_ok=True)
+    with open(run + "/cinder-api/cinder.conf", encoding="utf-8") as source:
+        with open(home + "/cinder.conf", "w", encoding="utf-8") as copy:
+            copy.write(source.read())
+
+
+def configure_mistral():
     write("mistral", "mistral.conf", common("mistral", {
         "api": {"host": "127.0.0.1", "port": ports["mistral"]},
         "engine": {"host": HOST},
@@ -214,21 +244,6 @@ def configure():
         # It writes points to a log of its own only, never to a collector.
         "profiler": {"enabled": "false"},
     }))
-    for name, application, port in (
-        ("keystone", "keystone.wsgi.api:application", "keystone"),
-        ("placement", "placement.wsgi.api:application", "placement"),
-        ("glance", "glance.wsgi.api:application", "glance"),
-        ("neutron", "neutron.wsgi.api:application", "neutron"),
-        ("nova-api", "nova.wsgi.osapi_compute:application", "nova"),
-        ("cinder-api", "cinder.wsgi.api:application", "cinder"),
-    ):
-        gunicorn(name, application, port)
-    # Cinder's API looks for its file in the home directory only.
-    home = os.path.join(root, "home", ".cinder")
-    os.makedirs(home, exist_ok=True)
-    with open(run + "/cinder-api/cinder.conf", encoding="utf-8") as source:
-        with open(home + "/cinder.conf", "w", encoding="utf-8") as copy:
-            copy.write(source.read())
 
 
 # ------------------------------------------------------------------ requests
@@ -265,7 +280,11 @@ def catalog():
     """Every service in the catalog, with its endpoints."""
     services = {one["type"]: one["id"] for one in call("GET", keystone + "/services")[1]["services"]}
     endpoints = call("GET", keystone + "/endpoints")[1]["endpoints"]
-    for kind, (name, url) in CATALOG.items():
+    for kind, (part, name, url) in CATALOG.items():
+        if part not in wanted:
+            if kind in services:  # from a start with more
+                call("DELETE", keystone + "/services/" + services[kind])
+            continue
         if kind not in services:
             made = call("POST", keystone + "/services", {"service": {"type": kind, "name": name}})[1]
             services[kind] = made["service"]["id"]
@@ -286,31 +305,33 @@ def until(what, seconds, holds):
         time.sleep(0.5)
 
 
+# A service that was killed counts as up for a minute: its report must be newer than its start.
+def reported(url, *binaries):
+    services = call("GET", url + "/os-services")[1]["services"]
+    fresh = {s["binary"] for s in services if s["state"] == "up" and (s["updated_at"] or "") >= settings["since"]}
+    return fresh.issuperset(binaries)
+
+
 def first():
     """A flavor, an image and a network; then waits until Nova and Cinder can work."""
-    nova, glance, neutron, cinder = (CATALOG[kind][1] for kind in ("compute", "image", "network", "block-storage"))
-    names = [flavor["name"] for flavor in call("GET", nova + "/flavors")[1]["flavors"]]
-    if "m1.tiny" not in names:
-        flavor = {"name": "m1.tiny", "ram": 64, "vcpus": 1, "disk": 1}
-        call("POST", nova + "/flavors", {"flavor": flavor})
-    if not call("GET", glance + "/v2/images?name=cirros&status=active")[1]["images"]:
-        image = {"name": "cirros", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
-        made = call("POST", glance + "/v2/images", image)[1]
-        call("PUT", glance + "/v2/images/%s/file" % made["id"], b"\0" * 65536, "application/octet-stream")
-    if not call("GET", neutron + "/v2.0/networks?name=net")[1]["networks"]:
-        made = call("POST", neutron + "/v2.0/networks", {"network": {"name": "net"}})[1]["network"]
-        subnet = {"network_id": made["id"], "ip_version": 4, "cidr": "10.77.0.0/16"}
-        call("POST", neutron + "/v2.0/subnets", {"subnet": subnet})
-
-    # A service that was killed counts as up for a minute: its report must be newer than its start.
-    def reported(url, *wanted):
-        services = call("GET", url + "/os-services")[1]["services"]
-        fresh = {s["binary"] for s in services if s["state"] == "up" and (s["updated_at"] or "") >= settings["since"]}
-        return fresh.issuperset(wanted)
-
-    until("Nova's services have reported", 180,
-          lambda: reported(nova, "nova-conductor", "nova-scheduler", "nova-compute"))
-    until("Cinder's services have reported", 180, lambda: reported(cinder, "cinder-scheduler", "cinder-volume"))
+    nova, glance, neutron, cinder = (CATALOG[kind][2] for kind in ("compute", "image", "network", "block-storage"))
+    if "nova" in wanted:
+        names = [flavor["name"] for flavor in call("GET", nova + "/flavors")[1]["flavors"]]
+        if "m1.tiny" not in names:
+            flavor = {"name": "m1.tiny", "ram": 64, "vcpus": 1, "disk": 1}
+            call("POST", nova + "/flavors", {"flavor": flavor})
+        if not call("GET", glance + "/v2/images?name=cirros&status=active")[1]["images"]:
+            image = {"name": "cirros", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
+            made = call("POST", glance + "/v2/images", image)[1]
+            call("PUT", glance + "/v2/images/%s/file" % made["id"], b"\0" * 65536, "application/octet-stream")
+        if not call("GET", neutron + "/v2.0/networks?name=net")[1]["networks"]:
+            made = call("POST", neutron + "/v2.0/networks", {"network": {"name": "net"}})[1]["network"]
+            subnet = {"network_id": made["id"], "ip_version": 4, "cidr": "10.77.0.0/16"}
+            call("POST", neutron + "/v2.0/subnets", {"subnet": subnet})
+        until("Nova's services have reported", 180,
+              lambda: reported(nova, "nova-conductor", "nova-scheduler", "nova-compute"))
+    if "cinder" in wanted:
+        until("Cinder's services have reported", 180, lambda: reported(cinder, "cinder-scheduler", "cinder-volume"))
 
 
 if __name__ == "__main__":

@@ -58,23 +58,12 @@ mkdir -p "$state" "$REAL_DIR/home" "$REAL_DIR/tmp"
 
 # ------------------------------------------------------------------ software
 
+pins=$repo/tests/real/requirements.txt
+
 install_software() {
-  local base pins=$repo/tests/real/requirements.txt
   command -v redis-server >/dev/null || install redis-server
   command -v redis-server >/dev/null || die "no redis-server on the path"
-  if cmp -s "$pins" "$venv/installed.txt" && "$python" -c '' 2>/dev/null; then return; fi
-  if ! base=$(base_python); then
-    [[ -n ${REAL_PYTHON-} ]] || install python3 python3-venv
-    base=$(base_python) || die "no Python from 3.11 on with venv and ensurepip; name one in REAL_PYTHON"
-  fi
-  say "installing Keystone, Placement and OSProfiler for $("$base" --version) in $venv"
-  rm -rf -- "$venv"
-  "$base" -m venv "$venv" 9>&-
-  # Wheels only: no compiler is needed, and no package's code runs.
-  timeout 600 "$python" -m pip --disable-pip-version-check --no-cache-dir --quiet \
-    install --only-binary :all: -r "$pins" >"$log/pip.log" 2>&1 </dev/null 9>&- ||
-    { tail -n 10 "$log/pip.log" >&2; die "pip failed, see $log/pip.log"; }
-  cp "$pins" "$venv/installed.txt"
+  install_pins "$venv" "$pins"
 }
 
 # ------------------------------------------------------------------ services
@@ -123,7 +112,7 @@ serve() {
   local name=$1 setting=$2 dir=$run/$1 wanted tries deadline
   local at=${!setting}
   shift 2
-  wanted=$({ printf '%s\n' "$@"; cat "$venv/installed.txt" "$dir"/*.conf*; } | sha256sum | cut -c 1-64)
+  wanted=$({ printf '%s\n' "$@"; cat "$pins" "$dir"/*.conf*; } | sha256sum | cut -c 1-64)
   if recall "$name" && [[ $fingerprint == "$wanted" ]] && "${name}_answers" "$at"; then
     say "$name runs already on port $at"
     return
@@ -225,7 +214,7 @@ END
   gunicorn_settings keystone "$REAL_KEYSTONE_PORT" >"$run/keystone/gunicorn.conf.py"
 
   # Each step is safe to repeat, but takes 2 s.
-  made="$keystone_url $(sha256sum <"$venv/installed.txt")"
+  made="$keystone_url $(sha256sum <"$pins")"
   if [[ $(cat "$state/made" 2>/dev/null) != "$made" ]]; then
     say "preparing Keystone's database, keys and admin"
     mkdir -p "$state"/{fernet,receipt,credential}-keys
@@ -280,7 +269,7 @@ END
   gunicorn_settings placement "$REAL_PLACEMENT_PORT" >"$run/placement/gunicorn.conf.py"
   # Tables, traits and resource classes: not by the workers as they start, because they would lock each other
   # out, and all would end. Loading the service once, alone, writes the latter two.
-  made=2$(sha256sum <"$venv/installed.txt")
+  made=2$(sha256sum <"$pins")
   if [[ $(cat "$state/placement-made" 2>/dev/null) != "$made" ]]; then
     say "preparing Placement's database"
     manage placement db sync

@@ -71,12 +71,17 @@ static KEYPAIR: [Argument; 2] = [
 static BOOT_SERVER_KWARGS: [Argument; 1] = [may("boot_server_kwargs", Kind::Map, Use::Entries("server"))];
 
 /// The scenarios.
-pub(super) static SCENARIOS: [Shipped; 16] = [
+pub(super) static SCENARIOS: [Shipped; 21] = [
     user("NovaServers.list_servers", &[&DETAILED]),
     user("NovaServers.boot_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER]),
     user("NovaServers.boot_and_list_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &DETAILED]),
     user("NovaServers.boot_and_delete_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &PAUSE, &FORCE]),
     user("NovaServers.snapshot_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &FORCE]),
+    user("NovaServers.boot_and_show_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER]),
+    user("NovaServers.boot_lock_unlock_and_delete", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &PAUSE, &FORCE]),
+    user("NovaServers.pause_and_unpause_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &FORCE]),
+    user("NovaServers.suspend_and_resume_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &FORCE]),
+    user("NovaServers.shelve_and_unshelve_server", &[&IMAGE_AND_FLAVOR, &OF_SERVER, &FORCE]),
     user("NovaFlavors.list_flavors", &[&LIST_FLAVORS]),
     admin("NovaFlavors.create_flavor", &[&FLAVOR, &IS_PUBLIC]),
     admin("NovaFlavors.create_and_get_flavor", &[&FLAVOR, &IS_PUBLIC]),

@@ -26,7 +26,7 @@ macro_rules! embedded {
     };
 }
 
-static SCENARIOS: [Embedded; 74] = embedded![
+static SCENARIOS: [Embedded; 83] = embedded![
     "Authenticate.keystone",
     "Authenticate.validate_cinder",
     "Authenticate.validate_glance",
@@ -85,6 +85,10 @@ static SCENARIOS: [Embedded; 74] = embedded![
     "NeutronNetworks.create_and_update_ports",
     "NeutronNetworks.create_and_update_routers",
     "NeutronNetworks.create_and_update_subnets",
+    "NeutronSecurityGroup.create_and_delete_security_groups",
+    "NeutronSecurityGroup.create_and_list_security_groups",
+    "NeutronSecurityGroup.create_and_show_security_group",
+    "NeutronSecurityGroup.create_and_update_security_groups",
     "NovaFlavors.create_and_delete_flavor",
     "NovaFlavors.create_and_get_flavor",
     "NovaFlavors.create_and_list_flavor_access",
@@ -98,12 +102,17 @@ static SCENARIOS: [Embedded; 74] = embedded![
     "NovaKeypair.create_and_list_keypairs",
     "NovaServers.boot_and_delete_server",
     "NovaServers.boot_and_list_server",
+    "NovaServers.boot_and_show_server",
+    "NovaServers.boot_lock_unlock_and_delete",
     "NovaServers.boot_server",
     "NovaServers.list_servers",
+    "NovaServers.pause_and_unpause_server",
+    "NovaServers.shelve_and_unshelve_server",
     "NovaServers.snapshot_server",
+    "NovaServers.suspend_and_resume_server",
 ];
 
-static STEPS: [Embedded; 31] = embedded![
+static STEPS: [Embedded; 33] = embedded![
     "steps/boot-server",
     "steps/create-flavor",
     "steps/create-image",
@@ -111,6 +120,7 @@ static STEPS: [Embedded; 31] = embedded![
     "steps/create-network",
     "steps/create-project",
     "steps/create-role",
+    "steps/create-security-group",
     "steps/create-service",
     "steps/create-user",
     "steps/create-volume",
@@ -125,6 +135,7 @@ static STEPS: [Embedded; 31] = embedded![
     "steps/delete-resource-providers",
     "steps/delete-roles",
     "steps/delete-routers",
+    "steps/delete-security-groups",
     "steps/delete-server",
     "steps/delete-servers",
     "steps/delete-services",

@@ -22,13 +22,19 @@ static PORTS: [Argument; 2] = [
     may("ports_per_network", Kind::Integer(1, MANY), Use::Variable("ports_per_network")),
 ];
 
+static SECURITY_GROUP: [Argument; 1] =
+    [may("security_group_create_args", Kind::Map, Use::Entries("security_group"))];
+
+static UPDATE_SECURITY_GROUP: [Argument; 1] =
+    [may("security_group_update_args", Kind::Map, Use::Variable("changes"))];
+
 static UPDATE_NETWORK: [Argument; 1] = [must("network_update_args", Kind::Map, Use::Variable("changes"))];
 static UPDATE_SUBNET: [Argument; 1] = [must("subnet_update_args", Kind::Map, Use::Variable("changes"))];
 static UPDATE_ROUTER: [Argument; 1] = [must("router_update_args", Kind::Map, Use::Variable("changes"))];
 static UPDATE_PORT: [Argument; 1] = [must("port_update_args", Kind::Map, Use::Variable("changes"))];
 
 /// The scenarios.
-pub(super) static SCENARIOS: [Shipped; 16] = [
+pub(super) static SCENARIOS: [Shipped; 20] = [
     user("NeutronNetworks.create_and_list_networks", &[&NETWORK]),
     user("NeutronNetworks.create_and_show_network", &[&NETWORK]),
     user("NeutronNetworks.create_and_update_networks", &[&NETWORK, &UPDATE_NETWORK]),
@@ -45,4 +51,8 @@ pub(super) static SCENARIOS: [Shipped; 16] = [
     user("NeutronNetworks.create_and_show_routers", &[&NETWORK, &SUBNETS, &ROUTER]),
     user("NeutronNetworks.create_and_update_routers", &[&NETWORK, &SUBNETS, &ROUTER, &UPDATE_ROUTER]),
     user("NeutronNetworks.create_and_delete_routers", &[&NETWORK, &SUBNETS, &ROUTER]),
+    user("NeutronSecurityGroup.create_and_list_security_groups", &[&SECURITY_GROUP]),
+    user("NeutronSecurityGroup.create_and_show_security_group", &[&SECURITY_GROUP]),
+    user("NeutronSecurityGroup.create_and_update_security_groups", &[&SECURITY_GROUP, &UPDATE_SECURITY_GROUP]),
+    user("NeutronSecurityGroup.create_and_delete_security_groups", &[&SECURITY_GROUP]),
 ];
