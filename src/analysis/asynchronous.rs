@@ -1,7 +1,8 @@
 //! Work of an iteration that nobody waited for: when it ended, and what it must not be blamed for.
 //!
 //! Spans may outlive the request that began them: background tasks, consumers of messages. They belong to the iteration,
-//! but they are not the cause of its response time. [`awaited`] says which part of each point the response waited for,
+//! but they are not the cause of its response time, unless the client polled until they were done ([`super::polls`]).
+//! [`awaited`] says which part of each point the response waited for,
 //! [`end_us`] when the last point of a trace ended, and [`running`] which traces lack points that had not ended.
 //!
 //! The end of a point is a time on its host's clock. A host's clock is moved only where it contradicts something: a
@@ -10,16 +11,21 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::foreign::foreign;
+use super::polls::{polls, waiting_for};
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::{CONSUMER, KIND, PRODUCER};
 use crate::osprofiler::spans::read::LINK;
 use crate::results::client_points::{ITERATION, REPORTER};
+use crate::results::rpc::{caller_of, is_same_process};
 
 /// A point that ends later than its parent by no more than this was waited for.
 const TOLERANCE_US: u64 = 5_000;
 /// Nor is one by no more than this part of the time that both took.
 const TOLERANCE_PART: u64 = 10;
+/// Hosts' clocks differ by less.
+const CLOCKS_DIFFER_US: u64 = 100_000;
 
 /// True for a point that is below another one by a link.
 #[must_use]
@@ -27,37 +33,103 @@ pub fn is_linked(point: &Point) -> bool {
     point.info.contains_key(LINK)
 }
 
+/// What was waited for of a point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// Its start and end on the clock of the tree, as far as something waited for it; `None` if nothing did. Almost always
+    /// this is the whole point.
+    pub part: Option<(u64, u64)>,
+    /// The poll that waited for it, an index in [`TraceTree::points`], where the point around it did not.
+    pub poll: Option<usize>,
+}
+
 /// The part of each point that the response may have waited for, as start and end on the clock of the tree; `None` for
-/// points that nobody waited for. Almost always this is the whole point.
+/// points that nobody waited for.
 #[must_use]
 pub fn awaited(tree: &TraceTree) -> Vec<Option<(u64, u64)>> {
-    let mut awaited: Vec<Option<(u64, u64)>> = Vec::with_capacity(tree.points.len());
+    waited(tree, &[]).into_iter().map(|waited| waited.part).collect()
+}
+
+/// What was waited for of each point. Points are `moved_us` microseconds later on the client's clock; without these, as
+/// recorded.
+#[must_use]
+pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
+    let (ends, polls, foreign) = (ends_us(tree), polls(tree), foreign(tree));
+    let mut found: Vec<Waited> = Vec::with_capacity(tree.points.len());
     // For each point, when the client's request around it ended, if the service went on.
     let mut answered_us: Vec<Option<u64>> = Vec::with_capacity(tree.points.len());
+    // For each point, the part of the one above that a poll waited for.
+    let mut within: Vec<Option<(u64, u64)>> = Vec::with_capacity(tree.points.len());
     for (index, point) in tree.points.iter().enumerate() {
-        let whole = (point.start_us, point.end_us().unwrap_or(point.start_us));
+        let whole = (point.start_us, ends[index].unwrap_or(point.start_us));
         let Some(above) = point.parent.filter(|&above| above < index) else {
-            answered_us.push(None);
-            awaited.push((!is_linked(point)).then_some(whole));
+            let part = (!is_linked(point)).then_some(whole);
+            (answered_us.push(None), within.push(None), found.push(Waited { part, poll: None }));
             continue;
         };
         let parent = &tree.points[above];
-        let of_parent = (parent.start_us, parent.end_us().unwrap_or(u64::MAX));
+        let of_parent = (parent.start_us, ends[above].unwrap_or(u64::MAX));
         let is_called = is_client(parent) && !is_client(point);
         let is_same_clock = !is_called && clock(parent) == clock(point);
         let goes_on = is_called && whole.0 <= of_parent.1 && outlives(whole, of_parent);
         let answered = if is_same_clock { answered_us[above] } else { goes_on.then_some(of_parent.1) };
-        answered_us.push(answered);
         let is_own_time = is_consumer(point) || is_same_clock;
         let is_late = answered.is_some_and(|answered| whole.0 >= answered);
-        let nobody_waits = awaited[above].is_none()
+        let nobody_waits = found[above].part.is_none()
             || is_linked(point)
             || is_late
-            || is_own_time && outlives(whole, of_parent);
+            || is_own_time && outlives(whole, of_parent)
+            || caller_of(tree, index).is_some() && is_sent(of_parent, whole);
+        if nobody_waits {
+            let may_poll = !polls.is_empty() && !is_client(point) && !is_linked(point) && !foreign[index];
+            let by_us = moved_us.get(index).copied().unwrap_or(0);
+            let polled = if may_poll { waiting_for(&polls, moved_by(whole, by_us)) } else { None };
+            let part = polled.map(|(_, part)| moved_by(part, by_us.saturating_neg()));
+            let answered = if part.is_some() { None } else { answered };
+            (answered_us.push(answered), within.push(part));
+            found.push(Waited { part, poll: polled.map(|(poll, _)| poll) });
+            continue;
+        }
         let end_us = answered.map_or(whole.1, |answered| whole.1.min(answered));
-        awaited.push((!nobody_waits).then_some((whole.0, end_us)));
+        let bounds = within[above];
+        let part = bounds.map_or((whole.0, end_us), |(from_us, to_us)| {
+            (whole.0.clamp(from_us, to_us), end_us.clamp(from_us, to_us))
+        });
+        (answered_us.push(answered), within.push(bounds.map(|_| part)));
+        found.push(Waited { part: Some(part), poll: None });
     }
-    awaited
+    found
+}
+
+fn moved_by((start_us, end_us): (u64, u64), by_us: i64) -> (u64, u64) {
+    (start_us.saturating_add_signed(by_us), end_us.saturating_add_signed(by_us))
+}
+
+/// When each point ended, if that is known. The point of an RPC's server may only start a thread: it ends when the last
+/// point ended that its process has below it.
+#[must_use]
+pub fn ends_us(tree: &TraceTree) -> Vec<Option<u64>> {
+    let own: Vec<Option<u64>> = tree.points.iter().map(Point::end_us).collect();
+    let mut last = own.clone();
+    for index in (0..tree.points.len()).rev() {
+        let above = tree.points[index].parent.filter(|&above| above < index);
+        let above = above.filter(|&above| is_same_process(&tree.points[above], &tree.points[index]));
+        if let Some(above) = above {
+            last[above] = last[above].map(|known| known.max(last[index].unwrap_or(known)));
+        }
+    }
+    let is_server = |index: &usize| caller_of(tree, *index).is_some();
+    (0..own.len()).map(|index| if is_server(&index) { last[index] } else { own[index] }).collect()
+}
+
+/// True if an RPC's caller cannot have waited for its server, on whatever host that is: it took longer, or began after the
+/// caller's end by more than clocks differ.
+#[must_use]
+pub fn is_sent(caller: (u64, u64), server: (u64, u64)) -> bool {
+    let took_us = |(start_us, end_us): (u64, u64)| end_us.saturating_sub(start_us);
+    let of_caller_us = took_us(caller);
+    took_us(server) > of_caller_us.saturating_add(TOLERANCE_US.max(of_caller_us / TOLERANCE_PART))
+        || server.0 > caller.1.saturating_add(CLOCKS_DIFFER_US)
 }
 
 /// Each point's own time within what the response waited for: without the union of its children's.

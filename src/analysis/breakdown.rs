@@ -10,10 +10,13 @@ use std::collections::HashMap;
 use super::asynchronous::{self, is_consumer, is_linked};
 use super::attribution::{Breakdown, Part};
 use super::critical_path::{Span, duration_only_self_us, exclusive_us};
+use super::foreign;
+use super::polls::{PAUSE, is_poll};
 use super::skew::{Bounds, Shift};
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::client_points::{ACTION, REPORTER};
+use crate::results::rpc::{QUEUE, caller_of};
 
 /// A kind of trace point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -60,31 +63,33 @@ pub fn break_down<T: Borrow<TraceTree>>(trees: &[T], timed: usize) -> Breakdowns
     let mut breakdowns = Breakdowns::default();
     let mut places: HashMap<Kind, usize> = HashMap::new();
     let shifts = shifts(&trees[..timed.min(trees.len())], &mut breakdowns);
-    for tree in trees {
+    let lacking = foreign::lacking(trees);
+    for (number, tree) in trees.iter().enumerate() {
         let tree = tree.borrow();
         let mut longest: HashMap<usize, (u64, usize)> = HashMap::new();
-        let usable = !tree.points.is_empty() && tree.is_whole();
+        let usable = !tree.points.is_empty() && tree.is_whole() && !lacking[number];
         let mut kind_of = Vec::new();
         breakdowns.traces.push(usable.then(|| {
-            let spans = spans(tree, &shifts);
+            let (spans, place_of) = spans(tree, &shifts);
             let (exclusive, own) = (exclusive_us(&spans), duration_only_self_us(&spans));
             let mut parts: Vec<Part> = Vec::new();
             let mut at: HashMap<usize, usize> = HashMap::new();
-            for (index, (exclusive, own)) in exclusive.into_iter().zip(own).enumerate() {
+            for (index, &place) in place_of.iter().enumerate() {
+                let (exclusive, own) = (exclusive[place], own[place]);
                 let mut kind = kind(tree, index);
                 if places.len() >= KINDS_MAX && !places.contains_key(&kind) {
                     kind = Kind { name: FURTHER_KINDS.to_owned(), ..Kind::default() };
                 }
-                let number = *places.entry(kind).or_insert_with_key(|kind| {
+                let of_kind = *places.entry(kind).or_insert_with_key(|kind| {
                     breakdowns.kinds.push(kind.clone());
                     breakdowns.kinds.len() - 1
                 });
-                kind_of.push(number);
-                let place = *at.entry(number).or_insert_with(|| {
-                    parts.push(Part { kind: number, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
+                kind_of.push(of_kind);
+                let place = *at.entry(of_kind).or_insert_with(|| {
+                    parts.push(Part { kind: of_kind, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
                     parts.len() - 1
                 });
-                let most = longest.entry(number).or_insert((exclusive, index));
+                let most = longest.entry(of_kind).or_insert((exclusive, index));
                 if exclusive > most.0 {
                     *most = (exclusive, index);
                 }
@@ -108,9 +113,14 @@ fn float(us: u64) -> f64 {
 #[must_use]
 pub fn kind(tree: &TraceTree, index: usize) -> Kind {
     let point = &tree.points[index];
+    if point.name == QUEUE {
+        // Whatever waits in the queue of a service waits for the same reason.
+        return Kind { service: point.reporter(), name: QUEUE.to_owned(), ..Kind::default() };
+    }
     let parent =
         point.parent.map(|parent| statement::name_and_kind(&tree.points[parent])).unwrap_or_default();
-    Kind { service: point.reporter(), name: point.name.clone(), detail: statement::kind(point), parent }
+    let name = if is_poll(tree, index) { PAUSE } else { point.name.as_str() };
+    Kind { service: point.reporter(), name: name.to_owned(), detail: statement::kind(point), parent }
 }
 
 /// The host whose clock timed a point, or where that is unknown, its service; empty for the client. The client has a
@@ -126,11 +136,19 @@ fn host(point: &Point) -> &str {
 fn shifts<T: Borrow<TraceTree>>(trees: &[T], breakdowns: &mut Breakdowns) -> HashMap<Hosts, i64> {
     let mut bounds: HashMap<Hosts, Bounds> = HashMap::new();
     for tree in trees.iter().map(Borrow::borrow) {
-        for point in &tree.points {
-            let Some(parent) = point.parent.map(|parent| &tree.points[parent]) else { continue };
-            let (Some(caller), Some(called)) = (interval(parent), interval(point)) else { continue };
+        let ends = asynchronous::ends_us(tree);
+        let interval = |index: usize| {
+            let point: &Point = &tree.points[index];
+            Some((point.start_us, ends[index].filter(|_| point.duration_us.is_some())?))
+        };
+        for (index, point) in tree.points.iter().enumerate() {
+            let Some(above) = point.parent else { continue };
+            let parent = &tree.points[above];
+            let (Some(caller), Some(called)) = (interval(above), interval(index)) else { continue };
+            let is_sent = caller_of(tree, index).is_some() && asynchronous::is_sent(caller, called);
+            let (caller, called) = (signed(caller), signed(called));
             // A consumer may begin at any time after its message was sent.
-            if host(parent) != host(point) && !is_linked(point) && !is_consumer(point) {
+            if host(parent) != host(point) && !is_linked(point) && !is_consumer(point) && !is_sent {
                 let hosts = (host(parent).to_owned(), host(point).to_owned());
                 bounds.entry(hosts).or_default().note(caller, called);
             }
@@ -152,36 +170,46 @@ fn shifts<T: Borrow<TraceTree>>(trees: &[T], breakdowns: &mut Breakdowns) -> Has
     moved
 }
 
-fn interval(point: &Point) -> Option<(i64, i64)> {
-    let start_us = i64::try_from(point.start_us).ok()?;
-    Some((start_us, i64::try_from(point.end_us()?).ok()?))
+fn signed((start_us, end_us): (u64, u64)) -> (i64, i64) {
+    let signed = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
+    (signed(start_us), signed(end_us))
 }
 
-/// The tree as spans on the client's clock, each with the part of it that was waited for.
-fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> Vec<Span> {
+/// The tree as spans on the client's clock, each with the part of it that was waited for, and the place of each point's.
+/// What a poll waited for is below the poll, and comes after all else.
+fn spans(tree: &TraceTree, shifts: &HashMap<Hosts, i64>) -> (Vec<Span>, Vec<usize>) {
     let mut moved_us: Vec<i64> = Vec::with_capacity(tree.points.len());
-    let mut spans: Vec<Span> = Vec::with_capacity(tree.points.len());
-    let awaited = asynchronous::awaited(tree);
     for (index, point) in tree.points.iter().enumerate() {
         let parent = point.parent.filter(|&parent| parent < index);
-        let by_us = parent.map_or(0, |parent| {
+        moved_us.push(parent.map_or(0, |parent| {
             let hosts = (host(&tree.points[parent]).to_owned(), host(point).to_owned());
             moved_us[parent].saturating_add(shifts.get(&hosts).copied().unwrap_or(0))
-        });
-        moved_us.push(by_us);
-        let parent = if index == 0 { None } else { Some(parent.unwrap_or(0)) };
-        let (start_us, end_us) = match (awaited[index], parent) {
-            (None, Some(parent)) => (spans[parent].end_us, spans[parent].end_us),
-            (part, _) => {
-                let (start_us, end_us) = interval(point).unwrap_or_default();
-                let waited_us = part.and_then(|(_, end_us)| i64::try_from(end_us).ok());
-                let end_us = end_us.min(waited_us.unwrap_or(end_us));
-                (start_us.saturating_add(by_us), end_us.saturating_add(by_us))
+        }));
+    }
+    let waited = asynchronous::waited(tree, &moved_us);
+    let above = |index: usize| tree.points[index].parent.filter(|&parent| parent < index);
+    let mut is_polled: Vec<bool> = Vec::with_capacity(tree.points.len());
+    for (index, one) in waited.iter().enumerate() {
+        is_polled.push(one.poll.is_some() || above(index).is_some_and(|above| is_polled[above]));
+    }
+    let order = (0..is_polled.len()).filter(|&index| !is_polled[index]);
+    let order = order.chain((0..is_polled.len()).filter(|&index| is_polled[index]));
+    let mut spans: Vec<Span> = Vec::with_capacity(tree.points.len());
+    let mut place_of = vec![0; tree.points.len()];
+    for index in order {
+        place_of[index] = spans.len();
+        let is_root = spans.is_empty();
+        let parent = waited[index].poll.or_else(|| above(index)).map_or(0, |parent| place_of[parent]);
+        let (start_us, end_us) = match waited[index].part {
+            None if !is_root => (spans[parent].end_us, spans[parent].end_us),
+            part => {
+                let (start_us, end_us) = signed(part.unwrap_or_default());
+                (start_us.saturating_add(moved_us[index]), end_us.saturating_add(moved_us[index]))
             }
         };
-        spans.push(Span { parent, start_us, end_us });
+        spans.push(Span { parent: (!is_root).then_some(parent), start_us, end_us });
     }
-    spans
+    (spans, place_of)
 }
 
 /// Whether a kind is the time of a request outside all points of services.

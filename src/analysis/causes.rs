@@ -19,9 +19,9 @@ use super::feature::{CLIENT, POINT};
 use super::features::point_value;
 use super::mean_tree::mean_tree;
 use super::places::{Population, places};
-use crate::measure::sample::IterationSample;
+use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::report::TraceTree;
-use crate::results::choice::Side;
+use crate::results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
 use crate::results::client_points::REPORTER;
 use crate::results::model::{ComparedKind, Comparison, Contrast, Explanation, NoFinding};
 
@@ -37,7 +37,8 @@ pub struct Causes {
 /// Why the slow iterations of one workload were slow.
 ///
 /// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
-/// are too few or show no finding, the slowest 5 % are compared.
+/// are too few or show no finding, the slowest 5 % are compared; if those are too few and there are at least 100
+/// iterations, the slowest 20 iterations.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
@@ -45,16 +46,39 @@ pub fn of_workload(compared: &[Compared], workload: usize, population: &Populati
     let slow = traces.which(|one| one.side == Side::Slow);
     let top = traces.which(|one| one.side == Side::Slow && one.top);
     let typical = traces.which(|one| one.side == Side::Typical);
-    let mut comparison = of_slow(&traces, &top, &typical, 1, seed)
+    let few = slowest_of_few(&traces, population.total);
+    let mut found = of_slow(&traces, &top, &typical, 1, seed)
         .filter(|found| found.no_finding.is_none())
-        .or_else(|| of_slow(&traces, &slow, &typical, 5, seed));
-    if let Some(comparison) = &mut comparison {
-        let of = if comparison.slow_percent == 1 { &top } else { &slow };
+        .map(|found| (found, &top))
+        .or_else(|| Some((of_slow(&traces, &slow, &typical, 5, seed)?, &slow)));
+    if let Some((of_few, percent)) = &few
+        && found.as_ref().is_none_or(|(found, _)| found.no_finding == Some(NoFinding::FewTraces))
+        && let Some(wider) = of_slow(&traces, of_few, &typical, *percent, seed)
+        && wider.no_finding != Some(NoFinding::FewTraces)
+    {
+        found = Some((wider, of_few));
+    }
+    let comparison = found.map(|(mut comparison, of)| {
         let samples: Vec<&IterationSample> = of.iter().map(|&one| &traces.compared[one].sample).collect();
         comparison.places = places(&samples, population);
-    }
+        comparison
+    });
     let explanations = explanation::of_each(&traces, &typical, population.slowest, comparison.as_ref());
     Causes { comparison, explanations }
+}
+
+/// The slowest iterations of a workload of few, and which part of all they are in percent; `None` if there are too few, or
+/// enough.
+fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<(Vec<usize>, u32)> {
+    if !(FEW_FROM..FEW_UNTIL).contains(&total) {
+        return None;
+    }
+    let is_ok = |one: &Compared| one.sample.ended == Ended::Ok && one.side != Side::Typical;
+    let mut slowest = traces.which(is_ok);
+    slowest.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
+    slowest.truncate(SLOWEST_OF_FEW);
+    let percent = (100 * SLOWEST_OF_FEW as u64).div_ceil(total);
+    Some((slowest, u32::try_from(percent).unwrap_or(5)))
 }
 
 /// Compares these slow with these typical iterations; `None` without a tree of a slow one.

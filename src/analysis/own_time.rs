@@ -85,7 +85,10 @@ fn roots(tree: &TraceTree, awaited: &[Option<(u64, u64)>]) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     for (index, point) in tree.points.iter().enumerate().filter(|(_, point)| !is_client(point)) {
         let above = point.parent.filter(|&above| above < index);
-        is_counted[index] = above.is_some_and(|above| is_counted[above]);
+        let within = above.filter(|&above| is_counted[above]).and_then(|above| awaited[above]);
+        // What a poll waited for goes on when the request that began it has ended.
+        is_counted[index] =
+            within.is_some_and(|(_, end_us)| awaited[index].is_none_or(|part| part.1 <= end_us));
         if !is_counted[index] && point.duration_us.is_some() {
             is_counted[index] = true;
             found.extend(awaited[index]);

@@ -157,15 +157,12 @@ impl<'s> Checker<'s> {
             Some(branch) => {
                 let before = self.faults.len();
                 self.node(node, branch, name);
-                let number = branches.iter().find(|other| other["type"] == "integer");
                 if branch.get("enum").is_some()
-                    && let Some((least, most)) =
-                        number.and_then(|n| Some((n.get("minimum")?, n.get("maximum")?)))
+                    && let Some(others) = beside_words(&branches)
                 {
                     for fault in &mut self.faults[before..] {
                         let help = fault.help.take().unwrap_or_default();
-                        fault.help =
-                            Some(format!("{help}, or a number from {least} to {most} without quotes"));
+                        fault.help = Some(format!("{help}, or {others} without quotes"));
                     }
                 }
             }
@@ -377,6 +374,15 @@ impl<'s> Checker<'s> {
         self.unusable.insert(node.span.clone());
         self.faults.push(Fault::error(node.span.clone(), message).help(help));
     }
+}
+
+/// What a value may be if it is none of some words.
+fn beside_words(branches: &[&Value]) -> Option<String> {
+    if branches.iter().any(|branch| branch["type"] == "boolean") {
+        return Some("true or false".to_owned());
+    }
+    let number = branches.iter().find(|branch| branch["type"] == "integer")?;
+    Some(format!("a number from {} to {}", number.get("minimum")?, number.get("maximum")?))
 }
 
 /// What to write instead of a value of the wrong type. `known` are the keys that a map could have here.

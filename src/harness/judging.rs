@@ -7,11 +7,12 @@ use uuid::Uuid;
 
 use crate::analysis::causes::{self, Compared};
 use crate::analysis::places::Population;
-use crate::analysis::{client_comparison, explanation, findings, observer, observer_pairs};
+use crate::analysis::{client_comparison, explanation, findings, foreign, observer, observer_pairs};
 use crate::collect::Fetched;
 use crate::measure::latency::SampleId;
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::report::TraceTree;
+use crate::report::mixed;
 use crate::report::probe::{self, NO_POINTS, NO_SPANS};
 use crate::report::screen;
 use crate::results::aggregate::Aggregate;
@@ -19,6 +20,7 @@ use crate::results::build;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
 use crate::results::model::{Results, TraceState, Workload};
+use crate::results::rpc::with_queues;
 use crate::results::stored::StoredRun;
 use crate::results::trace::StoredTrace;
 use crate::verdict::traces::Sampled;
@@ -98,7 +100,8 @@ pub(super) fn explain(
         };
         let records = asynchronous::whole(aggregate, sample, services);
         let unreadable = fetched.unreadable.get(&id).copied().unwrap_or(0);
-        let tree = (!services.is_empty()).then(|| TraceTree::build(&records).with_unreadable(unreadable));
+        let tree = (!services.is_empty())
+            .then(|| with_queues(TraceTree::build(&records).with_unreadable(unreadable)));
         let read_after_ns = fetched.read_after_ns.get(&id).copied();
         let asynchronous_ns = tree.as_ref().zip(read_after_ns);
         let asynchronous_ns = asynchronous_ns
@@ -134,6 +137,8 @@ pub(super) fn explain(
         let signed = headers.is_empty() || headers.iter().any(|name| name == "osprofiler");
         results.notes.push(if signed { NO_POINTS } else { NO_SPANS }.to_owned());
     }
+    let trees: Vec<&TraceTree> = compared.iter().filter_map(|one| one.tree.as_ref()).collect();
+    results.notes.extend(foreign::mixed(&trees).map(|mixed| mixed::sentence(&mixed)));
     let came = |trace: &StoredTrace| matches!(trace.state, TraceState::Complete | TraceState::Partial);
     if traces.iter().any(came) {
         for note in &mut results.notes {

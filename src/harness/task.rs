@@ -12,7 +12,7 @@ use crate::plan::references::Env;
 use crate::rally::args::Arguments;
 use crate::rally::hooks::Hook;
 use crate::rally::template::{Rendered, render};
-use crate::rally::{self, Task};
+use crate::rally::{self, Files, Task};
 
 use super::error::HarnessError;
 use super::options::{Environment, LoadOptions, TaskArguments, YamlFile};
@@ -54,7 +54,10 @@ pub(super) fn read(
         let include = |name: &str| included(file.path(), name);
         let rendered = render(source, &arguments, &include).map_err(HarnessError::faults)?;
         let stem = file.path().file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        rally::read(rendered, stem.as_deref().unwrap_or("Task"), &include).map_err(HarnessError::faults)
+        let find = |name: &str| found(name, &load.environment);
+        let named = |name: &str| include(&find(name));
+        let files = Files { read: &named, find: &find };
+        rally::read(rendered, stem.as_deref().unwrap_or("Task"), &files).map_err(HarnessError::faults)
     });
     let (task, given) = match (task, given) {
         (Ok(task), None) => (task, None),
@@ -91,6 +94,19 @@ fn arguments(given: &TaskArguments) -> Result<Arguments, HarnessError> {
 fn included(task: &Path, name: &str) -> Result<String, String> {
     let path = task.parent().unwrap_or(Path::new("")).join(name);
     reading::source(&path.into()).map(|source| source.text).map_err(|error| error.to_string())
+}
+
+/// The path of a file that an argument names. As in Rally, `~` is the home directory, and other paths count from the
+/// current directory; what is not there is looked for beside the task.
+fn found(name: &str, environment: &Environment) -> String {
+    let home = || environment.get("HOME").filter(|home| !home.is_empty());
+    if let Some((rest, home)) = name.strip_prefix("~/").and_then(|rest| Some((rest, home()?))) {
+        return Path::new(&home).join(rest).display().to_string();
+    }
+    match std::path::absolute(name) {
+        Ok(path) if path.is_file() => path.display().to_string(),
+        _ => name.to_owned(),
+    }
 }
 
 /// Refuses scenarios whose requests go to a cloud that nobody named.

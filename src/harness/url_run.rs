@@ -1,6 +1,7 @@
 //! A load on one URL without any file: the scenario and the deployment that it amounts to.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -38,6 +39,8 @@ pub struct UrlRun {
     pub insecure: bool,
     /// The `profiler` of the deployment that is made, with its keys; secrets are references.
     pub profiler: Map<String, Value>,
+    /// How long services may go on after the answer, if that is waited for.
+    pub wait: Option<Duration>,
 }
 
 /// What a [`UrlRun`] amounts to, for [`super::RunOptions`].
@@ -126,6 +129,10 @@ impl UrlRun {
         let mut scenario = json!({ "title": title, "runner": runner, "iteration": [step] });
         if let Some(deployment) = deployment {
             scenario["deployment"] = deployment.into();
+        }
+        if let Some(wait) = self.wait {
+            let deadline = format!("{}ms", wait.as_millis());
+            scenario["end"] = json!({ "asynchronous": { "deadline": deadline } });
         }
         Ok(scenario)
     }

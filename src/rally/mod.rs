@@ -7,7 +7,9 @@
 //! anything; its callers do.
 
 pub mod args;
+mod contexts;
 pub mod hooks;
+mod included;
 pub mod json;
 pub mod junit;
 mod nodes;
@@ -35,7 +37,7 @@ use scenarios::Around;
 use task::{Named, Subtask, Workload};
 use template::Rendered;
 
-pub use scenarios::{ReadFile, names as scenario_names};
+pub use scenarios::{Files, names as scenario_names};
 
 /// What stands for a value that must not be shown.
 const HIDDEN: &str = "***";
@@ -95,12 +97,12 @@ fn is_scenario(name: &str) -> bool {
     })
 }
 
-/// Reads a rendered task file. `fallback_title` is for a file without a title, and `files` reads the files that arguments
-/// name.
+/// Reads a rendered task file. `fallback_title` is for a file without a title, and `files` are those that
+/// arguments name.
 ///
 /// # Errors
 /// All its faults, at their places in the file as it was written.
-pub fn read(rendered: Rendered, fallback_title: &str, files: &ReadFile<'_>) -> Result<Task, Rejected> {
+pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Result<Task, Rejected> {
     let (root, mut faults) = yaml::parse_all(&rendered.source);
     let mut source = rendered.source.clone();
     let Some(root) = root else { return Err(rendered.at_home(Rejected { source, faults })) };
@@ -137,6 +139,7 @@ pub fn read(rendered: Rendered, fallback_title: &str, files: &ReadFile<'_>) -> R
     let document = from_node::<Scenario>(source, scenario, faults, &config_schema::SCENARIO)
         .map_err(|rejected| rendered.at_home(rejected))?;
     warnings.extend(task.warnings);
+    warnings.extend(rendered.warnings.iter().cloned());
     let record =
         RallyTask { title: title.to_owned(), description: task.description, tags: task.tags, subtasks };
     Ok(Task { document, record, hooks, origins, needs_cloud, warnings, rendered })
@@ -175,7 +178,7 @@ impl Once {
 /// Makes workloads of a task into those of a scenario.
 struct Translator<'a> {
     shown: &'a Shown,
-    files: &'a ReadFile<'a>,
+    files: &'a Files<'a>,
     faults: &'a mut Vec<Fault>,
     names: BTreeSet<String>,
     /// How many workloads there were.
@@ -218,7 +221,7 @@ impl Translator<'_> {
             scenario.and_then(|found| found.expand(&workload.scenario, &around, self.shown, self.faults));
         let runner = runner::runner(workload.runner.as_ref(), &at, self.shown, self.faults);
         let hooks = hooks::read(&workload.hooks, self.faults);
-        let contexts = self.contexts(&workload.contexts, &at);
+        let contexts = contexts::contexts(&workload.contexts, &at, self.files, self.shown, self.faults);
         // As in Rally: without criteria, nothing may fail.
         let none_fails = || at.map([("failure_rate", at.map([("max", at.int(0))]))]);
         let sla = workload.sla.clone().map_or_else(none_fails, |sla| nodes::without_nulls(&sla));
@@ -275,26 +278,6 @@ impl Translator<'_> {
             name = format!("{scenario} ({})", numbers.next().unwrap_or(0));
         }
         name
-    }
-
-    /// The contexts of a workload, as a scenario has them.
-    fn contexts(&mut self, contexts: &[Named], at: &At) -> Option<Node> {
-        if contexts.is_empty() {
-            return None;
-        }
-        let known = config_schema::SCENARIO.pointer("/definitions/Workload/properties/contexts");
-        if known.is_none() {
-            for context in contexts {
-                let message = format!("the context `{}` is not supported", context.key.name);
-                let help = "remove it, and let `setup` of a scenario of bench's own make what the load needs";
-                self.faults.push(Fault::error(context.key.span.clone(), message).help(help));
-            }
-            return None;
-        }
-        // `users@openstack` is `users` of a platform.
-        let name = |context: &'_ Named| context.key.name.split('@').next().unwrap_or_default().to_owned();
-        let named: Vec<(String, Node)> = contexts.iter().map(|c| (name(c), c.settings.clone())).collect();
-        Some(at.map(named.iter().map(|(name, settings)| (name.as_str(), settings.clone()))))
     }
 }
 

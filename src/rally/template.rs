@@ -11,11 +11,10 @@ use crate::base::yaml;
 use crate::config::Rejected;
 
 use super::args::Arguments;
+use super::included::{self, Origin, Whole, tag_length};
 
 /// Begins and ends a mark. Both are private to whoever uses them, and no file has them.
 const MARK: (char, char) = ('\u{e000}', '\u{e001}');
-/// How many files may be included, each counted as often as it is.
-const INCLUDES_MAX: usize = 100;
 
 /// A rendered task file.
 #[derive(Clone, Debug)]
@@ -24,13 +23,15 @@ pub struct Rendered {
     pub source: Source,
     /// The file as it was written; `None` if rendering changes nothing.
     written: Option<Written>,
+    /// What the user should know: sentences without a full stop.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Written {
     source: Source,
-    /// For each line of the rendered text: the line of the file, both from 0.
-    lines: Vec<usize>,
+    /// For each line of the rendered text, from 0, where it came from.
+    lines: Vec<Origin>,
 }
 
 /// Renders a task file. `include` gives the text of a file that the template includes, by its name.
@@ -43,10 +44,9 @@ pub fn render(
     include: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Rendered, Rejected> {
     if !["{{", "{%", "{#"].iter().any(|mark| source.text.contains(mark)) {
-        return Ok(Rendered { source, written: None });
+        return Ok(Rendered::plain(source));
     }
-    let mut included = 0;
-    let whole = match with_included(&source.text, include, &mut included) {
+    let whole = match included::whole(&source.text, include) {
         Ok(whole) => whole,
         Err((line, message)) => {
             let help = "check the name; it counts from the task file's directory";
@@ -55,16 +55,22 @@ pub fn render(
         }
     };
     let fail = |error: DocumentError| {
-        let span = error.line.filter(|_| included == 0).map(|line| line_span(&source.text, line - 1));
+        let origin = error.line.and_then(|line| whole.origins.get(line.checked_sub(1)?));
         let message = format!("the template of this task: {}", error.what);
-        let fault = span.map_or_else(|| Fault::file(&message), |span| Fault::error(span, message.clone()));
+        let fault = match origin {
+            Some(origin) => Fault::error(line_span(&source.text, origin.line), origin.named(message)),
+            None => Fault::file(message),
+        };
         Err(Rejected { source: source.clone(), faults: vec![fault.help("correct the template")] })
     };
-    let document = match Document::compile(&whole) {
+    let document = match Document::compile(&whole.text) {
         Ok(document) => document,
         Err(error) => return fail(error),
     };
-    let missing = missing(&document, arguments, &whole);
+    let (missing, empty_names) = match missing(&document, arguments, &whole) {
+        Ok(names) => names,
+        Err(error) => return fail(error),
+    };
     if !missing.is_empty() {
         return Err(Rejected { faults: faults_of_missing(&missing, &source.text, arguments), source });
     }
@@ -76,16 +82,20 @@ pub fn render(
         let fault = Fault::file("the rendered task is larger than 1 MiB").help("shorten its loops");
         return Err(Rejected { source, faults: vec![fault] });
     }
-    let lines = if included == 0 { lines(&source.text, &plain, arguments) } else { Vec::new() };
+    let lines = lines(&whole, &plain, arguments);
+    let empty = |name| {
+        format!("the argument `{name}`, which an included file uses, is not given and is empty, as in Rally")
+    };
+    let warnings = empty_names.into_iter().map(empty).collect();
     let rendered = Source { text: plain, ..source.clone() };
-    Ok(Rendered { source: rendered, written: Some(Written { source, lines }) })
+    Ok(Rendered { source: rendered, written: Some(Written { source, lines }), warnings })
 }
 
 impl Rendered {
     /// A task whose text is used as it is.
     #[must_use]
     pub fn plain(source: Source) -> Self {
-        Self { source, written: None }
+        Self { source, written: None, warnings: Vec::new() }
     }
 
     /// Faults of the rendered text at their places in the file.
@@ -94,17 +104,26 @@ impl Rendered {
         let Some(written) = &self.written else { return rejected };
         let Rejected { source: rendered, faults } = rejected;
         if written.lines.is_empty() {
-            return Rejected { source: rendered, faults };
+            let name = format!("{} as it is rendered", rendered.name);
+            return Rejected { source: Source { name, ..rendered }, faults };
         }
         let places = Places { written, rendered: &rendered.text };
-        let shown = Shown {
+        let mut shown = Shown {
             public: rendered.shown.public.iter().filter_map(|span| places.exact(span)).collect(),
             secret: rendered.shown.secret.iter().filter_map(|span| places.exact(span)).collect(),
         };
-        let faults = faults
-            .into_iter()
-            .map(|fault| Fault { span: fault.span.as_ref().map(|span| places.nearest(span)), ..fault });
-        let faults = faults.collect();
+        let at_home = |fault: Fault| match fault.span.clone() {
+            None => fault,
+            Some(span) => Fault {
+                span: Some(places.nearest(&span)),
+                message: places.origin(span.start).named(fault.message),
+                ..fault
+            },
+        };
+        let faults: Vec<Fault> = faults.into_iter().map(at_home).collect();
+        // A statement that names a file is no secret.
+        let spans = faults.iter().filter_map(|fault| fault.span.clone());
+        shown.public.extend(spans.filter(|span| included::names_a_file(&written.source.text[span.clone()])));
         Rejected { source: Source { shown, ..written.source.clone() }, faults }
     }
 }
@@ -125,7 +144,8 @@ impl Places<'_> {
         let line = self.rendered[line_start..].split('\n').next().unwrap_or_default();
         let end = span.end.min(line_start + line.len());
         let home = self.home(line_start);
-        let same = self.written.source.text.get(home.clone()) == Some(line);
+        let same = self.origin(line_start).within.is_none()
+            && self.written.source.text.get(home.clone()) == Some(line);
         (same && end >= start).then(|| home.start + start - line_start..home.start + end - line_start)
     }
 
@@ -139,11 +159,16 @@ impl Places<'_> {
         })
     }
 
-    /// The line of the file from which the rendered line at this byte came.
+    /// Where the rendered line at this byte came from.
+    fn origin(&self, at: usize) -> Origin {
+        let number = self.rendered[..at.min(self.rendered.len())].matches('\n').count();
+        let origin = self.written.lines.get(number).or(self.written.lines.last());
+        origin.cloned().unwrap_or(Origin { line: 0, within: None })
+    }
+
+    /// The line of the task's file from which it came.
     fn home(&self, at: usize) -> Span {
-        let number = self.rendered[..at].matches('\n').count();
-        let line = self.written.lines.get(number).or(self.written.lines.last()).copied().unwrap_or(0);
-        line_span(&self.written.source.text, line)
+        line_span(&self.written.source.text, self.origin(at).line)
     }
 }
 
@@ -160,8 +185,13 @@ fn line_span(text: &str, line: usize) -> Span {
 }
 
 /// The variables that a template needs and the arguments do not give. As in Rally, a variable that the template sets, or
-/// for which it has a default, is not needed.
-fn missing(document: &Document, arguments: &Arguments, text: &str) -> BTreeSet<String> {
+/// for which it has a default, is not needed, and one that only included files use is empty: those come second.
+fn missing(
+    document: &Document,
+    arguments: &Arguments,
+    whole: &Whole,
+) -> Result<(BTreeSet<String>, BTreeSet<String>), DocumentError> {
+    let text = whole.text.as_str();
     let has_default = |name: &str| {
         text.match_indices(name).any(|(at, _)| {
             let (before, after) = (text[..at].trim_end(), text[at + name.len()..].trim_start());
@@ -171,7 +201,12 @@ fn missing(document: &Document, arguments: &Arguments, text: &str) -> BTreeSet<S
         })
     };
     let needed = document.variables().iter().filter(|name| !arguments.has(name) && !has_default(name));
-    needed.cloned().collect()
+    let needed: BTreeSet<String> = needed.cloned().collect();
+    if needed.is_empty() || whole.own == whole.text {
+        return Ok((needed, BTreeSet::new()));
+    }
+    let own = Document::compile(&whole.own)?;
+    Ok(needed.into_iter().partition(|name| own.variables().contains(name)))
 }
 
 fn faults_of_missing(missing: &BTreeSet<String>, text: &str, arguments: &Arguments) -> Vec<Fault> {
@@ -197,57 +232,18 @@ fn faults_of_missing(missing: &BTreeSet<String>, text: &str, arguments: &Argumen
     missing.iter().map(fault).collect()
 }
 
-/// The text with the files that it includes in their places.
-fn with_included(
-    text: &str,
-    include: &dyn Fn(&str) -> Result<String, String>,
-    count: &mut usize,
-) -> Result<String, (usize, String)> {
-    let mut output = String::new();
-    let mut rest = text;
-    while let Some((start, end, name)) = next_include(rest) {
-        let line = text[..text.len() - rest.len() + start].matches('\n').count();
-        *count += 1;
-        if *count > INCLUDES_MAX {
-            return Err((line, format!("the task includes more than {INCLUDES_MAX} files")));
-        }
-        output.push_str(&rest[..start]);
-        let content = include(name).map_err(|why| (line, format!("cannot include `{name}`: {why}")))?;
-        let content = with_included(&content, include, count).map_err(|(_, message)| (line, message))?;
-        output.push_str(content.trim_end_matches('\n'));
-        if output.len() > yaml::BYTES_MAX {
-            return Err((line, "the task is larger than 1 MiB with what it includes".to_owned()));
-        }
-        rest = &rest[end..];
-    }
-    output.push_str(rest);
-    Ok(output)
-}
-
-/// The next `{% include "name" %}`: where it begins and ends, and the name.
-fn next_include(text: &str) -> Option<(usize, usize, &str)> {
-    for (start, _) in text.match_indices("{%") {
-        let Some(length) = text[start..].find("%}") else { continue };
-        let inner = text[start + 2..start + length].trim_matches(['-', '+']).trim();
-        let Some(name) = inner.strip_prefix("include").map(str::trim) else { continue };
-        let quote = name.chars().next().filter(|c| matches!(c, '"' | '\''));
-        let Some(name) = quote.and_then(|quote| name.strip_prefix(quote)?.strip_suffix(quote)) else {
-            continue;
-        };
-        return Some((start, start + length + 2, name));
-    }
-    None
-}
-
-/// For each line of the rendered text, the line of the file; empty if that cannot be told.
-fn lines(written: &str, plain: &str, arguments: &Arguments) -> Vec<usize> {
-    if written.contains([MARK.0, MARK.1]) {
+/// For each line of the rendered text, where it came from; empty if that cannot be told.
+fn lines(whole: &Whole, plain: &str, arguments: &Arguments) -> Vec<Origin> {
+    if whole.text.contains([MARK.0, MARK.1]) {
         return Vec::new();
     }
-    let Ok(document) = Document::compile(&marked(written)) else { return Vec::new() };
+    let Ok(document) = Document::compile(&marked(&whole.text)) else { return Vec::new() };
     let Ok(marked) = document.render(arguments.variables()) else { return Vec::new() };
     let (unmarked, lines) = unmarked(&marked);
-    if unmarked == plain { lines } else { Vec::new() }
+    if unmarked != plain {
+        return Vec::new();
+    }
+    lines.into_iter().filter_map(|line| whole.origins.get(line).cloned()).collect()
 }
 
 /// The text with a mark in front of the first word of each line that is not within a tag.
@@ -272,31 +268,6 @@ fn marked(text: &str) -> String {
         rest = &rest[c.len_utf8()..];
     }
     output
-}
-
-/// The length of the tag at the start of a text. Raw text counts to the statement that ends it.
-fn tag_length(text: &str) -> Option<usize> {
-    let close = match text.get(..2)? {
-        "{{" => "}}",
-        "{%" => "%}",
-        "{#" => "#}",
-        _ => return None,
-    };
-    let inner = &text[2..];
-    if close == "%}" && inner.trim_start_matches(['-', '+', ' ']).starts_with("raw") {
-        return Some(text.find("endraw").unwrap_or(text.len()));
-    }
-    let mut quote = None;
-    for (at, c) in inner.char_indices() {
-        match quote {
-            _ if close == "#}" && inner[at..].starts_with(close) => return Some(at + 4),
-            None if inner[at..].starts_with(close) => return Some(at + 4),
-            None if close != "#}" && matches!(c, '"' | '\'') => quote = Some(c),
-            Some(open) if c == open => quote = None,
-            _ => {}
-        }
-    }
-    Some(text.len())
 }
 
 /// The text without its marks, and the line that each line's first mark names; a line without one is like the line above.
@@ -329,9 +300,12 @@ mod tests {
     fn rendered(text: &str, arguments: &str) -> Result<Rendered, Rejected> {
         let mut given = Arguments::default();
         given.add_text(arguments).unwrap();
-        let include = |name: &str| match name {
+        let include = |name: &str| {
+            match name {
             "part.yaml" => Ok("  part: {{ n }}\n".to_owned()),
+            "macros.yaml" => Ok("{% macro runner(times=1) %}\n  constant:\n    times: {{ times }}\n    wrong: {{ nobody }}\n{%- if caller is defined %}\n    inner: {{ caller() }}\n{%- endif %}\n{% endmacro %}\n{% set k = 'v' %}\nunused".to_owned()),
             _ => Err("no such file".to_owned()),
+        }
         };
         render(Source::new("task.yaml", text), &given, &include)
     }
@@ -351,12 +325,29 @@ mod tests {
     }
 
     #[test]
+    fn faults_in_included_files_name_file_and_line() {
+        let text = "a: 1\n{% from 'macros.yaml' import runner %}\nrunner:\n  {{- runner(3) }}\n";
+        let rendered = rendered(text, "{n: 2}").ok().unwrap();
+        let at = rendered.source.text.find("wrong").unwrap();
+        let rejected =
+            Rejected { source: rendered.source.clone(), faults: vec![Fault::error(at..at + 5, "no")] };
+        let home = rendered.at_home(rejected);
+        let fault = &home.faults[0];
+        assert_eq!(fault.message, "no (line 4 of macros.yaml)");
+        assert!(home.source.text[fault.span.clone().unwrap()].starts_with("{% from"));
+        let shown = crate::base::diagnostics::render(&home.source, &home.faults, false);
+        assert!(shown.contains("{% from 'macros.yaml' import runner %}"), "{shown}");
+        assert!(rendered.warnings[0].contains("`nobody`"), "{:?}", rendered.warnings);
+    }
+
+    #[test]
     fn faults_of_templates_name_line_and_remedy() {
         for (text, arguments, expected) in [
             ("a: {{ x }}\nb: {{ y }}", "{x: 1}", "the task needs the argument `y`"),
             ("a: {{ x y }}", "{}", "the template of this task: syntax error"),
             ("a\n{% include 'nobody.yaml' %}", "{}", "cannot include `nobody.yaml`: no such file"),
-            ("{% import 'm.yaml' as m %}", "{}", "`import` is not supported"),
+            ("{% import 'm.yaml' as m %}", "{}", "cannot include `m.yaml`: no such file"),
+            ("{% extends 'm.yaml' %}", "{}", "`extends` is not supported"),
             ("{% for i in range(9000) %}{{ 'x' * 900 }}{% endfor %}", "{}", "larger than 1 MiB"),
         ] {
             let rejected = rendered(text, arguments).err().unwrap();
@@ -373,6 +364,18 @@ mod tests {
             ("{% set x = x or 3 %}{{ x }}", "3"),
             ("{{ x | default(4) }}", "4"),
             ("{%- include \"part.yaml\" -%}", "  part: 7"),
+            (
+                "{% from 'macros.yaml' import runner as r, k -%}\na:{{ r(n) }}b: {{ k }}",
+                "a:\n  constant:\n    times: 7\n    wrong: \nb: v",
+            ),
+            (
+                "{% import 'macros.yaml' as m -%} a:{{ m.runner(2) }}b: {{ m.k }}",
+                "a:\n  constant:\n    times: 2\n    wrong: \nb: v",
+            ),
+            (
+                "{% from 'macros.yaml' import runner -%} a:{% call runner() %}c{% endcall %}",
+                "a:\n  constant:\n    times: 1\n    wrong: \n    inner: c",
+            ),
             ("no template { } here", "no template { } here"),
         ] {
             assert_eq!(

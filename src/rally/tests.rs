@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn read_text(text: &str) -> Result<Task, Rejected> {
-    read(Rendered::plain(Source::new("task.yaml", text)), "fallback", &|name| Err(format!("no file {name}")))
+    let files = Files { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() };
+    read(Rendered::plain(Source::new("task.yaml", text)), "fallback", &files)
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub mod junit;
 mod kind_names;
 pub mod markdown;
 pub mod metrics;
+pub mod mixed;
 pub mod observer;
 pub mod offered;
 pub mod once;

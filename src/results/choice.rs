@@ -4,7 +4,8 @@
 //! between the 10th and the 50th percentile. They are matched in time, slice by slice, so that changes during the run
 //! (caches, other load) do not look like causes. If there are too many, the choice is random, but it is the same for
 //! the same run, in whatever order its iterations are read. This needs a single pass over the log, in memory that
-//! hardly grows with it (`super::ranked`). Unprofiled iterations have no trace to fetch. Iterations with stored
+//! hardly grows with it (`super::ranked`). Of a run of few iterations, such as 100 boots of a server, the slowest 20 are
+//! chosen too, because the slowest 5 % are too few to compare. Unprofiled iterations have no trace to fetch. Iterations with stored
 //! traces are chosen again, even if another build chose them.
 
 use std::collections::HashSet;
@@ -14,6 +15,13 @@ use super::candidates::{Candidates, Group};
 use super::ranked::Ranked;
 use crate::base::clock::Nanos;
 use crate::measure::sample::{Ended, IterationSample};
+
+/// Runs of at least this many iterations have enough slow ones to compare, if these are the slowest of all.
+pub const FEW_FROM: u64 = 100;
+/// From this many on, 5 % are enough.
+pub const FEW_UNTIL: u64 = 400;
+/// How many iterations of a run of few count as slow where the slowest 5 % are too few.
+pub const SLOWEST_OF_FEW: usize = 20;
 
 /// Time slices within which slow and typical iterations are matched.
 const SLICES: usize = 20;
@@ -63,7 +71,9 @@ pub fn choose(aggregate: &Aggregate) -> Vec<Chosen> {
     chosen.iter_mut().for_each(|chosen| chosen.random = sampled.contains(&place(&chosen.sample)));
     let mut known: HashSet<(u16, u64)> = chosen.iter().map(|chosen| place(&chosen.sample)).collect();
     let slowest = aggregate.slowest.iter().filter(|sample| !ids.is_control(*sample));
-    for sample in slowest.chain(others) {
+    let few = groups.iter().zip(&aggregate.workloads);
+    let few = few.flat_map(|(group, stats)| group.slowest_of_few(stats));
+    for sample in slowest.chain(few).chain(others) {
         if known.insert(place(sample)) {
             let random = sampled.contains(&place(sample));
             chosen.push(Chosen { sample: sample.clone(), side: Side::Other, top: false, random });
@@ -161,6 +171,18 @@ impl Group<IterationSample> {
             .collect()
     }
 
+    /// The slowest iterations of a run of few, with some more.
+    fn slowest_of_few(&self, stats: &WorkloadStats) -> Vec<&IterationSample> {
+        if !(FEW_FROM..FEW_UNTIL).contains(&self.total) {
+            return Vec::new();
+        }
+        let times = stats.response.without(&stats.failed_response);
+        // Some more, because the limit is only within a histogram's precision.
+        let wanted = 1.2 * SLOWEST_OF_FEW as f64;
+        let from_ns = times.upper_part_from_ns(100.0 - 100.0 * wanted / self.total as f64);
+        samples(&self.slow, !from_ns.saturating_add(1)).collect()
+    }
+
     /// Which of the slow iterations, all of which are given, are among the slowest 1 % by rank.
     fn longest(&self, slow: &[&IterationSample]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..slow.len()).collect();
@@ -187,15 +209,19 @@ impl Group<IterationSample> {
             }
         }
         // At least as many as a finding needs.
-        let missing = slow.len().max(typical_min(slow.len())).saturating_sub(typical.len());
+        let least = if self.total < FEW_FROM { typical_min(slow.len()) } else { TYPICAL_MIN };
+        let missing = slow.len().max(least).saturating_sub(typical.len());
         typical.extend(rest.into_iter().take(missing));
         typical
     }
 }
 
+/// A comparison needs this many typical iterations.
+const TYPICAL_MIN: usize = 40;
+
 /// A comparison needs twice as many typical iterations as slow ones where these are few.
 fn typical_min(slow: usize) -> usize {
-    (2 * slow).min(40)
+    (2 * slow).min(TYPICAL_MIN)
 }
 
 #[cfg(test)]
@@ -245,6 +271,19 @@ mod tests {
             let ms = (0..1000).map(|number| Some(if number % every == 0 { slow_ms } else { 100 }));
             let slow = chosen_of(ms).iter().filter(|one| one.side == Side::Slow).count();
             assert_eq!(slow, expected, "one of {every} takes {slow_ms} ms");
+        }
+    }
+
+    #[test]
+    fn of_few_iterations_enough_are_chosen_to_compare() {
+        // How many iterations, how many of the slowest are wanted at least, and how many typical ones.
+        for (total, slowest, typical) in [(60, 3, 6), (99, 4, 8), (100, 20, 40), (399, 20, 40), (400, 20, 40)]
+        {
+            let chosen = chosen_of((0..total).map(|number| Some(100 + number * 7 % total)));
+            let of_slowest = |one: &&Chosen| one.sample.duration_ns / 1_000_000 >= 100 + total - slowest;
+            assert_eq!(chosen.iter().filter(of_slowest).count() as u64, slowest, "{total}");
+            let found = chosen.iter().filter(|one| one.side == Side::Typical).count();
+            assert!(found >= typical, "{total}: {found}");
         }
     }
 

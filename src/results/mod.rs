@@ -23,6 +23,7 @@ pub mod model;
 mod rally_sums;
 mod ranked;
 pub mod record;
+pub mod rpc;
 pub mod selection;
 pub mod series;
 mod slice;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::client_points::REPORTER;
 use super::model::TraceState;
+use super::rpc::with_queues;
 use crate::osprofiler::record::Record;
 use crate::osprofiler::report::{Point, TraceTree};
 
@@ -91,16 +92,16 @@ impl StoredTrace {
     /// A trace with its points.
     #[must_use]
     pub fn new(trace_id: Uuid, records: Vec<Record>, unreadable: u64) -> Self {
-        let tree = TraceTree::build(&records).with_unreadable(unreadable);
+        let tree = with_queues(TraceTree::build(&records).with_unreadable(unreadable));
         let points = tree.points.iter().map(StoredPoint::from).collect();
         let (read_after_ns, asynchronous_ms) = (None, None);
         Self { trace_id, state: state(&tree), records, unreadable, read_after_ns, asynchronous_ms, points }
     }
 
-    /// Its tree.
+    /// Its tree, with the times that messages of RPC waited.
     #[must_use]
     pub fn tree(&self) -> TraceTree {
-        TraceTree::build(&self.records).with_unreadable(self.unreadable)
+        with_queues(TraceTree::build(&self.records).with_unreadable(self.unreadable))
     }
 
     /// The records of the services, without the client's own.

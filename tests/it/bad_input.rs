@@ -653,7 +653,11 @@ fn steps() {
         ("  - get: /\n  - get: /", "6:10|a second action named `GET /`", "its own name"),
         ("  - { action: '', get: / }", "5:15|`action` is empty", "give it a value"),
         ("  - { get: /, retries: 3 }", "5:15|unknown key `retries`", "known keys: action, get"),
-        ("  - { get: /, auth: no }", "5:21|must be true or false, but is the text `no`", "write false"),
+        (
+            "  - { get: /, auth: no }",
+            "5:21|`auth` cannot be `no`",
+            "one of: admin, or true or false without quotes",
+        ),
     ];
     let rest = "variables: { user: admin }";
     check_all(rows.map(|(steps, message, help)| (scenario(RUNNER, steps, rest), message, help)));

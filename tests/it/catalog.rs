@@ -383,7 +383,7 @@ fn the_variables_of_an_openrc_file_are_a_cloud() {
     let cloud = Cloud::start(Options::default());
     let bench = Bench::new();
     bench.write("deployment.yaml", "cloud: { env: OS_CLOUD, default: envvars }");
-    let url = cloud.url();
+    let url = format!("{}/identity", cloud.url());
     let set = [
         ("OS_AUTH_URL", url.as_str()),
         ("OS_USERNAME", "admin"),

@@ -65,6 +65,7 @@ mod rally;
 mod real_causes;
 mod real_keystone;
 mod real_middleware;
+mod real_mistral;
 mod real_openstack;
 mod real_osprofiler;
 mod real_otel;

@@ -174,9 +174,14 @@ fn every_scenario_runs_in_a_task_with_rallys_atomic_actions() {
     assert_eq!((&server["flavorRef"], &server["imageRef"]), (&json!("f1"), &json!("i1")));
     let name = server["name"].as_str().unwrap();
     assert!(name.starts_with("bench-20") && name.len() > 60, "{name}");
-    let book = body("/workflow/v2/workbooks", "std.echo");
-    assert_eq!(book["workflows"]["first"]["tasks"]["a"]["action"], "std.echo output=<% $.x %>{{ y }}");
-    assert!(book["name"].as_str().unwrap().starts_with("bench-"), "{book}");
+    let mut books = seen.iter().filter(|seen| seen.method == "POST" && seen.path == "/workflow/v2/workbooks");
+    let book = books.find_map(|seen| {
+        std::str::from_utf8(&seen.body).ok().filter(|text| text.contains("std.echo output=\\u003c% $.x"))
+    });
+    let (name, first) = book.and_then(|text| text.split_once("\nworkflows:\n  first:\n    ")).unwrap();
+    let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    assert_eq!(first["tasks"]["a"]["action"], "std.echo output=<% $.x %>{{ y }}");
+    assert!(name.contains("name: \"bench-"), "{name}");
     let execution = body("/workflow/v2/executions", "first");
     assert_eq!(execution["workflow_name"].as_str().unwrap().rsplit_once('.').unwrap().1, "first");
     let network = &body("/network/v2.0/networks", "router:external")["network"];

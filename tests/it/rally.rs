@@ -164,8 +164,9 @@ fn version_1_in_json_runs_too() {
 fn every_scenario_has_rallys_atomic_actions() {
     let (bench, server) = (Bench::new(), Server::start(answering));
     let url = format!("{}/a", server.url());
-    let rows: [(&str, Value, u64, &[&str]); 11] = [
+    let rows: [(&str, Value, u64, &[&str]); 12] = [
         ("Dummy.dummy", json!({ "sleep": 0.001, "other": 1 }), 0, &["foo", "bar"]),
+        ("Dummy.openstack", json!({ "sleep": 0.001 }), 0, &["foo", "bar"]),
         ("Dummy.failure", json!({ "sleep": 0, "to_iteration": 2 }), 2, &[]),
         ("Dummy.dummy_exception", json!({ "sleep": 0, "size_of_message": 3 }), 2, &[]),
         ("Dummy.dummy_exception_probability", json!({ "exception_probability": 1 }), 2, &[]),
@@ -225,7 +226,7 @@ fn every_scenario_has_rallys_atomic_actions() {
             workload["actions"].as_array().unwrap().iter().map(|action| &action["name"]).collect();
         assert_eq!(names, *actions, "{name}");
     }
-    let message = &results["workloads"][2]["errors"][0]["message"];
+    let message = &results["workloads"][3]["errors"][0]["message"];
     assert_eq!(message, "Dummy scenario expected exception: 'MMM'");
 }
 
@@ -253,7 +254,7 @@ fn what_is_not_supported_is_a_fault_at_its_line() {
             v2("  scenario: { Nova.unheard_of: {} }\n"),
             5,
             "the scenario `Nova.unheard_of` is not supported",
-            "supported are",
+            "supported are some of",
         ),
         (http("      verify: false\n"), 10, "`verify: false` of a single request", "tls"),
         (
@@ -307,7 +308,24 @@ fn what_is_not_supported_is_a_fault_at_its_line() {
             "unknown key `failure_rat`",
             "did you mean `failure_rate`?",
         ),
-        (dummy("  contexts:\n    unheard_of@openstack: {}\n"), 7, "unheard_of", "e"),
+        (
+            dummy("  contexts:\n    unheard_of@openstack: {}\n"),
+            7,
+            "the context `unheard_of@openstack` is not supported",
+            "supported are users, quotas",
+        ),
+        (
+            dummy("  contexts: { api_versions: { glance: { version: 2 }, nova: { version: 2.2 } } }\n"),
+            6,
+            "`version` of nova is not supported here",
+            "microversion",
+        ),
+        (
+            dummy("  contexts: { dummy_context: { fail_setup: true } }\n"),
+            6,
+            "`fail_setup` of the context `dummy_context` is not supported",
+            "remove it",
+        ),
         (
             dummy(
                 "  hooks:\n  - action: { fault_injection: { action: x } }\n    trigger: { event: { unit: time, at: [1] } }\n",

@@ -92,7 +92,8 @@ fn real_openstack_runs_shipped_scenarios() {
         "Placement.list_allocation_candidates",
     ] {
         let bench = cloud.bench();
-        let mut command = bench.command(&["run", "-d", "deployment.yaml", "-n", "2", "-c", "1", "--no-probe"]);
+        let mut command =
+            bench.command(&["run", "-d", "deployment.yaml", "-n", "2", "-c", "1", "--no-probe"]);
         let ended = Bench::end(command.arg(shipped(name)));
         assert_eq!(ended.code, Some(0), "{name}\n{}\n{}", ended.stdout, ended.stderr);
         let results = bench.results();

@@ -19,7 +19,10 @@
 #   REAL_HMAC_KEY         default SECRET_KEY
 #   REAL_TOKEN_CACHE      for how many seconds services remember a valid token, default 300; -1: never, so that Keystone
 #                         is in every trace
+#   REAL_MISTRAL_TRACES   whole (the default) or shipped: with shipped, most of what Mistral does for a request is in traces of
+#                         its own, as Mistral is (tests/real/openstack_mistral.py)
 #   REAL_PYTHON           a Python from 3.11 on that can make virtual environments
+#   REAL_PYTHONPATH       a directory of Python modules that the services import first, such as tests/perf/plants
 #   REAL_TIMEOUT          seconds that each service may take to answer, default 180
 #   BENCH                 the program that `run` runs, default target/release/bench, or else target/debug/bench
 
@@ -30,7 +33,8 @@ command=${1-up}
 [[ $command == run || $command == up && $# -le 1 ]] || die "usage: $me [run [NAME...]]"
 [[ $command == run ]] || trap '[[ $? == 0 ]] || echo false' EXIT
 
-: "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_TOKEN_CACHE:=300}" "${REAL_TIMEOUT:=180}"
+: "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_TOKEN_CACHE:=300}" "${REAL_TIMEOUT:=180}" "${REAL_MISTRAL_TRACES:=whole}"
+[[ $REAL_MISTRAL_TRACES =~ ^(whole|shipped)$ ]] || die "REAL_MISTRAL_TRACES=$REAL_MISTRAL_TRACES is neither whole nor shipped"
 [[ ${REAL_OPENSTACK_PORT-} =~ ^([1-9][0-9]{0,4})?$ ]] || die "REAL_OPENSTACK_PORT=$REAL_OPENSTACK_PORT is no port"
 [[ $REAL_HMAC_KEY =~ ^[A-Za-z0-9_.,+/=-]+$ ]] || die "REAL_HMAC_KEY: only letters, digits and _ . , + / = -"
 [[ $REAL_TOKEN_CACHE =~ ^(-1|[0-9]{1,5})$ ]] || die "REAL_TOKEN_CACHE=$REAL_TOKEN_CACHE is not a number of seconds"
@@ -43,6 +47,7 @@ venv=$(realpath -m -- "$venv")
 [[ $REAL_DIR =~ ^[A-Za-z0-9_./+@-]+$ ]] || die "REAL_DIR=$REAL_DIR: only letters, digits and _ . / + @ -"
 umask 077
 unset PYTHONPATH PYTHONHOME GUNICORN_CMD_ARGS OS_CLOUD
+[[ -z ${REAL_PYTHONPATH-} ]] || { PYTHONPATH=$(realpath -- "$REAL_PYTHONPATH"); export PYTHONPATH; }
 export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore
 proxied=${http_proxy-}${HTTP_PROXY-}${https_proxy-}${HTTPS_PROXY-}${all_proxy-}${ALL_PROXY-}
 export no_proxy="127.0.0.1${no_proxy:+,$no_proxy}" NO_PROXY="127.0.0.1${NO_PROXY:+,$NO_PROXY}"
@@ -135,7 +140,11 @@ begin() {
   local name=$1 at=${ports[$1]-0} wanted
   shift
   mkdir -p "$run/$name"
-  wanted=$({ printf '%s\n' "$@"; versions; cat "$run/$name"/*.{conf,py} 2>/dev/null || true; } | sha256sum | cut -c 1-64)
+  wanted=$({
+    printf '%s\n' "$@"
+    case $name in redis | mariadb | epmd | rabbitmq) ;; *) versions ;; esac
+    cat "$run/$name"/*.{conf,py} 2>/dev/null || true
+  } | sha256sum | cut -c 1-64)
   if recall "$name" && [[ $fingerprint == "$wanted" ]]; then return; fi
   stop "$name"
   fresh=1
@@ -208,6 +217,10 @@ begin_stores() {
   printf '[].\n' >"$dir/plugins"
   # Erlang's port mapper would outlive the server; this one is ours.
   export ERL_EPMD_PORT=${ports[epmd]} ERL_EPMD_ADDRESS=127.0.0.1
+  if ! recall epmd; then
+    stop rabbitmq   # when it misses the port mapper, it starts one that nobody would stop
+    if listening "${ports[epmd]}"; then epmd -kill >/dev/null 2>&1 9>&- || true; fi
+  fi
   begin epmd epmd
   recall rabbitmq || rm -rf -- "$dir/data"
   begin rabbitmq env HOME="$dir/home" LANG=C.UTF-8 RABBITMQ_CONF_ENV_FILE="$dir/environment" \
@@ -306,8 +319,8 @@ begin_cinder() {
 }
 
 begin_mistral() {
-  begin mistral "$python" "$venv/bin/mistral-server" --config-file "$run/mistral/mistral.conf" \
-    --server api,engine,executor
+  begin mistral "$python" "$here/openstack_mistral.py" "redis://127.0.0.1:${ports[redis]}" "$REAL_MISTRAL_TRACES" \
+    --config-file "$run/mistral/mistral.conf" --server api,engine,executor
 }
 
 begin_services() {
@@ -356,6 +369,9 @@ if [[ $command == up ]]; then
   done
   give BENCH_TEST_OPENSTACK_URL "$OS_AUTH_URL" BENCH_TEST_OPENSTACK_PASSWORD "$password" \
     BENCH_TEST_OPENSTACK_HMAC_KEY "$OSPROFILER_HMAC_KEY" BENCH_TEST_OPENSTACK_REDIS_URL "$OSPROFILER_CONNECTION_STRING"
+  if wanted mistral; then
+    give BENCH_TEST_MISTRAL_URL "http://127.0.0.1:${ports[mistral]}/v2" BENCH_TEST_MISTRAL_LOG "$log/mistral_osprofile.log"
+  fi
   if [[ -n $proxied ]]; then give no_proxy "$no_proxy" NO_PROXY "$NO_PROXY"; fi
   exit
 fi

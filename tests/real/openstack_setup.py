@@ -16,6 +16,7 @@ import urllib.request
 
 REGION = "RegionOne"
 HOST = "bench-host"  # the name under which services register; nobody looks it up
+SERVICE = "service"  # user and project of the services themselves
 DOMAIN = {"id": "default"}
 
 settings = json.load(open(sys.argv[2], encoding="utf-8"))
@@ -40,13 +41,14 @@ CATALOG = {
 
 # ------------------------------------------------------------------ configuration
 
+# Services have a user of their own: whatever a scenario does to its user ends all tokens of that user.
 LOGIN = {
     "auth_url": keystone,
     "auth_type": "password",
-    "username": "admin",
+    "username": SERVICE,
     "password": settings["password"],
     "user_domain_id": "default",
-    "project_name": "admin",
+    "project_name": SERVICE,
     "project_domain_id": "default",
     "region_name": REGION,
 }
@@ -74,6 +76,8 @@ def common(name, own):
         "keystone_authtoken": {
             "www_authenticate_uri": keystone,
             "token_cache_time": settings["token_cache"],
+            # Nova's service token is an administrator's, who has no role `service`.
+            "service_token_roles_required": "false",
             **LOGIN,
         },
         "oslo_messaging_notifications": {"driver": "noop"},
@@ -91,6 +95,23 @@ def write(folder, name, sections):
         for section, keys in sections.items():
             lines = ["%s = %s" % pair for pair in keys.items() if pair[1] is not None]
             file.write("[%s]\n%s\n\n" % (section, "\n".join(lines)))
+
+
+def profile_log(name):
+    """The configuration of Python's logging in Mistral's guide: its points go to a file of their own, without a prefix."""
+    handler = {"class": "FileHandler", "level": "INFO"}
+    write(name, "logging.conf", {
+        "loggers": {"keys": "root,profiler_trace"},
+        "handlers": {"keys": "file,profilerFile"},
+        "formatters": {"keys": "verbose,profiler"},
+        "logger_root": {"level": "INFO", "handlers": "file"},
+        "logger_profiler_trace": {
+            "level": "INFO", "handlers": "profilerFile", "qualname": "profiler_trace", "propagate": 0},
+        "handler_file": {**handler, "formatter": "verbose", "args": '("%s/%s.log",)' % (log, name)},
+        "handler_profilerFile": {**handler, "formatter": "profiler", "args": '("%s/%s_osprofile.log",)' % (log, name)},
+        "formatter_verbose": {"format": "%(asctime)s %(process)d %(levelname)s %(name)s [-] %(message)s"},
+        "formatter_profiler": {"format": "%(message)s"},
+    })
 
 
 def gunicorn(name, application, port):
@@ -235,15 +256,16 @@ def configure_cinder(etc):
 
 def configure_mistral():
     write("mistral", "mistral.conf", common("mistral", {
+        # As in Mistral's guide to profiling.
+        "DEFAULT": {"log_config_append": run + "/mistral/logging.conf", "log_file": None, "use_stderr": None},
         "api": {"host": "127.0.0.1", "port": ports["mistral"]},
         "engine": {"host": HOST},
         "executor": {"host": HOST},
         "cron_trigger": {"enabled": "false"},
         "keystone": LOGIN,
         "database": database("mistral"),
-        # It writes points to a log of its own only, never to a collector.
-        "profiler": {"enabled": "false"},
     }))
+    profile_log("mistral")
 
 
 # ------------------------------------------------------------------ requests
@@ -276,8 +298,21 @@ def log_in():
     token = headers["X-Subject-Token"]
 
 
+def service_user():
+    """Who the services are among themselves."""
+    made = {}
+    for kind, more in (("project", {}), ("user", {"password": settings["password"]})):
+        known = call("GET", "%s/%ss?name=%s" % (keystone, kind, SERVICE))[1][kind + "s"]
+        body = {kind: {"name": SERVICE, "domain_id": DOMAIN["id"], **more}}
+        made[kind] = (known or [call("POST", "%s/%ss" % (keystone, kind), body)[1][kind]])[0]["id"]
+    roles = {role["name"]: role["id"] for role in call("GET", keystone + "/roles")[1]["roles"]}
+    for name in ("admin", "service"):
+        call("PUT", "%s/projects/%s/users/%s/roles/%s" % (keystone, made["project"], made["user"], roles[name]))
+
+
 def catalog():
     """Every service in the catalog, with its endpoints."""
+    service_user()
     services = {one["type"]: one["id"] for one in call("GET", keystone + "/services")[1]["services"]}
     endpoints = call("GET", keystone + "/endpoints")[1]["endpoints"]
     for kind, (part, name, url) in CATALOG.items():

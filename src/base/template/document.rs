@@ -16,6 +16,8 @@ use super::{Code, GLOBALS, Text, Value, Variables, bounded, builtins, unfolded};
 
 /// Functions that the templates of Rally's task files have.
 const FUNCTIONS: [&str; 4] = ["min", "max", "ceil", "round"];
+/// What a macro has of its own.
+const OF_MACROS: [&str; 1] = ["caller"];
 
 /// A compiled document.
 pub struct Document {
@@ -63,7 +65,8 @@ impl Document {
             return Err(DocumentError { what, line: line_of(source, statement) });
         }
         let (instructions, _) = generator.finish();
-        let own = |name: &String| !GLOBALS.iter().chain(&FUNCTIONS).any(|known| known == name);
+        let own =
+            |name: &String| !GLOBALS.iter().chain(&FUNCTIONS).chain(&OF_MACROS).any(|known| known == name);
         let declared: BTreeSet<String> = names.iter().filter(|name| own(name)).cloned().collect();
         let text = Text::Template(Code::new(environment, (instructions, source), names));
         Ok(Self { text, names: declared })

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::base::secret::Secret;
 use crate::cli::exit::Exit;
@@ -9,9 +10,10 @@ use crate::cli::output::{print, style};
 use crate::cli::progress::Shown;
 use crate::cli::say;
 use crate::cli::signals::interrupt_by_signals;
-use crate::cli::url::{UrlArguments, receive_address};
+use crate::cli::url::{UrlArguments, duration, receive_address};
 use crate::harness::options::Environment;
 use crate::harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
+use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt};
 use crate::report::document::terminal::Style;
 use crate::report::html;
@@ -46,6 +48,9 @@ pub(in crate::cli) struct RequestArguments {
     receive: Option<SocketAddr>,
     #[command(flatten)]
     request: UrlArguments,
+    /// Wait so long after the answer for what services still do, such as a workflow that the request began.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
     /// JSON instead of a tree in text.
     #[arg(long, conflicts_with = "html")]
     json: bool,
@@ -72,7 +77,7 @@ impl RequestArguments {
         let standard = || SocketAddr::from((Ipv4Addr::LOCALHOST, 4318));
         let receives = self.deployment.is_none() && key.is_none() && connection.is_none();
         Ok(TraceRequest {
-            request: self.request.request(&self.url)?,
+            request: UrlRun { wait: self.wait, ..self.request.request(&self.url)? },
             deployment: self.deployment.clone(),
             key,
             connection: connection.map(Secret::new),

@@ -95,10 +95,18 @@ impl Traced {
                 };
                 Some(HarnessError::failed("there is nowhere to look for the trace").remedy(help))
             }
-            Some(_) => {
-                let why = self.profiling.collector_error.as_ref().or(self.notes.last());
-                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                Some(HarnessError::failed(format!("the trace is not complete{why}")))
+            Some(trace) => {
+                let goes_on = !trace.records.is_empty() && self.profiling.collector_error.is_none();
+                let error = |why: &str| HarnessError::failed(format!("the trace is not complete{why}"));
+                if goes_on {
+                    let help = "services may still be at work: show it later with `bench trace show`, or give --wait 30s";
+                    Some(error(": some points have no start or no stop").remedy(help))
+                } else {
+                    let is_of_trace = |note: &&String| note.contains("reached the collector");
+                    let note = self.notes.iter().rfind(is_of_trace);
+                    let why = self.profiling.collector_error.as_ref().or(note);
+                    Some(error(&why.map(|why| format!(": {why}")).unwrap_or_default()))
+                }
             }
         };
         match (failed, missing) {

@@ -15,9 +15,17 @@ const PROBABILITY: Kind = Kind::Number(1.0);
 const ITERATION: Kind = Kind::Integer(0, i64::MAX);
 
 /// The scenarios.
-pub(super) const SCENARIOS: [Scenario; 9] = [
+pub(super) const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "Dummy.dummy",
+        about: "Sleeps for a while",
+        parameters: &[optional("sleep", SLEEP)],
+        takes_others: true,
+        expand: dummy,
+    },
+    // As in Rally, it does nothing with the cloud that it needs there.
+    Scenario {
+        name: "Dummy.openstack",
         about: "Sleeps for a while",
         parameters: &[optional("sleep", SLEEP)],
         takes_others: true,

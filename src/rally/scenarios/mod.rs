@@ -7,6 +7,8 @@ mod dummy;
 mod http;
 mod openstack;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::base::diagnostics::{Fault, Shown};
@@ -18,8 +20,13 @@ use super::nodes::{At, as_number, as_text, without_nulls};
 use super::task::{Named, known};
 use openstack::Shipped;
 
-/// Reads a file that a task names: its text, or why it cannot be read.
-pub type ReadFile<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+/// The files that arguments of scenarios name.
+pub struct Files<'a> {
+    /// The text of one, or why it cannot be read.
+    pub read: &'a dyn Fn(&str) -> Result<String, String>,
+    /// The path of one: absolute, or relative to the task.
+    pub find: &'a dyn Fn(&str) -> String,
+}
 
 /// A scenario that a task may have.
 #[derive(Clone, Copy)]
@@ -40,8 +47,8 @@ pub(super) struct Around<'a> {
     pub(super) place: std::ops::Range<usize>,
     /// The contexts of the workload.
     pub(super) contexts: &'a [Named],
-    /// Reads the files that arguments name.
-    pub(super) files: &'a ReadFile<'a>,
+    /// The files that arguments name.
+    pub(super) files: &'a Files<'a>,
 }
 
 impl Around<'_> {
@@ -183,8 +190,28 @@ pub(super) fn find(named: &Named, faults: &mut Vec<Fault>) -> Option<Known> {
     let of_class = shipped.clone().filter(|(name, _)| name.split('.').next() == Some(class));
     match of_class.clone().next() {
         Some(_) => known(named, "the scenario", of_class, faults),
-        None => known(named, "the scenario", made.chain(shipped), faults),
+        None => {
+            let before = faults.len();
+            let found = known(named, "the scenario", made.clone().chain(shipped.clone()), faults);
+            let names = made.map(|(name, _)| name).chain(shipped.map(|(name, _)| name));
+            if let Some(fault) = faults.get_mut(before).filter(|fault| is_list(fault)) {
+                fault.help =
+                    Some(format!("supported are some of {}; scenarios/README.md lists them", classes(names)));
+            }
+            found
+        }
     }
+}
+
+/// Whether a fault's help lists everything.
+fn is_list(fault: &Fault) -> bool {
+    fault.help.as_ref().is_some_and(|help| help.starts_with("supported are "))
+}
+
+/// The classes of scenarios, each once.
+fn classes<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let classes: BTreeSet<&str> = names.filter_map(|name| name.split('.').next()).collect();
+    classes.into_iter().map(|class| format!("{class}.*")).collect::<Vec<_>>().join(", ")
 }
 
 impl Known {

@@ -34,7 +34,8 @@ pub struct Culprit {
 /// Slow iterations of a workload compared with typical ones: what makes the difference.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Comparison {
-    /// Which are slow: the upper 1 or 5 % of response times.
+    /// Which are slow: the upper 1 or 5 % of response times; more in a run of 100 to 399 iterations, of which the slowest
+    /// 20 count.
     pub slow_percent: u32,
     /// How many slow iterations were compared, with complete traces.
     pub slow: u64,

@@ -115,7 +115,7 @@ impl Changes {
             Use::Flavor | Use::Image | Use::ImageIn(..) => self.set_id(becomes, node, around, faults),
             Use::SizeIn(variable, key) => self.set_size((variable, key), node, faults),
             Use::Query => self.query.push((name.to_owned(), meant_literally(node))),
-            Use::Upload => self.set_upload(node, faults),
+            Use::Upload => self.set_upload(node, around, faults),
             Use::PauseMin => {
                 self.pause = Some((number.unwrap_or(0.0), self.pause.map_or(0.0, |pause| pause.1)))
             }
@@ -261,14 +261,14 @@ impl Changes {
         self.set_entry(variable, key, value);
     }
 
-    fn set_upload(&mut self, node: &Node, faults: &mut Vec<Fault>) {
+    fn set_upload(&mut self, node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) {
         let text = as_text(node).unwrap_or_default();
         let path = text.strip_prefix("file://").unwrap_or(&text);
         if path.contains("://") {
             let fault = Fault::error(node.span.clone(), "an image that is elsewhere is not supported");
             faults.push(fault.help("download it before, and name the file"));
         }
-        self.upload = Some(At::of(node).text(path));
+        self.upload = Some(At::of(node).text((around.files.find)(path)));
     }
 
     fn set_nics(&mut self, node: &Node, faults: &mut Vec<Fault>) {
@@ -344,9 +344,10 @@ impl Changes {
 fn read(node: &Node, around: &Around<'_>, faults: &mut Vec<Fault>) -> Option<Node> {
     let path = as_text(node).unwrap_or_default();
     let wrong = |message: String| {
-        Fault::error(node.span.clone(), message).help("name a file relative to the task file")
+        Fault::error(node.span.clone(), message)
+            .help("name a file relative to the current directory or to the task file")
     };
-    let text = match (around.files)(&path) {
+    let text = match (around.files.read)(&path) {
         Ok(text) => text,
         Err(why) => {
             faults.push(wrong(why));

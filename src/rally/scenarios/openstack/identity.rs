@@ -33,6 +33,11 @@ static UPDATE_USER: [Argument; 2] = [
 static UPDATE_PASSWORD: [Argument; 2] =
     [may("name_length", Kind::Any, Use::Nothing), may("password_length", Kind::Any, Use::Nothing)];
 
+static ROLES: [Argument; 2] = [
+    may("create_role_kwargs", Kind::Empty, Use::Nothing),
+    may("list_role_kwargs", Kind::Empty, Use::Nothing),
+];
+
 static ENTITIES: [Argument; 1] = [may("service_name", Kind::Text, Use::Given("service_name"))];
 
 static SERVICE: [Argument; 3] = [
@@ -55,7 +60,7 @@ pub(super) static SCENARIOS: [Shipped; 26] = [
     admin("KeystoneBasic.create_and_delete_role", &[]),
     admin("KeystoneBasic.create_and_delete_service", &[&SERVICE]),
     admin("KeystoneBasic.create_and_get_role", &[]),
-    admin("KeystoneBasic.create_and_list_roles", &[]),
+    admin("KeystoneBasic.create_and_list_roles", &[&ROLES]),
     admin("KeystoneBasic.create_and_list_services", &[&SERVICE]),
     admin("KeystoneBasic.create_and_list_tenants", &[&NAME_LENGTH]),
     admin("KeystoneBasic.create_and_list_users", &[&NAME_LENGTH, &OF_USER]),

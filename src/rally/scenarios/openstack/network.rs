@@ -53,6 +53,9 @@ pub(super) static SCENARIOS: [Shipped; 20] = [
     user("NeutronNetworks.create_and_delete_routers", &[&NETWORK, &SUBNETS, &ROUTER]),
     user("NeutronSecurityGroup.create_and_list_security_groups", &[&SECURITY_GROUP]),
     user("NeutronSecurityGroup.create_and_show_security_group", &[&SECURITY_GROUP]),
-    user("NeutronSecurityGroup.create_and_update_security_groups", &[&SECURITY_GROUP, &UPDATE_SECURITY_GROUP]),
+    user(
+        "NeutronSecurityGroup.create_and_update_security_groups",
+        &[&SECURITY_GROUP, &UPDATE_SECURITY_GROUP],
+    ),
     user("NeutronSecurityGroup.create_and_delete_security_groups", &[&SECURITY_GROUP]),
 ];

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::rally::nodes::to_json;
+use crate::rally::scenarios::Files;
 
 #[test]
 fn every_name_is_that_of_a_file_and_says_what_it_does() {
@@ -63,7 +64,7 @@ fn expanded(scenario: &str, contexts: &str) -> (serde_json::Value, Expanded) {
         name: "w",
         place: scenario.key.span.clone(),
         contexts: &contexts,
-        files: &|name| Err(format!("no file {name}")),
+        files: &Files { read: &|name| Err(format!("no file {name}")), find: &|name| name.to_owned() },
     };
     let mut faults = Vec::new();
     let found = super::super::find(&scenario, &mut faults).unwrap();

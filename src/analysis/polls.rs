@@ -1,0 +1,68 @@
+//! Polls of the client, and the work that they wait for.
+//!
+//! A service may answer a request at once and do the work later: Nova answers before a server boots. A client that then
+//! asks again and again until the work is done waits for that work, although no request does. So what goes on beside a
+//! poll belongs to it, until the last of its requests was sent: what that one saw was done before. Time of a poll in which
+//! no traced service worked is a pause, and nobody's fault but the interval's, unless the work is not traced.
+
+use crate::osprofiler::report::{Point, TraceTree};
+use crate::results::client_points::{ACTION, REPORTER};
+
+/// The name of the kind of a poll's time in which no traced service worked.
+pub const PAUSE: &str = "pause between polls";
+
+/// A poll that sent several requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// The index of its point.
+    pub index: usize,
+    /// When it began, in microseconds from the start of the trace.
+    pub start_us: u64,
+    /// When a service got its last request.
+    pub last_us: u64,
+}
+
+/// True for the client's point of an action that sent several requests, of which services have points.
+#[must_use]
+pub fn is_poll(tree: &TraceTree, index: usize) -> bool {
+    let Some(point) = tree.points.get(index).filter(|point| is_client(point) && point.name == ACTION) else {
+        return false;
+    };
+    let requests = point.stop_info.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1);
+    // The client has no points of its own below such an action.
+    let is_served = |below: &Point| below.parent == Some(index) && !is_client(below);
+    requests > 1 && tree.points.get(index + 1).is_some_and(is_served)
+}
+
+/// All polls of a trace, in the order of their starts.
+#[must_use]
+pub fn polls(tree: &TraceTree) -> Vec<Poll> {
+    let mut found: Vec<Poll> = (0..tree.points.len())
+        .filter(|&index| is_poll(tree, index))
+        .map(|index| Poll {
+            index,
+            start_us: tree.points[index].start_us,
+            last_us: tree.points[index].start_us,
+        })
+        .collect();
+    for point in &tree.points {
+        // Few actions poll.
+        if let Some(poll) = found.iter_mut().find(|poll| Some(poll.index) == point.parent) {
+            poll.last_us = poll.last_us.max(point.start_us);
+        }
+    }
+    found.sort_by_key(|poll| (poll.start_us, poll.index));
+    found
+}
+
+/// The poll that waited for work of this time, and for which part of it.
+#[must_use]
+pub fn waiting_for(polls: &[Poll], (start_us, end_us): (u64, u64)) -> Option<(usize, (u64, u64))> {
+    let poll = polls.iter().find(|poll| poll.last_us > start_us)?;
+    let part = (start_us.max(poll.start_us), end_us.min(poll.last_us));
+    (part.0 < part.1).then_some((poll.index, part))
+}
+
+fn is_client(point: &Point) -> bool {
+    point.project.as_deref() == Some(REPORTER)
+}

@@ -1,0 +1,110 @@
+//! Rally's contexts as those of a scenario, which have the same names and keys but for some old ones.
+
+use crate::base::diagnostics::{Fault, Shown};
+use crate::base::yaml::{Kind, Node};
+use crate::config::check::check;
+
+use super::nodes::{At, as_text};
+use super::scenarios::Files;
+use super::task::{Named, known};
+
+/// Those that a scenario has, too.
+const OF_SCENARIOS: [&str; 6] = ["users", "quotas", "flavors", "images", "network", "volumes"];
+
+/// A context of Rally's own tests. It makes nothing, and can be told to fail.
+const DUMMY: &str = "dummy_context";
+/// Which versions of a service's interface are asked for.
+const VERSIONS: &str = "api_versions";
+/// The versions of each that our requests are of.
+const SPOKEN: [(&str, &[&str]); 6] = [
+    ("cinder", &["3"]),
+    ("glance", &["2"]),
+    ("keystone", &["3", "v3"]),
+    ("mistral", &["2"]),
+    ("neutron", &["2", "2.0"]),
+    ("nova", &["2", "2.1"]),
+];
+/// Old names of keys of `images`.
+const OF_IMAGES: [(&str, &str); 2] = [("image_container", "container_format"), ("image_type", "disk_format")];
+
+/// The contexts of a workload, as a scenario has them; adds faults.
+pub(super) fn contexts(
+    contexts: &[Named],
+    at: &At,
+    files: &Files<'_>,
+    shown: &Shown,
+    faults: &mut Vec<Fault>,
+) -> Option<Node> {
+    let mut entries: Vec<(String, Node)> = Vec::new();
+    for context in contexts {
+        // `users@openstack` is `users` of a platform.
+        let name = context.key.name.split('@').next().unwrap_or_default();
+        let names = OF_SCENARIOS.into_iter().chain([VERSIONS, DUMMY]).map(|name| (name, ()));
+        if known(context, "the context", names, faults).is_none() {
+            continue;
+        }
+        match name {
+            DUMMY => dummy(context, shown, faults),
+            VERSIONS => versions(context, faults),
+            "images" => entries.push((name.to_owned(), images(&context.settings, files))),
+            _ => entries.push((name.to_owned(), context.settings.clone())),
+        }
+    }
+    let entries = entries.iter().map(|(name, settings)| (name.as_str(), settings.clone()));
+    (entries.len() > 0).then(|| at.map(entries))
+}
+
+/// Refuses versions that our requests are not of.
+fn versions(context: &Named, faults: &mut Vec<Fault>) {
+    for (key, service) in context.settings.entries() {
+        let spoken = SPOKEN.iter().find(|(name, _)| *name == key.name).map(|(_, versions)| *versions);
+        for (setting, node) in service.entries() {
+            let is_spoken = setting.name == "version"
+                && as_text(node)
+                    .is_some_and(|version| spoken.is_some_and(|all| all.contains(&version.as_str())));
+            if !is_spoken {
+                let message = format!("`{}` of {} is not supported here", setting.name, key.name);
+                let known: Vec<String> =
+                    SPOKEN.iter().map(|(name, versions)| format!("{name} {}", versions[0])).collect();
+                let help = format!(
+                    "remove it: requests are of {}; a target of the deployment can have a `microversion`",
+                    known.join(", ")
+                );
+                faults.push(Fault::error(setting.span.clone(), message).help(help));
+            }
+        }
+    }
+}
+
+fn dummy(context: &Named, shown: &Shown, faults: &mut Vec<Fault>) {
+    let flag = serde_json::json!({ "type": "boolean" });
+    let schema = serde_json::json!({
+        "type": "object", "additionalProperties": false,
+        "properties": { "fail_setup": flag, "fail_cleanup": flag },
+    });
+    faults.extend(check(&context.settings, &schema, shown));
+    for (key, node) in context.settings.entries() {
+        if matches!(node.kind, Kind::Bool(true)) {
+            let message = format!("`{}` of the context `{DUMMY}` is not supported", key.name);
+            faults.push(
+                Fault::error(key.span.clone(), message).help("remove it: nothing is made that could fail"),
+            );
+        }
+    }
+}
+
+/// Images, with the keys of today; their file is looked for as Rally does.
+fn images(settings: &Node, files: &Files<'_>) -> Node {
+    let mut settings = settings.clone();
+    let Kind::Map(entries) = &mut settings.kind else { return settings };
+    for (key, node) in entries {
+        if let Some((_, today)) = OF_IMAGES.iter().find(|(old, _)| *old == key.name) {
+            (*today).clone_into(&mut key.name);
+        }
+        let path = as_text(node).filter(|path| key.name == "image_url" && !path.contains("://"));
+        if let Some(path) = path {
+            *node = At::of(node).text((files.find)(&path));
+        }
+    }
+    settings
+}

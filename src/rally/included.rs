@@ -1,0 +1,350 @@
+//! Puts files into the template of a task in the places where it includes or imports them.
+//!
+//! As in Jinja2, what an included file sets stays in it, and of an imported file only macros and variables are used, not
+//! its text. What is in the text knows from which line of which file it came.
+
+use std::sync::Arc;
+
+use crate::base::yaml;
+
+/// How many files may be included, each counted as often as it is.
+const FILES_MAX: usize = 100;
+/// The variable that takes an imported file's text, which is not used.
+const UNUSED: &str = "text_of_imported";
+
+/// A template with its files.
+pub(super) struct Whole {
+    pub(super) text: String,
+    /// For each line of the text.
+    pub(super) origins: Vec<Origin>,
+    /// The task's own text, in which statements that set the imported names stand for those that import them.
+    pub(super) own: String,
+}
+
+/// Where a line came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The line of the task's file, from 0.
+    pub(super) line: usize,
+    /// The file that it includes there, and the line of that, from 0.
+    pub(super) within: Option<(Arc<str>, usize)>,
+}
+
+impl Origin {
+    /// A message about the line; it says in which file it is, if that is not the task's own.
+    pub(super) fn named(&self, message: String) -> String {
+        match &self.within {
+            Some((file, line)) => format!("{message} (line {} of {file})", line + 1),
+            None => message,
+        }
+    }
+}
+
+/// A line of the task's file, from 0, and what is wrong there.
+pub(super) type AtLine = (usize, String);
+
+/// A statement that names another file.
+enum Statement<'t> {
+    Include { file: &'t str, may_be_missing: bool },
+    Import { file: &'t str, name: &'t str },
+    From { file: &'t str, names: Vec<(&'t str, &'t str)> },
+}
+
+/// The template with its files; `read` gives the text of one by its name.
+pub(super) fn whole(text: &str, read: &dyn Fn(&str) -> Result<String, String>) -> Result<Whole, AtLine> {
+    let first = Origin { line: 0, within: None };
+    let mut joiner = Joiner { read, files: 0, text: String::new(), origins: vec![first], own: String::new() };
+    joiner.add(text, None, 0)?;
+    let Joiner { text, origins, own, .. } = joiner;
+    Ok(Whole { text, origins, own })
+}
+
+struct Joiner<'a> {
+    read: &'a dyn Fn(&str) -> Result<String, String>,
+    files: usize,
+    text: String,
+    origins: Vec<Origin>,
+    own: String,
+}
+
+impl Joiner<'_> {
+    /// Adds a text: that of a file which the task includes in its line `home`, or the task's own.
+    fn add(&mut self, text: &str, file: Option<&Arc<str>>, home: usize) -> Result<(), AtLine> {
+        let origin = |line: usize| match file {
+            None => Origin { line, within: None },
+            Some(file) => Origin { line: home, within: Some((Arc::clone(file), line)) },
+        };
+        if let Some(current) = self.origins.last_mut() {
+            *current = origin(0);
+        }
+        let (mut line, mut rest) = (0, text);
+        while !rest.is_empty() {
+            let length = tag_length(rest);
+            let (part, after) = rest.split_at(length.unwrap_or_else(|| to_next_tag(rest)));
+            rest = after;
+            if let Some(statement) = length.and_then(|_| statement(part)) {
+                let home = if file.is_some() { home } else { line };
+                if file.is_none() {
+                    self.own.push_str(&statement.names_only());
+                }
+                self.expand(&statement, part, home)?;
+                line += part.matches('\n').count();
+                continue;
+            }
+            if file.is_none() {
+                self.own.push_str(part);
+            }
+            self.text.push_str(part);
+            for _ in part.matches('\n') {
+                line += 1;
+                self.origins.push(origin(line));
+            }
+        }
+        if self.text.len() > yaml::BYTES_MAX {
+            return Err((home, "the task is larger than 1 MiB with what it includes".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn expand(&mut self, statement: &Statement<'_>, tag: &str, home: usize) -> Result<(), AtLine> {
+        self.files += 1;
+        if self.files > FILES_MAX {
+            return Err((home, format!("the task includes more than {FILES_MAX} files")));
+        }
+        let file = statement.file();
+        let content = match (self.read)(file) {
+            Err(_) if matches!(statement, Statement::Include { may_be_missing: true, .. }) => String::new(),
+            read => read.map_err(|why| (home, format!("cannot include `{file}`: {why}")))?,
+        };
+        // Blanks beside the statement go where it says so; those of the file stay.
+        let (open, close) = (if tag.starts_with("{%-") { "{%-" } else { "{%" }, close_of(tag));
+        let (before, after) = match statement {
+            Statement::Include { .. } => (" with %}".to_owned(), vec!["{% endwith ".to_owned()]),
+            _ => (format!(" set {UNUSED} %}}"), statement.sets(&content)),
+        };
+        self.text.extend([open, &before]);
+        // As Jinja2 does.
+        self.add(content.strip_suffix('\n').unwrap_or(&content), Some(&Arc::from(file)), home)?;
+        self.text.extend([&after.join("%}"), close]);
+        Ok(())
+    }
+}
+
+impl<'t> Statement<'t> {
+    fn file(&self) -> &'t str {
+        match self {
+            Self::Include { file, .. } | Self::Import { file, .. } | Self::From { file, .. } => file,
+        }
+    }
+
+    /// The beginnings of the statements behind an imported text.
+    fn sets(&self, content: &str) -> Vec<String> {
+        let mut statements = vec!["{% endset ".to_owned()];
+        match self {
+            Self::Include { .. } => {}
+            Self::Import { name, .. } => {
+                let pairs: Vec<String> =
+                    defined(content).iter().map(|name| format!("{name}={name}")).collect();
+                statements.push(format!("{{% set {name} = namespace({}) ", pairs.join(", ")));
+            }
+            Self::From { names, .. } => {
+                let renamed = names.iter().filter(|(name, own)| name != own);
+                statements.extend(renamed.map(|(name, own)| format!("{{% set {own} = {name} ")));
+            }
+        }
+        statements
+    }
+
+    /// Statements that set the same names.
+    fn names_only(&self) -> String {
+        let set = |name: &str| format!("{{% set {name} = 0 %}}");
+        match self {
+            Self::Include { .. } => String::new(),
+            Self::Import { name, .. } => set(name),
+            Self::From { names, .. } => names.iter().map(|(_, own)| set(own)).collect(),
+        }
+    }
+}
+
+/// The end of a statement like that of this one.
+fn close_of(tag: &str) -> &'static str {
+    if tag.ends_with("-%}") { "-%}" } else { "%}" }
+}
+
+/// True for a tag that names another file.
+pub(super) fn names_a_file(tag: &str) -> bool {
+    statement(tag.trim()).is_some()
+}
+
+/// The statement of a tag, if it names another file.
+fn statement(tag: &str) -> Option<Statement<'_>> {
+    let inner = tag.strip_prefix("{%")?.strip_suffix("%}")?;
+    let inner = inner.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
+    let (word, rest) = inner.split_at(inner.find(|c: char| !c.is_alphanumeric())?);
+    let (file, rest) = quoted(rest.trim_start())?;
+    let rest = rest.trim();
+    let rest = rest
+        .strip_suffix("without context")
+        .or_else(|| rest.strip_suffix("with context"))
+        .unwrap_or(rest)
+        .trim();
+    match word {
+        "include" if rest.is_empty() => Some(Statement::Include { file, may_be_missing: false }),
+        "include" if rest == "ignore missing" => Some(Statement::Include { file, may_be_missing: true }),
+        "import" => {
+            let name = rest.strip_prefix("as")?.trim();
+            is_name(name).then_some(Statement::Import { file, name })
+        }
+        "from" => {
+            let list = rest.strip_prefix("import")?.trim().trim_end_matches(',');
+            let names = list.split(',').map(|item| pair(item.trim())).collect::<Option<Vec<_>>>()?;
+            Some(Statement::From { file, names })
+        }
+        _ => None,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// A name, and what it is called here: `a` or `a as b`.
+fn pair(item: &str) -> Option<(&str, &str)> {
+    let (name, own) = match item.split_once(char::is_whitespace) {
+        Some((name, rest)) => (name, rest.trim_start().strip_prefix("as")?.trim_start()),
+        None => (item, item),
+    };
+    (is_name(name) && is_name(own)).then_some((name, own))
+}
+
+/// A text in quotes at the beginning of another, and what follows.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    text[1..].split_once(quote)
+}
+
+/// The macros and variables that a text defines.
+fn defined(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = tag_length(rest);
+        let (part, after) = rest.split_at(length.unwrap_or_else(|| to_next_tag(rest)));
+        rest = after;
+        let Some(inner) = part.strip_prefix("{%").filter(|_| length.is_some()) else { continue };
+        let inner = inner.trim_start_matches(['-', '+']).trim_start();
+        let Some((word, behind)) = inner.split_once(char::is_whitespace) else { continue };
+        let behind = behind.trim_start();
+        let end = behind.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(behind.len());
+        let name = &behind[..end];
+        if matches!(word, "macro" | "set") && !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// How far it is to the next tag, at least a character.
+fn to_next_tag(text: &str) -> usize {
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    let at = |mark: &str| text[first..].find(mark);
+    [at("{{"), at("{%"), at("{#")].into_iter().flatten().min().map_or(text.len(), |at| at + first)
+}
+
+/// The length of the tag at the start of a text. Raw text counts to the statement that ends it.
+pub(super) fn tag_length(text: &str) -> Option<usize> {
+    let close = match text.get(..2)? {
+        "{{" => "}}",
+        "{%" => "%}",
+        "{#" => "#}",
+        _ => return None,
+    };
+    let inner = &text[2..];
+    if close == "%}" && inner.trim_start_matches(['-', '+', ' ']).starts_with("raw") {
+        return Some(text.find("endraw").unwrap_or(text.len()));
+    }
+    let mut quote = None;
+    for (at, c) in inner.char_indices() {
+        match quote {
+            _ if close == "#}" && inner[at..].starts_with(close) => return Some(at + 4),
+            None if inner[at..].starts_with(close) => return Some(at + 4),
+            None if close != "#}" && matches!(c, '"' | '\'') => quote = Some(c),
+            Some(open) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    Some(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(text: &str) -> Result<Whole, AtLine> {
+        whole(text, &|name| match name {
+            "part.yaml" => Ok("one\ntwo\n".to_owned()),
+            "outer.yaml" => Ok("{% include 'part.yaml' %}".to_owned()),
+            "macros.yaml" => Ok("{% macro a(x) %}<{{ x }}>{% endmacro %}{%- set b = 2 %}\nunused".to_owned()),
+            "endless.yaml" => Ok("{% include 'endless.yaml' %}".to_owned()),
+            _ => Err("no such file".to_owned()),
+        })
+    }
+
+    #[test]
+    fn files_take_the_places_of_statements() {
+        for (text, expected, own) in [
+            ("a", "a", "a"),
+            ("a {%- include \"part.yaml\" -%} b", "a {%- with %}one\ntwo{% endwith -%} b", "a  b"),
+            ("{% include 'nobody.yaml' ignore missing %}", "{% with %}{% endwith %}", ""),
+            (
+                "{% include 'outer.yaml' with context %}",
+                "{% with %}{% with %}one\ntwo{% endwith %}{% endwith %}",
+                "",
+            ),
+            (
+                "{% from 'macros.yaml' import a, b as c -%}",
+                "{% set text_of_imported %}{% macro a(x) %}<{{ x }}>{% endmacro %}{%- set b = 2 %}\nunused{% endset %}{% set c = b -%}",
+                "{% set a = 0 %}{% set c = 0 %}",
+            ),
+            (
+                "{% import 'macros.yaml' as m %}",
+                "{% set text_of_imported %}{% macro a(x) %}<{{ x }}>{% endmacro %}{%- set b = 2 %}\nunused{% endset %}{% set m = namespace(a=a, b=b) %}",
+                "{% set m = 0 %}",
+            ),
+            (
+                "{# {% include 'x' %} #}{% raw %}{% include 'x' %}{% endraw %}{{ \"{% include 'x' %}\" }}",
+                "{# {% include 'x' %} #}{% raw %}{% include 'x' %}{% endraw %}{{ \"{% include 'x' %}\" }}",
+                "{# {% include 'x' %} #}{% raw %}{% include 'x' %}{% endraw %}{{ \"{% include 'x' %}\" }}",
+            ),
+            ("{% include name %}", "{% include name %}", "{% include name %}"),
+        ] {
+            let whole = joined(text).ok().unwrap();
+            assert_eq!((whole.text.as_str(), whole.own.as_str()), (expected, own), "{text}");
+            assert_eq!(whole.origins.len(), whole.text.split('\n').count(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_know_where_they_came_from() {
+        let whole = joined("x\n  {% include 'outer.yaml' %}\ny").ok().unwrap();
+        let origins: Vec<_> = whole
+            .origins
+            .iter()
+            .map(|origin| (origin.line, origin.within.as_ref().map(|(file, line)| (&**file, *line))))
+            .collect();
+        let part = |line| (1, Some(("part.yaml", line)));
+        assert_eq!(origins, [(0, None), part(0), part(1), (2, None)]);
+    }
+
+    #[test]
+    fn what_cannot_be_included_is_named_with_its_line() {
+        for (text, line, message) in [
+            ("a\n{% include 'nobody.yaml' %}", 1, "cannot include `nobody.yaml`: no such file"),
+            ("a\n{% from 'nobody.yaml' import a %}", 1, "cannot include `nobody.yaml`: no such file"),
+            ("\n\n{% include 'endless.yaml' %}", 2, "more than 100 files"),
+        ] {
+            let (at, why) = joined(text).err().unwrap();
+            assert!(at == line && why.contains(message), "{text}: {at} {why}");
+        }
+    }
+}

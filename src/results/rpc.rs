@@ -1,0 +1,293 @@
+//! Remote procedure calls of oslo.messaging in a trace: which point is a caller's and which a server's, what was called, and
+//! how long messages waited.
+//!
+//! OSProfiler names the points of both sides `rpc`; the caller's point is above the server's. A call waits for its answer,
+//! a cast does not, and nothing says which of them it was. A server's method may be decorated, so that its point has the
+//! decorator's name; then only the caller's point says what was called. Between both points the message was on its way: in
+//! the broker, or waiting for a free thread of the server. [`with_queues`] gives that time a point of its own. It needs
+//! one clock, so the two points must be of the same host. Nothing here may judge.
+
+use serde_json::json;
+
+use crate::osprofiler::report::{Point, TraceTree};
+
+/// The name of the points of callers and of servers.
+pub const RPC: &str = "rpc";
+/// The name of a point for the time that a message or its answer waited.
+pub const QUEUE: &str = "queue of RPC";
+/// Part of the name of a Python function that is defined in another one, such as a decorator's.
+const DECORATED: &str = "<locals>";
+/// Part of the name of a caller's function, by OpenStack's convention.
+const OF_CALLER: &str = "rpcapi.";
+
+/// The function that a point is of.
+#[must_use]
+pub fn function(point: &Point) -> Option<&str> {
+    point.info.get("function")?.get("name")?.as_str()
+}
+
+/// What an RPC point calls or serves, without module and class; `None` if only a decorator's name is known.
+#[must_use]
+pub fn method(point: &Point) -> Option<&str> {
+    let function = function(point).filter(|function| !function.contains(DECORATED))?;
+    function.rsplit('.').next()
+}
+
+/// True if two points were reported by the same service on the same host.
+#[must_use]
+pub fn is_same_process(one: &Point, other: &Point) -> bool {
+    (&one.project, &one.service, &one.host) == (&other.project, &other.service, &other.host)
+}
+
+/// The caller's point of a server's point, an index in [`TraceTree::points`]; `None` for any other point.
+#[must_use]
+pub fn caller_of(tree: &TraceTree, index: usize) -> Option<usize> {
+    let point = tree.points.get(index).filter(|point| point.name == RPC)?;
+    let above = point.parent.filter(|&above| above < index)?;
+    let caller = &tree.points[above];
+    let is_between = !is_same_process(caller, point)
+        || function(caller).is_some_and(|function| function.contains(OF_CALLER));
+    (caller.name == RPC && is_between).then_some(above)
+}
+
+/// The tree with a point for each time that a message waited, and servers' points that are named after what is called.
+#[must_use]
+pub fn with_queues(mut tree: TraceTree) -> TraceTree {
+    let mut is_called = vec![false; tree.points.len()];
+    let mut waits: Vec<Point> = Vec::new();
+    for index in 0..tree.points.len() {
+        let Some(above) = caller_of(&tree, index) else { continue };
+        // Of a message to several servers, the first counts.
+        if !std::mem::replace(&mut is_called[above], true) {
+            waits.extend(waiting(&tree.points[above], above, &tree.points[index]));
+        }
+        let called = method(&tree.points[above]).map(str::to_owned);
+        if let Some(called) = called.filter(|_| method(&tree.points[index]).is_none()) {
+            let function = tree.points[index].info.entry("function").or_insert_with(|| json!({}));
+            if let Some(function) = function.as_object_mut() {
+                function.insert("name".to_owned(), called.into());
+            }
+        }
+    }
+    if waits.is_empty() { tree } else { with_points(tree, waits) }
+}
+
+/// The time before a server's point began, and after it ended if its caller waited for that.
+fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
+    let (Some(sent_us), Some(served_us)) = (caller.end_us(), server.end_us()) else { return Vec::new() };
+    if caller.host.is_none() || caller.host != server.host {
+        return Vec::new();
+    }
+    let point = |what: &str, from_us: u64, to_us: u64| Point {
+        depth: caller.depth.saturating_add(1),
+        parent: Some(above),
+        trace_id: format!("{}-{what}", server.trace_id),
+        parent_id: caller.trace_id.clone(),
+        name: QUEUE.to_owned(),
+        service: server.service.clone(),
+        project: server.project.clone(),
+        host: server.host.clone(),
+        start_us: from_us,
+        starts: true,
+        duration_us: Some(to_us - from_us),
+        self_us: Some(to_us - from_us),
+        error: None,
+        info: json!({"name": method(caller).unwrap_or_default(), "of": what})
+            .as_object()
+            .cloned()
+            .unwrap_or_default(),
+        stop_info: serde_json::Map::new(),
+    };
+    let sent =
+        (server.start_us > caller.start_us).then(|| point("message", caller.start_us, server.start_us));
+    let answered = (caller.start_us <= server.start_us && served_us < sent_us)
+        .then(|| point("answer", served_us, sent_us));
+    sent.into_iter().chain(answered).collect()
+}
+
+/// The tree with further points, whose parents are indices in it.
+fn with_points(tree: TraceTree, more: Vec<Point>) -> TraceTree {
+    let TraceTree { first_unix_us, points: old, unreadable } = tree;
+    let mut all: Vec<Option<Point>> = old.into_iter().chain(more).map(Some).collect();
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); all.len()];
+    let mut open: Vec<(usize, Option<usize>)> = Vec::new();
+    for (index, point) in all.iter().flatten().enumerate() {
+        match point.parent {
+            Some(parent) => children[parent].push(index),
+            None => open.push((index, None)),
+        }
+    }
+    let start_us = |index: usize| all[index].as_ref().map_or(0, |point| point.start_us);
+    children.iter_mut().for_each(|list| list.sort_by_key(|&child| start_us(child)));
+    open.reverse();
+    let mut points: Vec<Point> = Vec::with_capacity(all.len());
+    while let Some((index, parent)) = open.pop() {
+        let Some(point) = all[index].take() else { continue };
+        let at = points.len();
+        open.extend(children[index].iter().rev().map(|&child| (child, Some(at))));
+        points.push(Point { parent, ..point });
+    }
+    let tree = TraceTree { first_unix_us, points, unreadable };
+    without_waiting(tree)
+}
+
+/// Callers' own times without the times that messages waited.
+fn without_waiting(mut tree: TraceTree) -> TraceTree {
+    // Siblings come in the order of their starts, so one sweep is enough.
+    let mut covered: Vec<(u64, u64)> = tree.points.iter().map(|point| (0, point.start_us)).collect();
+    let mut is_caller = vec![false; tree.points.len()];
+    for point in &tree.points {
+        let (Some(parent), Some(end_us)) = (point.parent, point.end_us()) else { continue };
+        is_caller[parent] |= point.name == QUEUE;
+        let Some(end_of_parent_us) = tree.points[parent].end_us() else { continue };
+        let (sum_us, reached_us) = &mut covered[parent];
+        let (start_us, end_us) = (point.start_us.max(*reached_us), end_us.min(end_of_parent_us));
+        if end_us > start_us {
+            *sum_us += end_us - start_us;
+            *reached_us = end_us;
+        }
+    }
+    for ((point, is_caller), (sum_us, _)) in tree.points.iter_mut().zip(is_caller).zip(covered) {
+        if is_caller {
+            point.self_us = point.duration_us.map(|us| us.saturating_sub(sum_us));
+        }
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::osprofiler::record::{Info, Record, timestamp};
+
+    /// A point: id, parent, service, function, host, start and end in milliseconds.
+    type At = (u32, u32, &'static str, &'static str, &'static str, u64, u64);
+
+    fn tree(points: &[At]) -> TraceTree {
+        let half = |&(id, parent, service, function, host, start, end): &At, is_start: bool| {
+            let mut info = Info::from_iter([("host".to_owned(), host.into())]);
+            if is_start && !function.is_empty() {
+                info.insert("function".to_owned(), json!({ "name": function }));
+            }
+            let name = if function.is_empty() { "wsgi" } else { RPC };
+            Record {
+                name: format!("{name}{}", if is_start { "-start" } else { "-stop" }),
+                base_id: "0".into(),
+                trace_id: id.to_string(),
+                parent_id: parent.to_string(),
+                timestamp: timestamp(
+                    1_700_000_000_000_000_000 + 1_000_000 * if is_start { start } else { end },
+                ),
+                info,
+                project: Some("nova".into()),
+                service: Some(service.into()),
+            }
+        };
+        let records: Vec<Record> =
+            points.iter().flat_map(|one| [half(one, true), half(one, false)]).collect();
+        TraceTree::build(&records)
+    }
+
+    /// Depth, name, detail, start, duration and own time, in milliseconds.
+    fn short(tree: &TraceTree) -> Vec<(usize, &str, String, u64, u64, u64)> {
+        let ms = |us: Option<u64>| us.unwrap_or(0) / 1_000;
+        let of = |point: &'_ Point| {
+            (point.depth, point.detail(), point.start_us / 1_000, ms(point.duration_us), ms(point.self_us))
+        };
+        tree.points
+            .iter()
+            .map(|point| {
+                let (depth, detail, start, took, own) = of(point);
+                (depth, point.name.as_str(), detail, start, took, own)
+            })
+            .collect()
+    }
+
+    const CALLER: &str = "nova.scheduler.rpcapi.SchedulerAPI.select_destinations";
+    const DECORATORS: &str = "oslo_messaging.rpc.server.expected_exceptions.<locals>.outer.<locals>.inner";
+
+    #[test]
+    fn the_message_and_the_answer_of_a_call_wait() {
+        let tree = with_queues(tree(&[
+            (1, 0, "conductor", CALLER, "a", 0, 100),
+            (2, 1, "scheduler", DECORATORS, "a", 30, 80),
+            (3, 2, "placement", "", "a", 40, 60),
+        ]));
+        let expected = [
+            (0, RPC, CALLER.to_owned(), 0, 100, 0),
+            (1, QUEUE, "select_destinations".to_owned(), 0, 30, 30),
+            (1, RPC, "select_destinations".to_owned(), 30, 50, 30),
+            (2, "wsgi", String::new(), 40, 20, 20),
+            (1, QUEUE, "select_destinations".to_owned(), 80, 20, 20),
+        ];
+        assert_eq!(short(&tree), expected);
+        assert_eq!(tree.points[1].reporter(), "nova/scheduler");
+        let parents: Vec<Option<usize>> = tree.points.iter().map(|point| point.parent).collect();
+        assert_eq!(parents, [None, Some(0), Some(0), Some(2), Some(0)]);
+    }
+
+    #[test]
+    fn the_message_of_a_cast_waits_beyond_its_caller() {
+        let tree = with_queues(tree(&[
+            (1, 0, "api", "nova.conductor.rpcapi.ComputeTaskAPI.build", "a", 0, 10),
+            (2, 1, "conductor", "nova.conductor.manager.ComputeTaskManager.build", "a", 50, 900),
+        ]));
+        let names: Vec<_> =
+            short(&tree).into_iter().map(|(_, name, _, at, took, own)| (name, at, took, own)).collect();
+        assert_eq!(names, [(RPC, 0, 10, 0), (QUEUE, 0, 50, 50), (RPC, 50, 850, 850)]);
+    }
+
+    #[test]
+    fn other_points_stay_as_they_are() {
+        for (what, points) in [
+            (
+                "another host has another clock",
+                vec![
+                    (1, 0, "conductor", CALLER, "a", 0, 100),
+                    (2, 1, "scheduler", "m.select_destinations", "b", 30, 80),
+                ],
+            ),
+            (
+                "a server that calls another one",
+                vec![
+                    (1, 0, "conductor", "nova.conductor.manager.ComputeTaskManager.build", "a", 0, 100),
+                    (2, 1, "conductor", CALLER, "a", 30, 80),
+                ],
+            ),
+            ("no call at all", vec![(1, 0, "api", "", "a", 0, 9), (2, 1, "api", "", "a", 1, 2)]),
+        ] {
+            let tree = tree(&points);
+            assert_eq!(with_queues(tree.clone()), tree, "{what}");
+        }
+        assert_eq!(with_queues(TraceTree::default()), TraceTree::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_trace_stays_in_depth_first_order(
+            rows in prop::collection::vec((1_u32..30, 0_u32..30, 0_usize..3, 0_usize..4, 0_u64..90, 0_u64..90), 0..40)
+        ) {
+            let points: Vec<At> = rows
+                .iter()
+                .map(|&(id, parent, service, function, start, took)| {
+                    let services = ["conductor", "scheduler", "compute"];
+                    (id, parent, services[service], ["", CALLER, DECORATORS, "a.b"][function], "a", start, start + took)
+                })
+                .collect();
+            let before = tree(&points);
+            let after = with_queues(before.clone());
+            prop_assert!(after.points.len() >= before.points.len());
+            for (index, point) in after.points.iter().enumerate() {
+                prop_assert!(point.parent.is_none_or(|above| above < index));
+                let depth = point.parent.map_or(0, |above| after.points[above].depth + 1);
+                prop_assert_eq!(point.depth, depth);
+                prop_assert!(point.self_us <= point.duration_us);
+            }
+            let kept: Vec<&str> =
+                after.points.iter().filter(|point| point.name != QUEUE).map(|point| point.trace_id.as_str()).collect();
+            prop_assert_eq!(kept.len(), before.points.len());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""How often the right cause is named in a real Mistral: plants each cause so many times.
+
+    tests/perf/mistral_causes.py 10               # each cause 10 times, one after the other
+    tests/perf/mistral_causes.py 1 database       # only these causes
+
+    action      one in four executions has an action that takes longer (std.sleep)
+    http        one in four asks a slow service (std.http)
+    database    one in four waits for the engine's database when its first action is stored
+    executor    the executor does not run for some seconds, again and again; messages for it wait
+
+It starts Keystone and Mistral by tests/real/openstack.sh, in a directory of their own (REAL_DIR, default .real/mistral),
+which keep running until `REAL_DIR=.real/mistral tests/real/down.sh`. Otherwise it is as tests/perf/openstack_causes.py.
+With REAL_MISTRAL_TRACES=shipped, most of an execution is in other traces than its request's, and no cause can be named.
+"""
+
+import collections
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+os.environ["REAL_DIR"] = os.environ.get("REAL_DIR") or str(HERE.parents[1] / ".real" / "mistral")
+
+import openstack_causes as series
+
+SECONDS = series.SECONDS
+ACTION = series.Named("mistral/mistral-executor", "default-executor-run-action")
+CAUSES = {
+    "healthy": series.Cause(None, {}, "workflow"),
+    "action": series.Cause(ACTION, {}, "workflow"),
+    "http": series.Cause(ACTION, {}, "workflow"),
+    "database": series.Cause(series.Named("mistral/mistral-engine", "db", "INSERT INTO action_executions_v2"), {}, "workflow"),
+    "executor": series.Cause(series.Named("", "queue of RPC"), {}, "workflow"),
+}
+TRIGGER = ("CREATE OR REPLACE TRIGGER bench_plant BEFORE INSERT ON action_executions_v2 FOR EACH ROW "
+           "IF NEW.input LIKE '%%planted%%' THEN DO SLEEP(%f); END IF")
+
+
+def start():
+    """The environment of the services, once they run."""
+    series.REAL_DIR.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "REAL_SERVICES": "mistral", "REAL_TOKEN_CACHE": "300"}
+    started = subprocess.run([series.REPOSITORY / "tests/real/openstack.sh"], env=environment, stdout=subprocess.PIPE,
+                             text=True, check=False)
+    if started.returncode != 0:
+        sys.exit("Mistral does not start")
+    words = [word for line in started.stdout.splitlines() for word in shlex.split(line)]
+    return {**environment, **dict(word.split("=", 1) for word in words if "=" in word)}
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """The one that workflows ask."""
+
+    def do_GET(self):
+        if self.path == "/slow":
+            time.sleep(SECONDS)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serving():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def database():
+    """Storing an action's execution takes long if its input says so."""
+    execute(TRIGGER % SECONDS)
+    try:
+        yield
+    finally:
+        execute("DROP TRIGGER IF EXISTS bench_plant")
+
+
+def execute(statement):
+    python = pathlib.Path(json.loads((series.CLOUD / "settings.json").read_text())["venv"]) / "bin" / "python"
+    code = """if True:
+        import pymysql, sys
+        with pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="bench", password="bench", database="mistral",
+                             autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute(sys.argv[2])
+    """
+    subprocess.run([python, "-I", "-c", code, str(series.ports()["mariadb"]), statement], check=True)
+
+
+@contextlib.contextmanager
+def executor():
+    """The executor stops for some seconds, again and again."""
+    process = int((series.CLOUD / "run" / "mistral" / "executor.pid").read_text())
+    over = threading.Event()
+
+    def hold():
+        while not over.wait(4 * SECONDS):
+            os.kill(process, signal.SIGSTOP)
+            over.wait(SECONDS)
+            os.kill(process, signal.SIGCONT)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+PLANTS = {"database": database, "executor": executor}
+
+
+def run(environment, cause, server, folder):
+    out = folder / cause
+    shutil.rmtree(out, ignore_errors=True)
+    command = [series.program(), "run", HERE / "plants" / "workflow.yaml", "-d", series.REAL_DIR / "deployment.yaml",
+               "--out", out, "--no-probe", "--quiet", "--set", f"cause={cause}", "--set", f"seconds={SECONDS}",
+               "--set", f"server={server}"]
+    with PLANTS.get(cause, contextlib.nullcontext)():
+        try:
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+        except subprocess.TimeoutExpired as error:
+            return "failed", str(error), ""
+    found = sorted(out.glob("*/results.json"))
+    if ended.returncode != 0 or not found:
+        return "failed", f"exit code {ended.returncode}", ended.stdout + ended.stderr
+    results = json.loads(found[0].read_text())
+    said, what = series.judge(cause, results)
+    return said, what, "\n".join([results["reason"]["headline"], results["reason"]["sentence"], *results["notes"]])
+
+
+def main():
+    series.CAUSES = CAUSES
+    series.__doc__ = __doc__
+    times, causes = series.arguments()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mistral-causes-"))
+    environment = start()
+    deployment = series.REAL_DIR / "deployment.yaml"
+    deployment.write_text(series.DEPLOYMENT)
+    deployment.chmod(0o600)
+    counts = collections.defaultdict(collections.Counter)
+    with serving() as server:
+        for number in range(times):
+            for cause in causes:
+                said, what, text = run(environment, cause, server, folder)
+                counts[cause][said] += 1
+                if said != "right":
+                    (folder / f"{cause}-{number}-{said}.txt").write_text(f"{what}\n{text}\n")
+                    if (folder / cause).is_dir():
+                        shutil.move(folder / cause, folder / f"{cause}-{number}-{said}")
+                print(f"{number + 1}/{times} {cause}: {said} ({what})", file=sys.stderr, flush=True)
+    for cause, count in counts.items():
+        figures = "   ".join(f"{word} {count[word]:3d}" for word in series.WORDS)
+        print(f"{cause:12}  {figures}   of {sum(count.values())}")
+    print(f"what was not right: {folder}")
+
+
+if __name__ == "__main__":
+    main()
