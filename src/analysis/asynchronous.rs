@@ -64,7 +64,9 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
         let whole = (point.start_us, ends[index].unwrap_or(point.start_us));
         let Some(above) = point.parent.filter(|&above| above < index) else {
             let part = (!is_linked(point)).then_some(whole);
-            (answered_us.push(None), within.push(None), found.push(Waited { part, poll: None }));
+            answered_us.push(None);
+            within.push(None);
+            found.push(Waited { part, poll: None });
             continue;
         };
         let parent = &tree.points[above];
@@ -86,7 +88,8 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
             let polled = if may_poll { waiting_for(&polls, moved_by(whole, by_us)) } else { None };
             let part = polled.map(|(_, part)| moved_by(part, by_us.saturating_neg()));
             let answered = if part.is_some() { None } else { answered };
-            (answered_us.push(answered), within.push(part));
+            answered_us.push(answered);
+            within.push(part);
             found.push(Waited { part, poll: polled.map(|(poll, _)| poll) });
             continue;
         }
@@ -95,7 +98,8 @@ pub fn waited(tree: &TraceTree, moved_us: &[i64]) -> Vec<Waited> {
         let part = bounds.map_or((whole.0, end_us), |(from_us, to_us)| {
             (whole.0.clamp(from_us, to_us), end_us.clamp(from_us, to_us))
         });
-        (answered_us.push(answered), within.push(bounds.map(|_| part)));
+        answered_us.push(answered);
+        within.push(bounds.map(|_| part));
         found.push(Waited { part: Some(part), poll: None });
     }
     found

@@ -130,7 +130,7 @@ pub fn read(rendered: Rendered, fallback_title: &str, files: &Files<'_>) -> Resu
     let Translator { hooks, origins, setup, teardown, needs_cloud, mut warnings, .. } = translator;
     let mut keys = vec![("title", at.literal_title(title)), ("workloads", at.list(workloads))];
     keys.extend([("setup", setup), ("teardown", teardown)].into_iter().filter_map(|(key, once)| {
-        Some((key, at.list(once.steps))).filter(|(_, list)| !list.items().is_empty())
+        Some((key, at.list(once.steps()))).filter(|(_, list)| !list.items().is_empty())
     }));
     let scenario = at.map(keys);
     if !faults.is_empty() {
@@ -156,22 +156,24 @@ impl At {
     }
 }
 
-/// Steps that run once for all workloads.
+/// Steps that run once for all workloads: lists of them, with names.
 #[derive(Default)]
-struct Once {
-    /// The names of those that are there.
-    names: BTreeSet<String>,
-    steps: Vec<Node>,
-}
+struct Once(Vec<(String, Vec<Node>)>);
 
 impl Once {
-    /// Adds named lists of steps; a list with a name that is there is not added again.
+    /// Adds named lists of steps, each before those that follow it; a list with a name that is there is not added again.
     fn add(&mut self, lists: Vec<(String, Vec<Node>)>) {
-        for (name, steps) in lists {
-            if name.is_empty() || self.names.insert(name) {
-                self.steps.extend(steps);
+        let mut at = self.0.len();
+        for (name, steps) in lists.into_iter().rev() {
+            match self.0.iter().position(|(known, _)| !name.is_empty() && *known == name) {
+                Some(found) => at = found,
+                None => self.0.insert(at, (name, steps)),
             }
         }
+    }
+
+    fn steps(self) -> Vec<Node> {
+        self.0.into_iter().flat_map(|(_, steps)| steps).collect()
     }
 }
 

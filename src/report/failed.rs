@@ -73,7 +73,9 @@ pub(super) fn clause(error: &ErrorClass) -> Line {
             // Most messages follow the name of the action as its verb; others stand for themselves.
             let verb =
                 ["answered", "timed out", "slower than"].iter().any(|begin| error.message.starts_with(begin));
-            line.code(action).text(if verb { " " } else { ": " }).text(&error.message);
+            // A service's own words may end as a sentence.
+            let message = error.message.trim_end_matches('.');
+            line.code(action).text(if verb { " " } else { ": " }).text(message);
             line.text(usual(error));
         }
         (None, None) => {

@@ -279,7 +279,7 @@ mod tests {
         // How many iterations, how many of the slowest are wanted at least, and how many typical ones.
         for (total, slowest, typical) in [(60, 3, 6), (99, 4, 8), (100, 20, 40), (399, 20, 40), (400, 20, 40)]
         {
-            let chosen = chosen_of((0..total).map(|number| Some(100 + number * 7 % total)));
+            let chosen = chosen_of((0..total).map(|number| Some(100 + number * 13 % total)));
             let of_slowest = |one: &&Chosen| one.sample.duration_ns / 1_000_000 >= 100 + total - slowest;
             assert_eq!(chosen.iter().filter(of_slowest).count() as u64, slowest, "{total}");
             let found = chosen.iter().filter(|one| one.side == Side::Typical).count();

@@ -291,7 +291,7 @@ fn an_interrupt_while_contexts_are_made_leaves_nothing() {
     let contexts = "contexts: { users: {}, volumes: { size: 1 } }";
     // The volume never becomes available.
     cloud.refuse(|method, path| {
-        (method == "GET" && path.contains("/volumes/"))
+        (method == "GET" && path.contains("/volumes/id-"))
             .then(|| ("200 OK", json!({ "volume": { "status": "creating" } })))
     });
     load(&bench, &cloud, &format!("{contexts}\nrunner: {{ serial: {{ times: 5 }} }}\n{LIST}"));

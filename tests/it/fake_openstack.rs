@@ -279,7 +279,8 @@ fn within(
         ("PUT", "routers", [change]) => {
             let ports = things.entry("ports".to_owned()).or_default();
             if *change == "add_router_interface" {
-                ports.push(json!({ "id": format!("port-of-{id}"), "name": "", "device_id": id }));
+                ports.push(json!({ "id": format!("port-of-{id}"), "name": "", "device_id": id,
+                    "device_owner": "network:router_interface" }));
             } else {
                 ports.retain(|port| port["device_id"] != id);
             }

@@ -62,6 +62,7 @@ mod propagation;
 mod publish;
 mod quotes;
 mod rally;
+mod rally_files;
 mod real_causes;
 mod real_keystone;
 mod real_middleware;

@@ -230,7 +230,7 @@ fn every_scenario_has_rallys_atomic_actions() {
     assert_eq!(message, "Dummy scenario expected exception: 'MMM'");
 }
 
-fn v2(workload: &str) -> String {
+pub(crate) fn v2(workload: &str) -> String {
     format!("version: 2\ntitle: t\nsubtasks:\n- title: s\n{workload}")
 }
 

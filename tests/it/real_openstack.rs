@@ -190,7 +190,7 @@ profile: false
 contexts:
   users: { tenants: 2, users_per_tenant: 1, user_choice_method: round_robin }
   quotas: { nova: { instances: 1000 }, neutron: { port: 1000 } }
-  flavors: [ { name: tiny, ram: 64, disk: 0, extra_specs: { a: b } } ]
+  flavors: [ { name: tiny, ram: 64, disk: 1, extra_specs: { a: b } } ]
   images: { disk_format: raw, container_format: bare }
   network: { start_cidr: 10.9.0.0/24 }
 runner: { constant: { times: 10000, concurrency: 1 } }

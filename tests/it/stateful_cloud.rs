@@ -256,8 +256,11 @@ fn act(seen: &Seen, (path, query): (&str, &str), project: &str, state: &mut Stat
 }
 
 fn shown(thing: &Thing) -> Value {
-    let mut shown =
-        json!({ "id": thing.id, "name": thing.name, "project_id": thing.project, "status": "available" });
+    // Each service says in its own way whose a thing is.
+    let project = &thing.project;
+    let mut shown = json!({ "id": thing.id, "name": thing.name, "project_id": project, "tenant_id": project,
+        "owner": project, "os-vol-tenant-attr:tenant_id": project,
+        "os-extended-snapshot-attributes:project_id": project, "status": "available" });
     if let (Some(shown), Some(body)) = (shown.as_object_mut(), thing.body.as_object()) {
         shown.extend(body.iter().map(|(key, value)| (key.clone(), value.clone())));
     }

@@ -307,7 +307,7 @@ begin_nova() {
   done
   begin nova-api env OS_NOVA_CONFIG_DIR="$run/nova-api" "$python" -m gunicorn
   await placement
-  begin nova-compute "$python" "$venv/bin/nova-compute" --config-file "$run/nova-compute/nova.conf"
+  begin nova-compute "$python" "$here/openstack_compute.py" --config-file "$run/nova-compute/nova.conf"
 }
 
 begin_cinder() {

@@ -48,7 +48,10 @@ def run(program, directory, name):
     results = json.loads(found[0].read_text())
     workload = results["workloads"][0]
     counts = workload["iterations"]
-    wrong = [f"{error.get('action')}: {error['message']}" for error in workload.get("errors", [])]
+    wrong = [
+        " ".join(filter(None, [f"{error.get('action')}: {error['message']}", error.get("body")]))[:500]
+        for error in workload.get("errors", [])
+    ]
     wrong += [note for note in results.get("notes", []) if "failed" in note]
     if ended.returncode != 0 and not wrong:
         wrong.append((ended.stderr or ended.stdout).strip()[-500:])

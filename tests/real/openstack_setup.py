@@ -41,7 +41,7 @@ CATALOG = {
 
 # ------------------------------------------------------------------ configuration
 
-# Services have a user of their own: whatever a scenario does to its user ends all tokens of that user.
+# Services have a user of their own, as in real clouds: they refuse each other's tokens without the role `service`.
 LOGIN = {
     "auth_url": keystone,
     "auth_type": "password",
@@ -76,8 +76,6 @@ def common(name, own):
         "keystone_authtoken": {
             "www_authenticate_uri": keystone,
             "token_cache_time": settings["token_cache"],
-            # Nova's service token is an administrator's, who has no role `service`.
-            "service_token_roles_required": "false",
             **LOGIN,
         },
         "oslo_messaging_notifications": {"driver": "noop"},

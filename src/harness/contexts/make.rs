@@ -208,7 +208,8 @@ impl Maker<'_> {
     }
 
     async fn flavor(&self, flavor: &Flavor) -> Result<Json, Problem> {
-        let name = format!("{}-{}", self.prefix, flavor.name);
+        // Another workload may have one of the same name.
+        let name = self.name(&flavor.name);
         let body = json!({ "flavor": {
             "name": name, "ram": flavor.ram, "vcpus": flavor.vcpus.unwrap_or(1), "disk": flavor.disk.unwrap_or(0),
             "OS-FLV-EXT-DATA:ephemeral": flavor.ephemeral.unwrap_or(0), "swap": flavor.swap.unwrap_or(0),

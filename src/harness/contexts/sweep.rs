@@ -49,7 +49,9 @@ pub struct Thing {
 impl std::fmt::Display for Thing {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, id, name, why } = self;
-        let named = if name.is_empty() || name == id { id.clone() } else { format!("{name} ({id})") };
+        // Key pairs are known by name and user.
+        let id = id.split('?').next().unwrap_or_default();
+        let named = if name.is_empty() || name == id { id.to_owned() } else { format!("{name} ({id})") };
         let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         write!(formatter, "{what} {named}{why}")
     }
@@ -297,8 +299,10 @@ async fn list(
     let path = if own { kind.list.replace(kinds::OF_OTHERS, "") } else { kind.list.to_owned() };
     let path = path.replace("{owner}", owner);
     let answer = cloud.call(caller, Method::GET, (kind.service, &path), None).await?;
+    let none =
+        || Problem::new(format!("{}s could not be looked for: the answer has no `{}`", kind.what, kind.key));
     let mut things = Vec::new();
-    for item in answer[kind.key].as_array().into_iter().flatten() {
+    for item in answer[kind.key].as_array().ok_or_else(none)? {
         if !own && !kind.is_of_user {
             match item[kind.owner].as_str() {
                 Some(found) if found == owner => {}

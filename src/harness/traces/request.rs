@@ -96,7 +96,7 @@ impl Traced {
                 Some(HarnessError::failed("there is nowhere to look for the trace").remedy(help))
             }
             Some(trace) => {
-                let goes_on = !trace.records.is_empty() && self.profiling.collector_error.is_none();
+                let goes_on = trace.state == TraceState::Partial && self.profiling.collector_error.is_none();
                 let error = |why: &str| HarnessError::failed(format!("the trace is not complete{why}"));
                 if goes_on {
                     let help = "services may still be at work: show it later with `bench trace show`, or give --wait 30s";
