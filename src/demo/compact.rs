@@ -14,7 +14,7 @@ use crate::osprofiler::record::Record;
 /// Smaller files stay as they are, with every trace: `bench collect` can still fetch others.
 pub(super) const BYTES_MIN: u64 = 8 << 20;
 /// How long a connection may take to end.
-const CLOSED_WITHIN: Duration = Duration::from_secs(3);
+const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Replaces a collector's file by one with these traces, if it is large. On an error the file stays as it is.

@@ -291,12 +291,7 @@ mod commands {
     use std::time::{Duration, Instant};
 
     use super::{SCENARIO, ab_json};
-    use crate::support::{Bench, Ended};
-
-    /// A port that was free a moment ago.
-    fn free_port() -> u16 {
-        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-    }
+    use crate::support::{Bench, Ended, free_address};
 
     /// An HTTP server in a few lines of Python; `None` where there is no Python.
     fn folder(port: u16) -> Option<Bench> {
@@ -343,7 +338,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 
     #[test]
     fn commands_are_started_and_ended_with_all_that_they_started() {
-        let port = free_port();
+        let port = free_address().port();
         let Some(bench) = folder(port) else { return };
         // The server is a grandchild: a shell starts it and waits.
         let (fast, slow) =
@@ -357,7 +352,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 
     #[test]
     fn a_command_that_does_not_start_is_told_with_what_it_printed() {
-        let port = free_port();
+        let port = free_address().port();
         let Some(bench) = folder(port) else { return };
         let ended = compare(&bench, "echo no such library; exit 3", "echo no such library; exit 3", &[])
             .expect_code(69);
@@ -369,7 +364,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
     /// It ran once, and A runs each time: that is B's own doing.
     #[test]
     fn a_build_that_starts_no_more_fails() {
-        let port = free_port();
+        let port = free_address().port();
         let Some(bench) = folder(port) else { return };
         let good = format!("python3 server.py {port} 1");
         let once = format!("test -e ran && exit 3; touch ran; exec python3 server.py {port} 1");
@@ -390,7 +385,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
     /// Even SIGKILL leaves no server behind.
     #[test]
     fn an_end_by_force_leaves_nothing_behind() {
-        let port = free_port();
+        let port = free_address().port();
         let Some(bench) = folder(port) else { return };
         let command = format!("python3 server.py {port} 2");
         let mut child = bench

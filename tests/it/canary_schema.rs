@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::backend::Backend;
 use crate::server::{After, Seen, Server, Wire};
-use crate::support::{Bench, Ended};
+use crate::support::{Bench, Ended, free_address};
 
 /// The value of a reference in a deployment that does not take any text; all others get a plain canary.
 fn form(place: &str) -> Form {
@@ -685,7 +685,7 @@ fn a_run_whose_every_check_fails_shows_no_canary_in_anything_it_writes_pushes_or
 
 /// Runs the failing scenario with one kind of `auth`, and then all that reads its results.
 fn fails_without_a_canary(auth: &str) {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     let scraped = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&scraped);
     let service = Server::start(move |seen, wire| echo(seen, wire, free, &shared));
@@ -745,7 +745,7 @@ fn what_does_not_answer_or_refuses_shows_no_canary() {
             let body = json!({"error": {"message": secrets_of(&said)}}).to_string();
             wire.answer("401 no", "application/json", body)
         });
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = free_address();
         type Connection = Box<dyn Fn(&str) -> String>;
         let collectors: [(Connection, i32); 3] = [
             (Box::new(move |secret| format!("redis://u:{}@{closed}/1?password={0}", encoded(secret))), 69),

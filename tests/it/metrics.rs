@@ -13,7 +13,7 @@ use prost::Message as _;
 use serde_json::Value;
 
 use crate::server::{After, Server};
-use crate::support::Bench;
+use crate::support::{Bench, free_address};
 
 /// Longer than anything here may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -157,8 +157,7 @@ fn real_prometheus_stores_exemplars_with_trace_ids_of_the_run() {
         load.address
     );
     bench.write("prometheus.yaml", config);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = free_address().to_string();
     let prometheus = Command::new("prometheus")
         .current_dir(bench.path())
         .args(["--config.file=prometheus.yaml", "--storage.tsdb.path=tsdb", "--log.level=error"])

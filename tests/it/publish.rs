@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::real_osprofiler::Peer;
 use crate::server::{After, Server};
 use crate::signals::{end, signal, start};
-use crate::support::{Bench, redis_to_oneself, service};
+use crate::support::{Bench, free_address, redis_to_oneself, service};
 
 const LOAD: &str = "runner: { constant: { times: 100, concurrency: 4 } }\niteration: [ { action: a, get: / } ]\ntrace: { settle: 200ms }";
 
@@ -130,7 +130,7 @@ fn a_collector_that_refuses_what_is_published_costs_a_warning() {
     let server = Server::answering_after(Duration::ZERO);
     let backend = Backend::start();
     backend.refuse(&[400; 1_000], b"no");
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = free_address().to_string();
     for address in [backend.address, closed] {
         let bench = Bench::new();
         let profiler = format!("profiler: {{ hmac_key: k, connection_string: \"otlp://{address}\" }}");

@@ -1,14 +1,14 @@
 //! Real servers: nginx, Apache, gunicorn, Node and hyper, each with every way of framing a body, with and without
 //! keep-alive. A server that is not installed is skipped, with a message.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::Bench;
+use crate::support::{Bench, free_address};
 
 const SMALL: usize = 13;
 const LARGE: usize = 1_500_000;
@@ -50,10 +50,6 @@ pub(crate) fn installed(names: &[&str]) -> Option<PathBuf> {
         println!("skipped: {} is not installed", names[0]);
     }
     found
-}
-
-pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
 }
 
 /// Starts a server that listens at this address, and waits until it does.

@@ -8,8 +8,9 @@ use bench::osprofiler::driver::Collector;
 use bench::osprofiler::record::Record;
 use uuid::Uuid;
 
-use crate::real_servers::{Process, free_address, installed, start};
+use crate::real_servers::{Process, installed, start};
 use crate::real_stores::{connect, store, written_by_us};
+use crate::support::free_address;
 
 /// How long a store may take to be there again.
 const BACK_WITHIN: Duration = Duration::from_secs(40);

@@ -1,10 +1,26 @@
 //! Shared by several tests: the binary in a temporary folder, and the results of a run.
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+
+/// An address that nobody listens at. What asks the system for any port never gets it: those ports are above 32,000.
+pub(crate) fn free_address() -> SocketAddr {
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    // Other processes of tests have others.
+    let first = 10_000 + (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = first + GIVEN.fetch_add(1, Ordering::Relaxed) % 100;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
 
 /// A temporary folder in which the binary runs, with a clean environment.
 pub(crate) struct Bench {
