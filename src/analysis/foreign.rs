@@ -13,7 +13,7 @@ use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::results::rpc::{QUEUE, RPC, caller_of, is_same_process, method};
 
-/// A server's point that begins so long after the one that the call was for is no answer to the same call.
+/// A server's point that begins this much later than the one that the call was for is not part of the same call.
 const LATER_US: u64 = 1_000_000;
 
 /// What is wrong with the traces of RPC.
@@ -25,7 +25,7 @@ pub struct Mixed {
     pub with_foreign: usize,
     /// The services that reported these points.
     pub services: BTreeSet<String>,
-    /// The latest of them begins so long after what its call was for had ended.
+    /// How long after the end of what its call was for the latest of them begins.
     pub after_us: u64,
     /// How many of them lack what a call led to, although others have it.
     pub lacking: usize,

@@ -21,13 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// # Errors
 /// It cannot be started, fails, does not end in time, or prints too much.
 pub fn output(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Result<Vec<u8>, String> {
-    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
-    let mut command = Command::new(name);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
-    let mut running = Running(child);
+    let mut running = started(program)?;
     let until = Instant::now() + limit;
     let too_slow = || format!("it did not end within {} s", limit.as_secs_f64());
     let (printed, complaints) = (reader(running.0.stdout.take()), reader(running.0.stderr.take()));
@@ -78,13 +72,7 @@ pub struct Ended {
 /// # Errors
 /// It cannot be started, or does not end in time.
 pub fn run(program: &[String], limit: Duration, cancelled: &AtomicBool) -> Result<Ended, String> {
-    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
-    let mut command = Command::new(name);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
-    let mut running = Running(child);
+    let mut running = started(program)?;
     let (stdout, stderr) = (beginning(running.0.stdout.take()), beginning(running.0.stderr.take()));
     let until = Instant::now() + limit;
     let status = loop {
@@ -132,6 +120,16 @@ fn reader(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
         let _ = sender.send(bytes);
     });
     receiver
+}
+
+/// Starts a program in a group of its own, so that what it starts can be ended with it.
+fn started(program: &[String]) -> Result<Running, String> {
+    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn().map(Running).map_err(|error| format!("it cannot be started: {error}"))
 }
 
 /// A program that is ended with its variable.

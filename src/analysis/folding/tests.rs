@@ -63,7 +63,7 @@ fn root_with(children: &[(&'static str, u64)]) -> Vec<At> {
     points
 }
 
-/// So many calls, each below the one before; something else is below the innermost and below another one.
+/// A chain of calls of this depth; something else is below the innermost and below another one.
 fn chain(calls: u64, other: u64) -> Vec<At> {
     let mut points = vec![at(1, 0, "wsgi", "api", (0, 1_000_000))];
     for id in 2..calls + 2 {

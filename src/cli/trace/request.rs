@@ -48,7 +48,7 @@ pub(in crate::cli) struct RequestArguments {
     receive: Option<SocketAddr>,
     #[command(flatten)]
     request: UrlArguments,
-    /// Wait so long after the answer for what services still do, such as a workflow that the request began.
+    /// Wait this long after the answer for work that goes on, such as a workflow that the request began.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     wait: Option<Duration>,
     /// JSON instead of a tree in text.
