@@ -29,11 +29,11 @@ pub struct RallyDocument {
 pub struct OpenStack {
     /// The URL of Keystone.
     pub auth_url: Reference,
-    /// A region. Ignored: requests go to the origin of the auth URL.
+    /// The region whose endpoints of the catalog are the targets.
     pub region_name: Option<Reference>,
     /// Ignored: deprecated in Rally and without effect.
     pub endpoint: Option<String>,
-    /// `public`, `internal` or `admin`. Ignored.
+    /// Which endpoints of the catalog are the targets: `public` (the default), `internal` or `admin`.
     pub endpoint_type: Option<String>,
     /// The user who makes the requests.
     pub admin: Option<User>,
