@@ -204,6 +204,8 @@ def configure_nova(etc):
         "glance": LOGIN,
         "placement": LOGIN,
         "neutron": LOGIN,
+        # Neutron lets no user's token alone delete the port of a server.
+        "service_user": {**LOGIN, "send_service_user_token": "true"},
         "cinder": {"os_region_name": REGION, "catalog_info": "block-storage::publicURL"},
         "database": database("nova"),
         "api_database": database("nova_api"),
