@@ -5,20 +5,31 @@
 #     eval "$(tests/real/rally.sh)"
 #     cargo test --all-features --test it -- real_rally --nocapture
 #
-# Nothing runs afterwards. Standard output carries only `export BENCH_TEST_…=…`, on failure `false`.
+#     eval "$(tests/real/openstack.sh)"
+#     tests/real/rally.sh openstack [TASK]   # the same in a real cloud, with a table of figures; see rally_openstack.py
+#
+# Nothing runs afterwards. Without `openstack`, standard output carries only `export BENCH_TEST_…=…`, on failure `false`.
 #
 # Settings (environment): REAL_DIR (default .real in the repository), REAL_PYTHON (a Python from 3.11 on that can make
-# virtual environments)
+# virtual environments), BENCH (default target/release/bench)
 
 # shellcheck source=tests/real/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
-trap '[[ $? == 0 ]] || echo false' EXIT
+command=${1-up}
+[[ $command == openstack && $# -le 2 || $command == up && $# -le 1 ]] || die "usage: $me [openstack [TASK]]"
+[[ $command == openstack ]] || trap '[[ $? == 0 ]] || echo false' EXIT
 
 open_dir
 unset PYTHONPATH PYTHONHOME
 export PYTHONDONTWRITEBYTECODE=1
 
 venv=$REAL_DIR/venv-rally pins=$repo/tests/real/requirements-rally.txt
+if [[ $command == openstack ]]; then
+  venv+=-openstack pins=${pins%.txt}-openstack.txt
+  : "${BENCH:=$repo/target/release/bench}"
+  [[ -x $BENCH ]] || die "no program at $BENCH: build it, or name it in BENCH"
+  [[ -n ${OS_AUTH_URL-} ]] || die 'OS_AUTH_URL names no cloud: eval "$(tests/real/openstack.sh)"'
+fi
 if ! cmp -s "$pins" "$venv/installed.txt" || ! "$venv/bin/rally" --version >/dev/null 2>&1; then
   if ! base=$(base_python); then
     [[ -n ${REAL_PYTHON-} ]] || install python3 python3-venv
@@ -32,4 +43,9 @@ if ! cmp -s "$pins" "$venv/installed.txt" || ! "$venv/bin/rally" --version >/dev
     { tail -n 10 "$log/pip-rally.log" >&2; die "pip failed, see $log/pip-rally.log"; }
   cp "$pins" "$venv/installed.txt"
 fi
-printf 'export BENCH_TEST_RALLY=%q\n' "$venv/bin/rally"
+if [[ $command == up ]]; then
+  printf 'export BENCH_TEST_RALLY=%q\n' "$venv/bin/rally"
+  exit
+fi
+exec 9>&-
+exec "$venv/bin/python" -I "$repo/tests/real/rally_openstack.py" "$venv/bin/rally" "$BENCH" "$REAL_DIR/rally-openstack" "${@:2}"
