@@ -128,13 +128,10 @@ impl Catalog {
         let Some(found) = endpoints().find(here) else {
             return Err(without_endpoint(wanted, &endpoints().collect::<Vec<_>>()));
         };
-        if let Some(other) = endpoints().filter(here).find(|endpoint| endpoint.region != found.region) {
-            let both = format!("{} and {}", shown(&found.region), shown(&other.region));
-            return Err(Complaint::new(
-                format!(
-                    "the cloud has `{service}` in several regions, such as {both}, and no region is named"
-                ),
-                format!("add `region: {}`", shown(&found.region)),
+        if endpoints().filter(here).any(|endpoint| endpoint.region != found.region) {
+            return Err(several_regions(
+                service,
+                endpoints().filter(here).map(|e| e.region.as_str()).collect(),
             ));
         }
         let url = BaseUrl::parse(&found.url).map_err(|complaint| {
@@ -197,6 +194,19 @@ impl Catalog {
     }
 }
 
+fn several_regions(service: &str, regions: std::collections::BTreeSet<&str>) -> Complaint {
+    let regions: Vec<String> = regions.into_iter().take(2).map(shown).collect();
+    let one = regions.first().cloned().unwrap_or_default();
+    let both = regions.join(" and ");
+    Complaint::new(
+        format!("the cloud has `{service}` in several regions, such as {both}, and no region is named"),
+        format!(
+            "add `region: {one}` to the target or the `catalog` of the deployment; in Rally's and in clouds.yaml it is \
+             `region_name`, in the environment OS_REGION_NAME"
+        ),
+    )
+}
+
 /// Why there is no endpoint, and which there are.
 fn without_endpoint(wanted: &Wanted, endpoints: &[&Endpoint]) -> Complaint {
     let Wanted { service, interface, region, .. } = wanted;
@@ -210,7 +220,10 @@ fn without_endpoint(wanted: &Wanted, endpoints: &[&Endpoint]) -> Complaint {
     match region {
         Some(region) if !endpoints.iter().any(|endpoint| endpoint.region == *region) => Complaint::new(
             format!("the cloud has no `{service}` in the region `{region}`"),
-            format!("its regions: {}", listed(endpoints.iter().map(|e| shown(&e.region)).collect())),
+            format!(
+                "its regions: {}; change that of the deployment, or OS_REGION_NAME",
+                listed(endpoints.iter().map(|e| shown(&e.region)).collect())
+            ),
         ),
         _ => Complaint::new(
             format!("the cloud has no {} endpoint of `{service}`", interface.name()),
@@ -306,8 +319,20 @@ mod tests {
             ("placement", None, "public", None, Ok("http://p:8778")),
             ("own-thing", None, "public", None, Ok("http://o")),
             ("mine", None, "public", None, Ok("http://o")),
-            ("compute", None, "public", None, Err("several regions, such as One and Two; add `region: One`")),
-            ("compute", Some("Three"), "public", None, Err("in the region `Three`; its regions: One, Two")),
+            (
+                "compute",
+                None,
+                "public",
+                None,
+                Err("several regions, such as One and Two; add `region: One`; `region_name`"),
+            ),
+            (
+                "compute",
+                Some("Three"),
+                "public",
+                None,
+                Err("in the region `Three`; its regions: One, Two; OS_REGION_NAME"),
+            ),
             (
                 "compute",
                 Some("Two"),

@@ -211,7 +211,7 @@ impl Credentials {
     /// What to check if Keystone refuses.
     fn check(&self) -> &'static str {
         match &self.identity {
-            Identity::Password { .. } => "user, password, project and domains under `auth.keystone`",
+            Identity::Password { .. } => "user, password, project and domains of the deployment",
             Identity::Token(_) => {
                 "that the `token` under `auth.keystone` has not expired or been revoked, and that its user may use the project"
             }
@@ -246,7 +246,7 @@ pub async fn issue_token(client: &PlainClient, credentials: &Credentials) -> Res
     if let (Identity::Token(token), Scope::Own) = (&credentials.identity, &credentials.scope) {
         return given_token(client, &url, token, credentials).await;
     }
-    let answer = client.post_json(&url, &credentials.request()).await?;
+    let answer = client.post_json(&url, &credentials.request()).await.map_err(unanswered)?;
     if answer.status != 201 {
         return Err(refused(&url, &answer, credentials));
     }
@@ -269,7 +269,7 @@ async fn given_token(
     let mut headers = HeaderMap::new();
     headers.insert("x-auth-token", value.clone());
     headers.insert("x-subject-token", value);
-    let answer = client.send(http::Method::GET, url, headers, None).await?;
+    let answer = client.send(http::Method::GET, url, headers, None).await.map_err(unanswered)?;
     match answer.status {
         200 => Ok(token(given.clone(), &answer)),
         _ => Err(refused(url, &answer, credentials)),
@@ -282,6 +282,11 @@ fn token(value: Secret, answer: &PlainAnswer) -> Token {
     let valid_for = valid_for(&json, answer.headers.get(http::header::DATE));
     let (project_id, user_id) = (id("/token/project/id"), id("/token/user/id"));
     Token { value, valid_for, catalog: Catalog::of_token(&json), project_id, user_id }
+}
+
+/// The error of a request that had no answer, with what to check.
+fn unanswered(error: PlainError) -> PlainError {
+    PlainError(format!("{error}; check that the `auth_url` is Keystone's, and can be reached from here"))
 }
 
 fn refused(url: &str, answer: &PlainAnswer, credentials: &Credentials) -> PlainError {

@@ -200,6 +200,12 @@ impl Cloud {
         headers
     }
 
+    /// Why the deployment's user cannot log in, if that is so.
+    pub(super) async fn refused_login(&self) -> Option<String> {
+        let answered = keystone::issue_token(&self.client, &self.login).await;
+        answered.err().map(|error| error.to_string())
+    }
+
     /// Sends a request and gives the answer's JSON, or null if there is none.
     pub(super) async fn call(
         &self,

@@ -87,7 +87,7 @@ struct Found {
     flavors: Vec<Thing>,
     users: Vec<Thing>,
     projects: Vec<Thing>,
-    unknown: Vec<String>,
+    unknown: Vec<Problem>,
 }
 
 impl Found {
@@ -108,7 +108,7 @@ type Members = BTreeMap<String, Caller>;
 /// Looks for what these runs have left, and changes nothing: so what only members of a project see is not found.
 pub(super) async fn find(cloud: &Cloud, which: &Which) -> Swept {
     let mut found = look(cloud, which, None).await;
-    let unknown = std::mem::take(&mut found.unknown);
+    let unknown = reasons(std::mem::take(&mut found.unknown));
     Swept { deleted: 0, left: found.all(), unknown }
 }
 
@@ -120,6 +120,9 @@ pub(super) async fn sweep(cloud: &Cloud, which: &Which, within: Duration) -> Swe
     loop {
         let mut found = look(cloud, which, Some(&mut members)).await;
         let unknown = std::mem::take(&mut found.unknown);
+        if let Some(why) = locked_out(cloud, &unknown).await {
+            return Swept { deleted: seen.len(), left: found.all(), unknown: vec![why] };
+        }
         if round == 0 {
             within += FOR_EACH * u32::try_from(found.count()).unwrap_or(u32::MAX);
         }
@@ -147,11 +150,21 @@ pub(super) async fn sweep(cloud: &Cloud, which: &Which, within: Duration) -> Swe
                 let waits = if matches!(thing.what.as_str(), USER | PROJECT) { NEEDED } else { UNDER_WAY };
                 thing.why = Some(why.unwrap_or_else(|| waits.to_owned()));
             }
-            return Swept { deleted: seen.len(), left, unknown };
+            return Swept { deleted: seen.len(), left, unknown: reasons(unknown) };
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(WAIT_MAX);
     }
+}
+
+/// Why the deployment's user cannot even log in any more, if so: then no request will succeed.
+async fn locked_out(cloud: &Cloud, unknown: &[Problem]) -> Option<String> {
+    let is_refused = unknown.iter().any(|problem| problem.status == Some(401));
+    if is_refused { cloud.refused_login().await } else { None }
+}
+
+fn reasons(problems: Vec<Problem>) -> Vec<String> {
+    problems.into_iter().map(|problem| problem.text).collect()
 }
 
 /// One round of looking.
@@ -194,12 +207,12 @@ async fn look(cloud: &Cloud, which: &Which, members: Option<&mut Members>) -> Fo
     if cloud.has(Service::Nova) {
         match get(cloud, Service::Nova, "/flavors?is_public=None").await {
             Ok(answer) => found.flavors = of_list(&answer["flavors"], "flavor", which),
-            Err(problem) => found.unknown.push(problem.text),
+            Err(problem) => found.unknown.push(problem),
         }
     }
     found.projects = places.into_iter().filter_map(|place| place.made).collect();
-    found.unknown.sort_unstable();
-    found.unknown.dedup();
+    found.unknown.sort_unstable_by(|a, b| a.text.cmp(&b.text));
+    found.unknown.dedup_by(|a, b| a.text == b.text);
     found
 }
 
@@ -209,7 +222,7 @@ async fn of_kind(
     kind: &Kind,
     (places, caller): (&[Place], &Caller),
     which: &Which,
-    unknown: &mut Vec<String>,
+    unknown: &mut Vec<Problem>,
 ) -> Vec<Thing> {
     let owners = places.iter().flat_map(|place| match kind.is_of_user {
         true => place.users.iter().map(|user| (place, user)).collect::<Vec<_>>(),
@@ -224,14 +237,14 @@ async fn of_kind(
         match listed {
             Ok(all) => things.extend(all.into_iter().filter(|thing| !is_own || which.has(&thing.name))),
             Err(problem) if problem.is_absence() => {}
-            Err(problem) => unknown.push(problem.text),
+            Err(problem) => unknown.push(problem),
         }
     }
     things
 }
 
 /// Makes the administrator a member of all projects that were made, unless it is one already.
-async fn enter(cloud: &Cloud, places: &[Place], members: &mut Members, unknown: &mut Vec<String>) {
+async fn enter(cloud: &Cloud, places: &[Place], members: &mut Members, unknown: &mut Vec<Problem>) {
     let made = places.iter().filter(|place| place.made.is_some() && !members.contains_key(&place.id));
     let made: Vec<&Place> = made.collect();
     if made.is_empty() {
@@ -239,14 +252,14 @@ async fn enter(cloud: &Cloud, places: &[Place], members: &mut Members, unknown: 
     }
     let role = match cloud.member_role().await {
         Ok(role) => role,
-        Err(problem) => return unknown.push(problem.text),
+        Err(problem) => return unknown.push(problem),
     };
     let role = role.as_str();
     let entered = made.iter().map(|place| async move { (&place.id, cloud.inside(&place.id, role).await) });
     for (id, entered) in in_parallel(entered).await {
         match entered {
             Ok(caller) => drop(members.insert(id.clone(), caller)),
-            Err(problem) => unknown.push(problem.text),
+            Err(problem) => unknown.push(problem),
         }
     }
 }
@@ -262,14 +275,14 @@ async fn get(cloud: &Cloud, service: Service, path: &str) -> Result<Json, Proble
 }
 
 /// Projects or users with these names. Keystone filters them, and here they are checked again.
-async fn named(cloud: &Cloud, what: &str, which: &Which, unknown: &mut Vec<String>) -> Vec<Thing> {
+async fn named(cloud: &Cloud, what: &str, which: &Which, unknown: &mut Vec<Problem>) -> Vec<Thing> {
     let path = format!("/{what}s?name__startswith={}", which.beginning());
     match get(cloud, Service::Keystone, &path).await {
         Ok(answer) => of_list(&answer[format!("{what}s").as_str()], what, which),
         // Who may not see them has not made any in this run.
         Err(problem) if problem.status == Some(403) && matches!(which, Which::Run(_)) => Vec::new(),
         Err(problem) => {
-            unknown.push(problem.text);
+            unknown.push(problem);
             Vec::new()
         }
     }
