@@ -6,10 +6,10 @@
 //! start or a stop, one that the caller names, and one that is far longer than its like have rows that show them. The
 //! work is proportional to the number of points, and traces of any depth need no recursion.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::asynchronous::awaited;
+use super::asynchronous::waited;
 use super::statement;
 use crate::osprofiler::report::{Point, TraceTree};
 
@@ -69,6 +69,8 @@ pub struct FoldedRow {
     pub below: usize,
     /// True for what goes on after the answer. The uppermost rows of such parts have depth 0 and no parent.
     pub afterwards: bool,
+    /// The client's poll that waited for what goes on after the answer, an index in [`TraceTree::points`].
+    pub poll: Option<usize>,
     /// The point that began it, for the uppermost rows of what goes on after the answer.
     pub began_in: Option<usize>,
 }
@@ -114,7 +116,15 @@ struct Draft {
     members: Vec<usize>,
     depth: usize,
     parent: Option<usize>,
-    afterwards: bool,
+    later: Option<Later>,
+}
+
+/// What goes on after the answer, by the poll that waited for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Later {
+    /// Those that nobody waited for come last.
+    is_unawaited: bool,
+    poll: Option<usize>,
 }
 
 impl Draft {
@@ -135,13 +145,15 @@ struct Folding<'a> {
     /// Those that the answer waited for.
     children: Vec<Vec<usize>>,
     /// Where something begins that goes on after the answer.
-    later: Vec<usize>,
+    later: BTreeMap<Later, Vec<usize>>,
     /// A number for each kind of point.
     kinds: Vec<u32>,
     /// A number for the kinds of all points below each point.
     shapes: Vec<u64>,
     /// How many points are below each point.
     below: Vec<usize>,
+    /// How long each point or any below it took: what a cast leads to lasts longer than the cast.
+    longest_us: Vec<u64>,
     /// Points that a reader looks for, and those around them.
     needed: Vec<bool>,
     /// Points that have rows of their own.
@@ -161,17 +173,21 @@ impl<'a> Folding<'a> {
             (needed[index], alone[index]) = (true, true);
         }
         let (mut shapes, mut below) = (vec![0; number], vec![0; number]);
+        let mut longest_us: Vec<u64> =
+            tree.points.iter().map(|point| point.duration_us.unwrap_or(0)).collect();
         // Every point comes after the one around it.
         for index in (0..number).rev() {
             let distinct: BTreeSet<u64> = children[index].iter().map(|&child| shapes[child]).collect();
             shapes[index] = hash(&(kinds[index], distinct));
             for &child in &children[index] {
                 below[index] += below[child] + 1;
+                longest_us[index] = longest_us[index].max(longest_us[child]);
                 needed[index] |= needed[child];
                 alone[index] |= alone[child];
             }
         }
-        Self { tree, folds, children, later, kinds, shapes, below, needed, alone, whole_us: tree.length_us() }
+        let whole_us = tree.length_us();
+        Self { tree, folds, children, later, kinds, shapes, below, longest_us, needed, alone, whole_us }
     }
 
     fn rows(self) -> Folded {
@@ -179,8 +195,9 @@ impl<'a> Folding<'a> {
         let mut seen: HashMap<u64, usize> = HashMap::new();
         let is_root = |index: &usize| self.tree.points[*index].parent.is_none();
         let roots: Vec<usize> = (0..self.tree.points.len()).filter(is_root).collect();
-        for (tops, afterwards) in [(roots, false), (self.later.clone(), true)] {
-            let mut waiting = self.drafts(tops, ALIKE_MIN, 0, None, afterwards);
+        let later = self.later.iter().map(|(later, tops)| (tops.clone(), Some(*later)));
+        for (tops, later) in std::iter::once((roots, None)).chain(later) {
+            let mut waiting = self.drafts(tops, ALIKE_MIN, 0, None, later);
             waiting.reverse();
             while let Some(mut draft) = waiting.pop() {
                 let is_closed = matches!(draft.kind, RowKind::Small { .. }) || self.is_small(draft.outer());
@@ -194,7 +211,7 @@ impl<'a> Folding<'a> {
                     let below =
                         draft.inner().iter().flat_map(|&member| self.children[member].iter().copied());
                     let least = if draft.inner().len() > 1 { 2 } else { ALIKE_MIN };
-                    let inner = self.drafts(below.collect(), least, draft.depth + 1, Some(at), afterwards);
+                    let inner = self.drafts(below.collect(), least, draft.depth + 1, Some(at), later);
                     waiting.extend(inner.into_iter().rev());
                 }
                 rows.push(self.row(draft, is_open));
@@ -211,7 +228,7 @@ impl<'a> Folding<'a> {
         alike_min: usize,
         depth: usize,
         parent: Option<usize>,
-        afterwards: bool,
+        later: Option<Later>,
     ) -> Vec<Draft> {
         siblings.sort_by_key(|&index| (self.tree.points[index].start_us, index));
         let groups = if self.folds {
@@ -221,7 +238,7 @@ impl<'a> Folding<'a> {
         };
         let draft = |(kind, members)| {
             let (kind, members) = self.with_nested(kind, members);
-            Draft { kind, is_nested: kind == RowKind::Nested, members, depth, parent, afterwards }
+            Draft { kind, is_nested: kind == RowKind::Nested, members, depth, parent, later }
         };
         groups.into_iter().map(draft).collect()
     }
@@ -315,7 +332,8 @@ impl<'a> Folding<'a> {
         kinds.sort_unstable();
         kinds.dedup();
         joined.sort_by_key(|&index| (self.tree.points[index].start_us, index));
-        kept.insert(place.unwrap_or(0), (RowKind::Small { kinds: kinds.len() }, joined));
+        let kind = if kinds.len() == 1 { RowKind::Alike } else { RowKind::Small { kinds: kinds.len() } };
+        kept.insert(place.unwrap_or(0), (kind, joined));
         kept
     }
 
@@ -323,7 +341,8 @@ impl<'a> Folding<'a> {
         self.folds
             && self.tree.points.len() > POINTS_ON_A_SCREEN
             && !members.iter().any(|&index| self.needed[index])
-            && self.sum_us(members) < self.whole_us / SMALL_PART
+            && members.iter().fold(0, |sum_us: u64, &index| sum_us.saturating_add(self.longest_us[index]))
+                < self.whole_us / SMALL_PART
     }
 
     fn sum_us(&self, members: &[usize]) -> u64 {
@@ -361,7 +380,7 @@ impl<'a> Folding<'a> {
     fn row(&self, draft: Draft, is_open: bool) -> FoldedRow {
         let sum_us = self.sum_us(draft.outer());
         let below = if is_open { 0 } else { draft.inner().iter().map(|&index| self.below[index]).sum() };
-        let Draft { kind, members, depth, parent, afterwards, .. } = draft;
+        let Draft { kind, members, depth, parent, later, .. } = draft;
         let points = || members.iter().map(|&index| &self.tree.points[index]);
         let took = |index: &usize| self.tree.points[*index].duration_us;
         // Of several that took as long, the first.
@@ -376,8 +395,9 @@ impl<'a> Folding<'a> {
             start_us: points().map(|point| point.start_us).min().unwrap_or(0),
             end_us: points().map(end_us).max().unwrap_or(0),
             below,
-            afterwards,
-            began_in: self.tree.points[longest].parent.filter(|_| afterwards && parent.is_none()),
+            afterwards: later.is_some(),
+            poll: later.and_then(|later| later.poll),
+            began_in: self.tree.points[longest].parent.filter(|_| later.is_some() && parent.is_none()),
             members,
         }
     }
@@ -406,16 +426,21 @@ fn kinds(tree: &TraceTree) -> Vec<u32> {
 }
 
 /// The children of each point that the answer waited for, and where something begins that goes on after it.
-fn parts(tree: &TraceTree) -> (Vec<Vec<usize>>, Vec<usize>) {
-    let awaited = awaited(tree);
+fn parts(tree: &TraceTree) -> (Vec<Vec<usize>>, BTreeMap<Later, Vec<usize>>) {
+    let waited = waited(tree, &[]);
     let mut is_later = vec![false; tree.points.len()];
-    let (mut children, mut later) = (vec![Vec::new(); tree.points.len()], Vec::new());
+    // What a poll waited for has parts that it waited for, too.
+    let mut polls: Vec<Option<usize>> = vec![None; tree.points.len()];
+    let mut children = vec![Vec::new(); tree.points.len()];
+    let mut later: BTreeMap<Later, Vec<usize>> = BTreeMap::new();
     for (index, point) in tree.points.iter().enumerate() {
         let Some(above) = point.parent.filter(|&above| above < index) else { continue };
-        let goes_on = awaited[index].is_none() || outlives(point, &tree.points[above]);
+        polls[index] = waited[index].poll.or(polls[above]).filter(|_| waited[index].part.is_some());
+        let goes_on = waited[index].part.is_none() || outlives(point, &tree.points[above]);
         is_later[index] = is_later[above] || goes_on;
         if goes_on && !is_later[above] {
-            later.push(index);
+            let poll = polls[index];
+            later.entry(Later { is_unawaited: poll.is_none(), poll }).or_default().push(index);
         } else {
             children[above].push(index);
         }

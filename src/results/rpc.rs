@@ -3,7 +3,8 @@
 //!
 //! OSProfiler names the points of both sides `rpc`; the caller's point is above the server's. A call waits for its answer,
 //! a cast does not, and nothing says which of them it was. A server's method may be decorated, so that its point has the
-//! decorator's name; then only the caller's point says what was called. Between both points the message was on its way: in
+//! decorator's name; then only the caller's point says what was called. Mistral has names of its own for the points of both
+//! sides; a caller's is of its module of clients, and the server's of a method of the same name. Between both points the message was on its way: in
 //! the broker, or waiting for a free thread of the server. [`with_queues`] gives that time a point of its own. It needs
 //! one clock, so the two points must be of the same host. Nothing here may judge.
 
@@ -19,6 +20,8 @@ pub const QUEUE: &str = "queue of RPC";
 const DECORATED: &str = "<locals>";
 /// Part of the name of a caller's function, by OpenStack's convention.
 const OF_CALLER: &str = "rpcapi.";
+/// The same in Mistral.
+const OF_CLIENT: &str = ".rpc.clients.";
 
 /// The function that a point is of.
 #[must_use]
@@ -42,12 +45,25 @@ pub fn is_same_process(one: &Point, other: &Point) -> bool {
 /// The caller's point of a server's point, an index in [`TraceTree::points`]; `None` for any other point.
 #[must_use]
 pub fn caller_of(tree: &TraceTree, index: usize) -> Option<usize> {
-    let point = tree.points.get(index).filter(|point| point.name == RPC)?;
+    let point = tree.points.get(index)?;
     let above = point.parent.filter(|&above| above < index)?;
     let caller = &tree.points[above];
-    let is_between = !is_same_process(caller, point)
-        || function(caller).is_some_and(|function| function.contains(OF_CALLER));
-    (caller.name == RPC && is_between).then_some(above)
+    let is_between = match (point.name.as_str(), caller.name.as_str()) {
+        (RPC, RPC) => !is_same_process(caller, point) || is_of(caller, OF_CALLER),
+        _ => is_of(caller, OF_CLIENT) && !is_same_process(caller, point) && method(caller) == method(point),
+    };
+    is_between.then_some(above)
+}
+
+/// True if this is part of the name of a point's function.
+fn is_of(point: &Point, part: &str) -> bool {
+    function(point).is_some_and(|function| function.contains(part))
+}
+
+/// True if a server's point is above another server's, since what it called with has no point of its own: when the
+/// message was sent is not known.
+fn is_server(tree: &TraceTree, index: usize) -> bool {
+    caller_of(tree, index).is_some() && !is_of(&tree.points[index], OF_CALLER)
 }
 
 /// The tree with a point for each time that a message waited, and servers' points that are named after what is called.
@@ -56,7 +72,7 @@ pub fn with_queues(mut tree: TraceTree) -> TraceTree {
     let mut is_called = vec![false; tree.points.len()];
     let mut waits: Vec<Point> = Vec::new();
     for index in 0..tree.points.len() {
-        let Some(above) = caller_of(&tree, index) else { continue };
+        let Some(above) = caller_of(&tree, index).filter(|&above| !is_server(&tree, above)) else { continue };
         // Of a message to several servers, the first counts.
         if !std::mem::replace(&mut is_called[above], true) {
             waits.extend(waiting(&tree.points[above], above, &tree.points[index]));
@@ -240,6 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn mistral_has_names_of_its_own() {
+        let mut tree = tree(&[
+            (1, 0, "engine", "mistral.rpc.clients.ExecutorClient.run_action", "a", 0, 10),
+            (2, 1, "executor", "mistral.executors.default_executor.DefaultExecutor.run_action", "a", 50, 900),
+            (3, 1, "executor", "mistral.engine.task_handler.run_task", "a", 60, 80),
+        ]);
+        let names = ["executor-client-run-action", "default-executor-run-action", "task-handler-run-task"];
+        for (point, name) in tree.points.iter_mut().zip(names) {
+            name.clone_into(&mut point.name);
+        }
+        let tree = with_queues(tree);
+        let names: Vec<&str> = tree.points.iter().map(|point| point.name.as_str()).collect();
+        assert_eq!(names, [names[0], QUEUE, "default-executor-run-action", "task-handler-run-task"]);
+        assert_eq!(
+            (tree.points[1].detail(), tree.points[1].duration_us),
+            ("run_action".to_owned(), Some(50_000))
+        );
+    }
+
+    #[test]
     fn other_points_stay_as_they_are() {
         for (what, points) in [
             (
@@ -254,6 +290,14 @@ mod tests {
                 vec![
                     (1, 0, "conductor", "nova.conductor.manager.ComputeTaskManager.build", "a", 0, 100),
                     (2, 1, "conductor", CALLER, "a", 30, 80),
+                ],
+            ),
+            (
+                "a server that calls another one, by what has no point",
+                vec![
+                    (1, 0, "conductor", "nova.compute.rpcapi.ComputeAPI.build", "b", 0, 10),
+                    (2, 1, "compute", "nova.compute.manager.ComputeManager.build", "a", 20, 21),
+                    (3, 2, "conductor", "nova.conductor.manager.ConductorManager.object_action", "a", 30, 80),
                 ],
             ),
             ("no call at all", vec![(1, 0, "api", "", "a", 0, 9), (2, 1, "api", "", "a", 1, 2)]),

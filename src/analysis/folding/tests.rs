@@ -90,6 +90,18 @@ fn repeated() -> Vec<At> {
 }
 
 #[test]
+fn what_a_cast_leads_to_is_not_hidden_with_it() {
+    let mut points = vec![at(1, 0, "wsgi", "api", (0, 100_000))];
+    points.extend((100..150).map(|id| at(id, 1, "db", "api", (id * 10, id * 10 + 5))));
+    points.push(at(2, 1, "task", "api", (150_000, 170_000)));
+    points.push(at(3, 2, "cast", "api", (160_000, 161_000)));
+    points.push(at(4, 3, "work", "executor", (165_000, 1_000_000)));
+    let tree = tree(&points);
+    let expected = ["wsgi", " db ×50", "later task", " later cast", "  later work"];
+    assert_eq!(shown(&tree, &fold(&tree, &[])), expected);
+}
+
+#[test]
 fn what_is_alike_folds_and_what_a_reader_looks_for_does_not() {
     let many = |number: usize, one: (&'static str, u64)| vec![one; number];
     let mut failed = root_with(&many(60, ("db", 10_000)));

@@ -15,6 +15,7 @@ use crate::harness::options::Environment;
 use crate::harness::traces::request::{self, TraceRequest, Traced, is_literal, read_key};
 use crate::harness::url_run::UrlRun;
 use crate::harness::{HarnessError, Interrupt};
+use crate::osprofiler::report::TraceTree;
 use crate::report::document::terminal::Style;
 use crate::report::html;
 use crate::report::trace::{json, text};
@@ -92,10 +93,11 @@ impl RequestArguments {
             print(&format!("trace {id}"));
             return Ok(());
         };
-        let tree = trace.tree();
         if self.json {
-            return output(path, |out| json::write(&id, &tree, out));
+            let reported = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+            return output(path, |out| json::write(&id, &reported, out));
         }
+        let tree = trace.tree();
         if self.html {
             return output(path, |out| html::trace::write(&id, &tree, None, None, out));
         }

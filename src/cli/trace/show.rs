@@ -11,6 +11,7 @@ use crate::osprofiler::report::TraceTree;
 use crate::report::document::terminal::{self, Style};
 use crate::report::html;
 use crate::report::trace::{dot, fetched, json, text};
+use crate::results::rpc::with_queues;
 
 use super::sources::SourceArguments;
 use super::{output, words};
@@ -71,6 +72,8 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Exit, HarnessError> {
         return Ok(Exit::Ok);
     }
     let tree = TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+    // The JSON has what services reported, so that it is a source again.
+    let tree = if arguments.json { tree } else { with_queues(tree) };
     if is_text {
         let style = if path.is_some() { Style::default() } else { style() };
         words(path, |out| text::write(base_id, &tree, arguments.all, explanation.as_deref(), style, out))?;

@@ -16,6 +16,7 @@ use crate::osprofiler::driver::{TraceQuery, TraceSummary};
 use crate::osprofiler::profile_log;
 use crate::osprofiler::report::TraceTree;
 use crate::report::trace::pstats;
+use crate::results::rpc::with_queues;
 use crate::results::strata::Weighting;
 
 use super::{TraceSource, failed, open};
@@ -63,7 +64,9 @@ impl TraceSource {
             let help = "name two: two ids, two files, or a run's directory with two ids";
             return Err(HarnessError::usage(text).remedy(help));
         };
-        let tree = |trace: &TraceRecords| TraceTree::build(&trace.records).with_unreadable(trace.unreadable);
+        let tree = |trace: &TraceRecords| {
+            with_queues(TraceTree::build(&trace.records).with_unreadable(trace.unreadable))
+        };
         Ok(tree_diff((&a.base_id, &tree(a)), (&b.base_id, &tree(b))))
     }
 

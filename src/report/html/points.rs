@@ -87,6 +87,9 @@ struct RowData {
     /// Points below that have no row.
     below: usize,
     afterwards: bool,
+    /// The client's poll that waited for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poll: Option<usize>,
     /// The point that began it, for what goes on after the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     began: Option<usize>,
@@ -142,7 +145,7 @@ fn trace_data<'a>(
     for index in shown_points(points, points_max) {
         kept[index] = true;
     }
-    for index in rows.iter().flat_map(|row| std::iter::once(row.longest).chain(row.began_in)) {
+    for index in rows.iter().flat_map(|row| [Some(row.longest), row.began_in, row.poll]).flatten() {
         kept[index] = true;
     }
     let mut places = vec![0; points.len()];
@@ -174,6 +177,7 @@ fn trace_data<'a>(
         end_us: row.end_us,
         below: row.below,
         afterwards: row.afterwards,
+        poll: row.poll.map(|index| places[index]),
     };
     let rows = rows.into_iter().map(row).collect();
     TraceData { id, state, total: points.len(), culprit: None, rows, points: shown }

@@ -68,7 +68,7 @@ function rowsOf(trace, all) {
     rows.push(row);
     open.push(row);
   };
-  if (trace.rows.length && !all) for (const row of trace.rows) add({ ...row, point: points[row.point], began: points[row.began], members: row.members.map((n) => points[n]), level: row.depth, children: [] });
+  if (trace.rows.length && !all) for (const row of trace.rows) add({ ...row, point: points[row.point], began: points[row.began], poll: points[row.poll], members: row.members.map((n) => points[n]), level: row.depth, children: [] });
   // Depths begin anew where points that are above were left out.
   else for (const point of points) add({ kind: "point", point, level: point.depth, children: [] });
   return rows;
@@ -136,10 +136,11 @@ function waterfall(trace, all = false) {
     row.typical = !row.hot ? 0 : found >= 0 ? culprit.typical_us : marks()[worst.mark].typical_us;
     return pointRow(row, from, scale, length, cut);
   };
-  let later = false;
+  let later = "";
   for (const row of rows) {
-    if (row.afterwards && !later) list.append(make("li", { class: "later" }, "After the answer: nobody waited for these"));
-    later = Boolean(row.afterwards);
+    const waiter = row.afterwards ? (row.poll ? `“${shorten(row.poll.detail, 60)}”` : "nobody") : "";
+    if (waiter && waiter !== later) list.append(make("li", { class: "later" }, `After the answer: ${waiter} waited for these`));
+    later = waiter;
     list.append(item(row));
   }
   list.addEventListener("click", (event) => pointClick(event, (row) => unfoldedRows(row, points).slice(0, ROWS_AT_ONCE).map(item)));

@@ -55,9 +55,10 @@ pub fn write(
     // For each level, whether the branch goes on below.
     let mut goes_on: Vec<bool> = Vec::new();
     for (at, row) in folded.rows.iter().enumerate() {
-        if row.afterwards && !(at > 0 && folded.rows[at - 1].afterwards) {
+        let begins = |before: &FoldedRow| (before.afterwards, before.poll) != (row.afterwards, row.poll);
+        if row.afterwards && folded.rows[..at].last().is_none_or(begins) {
             writeln!(out)?;
-            writeln!(out, "{}", paint(AFTERWARDS, BOLD, style))?;
+            writeln!(out, "{}", paint(&heading(tree, row.poll), BOLD, style))?;
         }
         goes_on.truncate(row.depth);
         goes_on.push(!last[at]);
@@ -97,7 +98,13 @@ fn mark(seen: &Explanation) -> String {
 }
 
 /// The heading of what goes on after the answer.
-const AFTERWARDS: &str = "after the answer: nobody waited for these";
+fn heading(tree: &TraceTree, poll: Option<usize>) -> String {
+    let waiter = poll.and_then(|index| tree.points.get(index)).map_or_else(
+        || "nobody".to_owned(),
+        |poll| format!("`{}`", on_one_line(&folding::cut_name(&poll.detail(), PLACE_CHARS_MAX))),
+    );
+    format!("after the answer: {waiter} waited for these")
+}
 
 /// `1,603`.
 fn grouped(number: usize) -> String {
@@ -283,9 +290,9 @@ fn summary(base_id: &str, tree: &TraceTree) -> String {
 /// Whether each row is the last of its siblings.
 fn last_rows(rows: &[FoldedRow]) -> Vec<bool> {
     let mut last = vec![false; rows.len()];
-    let mut is_followed: HashSet<(Option<usize>, bool)> = HashSet::new();
+    let mut is_followed: HashSet<(Option<usize>, bool, Option<usize>)> = HashSet::new();
     for (at, row) in rows.iter().enumerate().rev() {
-        last[at] = is_followed.insert((row.parent, row.afterwards));
+        last[at] = is_followed.insert((row.parent, row.afterwards, row.poll));
     }
     last
 }
