@@ -54,6 +54,7 @@ mod observer;
 mod once;
 mod openstack;
 mod openstack_rows;
+mod openstack_traces;
 mod planted;
 mod planted_service;
 mod probe;
