@@ -69,8 +69,8 @@ fn real_mistral_has_the_same_figures_in_its_log_and_in_redis() {
     let begun =
         mistral.request("POST", "/executions", "application/json", &body, &["--wait", "30s", "--json"]);
     assert!(begun.stderr.contains(": 201 in "), "{begun:?}");
-    let trace: Value = serde_json::from_str(&begun.stdout).unwrap_or_else(|_| panic!("{begun:?}"));
-    let id = trace["trace_id"].as_str().unwrap_or_else(|| panic!("{trace}"));
+    let trace: Value = serde_json::from_str(&begun.stdout).expect("a trace as JSON");
+    let id = trace["base_id"].as_str().expect("its id");
 
     let (bench, log) = (&mistral.bench, mistral.log.as_str());
     let of_redis = bench.run(&["trace", "rank", id, "-d", "mistral.yaml"]).expect_code(0).stdout;

@@ -262,6 +262,8 @@ def configure_mistral():
         "engine": {"host": HOST},
         "executor": {"host": HOST},
         "cron_trigger": {"enabled": "false"},
+        # By default, std.http refuses this machine, where all that workflows may ask is.
+        "action_std_http": {"denied_cidrs": ""},
         "keystone": LOGIN,
         "database": database("mistral"),
     }))
