@@ -18,14 +18,12 @@ use crate::osprofiler::report::{Point, TraceTree};
 use crate::osprofiler::spans::meaning::{CONSUMER, KIND, PRODUCER};
 use crate::osprofiler::spans::read::LINK;
 use crate::results::client_points::{ITERATION, REPORTER};
-use crate::results::rpc::{caller_of, is_same_process};
+use crate::results::rpc::{CLOCKS_DIFFER_US, caller_of, is_same_process};
 
 /// A point that ends later than its parent by no more than this was waited for.
 const TOLERANCE_US: u64 = 5_000;
 /// Nor is one by no more than this part of the time that both took.
 const TOLERANCE_PART: u64 = 10;
-/// Hosts' clocks differ by less.
-const CLOCKS_DIFFER_US: u64 = 100_000;
 
 /// True for a point that is below another one by a link.
 #[must_use]

@@ -3,27 +3,16 @@
 //! Combines the chosen iterations, their trees and the attribution. Nothing here may fetch, print or write text for
 //! readers.
 
-use std::collections::BTreeSet;
-
-use uuid::Uuid;
-
-use super::attribution::{Attribution, Cause, Unsupported, compare};
-use super::breakdown::{Breakdowns, Kind, is_outside};
 pub use super::compared::Compared;
 use super::compared::Traces;
-use super::contrast::{Points, contrast, points_of};
-use super::differences::{Known, differences};
-use super::explained::is_explained;
+use super::comparison::{Judged, judge};
 use super::explanation;
-use super::feature::{CLIENT, POINT};
-use super::features::point_value;
-use super::mean_tree::mean_tree;
+use super::levels::Level;
 use super::places::{Population, places};
 use crate::measure::sample::{Ended, IterationSample};
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::{FEW_FROM, FEW_UNTIL, SLOWEST_OF_FEW, Side};
-use crate::results::client_points::REPORTER;
-use crate::results::model::{ComparedKind, Comparison, Contrast, Explanation, NoFinding};
+use crate::results::model::{Comparison, Explanation, NoFinding};
 
 /// Why the slow iterations of a workload were slow.
 #[derive(Clone, Debug, Default)]
@@ -38,37 +27,81 @@ pub struct Causes {
 ///
 /// The slowest 1 % are compared first, because a cause that affects only them is lost among the slowest 5 %. If they
 /// are too few or show no finding, the slowest 5 % are compared; if those are too few and there are at least 100
-/// iterations, the slowest 20 iterations.
+/// iterations, the slowest 20 iterations. If no kind of point stands out under the point around it, kinds are compared
+/// wherever they are, and then whole services.
 #[must_use]
 pub fn of_workload(compared: &[Compared], workload: usize, population: &Population<'_>, seed: u64) -> Causes {
     let none = TraceTree::default();
     let traces = Traces::of(compared, workload, &none);
-    let slow = traces.which(|one| one.side == Side::Slow);
-    let top = traces.which(|one| one.side == Side::Slow && one.top);
-    let typical = traces.which(|one| one.side == Side::Typical);
-    let few = slowest_of_few(&traces, population.total);
-    let mut found = of_slow(&traces, &top, &typical, 1, seed)
-        .filter(|found| found.no_finding.is_none())
-        .map(|found| (found, &top))
-        .or_else(|| Some((of_slow(&traces, &slow, &typical, 5, seed)?, &slow)));
-    if let Some((of_few, percent)) = &few
-        && found.as_ref().is_none_or(|(found, _)| found.no_finding == Some(NoFinding::FewTraces))
-        && let Some(wider) = of_slow(&traces, of_few, &typical, *percent, seed)
-        && wider.no_finding != Some(NoFinding::FewTraces)
-    {
-        found = Some((wider, of_few));
-    }
-    let comparison = found.map(|(mut comparison, of)| {
-        let samples: Vec<&IterationSample> = of.iter().map(|&one| &traces.compared[one].sample).collect();
+    let sides = Sides::of(&traces, population.total);
+    let found = sides.compared(&traces, Level::Place, seed);
+    let coarser =
+        found.as_ref().filter(|found| found.judged.no_finding() == Some(NoFinding::Unclear)).and_then(|_| {
+            Level::ALL[1..].iter().find_map(|&level| {
+                let traces = traces.at(level);
+                let found = sides.compared(&traces, level, seed)?;
+                found.judged.no_finding().is_none().then_some((traces, found))
+            })
+        });
+    let (traces, found) = coarser.map_or((traces, found), |(traces, found)| (traces, Some(found)));
+    let comparison = found.map(|found| {
+        let samples: Vec<&IterationSample> =
+            found.slow.iter().map(|&one| &traces.compared[one].sample).collect();
+        let mut comparison = found.judged.comparison(&traces, found.percent);
         comparison.places = places(&samples, population);
         comparison
     });
-    let explanations = explanation::of_each(&traces, &typical, population.slowest, comparison.as_ref());
+    let explanations = explanation::of_each(&traces, &sides.typical, population.slowest, comparison.as_ref());
     Causes { comparison, explanations }
 }
 
+/// The slow iterations of a workload, as indices of its traces, and the typical ones.
+struct Sides {
+    /// The slowest 1 %.
+    top: Vec<usize>,
+    /// The slowest 5 %.
+    slow: Vec<usize>,
+    /// The slowest of few, and which part of all they are in percent.
+    few: Option<(Vec<usize>, u32)>,
+    typical: Vec<usize>,
+}
+
+/// A comparison, and which slow iterations it is of.
+struct Found<'a> {
+    judged: Judged,
+    slow: &'a [usize],
+    percent: u32,
+}
+
+impl Sides {
+    fn of(traces: &Traces<'_>, total: u64) -> Self {
+        Self {
+            top: traces.which(|one| one.side == Side::Slow && one.top),
+            slow: traces.which(|one| one.side == Side::Slow),
+            few: slowest_of_few(traces, total),
+            typical: traces.which(|one| one.side == Side::Typical),
+        }
+    }
+
+    fn compared(&self, traces: &Traces<'_>, level: Level, seed: u64) -> Option<Found<'_>> {
+        let of = |slow, percent| {
+            let judged = judge(traces, slow, &self.typical, level, seed)?;
+            Some(Found { judged, slow, percent })
+        };
+        let found = of(&self.top, 1).filter(|found| found.judged.no_finding().is_none());
+        let found = found.or_else(|| of(&self.slow, 5));
+        let has_few = |found: &Found<'_>| found.judged.no_finding() == Some(NoFinding::FewTraces);
+        match &self.few {
+            Some((few, percent)) if found.as_ref().is_none_or(has_few) => {
+                of(few, *percent).filter(|wider| !has_few(wider)).or(found)
+            }
+            _ => found,
+        }
+    }
+}
+
 /// The slowest iterations of a workload of few, and which part of all they are in percent; `None` if there are too few, or
-/// enough.
+/// enough. Some more than these were chosen, so those that lack points can be replaced.
 fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<(Vec<usize>, u32)> {
     if !(FEW_FROM..FEW_UNTIL).contains(&total) {
         return None;
@@ -76,174 +109,21 @@ fn slowest_of_few(traces: &Traces<'_>, total: u64) -> Option<(Vec<usize>, u32)> 
     let is_ok = |one: &Compared| one.sample.ended == Ended::Ok && one.side != Side::Typical;
     let mut slowest = traces.which(is_ok);
     slowest.sort_by_key(|&index| std::cmp::Reverse(traces.compared[index].sample.response_ns()));
+    slowest.truncate(SLOWEST_OF_FEW + SLOWEST_OF_FEW / 5);
+    let complete = traces.complete(&slowest);
+    if complete.len() >= SLOWEST_OF_FEW {
+        slowest = complete;
+    }
     slowest.truncate(SLOWEST_OF_FEW);
     let percent = (100 * SLOWEST_OF_FEW as u64).div_ceil(total);
     Some((slowest, u32::try_from(percent).unwrap_or(5)))
 }
 
-/// Compares these slow with these typical iterations; `None` without a tree of a slow one.
-pub(super) fn of_slow(
-    traces: &Traces<'_>,
-    slow: &[usize],
-    typical: &[usize],
-    slow_percent: u32,
-    seed: u64,
-) -> Option<Comparison> {
-    if !slow.iter().any(|&one| traces.compared[one].tree.is_some()) {
-        return None;
-    }
-    let breakdowns = &traces.breakdowns;
-    let (whole_slow, whole_typical) = (traces.complete(slow), traces.complete(typical));
-    let (slow_parts, typical_parts) = (traces.parts(slow), traces.parts(typical));
-    let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
-    let incomplete = lost(slow.len(), slow_parts.len()).max(lost(typical.len(), typical_parts.len()));
-    let mut found = compare(&slow_parts, &typical_parts, breakdowns.kinds.len(), incomplete, seed);
-    let both: Vec<usize> = whole_slow.iter().chain(&whole_typical).copied().collect();
-    let called = called_services(traces, &both);
-    if !is_explained(&found.causes, &services(breakdowns, &called), &typical_parts) {
-        found.causes.iter_mut().for_each(|cause| cause.guilty = false);
-    }
-    let (slow_trees, typical_trees) = (traces.trees(&whole_slow), traces.trees(&whole_typical));
-    let tree = mean_tree(&slow_trees, &typical_trees);
-    let ids: Vec<Uuid> = whole_slow.iter().map(|&one| traces.compared[one].trace_id).collect();
-    let mut kinds: Vec<ComparedKind> =
-        found.causes.iter().map(|cause| row(cause, breakdowns, &ids)).collect();
-    for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
-        kind.called_service.clone_from(&called[cause.kind]);
-        if number == 0 || cause.guilty {
-            let points = |of: &[usize]| -> Vec<_> {
-                of.iter()
-                    .map(|&one| points_of(traces.trees[one], &breakdowns.kind_of[one], cause.kind))
-                    .collect()
-            };
-            kind.contrasts = contrasts(&points(&whole_slow), &points(&whole_typical));
-        }
-    }
-    let differences = differences(&slow_trees, &typical_trees, &known(&kinds));
-    Some(Comparison {
-        slow_percent,
-        slow: found.slow as u64,
-        typical: found.fast as u64,
-        left_out: (slow.len() + typical.len() - found.slow - found.fast) as u64,
-        slow_ms: found.slow_us / 1e3,
-        typical_ms: found.fast_us / 1e3,
-        no_finding: no_finding(&found),
-        kinds,
-        clocks_moved: breakdowns.shifted.len() as u64,
-        clocks_inconsistent: breakdowns.inconsistent.len() as u64,
-        tree,
-        differences,
-        places: None,
-    })
-}
-
-/// What the kinds say already: the guilty points, and the attributes that their slow calls have.
-fn known(kinds: &[ComparedKind]) -> Known {
-    let guilty = kinds.iter().filter(|kind| kind.guilty);
-    guilty
-        .clone()
-        .map(|kind| (POINT.to_owned(), point_value(&kind.name, &kind.detail)))
-        .chain(guilty.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(kind, contrast))))
-        .collect()
-}
-
-/// The attribute of a guilty point's contrast as differences name it, and its value.
-fn known_of(kind: &ComparedKind, contrast: &Contrast) -> (String, String) {
-    let attribute = contrast.attribute.as_str();
-    let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
-    let attribute = match own {
-        None if kind.service == REPORTER => format!("{CLIENT}{attribute}"),
-        own => own.unwrap_or(attribute).to_owned(),
-    };
-    (attribute, contrast.value.clone())
-}
-
-/// The attributes that slow points of a kind have in common.
-fn contrasts(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<Contrast> {
-    let found = contrast(slow, typical).into_iter();
-    found
-        .map(|found| Contrast {
-            attribute: found.attribute,
-            value: found.value,
-            slow_share: found.slow_share,
-            typical_share: found.typical_share,
-        })
-        .collect()
-}
-
-/// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
-fn called_services(traces: &Traces<'_>, of: &[usize]) -> Vec<Option<String>> {
-    let mut called = vec![BTreeSet::new(); traces.breakdowns.kinds.len()];
-    for (tree, kinds) in of.iter().map(|&one| (traces.trees[one], &traces.breakdowns.kind_of[one])) {
-        for point in &tree.points {
-            let Some((parent, kind)) = point.parent.and_then(|parent| Some((parent, *kinds.get(parent)?)))
-            else {
-                continue;
-            };
-            let (caller, service) = (tree.points[parent].reporter(), point.reporter());
-            if caller != REPORTER && caller != service && !service.is_empty() {
-                called[kind].insert(service);
-            }
-        }
-    }
-    called.into_iter().map(|mut one| if one.len() == 1 { one.pop_first() } else { None }).collect()
-}
-
-/// For each kind, the service that its own time belongs to: that of a call to the service which it waits for.
-fn services(breakdowns: &Breakdowns, called: &[Option<String>]) -> Vec<Option<String>> {
-    let of_kind = |kind: &Kind| {
-        Some(&kind.service).filter(|service| !service.is_empty() && *service != REPORTER).cloned()
-    };
-    breakdowns
-        .kinds
-        .iter()
-        .zip(called)
-        .map(|(kind, called)| called.clone().or_else(|| of_kind(kind)))
-        .collect()
-}
-
-fn no_finding(found: &Attribution) -> Option<NoFinding> {
-    match found.unsupported {
-        Some(Unsupported::FewTraces) => Some(NoFinding::FewTraces),
-        Some(Unsupported::Incomplete) => Some(NoFinding::Incomplete),
-        Some(Unsupported::NoGap) => Some(NoFinding::NoGap),
-        None if found.causes.iter().any(|cause| cause.guilty) => None,
-        None => Some(NoFinding::Unclear),
-    }
-}
-
-fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
-    let kind = &breakdowns.kinds[cause.kind];
-    ComparedKind {
-        service: kind.service.clone(),
-        name: kind.name.clone(),
-        detail: kind.detail.clone(),
-        parent: kind.parent.clone(),
-        outside: is_outside(kind),
-        delta_ms: cause.delta_us / 1e3,
-        share: cause.share,
-        share_low: cause.share_low,
-        share_high: cause.share_high,
-        slow_calls: cause.slow_calls,
-        typical_calls: cause.fast_calls,
-        more_calls_ms: cause.more_calls_us / 1e3,
-        slower_calls_ms: cause.slower_calls_us / 1e3,
-        effect: cause.effect,
-        exceeding: cause.exceeding,
-        guilty: cause.guilty,
-        worst_trace_id: ids.get(cause.worst).copied(),
-        called_service: None,
-        contrasts: Vec::new(),
-    }
-}
-
-fn ratio(part: usize, whole: usize) -> f64 {
-    part as f64 / whole as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
+
     use crate::osprofiler::record::Record;
 
     /// A trace in which `shop` calls `delivery`, whose work begins late; each service's points as (name, start, end).
@@ -289,6 +169,80 @@ mod tests {
             let first = of_workload(&all, 0, &Population::default(), 7).comparison.unwrap().kinds.remove(0);
             assert_eq!((first.name.as_str(), first.guilty), ("call", true), "{what}");
             assert_eq!(first.called_service.as_deref(), expected, "{what}");
+        }
+    }
+
+    /// A trace of `shop`, which calls `stock` under each of eight points of its own: the time of each point and of each
+    /// call in microseconds, with noise.
+    fn spread(
+        random: &mut fastrand::Rng,
+        own_us: u32,
+        call_us: u32,
+        of_call: fn(usize) -> String,
+    ) -> TraceTree {
+        let record = |name: String, id: usize, parent: &str, us: u32, service: &str| Record {
+            name,
+            base_id: "b".into(),
+            trace_id: id.to_string(),
+            parent_id: parent.into(),
+            timestamp: format!("2026-11-20T22:52:00.{us:06}"),
+            info: serde_json::Map::new(),
+            project: None,
+            service: Some(service.into()),
+        };
+        let mut noisy = |us: u32| us * random.u32(80..120) / 100;
+        let (mut at_us, mut inner) = (10, Vec::new());
+        for number in 0..8 {
+            let (id, calls) = (2 * number + 1, (2 * number + 1).to_string());
+            let (from_us, call) = (at_us, of_call(number));
+            at_us += noisy(own_us);
+            inner.push(record(format!("op{number}-start"), id, "0", from_us, "shop"));
+            inner.push(record(format!("{call}-start"), id + 1, &calls, at_us, "stock"));
+            at_us += noisy(call_us);
+            inner.push(record(format!("{call}-stop"), id + 1, &calls, at_us, "stock"));
+            inner.push(record(format!("op{number}-stop"), id, "0", at_us + 1, "shop"));
+            at_us += 10;
+        }
+        let mut records = vec![record("all-start".into(), 0, "b", 0, "shop")];
+        records.append(&mut inner);
+        records.push(record("all-stop".into(), 0, "b", at_us, "shop"));
+        TraceTree::build(&records)
+    }
+
+    #[test]
+    fn a_cause_in_many_places_is_found_at_a_coarser_level() {
+        // What is planted, the names of the calls, the times of slow ones, and what is named. Typical ones take 9 and 1 ms.
+        type Row = (&'static str, fn(usize) -> String, (u32, u32), Option<&'static str>);
+        let rows: [Row; 4] = [
+            ("one kind in all places", |_| "reserve".into(), (9_000, 6_000), Some("stock reserve")),
+            (
+                "all kinds of a service",
+                |at| format!("reserve{at}"),
+                (9_000, 6_000),
+                Some("stock all trace points"),
+            ),
+            ("everything alike", |at| format!("reserve{at}"), (18_000, 2_000), None),
+            ("the service that takes most anyway", |at| format!("reserve{at}"), (14_000, 1_000), None),
+        ];
+        for (what, of_call, (own_us, call_us), expected) in rows {
+            let mut random = fastrand::Rng::with_seed(7);
+            let mut compared = |side: Side, own_us: u32, call_us: u32| Compared {
+                side,
+                top: false,
+                trace_id: Uuid::nil(),
+                sample: IterationSample::default(),
+                tree: Some(spread(&mut random, own_us, call_us, of_call)),
+            };
+            let mut all: Vec<Compared> = (0..20).map(|_| compared(Side::Slow, own_us, call_us)).collect();
+            all.extend((0..40).map(|_| compared(Side::Typical, 9_000, 1_000)));
+            let found = of_workload(&all, 0, &Population::default(), 7);
+            let kinds = found.comparison.unwrap().kinds;
+            let guilty =
+                kinds.iter().find(|kind| kind.guilty).map(|kind| format!("{} {}", kind.service, kind.name));
+            assert_eq!(guilty.as_deref(), expected, "{what}: {kinds:?}");
+            // What each slow iteration waits for is said at the same level.
+            let of_headline = found.explanations.iter().filter(|one| one.is_headline).count();
+            assert_eq!(of_headline, if expected.is_some() { 20 } else { 0 }, "{what}");
         }
     }
 }

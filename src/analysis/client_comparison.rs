@@ -4,8 +4,10 @@
 //! of their requests. Of an action's own time only the waiting for the answer is left. Nothing here may say what a service
 //! did.
 
-use super::causes::{Compared, of_slow};
+use super::causes::Compared;
 use super::compared::Traces;
+use super::comparison::judge;
+use super::levels::Level;
 use super::places::{Population, places};
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
@@ -32,7 +34,7 @@ pub fn of_workload(
     if slow.len() < SLOW_MIN || typical.is_empty() {
         return None;
     }
-    let mut found = of_slow(&traces, &slow, &typical, SLOW_PERCENT, seed)?;
+    let mut found = judge(&traces, &slow, &typical, Level::Place, seed)?.comparison(&traces, SLOW_PERCENT);
     // A size or a status is one of the differences.
     found.kinds.iter_mut().for_each(|kind| kind.contrasts.clear());
     let samples: Vec<&IterationSample> = slow.iter().map(|&one| &traces.compared[one].sample).collect();

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::attribution::Breakdown;
 use super::breakdown::{Breakdowns, break_down};
+use super::levels::{Level, at_level};
 use crate::measure::sample::IterationSample;
 use crate::osprofiler::report::TraceTree;
 use crate::results::choice::Side;
@@ -38,6 +39,12 @@ impl<'a> Traces<'a> {
         let trees: Vec<&TraceTree> = all.iter().map(|one| one.tree.as_ref().unwrap_or(none)).collect();
         let breakdowns = break_down(&trees, timed);
         Self { compared: all, trees, breakdowns }
+    }
+
+    /// The same traces, with points told apart less finely.
+    pub(super) fn at(&self, level: Level) -> Self {
+        let breakdowns = at_level(&self.breakdowns, level);
+        Self { compared: self.compared.clone(), trees: self.trees.clone(), breakdowns }
     }
 
     /// The indices of the traces for which this holds.

@@ -14,16 +14,20 @@ const EXPLAINED_MIN: f64 = 0.5;
 /// to; `typical` are the typical traces.
 #[must_use]
 pub fn is_explained(causes: &[Cause], services: &[Option<String>], typical: &[Breakdown]) -> bool {
-    let guilty = || causes.iter().filter(|cause| cause.guilty);
-    let together: f64 = guilty().map(|cause| cause.share).sum();
-    together >= EXPLAINED_MIN
-        || guilty().any(|cause| {
-            let service = services.get(cause.kind).and_then(Option::as_ref);
-            let is_its =
-                |kind: usize| service.is_some() && services.get(kind).and_then(Option::as_ref) == service;
-            let of_gap: f64 = causes.iter().filter(|cause| is_its(cause.kind)).map(|cause| cause.share).sum();
-            of_gap - share_of(typical, is_its) >= EXPLAINED_MIN
-        })
+    let together: f64 = causes.iter().filter(|cause| cause.guilty).map(|cause| cause.share).sum();
+    together >= EXPLAINED_MIN || stands_out(causes, services, typical)
+}
+
+/// Whether the service of a guilty cause explains that much more of the gap than it takes of a typical trace.
+#[must_use]
+pub fn stands_out(causes: &[Cause], services: &[Option<String>], typical: &[Breakdown]) -> bool {
+    causes.iter().filter(|cause| cause.guilty).any(|cause| {
+        let service = services.get(cause.kind).and_then(Option::as_ref);
+        let is_its =
+            |kind: usize| service.is_some() && services.get(kind).and_then(Option::as_ref) == service;
+        let of_gap: f64 = causes.iter().filter(|cause| is_its(cause.kind)).map(|cause| cause.share).sum();
+        of_gap - share_of(typical, is_its) >= EXPLAINED_MIN
+    })
 }
 
 /// The share of the traces' time that these kinds take.

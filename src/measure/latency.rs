@@ -213,6 +213,13 @@ impl Percentiles {
         value_at_percentile(&self.histogram, percentile).map_or(0, |value_ns| value_ns.min(self.max_ns))
     }
 
+    /// The shortest duration that the histogram cannot tell from the percentile: no sample of that rank is below it.
+    #[must_use]
+    pub fn percentile_from_ns(&self, percentile: f64) -> Nanos {
+        value_at_percentile(&self.histogram, percentile)
+            .map_or(0, |value_ns| self.histogram.lowest_equivalent(value_ns))
+    }
+
     /// The duration that separates the upper part of the samples: usually the percentile itself. If most of that part
     /// took the same time as the percentile, within the histogram's precision (for example, a query that waits for a
     /// timeout), it is a little less; otherwise no sample would be above it. 0 without samples.

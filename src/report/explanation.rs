@@ -8,6 +8,7 @@ use super::document::Line;
 use super::texts::{calls, duration, point_name, statement_in_short};
 use super::{client_comparison, differences};
 use crate::analysis::explanation::{OUTSIDE, QUEUE_TIME};
+use crate::analysis::levels::ALL_POINTS;
 use crate::results::client_points::{ACTION, ITERATION, REPORTER, SCHEDULING_DELAY};
 use crate::results::model::{
     Basis, ComparedKind, Comparison, Contrast, Explanation, Finding, NoFinding, Place, Results, Workload,
@@ -289,6 +290,14 @@ fn because(kind: &ComparedKind) -> String {
     if is_queue {
         return format!("they start {} later after they were due", duration(kind.delta_ms));
     }
+    if kind.name == ALL_POINTS {
+        let (slow, typical) = (calls(kind.slow_calls), calls(kind.typical_calls));
+        let each_ms = kind.slower_calls_ms / f64::midpoint(kind.slow_calls, kind.typical_calls).max(1.0);
+        return match kind.more_calls_ms > kind.slower_calls_ms && known {
+            true => format!("there are {slow} of them instead of {typical}"),
+            false => format!("each of the {slow} takes {} longer", duration(each_ms)),
+        };
+    }
     if kind.more_calls_ms > kind.slower_calls_ms && known {
         if kind.typical_calls < 0.05 && kind.slow_calls < 0.95 {
             return format!(
@@ -537,7 +546,13 @@ mod tests {
         let longer = "each of its 3 calls takes 288 ms longer (typical iterations call it once), apart from the work of \
                       stock: the network, or stock was busy";
         assert_eq!(line(&seen), format!("… DB explains 71 % of it (at least 58 %), because {longer}."));
-        seen.kinds[0].guilty = false;
+        let first = &mut seen.kinds[0];
+        (first.name, first.detail, first.parent) = (ALL_POINTS.to_owned(), String::new(), String::new());
+        let all = "… `all trace points` in keystone/public explains 71 % of it (at least 58 %), because";
+        assert_eq!(line(&seen), format!("{all} each of the 3 takes 288 ms longer."));
+        (seen.kinds[0].slow_calls, seen.kinds[0].more_calls_ms) = (180.0, 600.0);
+        assert_eq!(line(&seen), format!("{all} there are 180 of them instead of 1."));
+        seen.kinds[0] = kind("db", 0.71, false);
         for (reason, expected) in [
             (NoFinding::Unclear, "… nothing stands out. The largest part is in DB (71 %, at least 58 %)."),
             (

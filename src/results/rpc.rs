@@ -4,9 +4,10 @@
 //! OSProfiler names the points of both sides `rpc`; the caller's point is above the server's. A call waits for its answer,
 //! a cast does not, and nothing says which of them it was. A server's method may be decorated, so that its point has the
 //! decorator's name; then only the caller's point says what was called. Mistral has names of its own for the points of both
-//! sides; a caller's is of its module of clients, and the server's of a method of the same name. Between both points the message was on its way: in
-//! the broker, or waiting for a free thread of the server. [`with_queues`] gives that time a point of its own. It needs
-//! one clock, so the two points must be of the same host. Nothing here may judge.
+//! sides; a caller's is of its module of clients, and the server's of a method of the same name. Between both points the
+//! message was on its way: in the broker, or waiting for a free thread of the server. [`with_queues`] gives that time a point
+//! of its own. Where the two points are of two hosts, the waiting of a call is what the caller's took longer than the
+//! server's, which needs no clock; that of a cast counts only if it is longer than clocks differ. Nothing here may judge.
 
 use serde_json::json;
 
@@ -22,6 +23,8 @@ const DECORATED: &str = "<locals>";
 const OF_CALLER: &str = "rpcapi.";
 /// The same in Mistral.
 const OF_CLIENT: &str = ".rpc.clients.";
+/// The clocks of hosts differ by less.
+pub const CLOCKS_DIFFER_US: u64 = 100_000;
 
 /// The function that a point is of.
 #[must_use]
@@ -60,10 +63,16 @@ fn is_of(point: &Point, part: &str) -> bool {
     function(point).is_some_and(|function| function.contains(part))
 }
 
-/// True if a server's point is above another server's, since what it called with has no point of its own: when the
-/// message was sent is not known.
+/// True for a point that another process has called. What it calls with may have no point of its own: then it is not known
+/// when its messages were sent.
 fn is_server(tree: &TraceTree, index: usize) -> bool {
-    caller_of(tree, index).is_some() && !is_of(&tree.points[index], OF_CALLER)
+    let point = &tree.points[index];
+    if is_of(point, OF_CALLER) || is_of(point, OF_CLIENT) {
+        return false;
+    }
+    let above = point.parent.filter(|&above| above < index);
+    caller_of(tree, index).is_some()
+        || above.is_some_and(|above| !is_same_process(&tree.points[above], point))
 }
 
 /// The tree with a point for each time that a message waited, and servers' points that are named after what is called.
@@ -91,10 +100,12 @@ pub fn with_queues(mut tree: TraceTree) -> TraceTree {
 /// The time before a server's point began, and after it ended if its caller waited for that.
 fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
     let (Some(sent_us), Some(served_us)) = (caller.end_us(), server.end_us()) else { return Vec::new() };
-    if caller.host.is_none() || caller.host != server.host {
+    let is_one_clock = caller.host.is_some() && caller.host == server.host;
+    let times = ((caller.start_us, sent_us), (server.start_us, served_us));
+    let Some((message, answer)) = waits(times.0, times.1, is_one_clock) else {
         return Vec::new();
-    }
-    let point = |what: &str, from_us: u64, to_us: u64| Point {
+    };
+    let point = |what: &str, (from_us, to_us): (u64, u64)| Point {
         depth: caller.depth.saturating_add(1),
         parent: Some(above),
         trace_id: format!("{}-{what}", server.trace_id),
@@ -102,7 +113,8 @@ fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
         name: QUEUE.to_owned(),
         service: server.service.clone(),
         project: server.project.clone(),
-        host: server.host.clone(),
+        // Its times are on the caller's clock.
+        host: caller.host.clone(),
         start_us: from_us,
         starts: true,
         duration_us: Some(to_us - from_us),
@@ -114,11 +126,32 @@ fn waiting(caller: &Point, above: usize, server: &Point) -> Vec<Point> {
             .unwrap_or_default(),
         stop_info: serde_json::Map::new(),
     };
-    let sent =
-        (server.start_us > caller.start_us).then(|| point("message", caller.start_us, server.start_us));
-    let answered = (caller.start_us <= server.start_us && served_us < sent_us)
-        .then(|| point("answer", served_us, sent_us));
-    sent.into_iter().chain(answered).collect()
+    let is_time = |(from_us, to_us): &(u64, u64)| from_us < to_us;
+    let message = Some(message).filter(is_time).map(|times| point("message", times));
+    let answer = Some(answer).filter(is_time).map(|times| point("answer", times));
+    message.into_iter().chain(answer).collect()
+}
+
+/// When the message waited, and when the answer, on the caller's clock; `None` if that is not known.
+fn waits(caller: (u64, u64), server: (u64, u64), is_one_clock: bool) -> Option<((u64, u64), (u64, u64))> {
+    let took_us = |(start_us, end_us): (u64, u64)| end_us.saturating_sub(start_us);
+    if is_one_clock {
+        let is_call = caller.0 <= server.0 && server.1 < caller.1;
+        let answer = if is_call { (server.1, caller.1) } else { (caller.1, caller.1) };
+        return Some(((caller.0, server.0), answer));
+    }
+    let overlaps = server.0 < caller.1.saturating_add(CLOCKS_DIFFER_US);
+    match took_us(caller).checked_sub(took_us(server)).filter(|_| overlaps) {
+        // Of a call the sum is known, and each part as well as the clocks agree.
+        Some(both_us) => {
+            let began_us = caller.0 + server.0.saturating_sub(caller.0).min(both_us);
+            Some(((caller.0, began_us), (began_us + took_us(server), caller.1)))
+        }
+        None if server.0 > caller.0.saturating_add(CLOCKS_DIFFER_US) => {
+            Some(((caller.0, server.0), (caller.1, caller.1)))
+        }
+        None => None,
+    }
 }
 
 /// The tree with further points, whose parents are indices in it.
@@ -256,6 +289,36 @@ mod tests {
     }
 
     #[test]
+    fn waiting_between_hosts_needs_no_clock_or_much_time() {
+        let call = |server: (u64, u64)| {
+            vec![
+                (1, 0, "conductor", CALLER, "a", 0, 100),
+                (2, 1, "scheduler", "m.s", "b", server.0, server.1),
+            ]
+        };
+        let cast = |server: (u64, u64)| {
+            let caller = (1, 0, "conductor", "nova.compute.rpcapi.ComputeAPI.build", "a", 0, 10);
+            vec![caller, (2, 1, "compute", "m.build", "b", server.0, server.1)]
+        };
+        // The start and the duration of each time in a queue.
+        for (what, points, expected) in [
+            ("clocks agree", call((30, 80)), vec![(0, 30), (80, 20)]),
+            ("the server's is ahead", call((95, 145)), vec![(0, 50)]),
+            ("the server's is behind", call((0, 50)), vec![(50, 50)]),
+            ("the server worked all the time", call((10, 110)), vec![]),
+            ("a cast that waits long", cast((500, 900)), vec![(0, 500)]),
+        ] {
+            let tree = with_queues(tree(&points));
+            let waits: Vec<(u64, u64)> = short(&tree)
+                .into_iter()
+                .filter(|(_, name, ..)| *name == QUEUE)
+                .map(|(_, _, _, start, took, _)| (start, took))
+                .collect();
+            assert_eq!(waits, expected, "{what}");
+        }
+    }
+
+    #[test]
     fn mistral_has_names_of_its_own() {
         let mut tree = tree(&[
             (1, 0, "engine", "mistral.rpc.clients.ExecutorClient.run_action", "a", 0, 10),
@@ -279,10 +342,10 @@ mod tests {
     fn other_points_stay_as_they_are() {
         for (what, points) in [
             (
-                "another host has another clock",
+                "a cast to another host, whose clock may be off",
                 vec![
-                    (1, 0, "conductor", CALLER, "a", 0, 100),
-                    (2, 1, "scheduler", "m.select_destinations", "b", 30, 80),
+                    (1, 0, "conductor", "nova.compute.rpcapi.ComputeAPI.build", "a", 0, 10),
+                    (2, 1, "compute", "m.build", "b", 90, 800),
                 ],
             ),
             (
@@ -293,11 +356,12 @@ mod tests {
                 ],
             ),
             (
-                "a server that calls another one, by what has no point",
+                "a server whose calls have no points",
                 vec![
-                    (1, 0, "conductor", "nova.compute.rpcapi.ComputeAPI.build", "b", 0, 10),
-                    (2, 1, "compute", "nova.compute.manager.ComputeManager.build", "a", 20, 21),
-                    (3, 2, "conductor", "nova.conductor.manager.ConductorManager.object_action", "a", 30, 80),
+                    (1, 0, "api", "", "a", 0, 900),
+                    (2, 1, "compute", "m.build", "a", 0, 100),
+                    (3, 2, "conductor", "m.object_action", "a", 30, 40),
+                    (4, 2, "conductor", "m.object_action", "a", 60, 70),
                 ],
             ),
             ("no call at all", vec![(1, 0, "api", "", "a", 0, 9), (2, 1, "api", "", "a", 1, 2)]),

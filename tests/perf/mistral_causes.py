@@ -14,8 +14,6 @@ which keep running until `REAL_DIR=.real/mistral tests/real/down.sh`. Otherwise 
 With REAL_MISTRAL_TRACES=shipped, most of an execution is in other traces than its request's, and no cause can be named.
 """
 
-import argparse
-import collections
 import contextlib
 import http.server
 import json
@@ -141,48 +139,27 @@ def run(environment, cause, out, *options):
             print(error, file=sys.stderr)
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("times", nargs="?", type=int, default=10, help="how often each cause runs")
-    parser.add_argument("causes", nargs="*", help="default: all")
-    given = parser.parse_args()
-    unknown = sorted(set(given.causes) - set(CAUSES))
-    if unknown:
-        parser.error(f"no such cause: {', '.join(unknown)}; there are {', '.join(CAUSES)}")
-    return max(1, given.times), given.causes or list(CAUSES)
-
-
-def said_of(cause, out):
-    found = sorted(out.glob("*/results.json"))
-    if not found:
-        return "failed", "no results"
-    results = json.loads(found[0].read_text())
-    if results["workloads"][0]["iterations"]["failed"]:
-        return "failed", results["reason"]["sentence"]
-    return series.judge(cause, results)
-
-
 def main():
-    times, causes = arguments()
     series.CAUSES = CAUSES
+    given = series.arguments(__doc__)
+    if given.again:
+        series.judge_again(given.again).print()
+        return
+    times, causes = max(1, given.times), given.causes or list(CAUSES)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mistral-causes-"))
     environment = start()
     deployment = series.REAL_DIR / "deployment.yaml"
     deployment.write_text(series.DEPLOYMENT)
     deployment.chmod(0o600)
-    counts = collections.defaultdict(collections.Counter)
+    counts = series.Counts()
     # First requests of a service load what the others find.
     run(environment, "healthy", folder / "warm-up", "-n", "6")
     for number in range(times):
         for cause in causes:
             out = folder / f"{cause}-{number}"
             run(environment, cause, out)
-            said, what = said_of(cause, out)
-            counts[cause][said] += 1
-            print(f"{out.name}: {said} ({what})", file=sys.stderr, flush=True)
-    for cause, count in counts.items():
-        figures = "   ".join(f"{word} {count[word]:3d}" for word in series.WORDS)
-        print(f"{cause:12}  {figures}   of {sum(count.values())}")
+            counts.count(cause, out)
+    counts.print()
     print(f"the runs: {folder}")
 
 

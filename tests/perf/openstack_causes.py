@@ -3,13 +3,14 @@
 
     tests/perf/openstack_causes.py 10               # each cause 10 times, one after the other
     tests/perf/openstack_causes.py 1 port broker    # only these causes
+    tests/perf/openstack_causes.py --again FOLDER   # judges runs of before again, by their stored traces
 
 It starts Keystone, Placement, Glance, Neutron and Nova by tests/real/openstack.sh, in a directory of their own
 (REAL_DIR, default .real/causes), with two more nova-computes, and stops these two when it ends; the rest keeps running
 until `REAL_DIR=.real/causes tests/real/down.sh`. Each run is a load of 100 iterations with one planted cause, which hits
 some of them, or none (`healthy`). Right: the planted cause is the first that the comparison names; nothing: no cause is
-named; wrong: another one is; failed: anything else. What is not right is kept in a folder that is printed. BENCH names the
-program, default target/release/bench, or else target/debug/bench.
+named; wrong: another one is; failed: anything else. All runs are kept in a folder that is printed. BENCH names the program,
+default target/release/bench, or else target/debug/bench.
 """
 
 import argparse
@@ -20,7 +21,6 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,7 +44,7 @@ Cause = collections.namedtuple("Cause", "named plant scenario networks", default
 # What must be named for each cause, and what the services are told beside it.
 CAUSES = {
     "healthy": Cause(None),
-    "placement": Cause(Named("placement/placement", "wsgi", "GET /allocation_candidates")),
+    "placement": Cause(Named("placement", "wsgi", "GET /allocation_candidates")),
     "lock": Cause(Named("nova/osapi_compute", "db", "INSERT INTO request_specs"), {"table": "nova_api.request_specs"}),
     "broker": Cause(Named("", "queue of RPC")),
     "filter": Cause(Named("nova/nova-scheduler", "rpc", "select_destinations")),
@@ -70,15 +70,16 @@ profiler:
 """
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(about=__doc__):
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("times", nargs="?", type=int, default=10, help="how often each cause runs")
     parser.add_argument("causes", nargs="*", help="default: all")
+    parser.add_argument("--again", metavar="FOLDER", type=pathlib.Path, help="judge the runs in this folder")
     given = parser.parse_args()
     unknown = sorted(set(given.causes) - set(CAUSES))
     if unknown:
         parser.error(f"no such cause: {', '.join(unknown)}; there are {', '.join(CAUSES)}")
-    return max(1, given.times), given.causes or list(CAUSES)
+    return given
 
 
 def plant(cause):
@@ -117,7 +118,8 @@ def plant_nothing():
 
 
 class Computes:
-    """Two more nova-computes, each under a host name and with a state path of its own."""
+    """Two more nova-computes, each under a host name and with a state path of its own. The host name is also the kernel's,
+    which OSProfiler reports; that needs root."""
 
     def __init__(self, environment):
         self.processes, self.environment = [], environment
@@ -137,7 +139,8 @@ class Computes:
             conf = re.sub(r"(?m)^state_path = .*$", f"state_path = {state}", conf)
             conf = re.sub(r"(?m)^log_file = .*$", f"log_file = {CLOUD}/log/{host}.log", conf)
             (folder / "nova.conf").write_text(conf)
-            command = [python, python.with_name("nova-compute"), "--config-file", folder / "nova.conf"]
+            as_host = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host]
+            command = [*as_host, python, python.with_name("nova-compute"), "--config-file", folder / "nova.conf"]
             with open(CLOUD / "log" / f"{host}.out", "ab") as output:
                 self.processes.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=output,
                                                        stderr=output, stdin=subprocess.DEVNULL))
@@ -252,9 +255,8 @@ def judge(cause, results):
     return ("right" if named and is_it(guilty[0], named) else "wrong"), said
 
 
-def run(environment, cause, folder):
-    out = folder / cause
-    shutil.rmtree(out, ignore_errors=True)
+def run(environment, cause, out):
+    """Runs a load with a planted cause, and leaves its run in this directory."""
     planted = CAUSES[cause]
     command = [program(), "run", HERE / "plants" / f"{planted.scenario}.yaml", "-d", REAL_DIR / "deployment.yaml",
                "--out", out, "--no-probe", "--quiet"]
@@ -263,47 +265,79 @@ def run(environment, cause, folder):
     plant(cause)
     try:
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+        out.with_suffix(".txt").write_text(ended.stdout + ended.stderr)
     except subprocess.TimeoutExpired as error:
-        return "failed", str(error), ""
+        print(error, file=sys.stderr)
     finally:
         plant_nothing()
+
+
+def said_of(cause, out):
     found = sorted(out.glob("*/results.json"))
-    if ended.returncode != 0 or not found:
-        return "failed", f"exit code {ended.returncode}", ended.stdout + ended.stderr
+    if not found:
+        return "failed", "no results"
     results = json.loads(found[0].read_text())
-    said, what = judge(cause, results)
-    return said, what, "\n".join([results["reason"]["headline"], results["reason"]["sentence"], *results["notes"]])
+    if results["workloads"][0]["iterations"]["failed"]:
+        return "failed", results["reason"]["sentence"]
+    return judge(cause, results)
+
+
+class Counts:
+    """What was said of each cause."""
+
+    def __init__(self):
+        self.of_cause = collections.defaultdict(collections.Counter)
+
+    def count(self, cause, out):
+        said, what = said_of(cause, out)
+        self.of_cause[cause][said] += 1
+        print(f"{out.name}: {said} ({what})", file=sys.stderr, flush=True)
+
+    def print(self):
+        for cause, count in self.of_cause.items():
+            figures = "   ".join(f"{word} {count[word]:3d}" for word in WORDS)
+            print(f"{cause:12}  {figures}   of {sum(count.values())}")
+        missed = [cause for cause, count in self.of_cause.items() if count["right"] < 0.9 * sum(count.values())]
+        healthy = self.of_cause["healthy"]
+        print(f"\neach named in 9 of 10: {'MISSED by ' + ', '.join(missed) if missed else 'ok'};   "
+              f"healthy runs with an accusation: {healthy['wrong']} of {sum(healthy.values())}")
+
+
+def judge_again(folder):
+    """Analyses runs again with the present program."""
+    counts = Counts()
+    for out in sorted(one for one in folder.iterdir() if one.is_dir()):
+        cause = out.name.rsplit("-", 1)[0]
+        for results in out.glob("*/results.json"):
+            subprocess.run([program(), "collect", results.parent, "--quiet"], capture_output=True, check=False)
+        if cause in CAUSES:
+            counts.count(cause, out)
+    return counts
 
 
 def main():
-    times, causes = arguments()
+    given = arguments()
+    if given.again:
+        judge_again(given.again).print()
+        return
+    times, causes = max(1, given.times), given.causes or list(CAUSES)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="openstack-causes-"))
     began = time.monotonic()
     environment = start()
     deployment = REAL_DIR / "deployment.yaml"
     deployment.write_text(DEPLOYMENT)
     deployment.chmod(0o600)
-    counts = collections.defaultdict(collections.Counter)
+    counts = Counts()
     with Computes(environment):
         for number in range(times):
             for cause in causes:
-                said, what, text = run(environment, cause, folder)
-                counts[cause][said] += 1
-                if said != "right":
-                    (folder / f"{cause}-{number}-{said}.txt").write_text(f"{what}\n{text}\n")
-                    if (folder / cause).is_dir():
-                        shutil.move(folder / cause, folder / f"{cause}-{number}-{said}")
-                print(f"{number + 1}/{times} {cause}: {said} ({what})", file=sys.stderr, flush=True)
+                out = folder / f"{cause}-{number}"
+                run(environment, cause, out)
+                counts.count(cause, out)
                 if CAUSES[cause].scenario == "boot":
                     Api(environment).delete_servers()
-    for cause, count in counts.items():
-        figures = "   ".join(f"{word} {count[word]:3d}" for word in WORDS)
-        print(f"{cause:12}  {figures}   of {sum(count.values())}")
-    missed = [cause for cause, count in counts.items() if count["right"] < 0.9 * sum(count.values())]
-    accused = sum(counts["healthy"][word] for word in ("wrong",))
-    print(f"\neach named in 9 of 10: {'MISSED by ' + ', '.join(missed) if missed else 'ok'};   "
-          f"healthy runs with an accusation: {accused} of {sum(counts['healthy'].values())}")
-    print(f"in {time.monotonic() - began:.0f} s on {os.cpu_count()} processors; what was not right: {folder}")
+    counts.print()
+    print(f"in {time.monotonic() - began:.0f} s on {os.cpu_count()} processors; the runs: {folder}")
 
 
 if __name__ == "__main__":

@@ -112,11 +112,11 @@ pub enum NoFinding {
 pub struct ComparedKind {
     /// The project and service that reported it; `bench` for the client's own points.
     pub service: String,
-    /// The point's name.
+    /// The point's name; `all trace points` where only a whole service stands out.
     pub name: String,
     /// What it did, without literals and ids.
     pub detail: String,
-    /// Name and detail of the point around it.
+    /// Name and detail of the point around it; empty where kinds stand out only if it does not matter.
     pub parent: String,
     /// True for the time of a request in which no service had a point open: the network, a queue before the
     /// service, or a service that is not traced.

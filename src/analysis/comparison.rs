@@ -1,0 +1,212 @@
+//! What makes slow iterations slower than typical ones, at one level of detail, as the results show it.
+//!
+//! The attribution decides; this adds what the rows of the table need. Nothing here may choose iterations, fetch or print.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::attribution::{Attribution, Cause, Unsupported, compare};
+use super::breakdown::{Breakdowns, Kind, is_outside};
+use super::compared::Traces;
+use super::contrast::{Points, contrast, points_of};
+use super::differences::{Known, differences};
+use super::explained::{is_explained, stands_out};
+use super::feature::{CLIENT, POINT};
+use super::features::point_value;
+use super::levels::Level;
+use super::mean_tree::mean_tree;
+use crate::results::client_points::REPORTER;
+use crate::results::model::{ComparedKind, Comparison, Contrast, NoFinding};
+
+/// What was found of slow and typical iterations.
+pub(super) struct Judged {
+    found: Attribution,
+    /// Iterations with complete traces.
+    slow: Vec<usize>,
+    typical: Vec<usize>,
+    left_out: usize,
+    /// For each kind, the one other service that its points call.
+    called: Vec<Option<String>>,
+}
+
+/// Compares these slow with these typical iterations, whose points are told apart at this level; `None` without a tree of a
+/// slow one.
+pub(super) fn judge(
+    traces: &Traces<'_>,
+    slow: &[usize],
+    typical: &[usize],
+    level: Level,
+    seed: u64,
+) -> Option<Judged> {
+    if !slow.iter().any(|&one| traces.compared[one].tree.is_some()) {
+        return None;
+    }
+    let breakdowns = &traces.breakdowns;
+    let (whole_slow, whole_typical) = (traces.complete(slow), traces.complete(typical));
+    let (slow_parts, typical_parts) = (traces.parts(slow), traces.parts(typical));
+    let lost = |all: usize, kept: usize| if all == 0 { 0.0 } else { ratio(all - kept, all) };
+    let incomplete = lost(slow.len(), slow_parts.len()).max(lost(typical.len(), typical_parts.len()));
+    let mut found = compare(&slow_parts, &typical_parts, breakdowns.kinds.len(), incomplete, seed);
+    let both: Vec<usize> = whole_slow.iter().chain(&whole_typical).copied().collect();
+    let called = match level {
+        Level::Service => vec![None; breakdowns.kinds.len()],
+        _ => called_services(traces, &both),
+    };
+    let services = services(breakdowns, &called);
+    let is_enough = match level {
+        Level::Service => stands_out(&found.causes, &services, &typical_parts),
+        _ => is_explained(&found.causes, &services, &typical_parts),
+    };
+    if !is_enough {
+        found.causes.iter_mut().for_each(|cause| cause.guilty = false);
+    }
+    let left_out = slow.len() + typical.len() - found.slow - found.fast;
+    Some(Judged { found, slow: whole_slow, typical: whole_typical, left_out, called })
+}
+
+impl Judged {
+    /// Why it names no cause, if so.
+    pub(super) fn no_finding(&self) -> Option<NoFinding> {
+        no_finding(&self.found)
+    }
+
+    /// As the results show it; `traces` are those that were judged.
+    pub(super) fn comparison(&self, traces: &Traces<'_>, slow_percent: u32) -> Comparison {
+        let (breakdowns, found) = (&traces.breakdowns, &self.found);
+        let (slow_trees, typical_trees) = (traces.trees(&self.slow), traces.trees(&self.typical));
+        let ids: Vec<Uuid> = self.slow.iter().map(|&one| traces.compared[one].trace_id).collect();
+        let mut kinds: Vec<ComparedKind> =
+            found.causes.iter().map(|cause| row(cause, breakdowns, &ids)).collect();
+        for (number, (cause, kind)) in found.causes.iter().zip(&mut kinds).enumerate() {
+            kind.called_service.clone_from(&self.called[cause.kind]);
+            if number == 0 || cause.guilty {
+                let points = |of: &[usize]| -> Vec<_> {
+                    of.iter()
+                        .map(|&one| points_of(traces.trees[one], &breakdowns.kind_of[one], cause.kind))
+                        .collect()
+                };
+                kind.contrasts = contrasts(&points(&self.slow), &points(&self.typical));
+            }
+        }
+        Comparison {
+            slow_percent,
+            slow: found.slow as u64,
+            typical: found.fast as u64,
+            left_out: self.left_out as u64,
+            slow_ms: found.slow_us / 1e3,
+            typical_ms: found.fast_us / 1e3,
+            no_finding: self.no_finding(),
+            differences: differences(&slow_trees, &typical_trees, &known(&kinds)),
+            kinds,
+            clocks_moved: breakdowns.shifted.len() as u64,
+            clocks_inconsistent: breakdowns.inconsistent.len() as u64,
+            tree: mean_tree(&slow_trees, &typical_trees),
+            places: None,
+        }
+    }
+}
+
+/// What the kinds say already: the guilty points, and the attributes that their slow calls have.
+fn known(kinds: &[ComparedKind]) -> Known {
+    let guilty = kinds.iter().filter(|kind| kind.guilty);
+    guilty
+        .clone()
+        .map(|kind| (POINT.to_owned(), point_value(&kind.name, &kind.detail)))
+        .chain(guilty.flat_map(|kind| kind.contrasts.iter().map(|contrast| known_of(kind, contrast))))
+        .collect()
+}
+
+/// The attribute of a guilty point's contrast as differences name it, and its value.
+fn known_of(kind: &ComparedKind, contrast: &Contrast) -> (String, String) {
+    let attribute = contrast.attribute.as_str();
+    let own = ["attributes.", "resource."].iter().find_map(|prefix| attribute.strip_prefix(prefix));
+    let attribute = match own {
+        None if kind.service == REPORTER => format!("{CLIENT}{attribute}"),
+        own => own.unwrap_or(attribute).to_owned(),
+    };
+    (attribute, contrast.value.clone())
+}
+
+/// The attributes that slow points of a kind have in common.
+fn contrasts(slow: &[Points<'_>], typical: &[Points<'_>]) -> Vec<Contrast> {
+    let found = contrast(slow, typical).into_iter();
+    found
+        .map(|found| Contrast {
+            attribute: found.attribute,
+            value: found.value,
+            slow_share: found.slow_share,
+            typical_share: found.typical_share,
+        })
+        .collect()
+}
+
+/// For each kind, the one other service that its points call; `None` for the client, whose own time has a name.
+fn called_services(traces: &Traces<'_>, of: &[usize]) -> Vec<Option<String>> {
+    let mut called = vec![BTreeSet::new(); traces.breakdowns.kinds.len()];
+    for (tree, kinds) in of.iter().map(|&one| (traces.trees[one], &traces.breakdowns.kind_of[one])) {
+        for point in &tree.points {
+            let Some((parent, kind)) = point.parent.and_then(|parent| Some((parent, *kinds.get(parent)?)))
+            else {
+                continue;
+            };
+            let (caller, service) = (tree.points[parent].reporter(), point.reporter());
+            if caller != REPORTER && caller != service && !service.is_empty() {
+                called[kind].insert(service);
+            }
+        }
+    }
+    called.into_iter().map(|mut one| if one.len() == 1 { one.pop_first() } else { None }).collect()
+}
+
+/// For each kind, the service that its own time belongs to: that of a call to the service which it waits for.
+fn services(breakdowns: &Breakdowns, called: &[Option<String>]) -> Vec<Option<String>> {
+    let of_kind = |kind: &Kind| {
+        Some(&kind.service).filter(|service| !service.is_empty() && *service != REPORTER).cloned()
+    };
+    breakdowns
+        .kinds
+        .iter()
+        .zip(called)
+        .map(|(kind, called)| called.clone().or_else(|| of_kind(kind)))
+        .collect()
+}
+
+fn no_finding(found: &Attribution) -> Option<NoFinding> {
+    match found.unsupported {
+        Some(Unsupported::FewTraces) => Some(NoFinding::FewTraces),
+        Some(Unsupported::Incomplete) => Some(NoFinding::Incomplete),
+        Some(Unsupported::NoGap) => Some(NoFinding::NoGap),
+        None if found.causes.iter().any(|cause| cause.guilty) => None,
+        None => Some(NoFinding::Unclear),
+    }
+}
+
+fn row(cause: &Cause, breakdowns: &Breakdowns, ids: &[Uuid]) -> ComparedKind {
+    let kind = &breakdowns.kinds[cause.kind];
+    ComparedKind {
+        service: kind.service.clone(),
+        name: kind.name.clone(),
+        detail: kind.detail.clone(),
+        parent: kind.parent.clone(),
+        outside: is_outside(kind),
+        delta_ms: cause.delta_us / 1e3,
+        share: cause.share,
+        share_low: cause.share_low,
+        share_high: cause.share_high,
+        slow_calls: cause.slow_calls,
+        typical_calls: cause.fast_calls,
+        more_calls_ms: cause.more_calls_us / 1e3,
+        slower_calls_ms: cause.slower_calls_us / 1e3,
+        effect: cause.effect,
+        exceeding: cause.exceeding,
+        guilty: cause.guilty,
+        worst_trace_id: ids.get(cause.worst).copied(),
+        called_service: None,
+        contrasts: Vec::new(),
+    }
+}
+
+fn ratio(part: usize, whole: usize) -> f64 {
+    part as f64 / whole as f64
+}

@@ -1,0 +1,167 @@
+//! Levels of detail at which the times of traces are compared.
+//!
+//! A cause need not be in one place. Where every service validates a token anew, or a broker holds all messages back, many
+//! kinds of points take a little longer, and none of them explains enough. So kinds are compared under their parents
+//! first, then wherever they are, and in the end by their service alone. Nothing here may judge.
+
+use std::collections::HashMap;
+
+use super::attribution::{Breakdown, Part};
+use super::breakdown::{Breakdowns, Kind};
+use crate::results::client_points::REPORTER;
+use crate::results::rpc::QUEUE;
+
+/// The name of the kind that all points of a service are.
+pub const ALL_POINTS: &str = "all trace points";
+
+/// How finely points are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// By service, name, detail, and the point around them.
+    Place,
+    /// By service, name and detail.
+    Kind,
+    /// By service. The client's points, and the queues of RPC, remain as they are at the level of kinds.
+    Service,
+}
+
+impl Level {
+    /// All levels, the most detailed first.
+    pub const ALL: [Self; 3] = [Self::Place, Self::Kind, Self::Service];
+
+    /// What a kind of the most detailed level belongs to at this one.
+    #[must_use]
+    pub fn of(self, kind: &Kind) -> Kind {
+        let is_queue = kind.name == QUEUE && kind.detail.is_empty();
+        match self {
+            Self::Place => kind.clone(),
+            // A broker that stands still delays messages to all services.
+            Self::Kind | Self::Service if is_queue => Kind { name: QUEUE.to_owned(), ..Kind::default() },
+            Self::Service if kind.service != REPORTER && !kind.service.is_empty() => {
+                Kind { service: kind.service.clone(), name: ALL_POINTS.to_owned(), ..Kind::default() }
+            }
+            Self::Kind | Self::Service => Kind { parent: String::new(), ..kind.clone() },
+        }
+    }
+}
+
+/// The same traces at a level.
+#[must_use]
+pub fn at_level(fine: &Breakdowns, level: Level) -> Breakdowns {
+    let mut places: HashMap<Kind, usize> = HashMap::new();
+    let mut kinds: Vec<Kind> = Vec::new();
+    let group_of: Vec<usize> = fine
+        .kinds
+        .iter()
+        .map(|kind| {
+            *places.entry(level.of(kind)).or_insert_with_key(|group| {
+                kinds.push(group.clone());
+                kinds.len() - 1
+            })
+        })
+        .collect();
+    let traces = fine.traces.iter().map(|trace| trace.as_ref().map(|trace| joined(trace, &group_of)));
+    let kind_of = fine.kind_of.iter().map(|of| of.iter().map(|&kind| group_of[kind]).collect());
+    let longest = fine.traces.iter().zip(&fine.longest_of);
+    let longest_of = longest.map(|(trace, of)| trace.as_ref().map(|trace| longest_of(trace, of, &group_of)));
+    Breakdowns {
+        kinds,
+        traces: traces.collect(),
+        kind_of: kind_of.collect(),
+        longest_of: longest_of.map(Option::unwrap_or_default).collect(),
+        inconsistent: fine.inconsistent.clone(),
+        shifted: fine.shifted.clone(),
+    }
+}
+
+/// A trace whose kinds are joined to groups.
+fn joined(trace: &Breakdown, group_of: &[usize]) -> Breakdown {
+    let mut at: HashMap<usize, usize> = HashMap::new();
+    let mut parts: Vec<Part> = Vec::new();
+    for part in &trace.parts {
+        let group = group_of[part.kind];
+        let place = *at.entry(group).or_insert_with(|| {
+            parts.push(Part { kind: group, exclusive_us: 0.0, self_us: 0.0, calls: 0.0 });
+            parts.len() - 1
+        });
+        parts[place].exclusive_us += part.exclusive_us;
+        parts[place].self_us += part.self_us;
+        parts[place].calls += part.calls;
+    }
+    Breakdown { parts }
+}
+
+/// For each group, the longest point of the kind that took most.
+fn longest_of(
+    trace: &Breakdown,
+    of_kind: &HashMap<usize, usize>,
+    group_of: &[usize],
+) -> HashMap<usize, usize> {
+    let mut longest: HashMap<usize, (f64, usize)> = HashMap::new();
+    for part in &trace.parts {
+        let Some(&point) = of_kind.get(&part.kind) else { continue };
+        let most = longest.entry(group_of[part.kind]).or_insert((part.exclusive_us, point));
+        if part.exclusive_us > most.0 {
+            *most = (part.exclusive_us, point);
+        }
+    }
+    longest.into_iter().map(|(group, (_, point))| (group, point)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(service: &str, name: &str, detail: &str, parent: &str) -> Kind {
+        Kind {
+            service: service.to_owned(),
+            name: name.to_owned(),
+            detail: detail.to_owned(),
+            parent: parent.to_owned(),
+        }
+    }
+
+    #[test]
+    fn levels_join_what_only_differs_in_finer_ones() {
+        let kinds = [
+            kind("keystone", "db", "SELECT", "wsgi GET /a"),
+            kind("keystone", "db", "SELECT", "wsgi GET /b"),
+            kind("keystone", "wsgi", "GET /a", ""),
+            kind("nova", "db", "SELECT", ""),
+            kind("nova", QUEUE, "", ""),
+            kind("cinder", QUEUE, "", ""),
+            kind(REPORTER, "action", "boot", "iteration"),
+            kind(REPORTER, "action", "list", "iteration"),
+        ];
+        let expected = [
+            (Level::Place, vec![0, 1, 2, 3, 4, 5, 6, 7]),
+            (Level::Kind, vec![0, 0, 1, 2, 3, 3, 4, 5]),
+            (Level::Service, vec![0, 0, 0, 1, 2, 2, 3, 4]),
+        ];
+        let us = [5.0, 9.0, 1.0, 2.0, 4.0, 3.0, 6.0, 7.0];
+        let part = |(kind, us): (usize, &f64)| Part { kind, exclusive_us: *us, self_us: *us, calls: 1.0 };
+        let trace = Breakdown { parts: us.iter().enumerate().map(part).collect() };
+        let fine = Breakdowns {
+            kinds: kinds.to_vec(),
+            traces: vec![Some(trace), None],
+            kind_of: vec![(0..8).collect(), Vec::new()],
+            longest_of: vec![(0..8).map(|index| (index, index)).collect(), HashMap::new()],
+            ..Breakdowns::default()
+        };
+        for (level, groups) in expected {
+            let found = at_level(&fine, level);
+            assert_eq!(found.kind_of, [groups.clone(), Vec::new()], "{level:?}");
+            let trace = found.traces[0].as_ref().unwrap();
+            let sum =
+                |group: usize| -> f64 { (0..8).filter(|&at| groups[at] == group).map(|at| us[at]).sum() };
+            for part in &trace.parts {
+                assert_eq!(part.exclusive_us, sum(part.kind), "{level:?} {}", part.kind);
+            }
+            let all_us: f64 = trace.parts.iter().map(|part| part.exclusive_us).sum();
+            assert_eq!((all_us, found.traces[1].is_none()), (37.0, true), "{level:?}");
+            // Of both statements the second took longer.
+            let longest = if level == Level::Place { 0 } else { 1 };
+            assert_eq!(found.longest_of[0][&groups[0]], longest, "{level:?}");
+        }
+    }
+}
