@@ -2,20 +2,35 @@
 //!
 //! Where a machine is busy, slow traces are slower everywhere, and the kind that happens to be first explains little. But
 //! a service that stalls (a blocked event loop, garbage collection) is slower everywhere too: then its kinds explain the
-//! gap together, with the time that its callers wait for it to begin, and far beyond its part of a typical trace.
+//! gap together, with the time that its callers wait for it to begin, and far beyond its part of a typical trace. And a
+//! kind that explains far more than any other, and than it takes of a typical trace, is the cause even if all else is a
+//! little slower too.
 
 use super::attribution::{Breakdown, Cause};
 
 /// Guilty kinds explain at least this share of the gap together; or one service's share of the gap exceeds its share of a
 /// typical trace by so much.
 const EXPLAINED_MIN: f64 = 0.5;
+/// A kind leads if it explains at least this many times as much as any other that is not guilty.
+const LEADS_BY: f64 = 3.0;
+/// And if its share exceeds that of a typical trace by so much.
+const LEADS_MIN: f64 = 0.2;
 
 /// Whether the guilty of these causes explain enough. `services` has for each kind the service that its own time belongs
 /// to; `typical` are the typical traces.
 #[must_use]
 pub fn is_explained(causes: &[Cause], services: &[Option<String>], typical: &[Breakdown]) -> bool {
     let together: f64 = causes.iter().filter(|cause| cause.guilty).map(|cause| cause.share).sum();
-    together >= EXPLAINED_MIN || stands_out(causes, services, typical)
+    together >= EXPLAINED_MIN || stands_out(causes, services, typical) || leads(causes, typical)
+}
+
+/// Whether a guilty cause explains far more than all that are not guilty, even at its lower bound.
+fn leads(causes: &[Cause], typical: &[Breakdown]) -> bool {
+    let next = causes.iter().filter(|cause| !cause.guilty).map(|cause| cause.share).fold(0.0, f64::max);
+    causes.iter().filter(|cause| cause.guilty).any(|cause| {
+        let usual = share_of(typical, |kind| kind == cause.kind);
+        cause.share_low >= LEADS_BY * next && cause.share_low - usual >= LEADS_MIN
+    })
 }
 
 /// Whether the service of a guilty cause explains that much more of the gap than it takes of a typical trace.
@@ -68,6 +83,12 @@ mod tests {
             ),
             ("two kinds of one service", "a a b b c c", [660.0, 600.0, 130.0, 130.0, 130.0, 130.0], true),
             ("two kinds of two services", "a b b c c c", [660.0, 600.0, 130.0, 130.0, 130.0, 130.0], false),
+            (
+                "one kind far more than others",
+                "a b c d e f",
+                [370.0, 160.0, 160.0, 160.0, 160.0, 160.0],
+                true,
+            ),
             ("kinds of no service", "- - b b c c", [660.0, 600.0, 130.0, 130.0, 130.0, 130.0], false),
         ];
         let typical = traces(80, &[100.0; 6]);

@@ -54,7 +54,9 @@ pub struct Fetched {
 /// Fails with the reason and the host, without the password.
 pub async fn probe(connection: &Secret) -> Result<(), String> {
     let collector = Collector::connect(connection).await.map_err(|error| error.chain())?;
-    collector.probe().await.map_err(|error| error.chain())
+    let answer = collector.probe().await.map_err(|error| error.chain());
+    collector.close().await;
+    answer
 }
 
 /// Fetches traces, several at the same time, and reports their number to `progress`. A trace is settled when it is
@@ -68,13 +70,13 @@ pub async fn fetch(
     enough: impl Future<Output = ()>,
 ) -> Fetched {
     let mut fetched = Fetched::default();
-    let mut rejected = None;
+    let (mut rejected, mut connected) = (None, None);
     let work = async {
         match Collector::connect(connection).await {
             Ok(collector) => {
                 let mut fetcher =
                     Fetcher { settle, fetched: &mut fetched, rejected: &mut rejected, progress };
-                fetcher.fetch(&collector, wanted).await;
+                fetcher.fetch(connected.insert(collector), wanted).await;
             }
             Err(error) => fetched.error = Some(error.chain()),
         }
@@ -82,6 +84,9 @@ pub async fn fetch(
     tokio::select! {
         () = work => {}
         () = enough => {}
+    }
+    if let Some(collector) = connected {
+        collector.close().await;
     }
     if fetched.records.len() == wanted.len() {
         // Even if every trace was answered, some records may be unreadable.

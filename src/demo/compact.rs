@@ -19,8 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Replaces a collector's file by one with these traces, if it is large. On an error the file stays as it is.
 pub(super) fn compact(file: &Path, traces: &[Vec<Record>]) {
-    // A log that still waits beside the file would be taken for one of the new file.
-    if fs::metadata(file).is_ok_and(|found| found.len() >= BYTES_MIN) && is_closed(file) {
+    // A log that still waits beside the file would be taken for one of the new file, and holds what the file will.
+    if is_closed(file) && fs::metadata(file).is_ok_and(|found| found.len() >= BYTES_MIN) {
         let fresh = beside(file, ".new");
         if !is_written(&fresh, traces) || fs::rename(&fresh, file).is_err() {
             remove(&fresh);

@@ -220,7 +220,7 @@ impl Percentiles {
             .map_or(0, |value_ns| self.histogram.lowest_equivalent(value_ns))
     }
 
-    /// The duration that separates the upper part of the samples: usually the percentile itself. If most of that part
+    /// The duration that separates the upper part of the samples: usually the percentile itself. If much of that part
     /// took the same time as the percentile, within the histogram's precision (for example, a query that waits for a
     /// timeout), it is a little less; otherwise no sample would be above it. 0 without samples.
     #[must_use]
@@ -230,7 +230,7 @@ impl Percentiles {
         let wanted = self.histogram.len() - rank;
         let above = self.histogram.count_between(value_ns.saturating_add(1), Nanos::MAX);
         let at_ns =
-            if above * 2 < wanted { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
+            if above * 6 < wanted * 5 { self.histogram.lowest_equivalent(value_ns) - 1 } else { value_ns };
         at_ns.min(self.max_ns)
     }
 

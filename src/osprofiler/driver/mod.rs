@@ -66,6 +66,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DriverError>> + S
 /// How many records wait in a [`Driver`], later.
 pub type Held<'a> = Pin<Box<dyn Future<Output = u64> + Send + 'a>>;
 
+/// The end of a driver's connections.
+pub type Ended<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// One kind of storage: the writer and the reader of its format.
 pub trait Driver: fmt::Debug + Send + Sync {
     /// Stores records. After an error, some of them may be stored.
@@ -80,6 +83,10 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// Writes what waits inside of the driver, before it ends.
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
+    }
+    /// Ends its connections, which otherwise happens some time after the last clone was dropped.
+    fn close(&self) -> Ended<'_> {
+        Box::pin(std::future::ready(()))
     }
     /// How many records it took that wait inside of it for a flush.
     fn held(&self) -> Held<'_> {
@@ -144,6 +151,13 @@ impl Collector {
     #[must_use]
     pub fn stores_spans(connection: &str) -> bool {
         kinds::stores_spans(connection)
+    }
+
+    /// Ends its connections, also those of its clones, within [`CONNECT_TIMEOUT`]. Who reads a file next, or replaces it,
+    /// must not find it open.
+    pub async fn close(&self) {
+        // A connection that does not end by then is left alone.
+        let _ = tokio::time::timeout(CONNECT_TIMEOUT, self.driver.close()).await;
     }
 
     /// Stores records. After an error, some of them may be stored.

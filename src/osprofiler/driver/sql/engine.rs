@@ -10,7 +10,7 @@ use sqlx::{
     IntoArguments, Pool, Row, Type,
 };
 
-use super::super::{CONNECT_TIMEOUT, Cause};
+use super::super::{CONNECT_TIMEOUT, Cause, Ended};
 use super::dialect::Dialect;
 use super::statement::{Cells, Statement, Value};
 
@@ -30,6 +30,8 @@ pub(super) trait Engine: Send + Sync {
     fn run(&self, statements: Vec<Statement>) -> Reply<'_, ()>;
     /// The rows of one statement, which must bound their number.
     fn rows(&self, statement: Statement) -> Reply<'_, Vec<Cells>>;
+    /// Ends all connections.
+    fn end(&self) -> Ended<'_>;
 }
 
 impl<DB> Engine for Pool<DB>
@@ -58,6 +60,10 @@ where
             let rows = prepared::<DB>(statement).fetch_all(&mut *connection).await?;
             Ok(rows.iter().map(cells::<DB>).collect())
         })
+    }
+
+    fn end(&self) -> Ended<'_> {
+        Box::pin(self.close())
     }
 }
 

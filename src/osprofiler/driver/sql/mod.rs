@@ -159,6 +159,10 @@ impl SqlCollector {
 }
 
 driver!(SqlCollector {
+    fn close(&self) -> super::Ended<'_> {
+        self.engine.end()
+    }
+
     fn report_style(&self) -> ReportStyle {
         ReportStyle::Rows
     }
