@@ -309,7 +309,7 @@ def judge_again(folder):
     for out in sorted(one for one in folder.iterdir() if one.is_dir()):
         cause = out.name.rsplit("-", 1)[0]
         for results in out.glob("*/results.json"):
-            subprocess.run([program(), "collect", results.parent, "--quiet"], capture_output=True, check=False)
+            subprocess.run([program(), "report", results.parent, "--quiet"], capture_output=True, check=False)
         if cause in CAUSES:
             counts.count(cause, out)
     return counts
