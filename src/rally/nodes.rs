@@ -81,7 +81,13 @@ pub(super) fn escaped(text: &str) -> String {
         }
         rest = &from[length..];
     }
-    output + rest
+    // A template does not keep the end of its last line.
+    let (rest, end) = match rest.as_bytes().last() {
+        Some(b'\n') if !output.is_empty() => (&rest[..rest.len() - 1], "{{ '\\n' }}"),
+        Some(b'\r') if !output.is_empty() => (&rest[..rest.len() - 1], "{{ '\\r' }}"),
+        _ => (rest, ""),
+    };
+    output + rest + end
 }
 
 /// A value that means exactly itself: no templates in its texts, and no references to secrets.
