@@ -14,6 +14,7 @@ mod gate;
 mod generate;
 mod import;
 mod init;
+mod merge;
 mod once;
 mod output;
 mod process;
@@ -21,6 +22,7 @@ mod progress;
 mod receive;
 mod run;
 mod runs;
+mod shards;
 mod signals;
 mod trace;
 mod url;
@@ -122,6 +124,7 @@ enum Command {
     Check(check::CheckArguments),
     Collect(collect::CollectArguments),
     Receive(receive::ReceiveArguments),
+    Merge(merge::MergeArguments),
     Export(export::ExportArguments),
     Runs(runs::RunsArguments),
     Open(runs::OpenArguments),
@@ -235,6 +238,7 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         }
         Command::Check(arguments) => check::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Runs(arguments) => runs::list(&arguments),

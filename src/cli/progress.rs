@@ -82,7 +82,7 @@ impl Events for Shown {
             }
             // It stands in the result.
             Event::Probed(_) => {}
-            Event::Contexts(text) => lines.say(text),
+            Event::Contexts(text) | Event::AwaitingStart(text) => lines.say(text),
             Event::ContextsLeft(text) | Event::ProbeWarning(text) => {
                 say(&format!("warning: {}", on_one_line(text)))
             }
@@ -101,6 +101,7 @@ impl Events for Shown {
             Event::FetchingBegan { wanted } => lines.say(&fetching(*wanted)),
             Event::Fetching { fetched, wanted } => lines.fetching(*fetched, *wanted),
             Event::FetchingEnded => lines.draw(),
+            Event::Merging { rows, wanted } => lines.merging(*rows, *wanted),
             Event::PairEnded { pairs, pairs_max, rows, counts, workloads } => {
                 lines.say(&pair_line(*pairs, *pairs_max, rows, counts, workloads));
             }
@@ -127,6 +128,14 @@ impl Lines {
     fn fetching(&self, fetched: usize, wanted: usize) {
         if self.moving {
             let (position, length, text) = (fetched as u64, wanted as u64, fetching(wanted));
+            output::draw(vec![Bar { key: usize::MAX, position, length, text }]);
+        }
+    }
+
+    /// A bar on a terminal.
+    fn merging(&self, position: u64, length: u64) {
+        if self.moving {
+            let text = format!("merging {length} iterations");
             output::draw(vec![Bar { key: usize::MAX, position, length, text }]);
         }
     }

@@ -18,6 +18,7 @@ use super::gate::{GateArguments, TracesArgument};
 use super::once::{self, OnceArguments};
 use super::output;
 use super::progress::Shown;
+use super::shards::ShardArguments;
 use super::signals::interrupt_by_signals;
 use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_address};
 
@@ -84,6 +85,8 @@ pub(super) struct RunArguments {
     traces: TracesArgument,
     #[command(flatten)]
     watch: WatchArguments,
+    #[command(flatten)]
+    shards: ShardArguments,
 }
 
 /// Changes to a load that need no change to its scenario.
@@ -166,7 +169,19 @@ fn name_and_value(text: &str) -> Result<(String, Given), Complaint> {
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     let RunArguments {
-        deployment, out, shape, url, save, load, publish, receive, gate, traces, watch, ..
+        deployment,
+        out,
+        shape,
+        url,
+        save,
+        load,
+        publish,
+        receive,
+        gate,
+        traces,
+        watch,
+        shards,
+        ..
     } = arguments;
     let Subject { name, rate_per_s, quiet } = arguments.subject()?;
     let shape = shape.shape(rate_per_s);
@@ -189,6 +204,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.receive = *receive;
     options.report = gate.report(traces);
     options.strict = gate.strict;
+    options.shards = shards.options();
     options.watch = WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() };
     if arguments.once.once {
         return once::run(&arguments.once, options);

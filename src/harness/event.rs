@@ -49,6 +49,8 @@ pub enum Event<'a> {
     Contexts(&'a str),
     /// What of that could not be deleted, or what to do about it.
     ContextsLeft(&'a str),
+    /// The load begins later, for this reason.
+    AwaitingStart(&'a str),
     /// A workload begins; several may be under way.
     WorkloadBegan(&'a WorkloadProgress),
     /// The progress of a workload, about ten times a second.
@@ -79,6 +81,13 @@ pub enum Event<'a> {
     },
     /// No more traces are coming.
     FetchingEnded,
+    /// Logs of shards are being merged.
+    Merging {
+        /// How many iterations are written.
+        rows: u64,
+        /// How many there are.
+        wanted: u64,
+    },
     /// A pair of rounds of a comparison has ended.
     PairEnded {
         /// How many pairs count so far.

@@ -10,6 +10,8 @@ use crate::plan::given::Given;
 use crate::plan::overrides::LoadShape;
 use crate::plan::scenario;
 
+pub use super::shards::ShardOptions;
+
 /// A scenario or deployment: a file, or a text instead of one.
 #[derive(Clone, Debug)]
 pub struct YamlFile {
@@ -202,6 +204,8 @@ pub struct RunOptions {
     pub watch: WatchOptions,
     /// End before the load if the probe fails, or if its trace does not arrive.
     pub strict: bool,
+    /// Which part of the load to make, if other processes make the rest.
+    pub shards: ShardOptions,
     /// Run one iteration of each workload, unjudged, and record here what happens in it.
     pub once: Option<Arc<Observed>>,
 }
@@ -221,6 +225,7 @@ impl RunOptions {
             report: ReportOptions::default(),
             watch: WatchOptions::default(),
             strict: false,
+            shards: ShardOptions::default(),
             once: None,
         }
     }

@@ -37,6 +37,7 @@ pub mod rounds;
 pub mod runner;
 pub mod scenario;
 pub mod shape;
+pub mod shard;
 pub mod sla;
 pub mod step;
 mod steps;
@@ -105,6 +106,8 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// How long running iterations may continue after a stop.
     pub graceful_stop: Duration,
+    /// The part of the load that this process makes.
+    pub shard: shard::Shard,
     /// Warnings for readers of the results.
     pub warnings: Vec<String>,
 }

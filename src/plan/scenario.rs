@@ -137,6 +137,7 @@ pub fn build(
         traces: traces(value.trace.unwrap_or_default(), sampled),
         timeout: value.timeout.map(|timeout| timeout.0),
         graceful_stop: value.graceful_stop.map_or(GRACEFUL_STOP, |stop| stop.0),
+        shard: super::shard::Shard::WHOLE,
         warnings,
     };
     plan.warnings.extend(plan.asynchronous_warning());

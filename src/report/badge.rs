@@ -24,7 +24,10 @@ pub fn endpoint(results: &Results) -> String {
 fn message(results: &Results) -> String {
     let verdict = results.verdict.outcome.word();
     let reason = screen::reason(results);
-    if !matches!(reason.kind, ReasonKind::Slow | ReasonKind::NoTraces | ReasonKind::Nothing) {
+    if !matches!(
+        reason.kind,
+        ReasonKind::Slow | ReasonKind::NoTraces | ReasonKind::Shard | ReasonKind::Nothing
+    ) {
         return format!("{verdict} · {}", visible(&reason.headline));
     }
     // Of several workloads, the one that takes longest.

@@ -74,6 +74,7 @@ pub fn of(results: &Results) -> Screen {
         Outcome::Invalid => invalid(results),
         _ if !results.verdict.invalid.is_empty() => invalid(results),
         Outcome::Inconclusive => inconclusive(results),
+        Outcome::Pass | Outcome::None if results.shard.is_some() => shard(results, total.total),
         Outcome::Pass | Outcome::None if has_unjudged_failures(results) => {
             errors(results, ReasonKind::Errors, None)
         }
@@ -159,6 +160,17 @@ fn nothing_ran(results: &Results) -> Screen {
         (_, None) => "There is nothing to judge.".to_owned(),
     };
     screen(ReasonKind::NothingRan, "No iteration ran".into(), sentence.into())
+}
+
+/// What to do with a part of a load.
+fn shard(results: &Results, iterations: u64) -> Screen {
+    let (index, count) = results.shard.as_ref().map_or((0, 0), |shard| (shard.index, shard.count));
+    let headline = format!("Shard {index} of {count}: a part of a load");
+    let sentence = format!(
+        "{iterations} iterations were recorded. `bench merge` makes one run of all {count} shards and judges it; shards are \
+         numbered from 0."
+    );
+    screen(ReasonKind::Shard, headline.into(), sentence.into())
 }
 
 /// A text as a sentence: a capital at its beginning, a full stop at its end.

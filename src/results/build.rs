@@ -15,8 +15,9 @@ use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
 use super::load::Known;
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
-    IterationOutcome, IterationRow, Offered, Outcome, Percentile, Phases, Probe, Profiling, Results, Run,
-    RunStatus, ScenarioInfo, Series, SlowIteration, Tagged, TraceState, VERSION, Verdict, Workload,
+    IterationOutcome, IterationRow, MergedShard, Offered, Outcome, Percentile, Phases, Probe, Profiling,
+    Results, Run, RunStatus, ScenarioInfo, Series, Shard, SlowIteration, Tagged, TraceState, VERSION,
+    Verdict, Workload,
 };
 use super::record;
 use super::tags::{self, TagStats};
@@ -76,6 +77,8 @@ pub fn build(aggregate: &Aggregate) -> Results {
         generator: aggregate.end.as_ref().and_then(|end| end.generator.clone()).map(Into::into),
         record: Some(record::of(aggregate)),
         probe: aggregate.end.as_ref().and_then(|end| end.probe.clone()).map(Into::into),
+        shard: header.shard.clone().map(Into::into),
+        shards: header.shards.iter().cloned().map(Into::into).collect(),
         task: header.rally.as_ref().map(Into::into),
         hooks: aggregate.end.iter().flat_map(|end| &end.hooks).map(Into::into).collect(),
         findings: Vec::new(),
@@ -168,6 +171,28 @@ impl From<log::Deployment> for DeploymentInfo {
     fn from(deployment: log::Deployment) -> Self {
         let log::Deployment { name, file, targets, tls_verified, auth, demo } = deployment;
         Self { name, file, targets, tls_verified, auth, demo }
+    }
+}
+
+impl From<log::ShardHeader> for Shard {
+    fn from(shard: log::ShardHeader) -> Self {
+        let log::ShardHeader { index, count, job, launcher } = shard;
+        Self { index, count, job, launcher }
+    }
+}
+
+impl From<log::MergedShard> for MergedShard {
+    fn from(shard: log::MergedShard) -> Self {
+        Self {
+            index: shard.index,
+            directory: shard.directory,
+            environment: shard.environment.into(),
+            began_s: seconds(shard.began_ns),
+            late_s: shard.late_ns.map(seconds),
+            clock_correction_s: shard.clock_correction_ns.map(|ns| ns as f64 / NS_PER_S),
+            iterations: shard.rows,
+            status: shard.status.map_or(RunStatus::Recovered, RunStatus::from),
+        }
     }
 }
 

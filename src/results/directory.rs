@@ -31,16 +31,23 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Creates the directory of a new run in `parent`, for its owner only.
+    /// Creates the directory of a new run in `parent`, for its owner only; `shard` is its number, if it is one of several.
     ///
     /// # Errors
     /// Any error of the system.
-    pub fn create(parent: &Path, title: &str, run_id: Uuid, started_unix_ns: u64) -> io::Result<Self> {
+    pub fn create(
+        parent: &Path,
+        title: &str,
+        run_id: Uuid,
+        started_unix_ns: u64,
+        shard: Option<u32>,
+    ) -> io::Result<Self> {
         fs::create_dir_all(parent)?;
         let time: String =
             rfc3339(started_unix_ns).chars().take(19).filter(|c| !matches!(c, '-' | ':')).collect();
         let id = &run_id.simple().to_string()[..8];
-        Self::make(&parent.join(format!("{time}Z-{}-{id}", slug(title))))
+        let shard = shard.map_or_else(String::new, |index| format!("-shard-{index}"));
+        Self::make(&parent.join(format!("{time}Z-{}-{id}{shard}", slug(title))))
     }
 
     /// Creates the directory of a run at this path, for its owner only.

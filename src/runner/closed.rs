@@ -72,7 +72,8 @@ impl Users {
     fn fill(&mut self, model: &Closed) {
         let (share, elapsed) =
             (&self.share, Duration::from_nanos(self.share.running.elapsed_ns(&self.share.group)));
-        let wanted = share.running.share(model.users.users(elapsed), share.worker);
+        let users = share.running.part_of_users(model.users.users(elapsed));
+        let wanted = share.running.share(users, share.worker);
         self.wanted.set(wanted);
         share.counters().users.set(wanted.into());
         for number in 0..wanted {

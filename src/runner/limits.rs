@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use crate::client::options::Connections;
 use crate::client::url::Origin;
 use crate::plan::runner::Model;
+use crate::plan::shard::Shard;
 use crate::plan::step::{actions, lanes};
 use crate::plan::{Plan, Workload};
 
@@ -53,7 +54,7 @@ pub fn prepare(plan: &Plan, ends: u64, workers: u32) -> Result<Limits, String> {
     };
     let shared = (plan.http.connections == Connections::Shared)
         .then(|| plan.http.connections_max.0 as u64 * u64::from(workers));
-    let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, ends, shared)).collect();
+    let needs: Vec<Need> = groups.iter().map(|group| Need::of(group, plan.shard, ends, shared)).collect();
     check(&needs, &system)
 }
 
@@ -73,7 +74,7 @@ struct Need {
 }
 
 impl Need {
-    fn of(group: &[&Workload], ends: u64, shared: Option<u64>) -> Self {
+    fn of(group: &[&Workload], shard: Shard, ends: u64, shared: Option<u64>) -> Self {
         let mut need = Self { ends, connections_each: 1, ..Self::default() };
         for workload in group {
             let (lanes, mut origins) = (lanes(&workload.steps), Vec::<&Origin>::new());
@@ -83,7 +84,8 @@ impl Need {
                 }
             }
             need.connections_each = need.connections_each.max(origins.len() as u64 * lanes);
-            let users = u64::from(workload.runner.concurrency().unwrap_or(1));
+            let users =
+                u64::from(workload.runner.concurrency().map_or(1, |users| shard.part_of_users(users)));
             if matches!(workload.runner.model, Model::Open(_)) {
                 need.users_allowed += users;
                 continue;

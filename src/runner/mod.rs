@@ -110,7 +110,8 @@ pub fn run(load: &Arc<Load>, log: &mut LogWriter, observer: &mut dyn Observer) -
     let machine = machine::Watch::start();
     let all: Vec<usize> = (0..load.plan.workloads.len()).collect();
     let groups: Vec<&[usize]> = if load.plan.parallel { vec![&all] } else { all.chunks(1).collect() };
-    let issued = load.plan.workloads.iter().map(|workload| Issued::none_of(workload.planned())).collect();
+    let issued =
+        load.plan.workloads.iter().map(|workload| Issued::none_of(load.plan.planned(workload))).collect();
     let (notes, workers) = (Vec::new(), Vec::new());
     let mut run = Run { load, log, observer, failed: None, issued, notes, workers, addresses: 0 };
     for group in groups {

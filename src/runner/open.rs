@@ -127,14 +127,14 @@ async fn pace(users: Rc<Users>, pacer: Pacer, monitor: Rc<WorkerMonitor>) {
     let clock = load.context.clock;
     let started_ns = running.started_ns(&share.group);
     let mut cursor = Cursor::default();
-    let mut arrival = |number: u64| Arrival {
-        number,
-        due_ns: started_ns + model.arrivals.due_next_ns(number, &mut cursor),
+    let mut arrival = |own: u64| {
+        let number = running.number(own);
+        Arrival { number, due_ns: started_ns + model.arrivals.due_next_ns(number, &mut cursor) }
     };
     let mut number = u64::from(share.worker);
     let total = running.arrivals(model);
     let last = || {
-        if total < model.arrivals.total() {
+        if total < running.arrivals_wanted(model) {
             running.set_used_up();
         }
     };
@@ -168,7 +168,7 @@ impl Users {
         Self {
             warm_up: model.arrivals.warm_up(),
             users_max: part(share.running.users_max).max(1),
-            queue_max: part(model.queue_max),
+            queue_max: part(share.running.part_of_users(model.queue_max)),
             slots: RefCell::default(),
             tasks: RefCell::default(),
             idle: RefCell::default(),

@@ -11,6 +11,7 @@ use crate::measure::log::Issued;
 use crate::measure::recorder::Live;
 use crate::plan::Workload;
 use crate::plan::runner::{Model, Open};
+use crate::plan::shard::Shard;
 
 use super::count::{CachePadded, Counters, Spread};
 use super::{Load, Progress};
@@ -62,9 +63,11 @@ pub(super) struct Running {
     /// One for each worker.
     pub(super) counters: Vec<CachePadded<Counters>>,
     claims: Claims,
+    /// Which part of the whole load this is: all counts here are its own.
+    shard: Shard,
     /// How long after its group it starts.
     start_after_ns: Nanos,
-    /// Iterations with this number or a higher one have no row of data, so they do not start.
+    /// Iterations with this own number or a higher one have no row of data, so they do not start.
     rows_max: u64,
     /// True once an iteration did not start because of that.
     used_up: AtomicBool,
@@ -76,16 +79,18 @@ pub(super) struct Running {
 
 impl Running {
     fn new(load: &Load, index: usize, open_workloads: usize) -> Self {
-        let workload = &load.plan.workloads[index];
+        let (workload, shard) = (&load.plan.workloads[index], load.plan.shard);
         let (users_max, workers_max) = match &workload.runner.model {
             Model::Closed(closed) => {
-                let users = closed.users.users_max();
+                let users = shard.part_of_users(closed.users.users_max());
                 (users, users)
             }
             Model::Open(open) => {
                 let share = load.users_max / u32::try_from(open_workloads.max(1)).unwrap_or(1);
-                let users = open.concurrency_max.unwrap_or(share).max(1);
-                (users, users.min(u32::try_from(open.arrivals.total()).unwrap_or(u32::MAX)))
+                let own = |users| shard.part_of_users(users);
+                let users = open.concurrency_max.map_or(share, own).max(1);
+                let arrivals = shard.part_of(open.arrivals.total());
+                (users, users.min(u32::try_from(arrivals).unwrap_or(u32::MAX)))
             }
         };
         let allowed = load.workers.min(workload.runner.workers_max.unwrap_or(u32::MAX));
@@ -96,9 +101,10 @@ impl Running {
             workers,
             users_max,
             counters: (0..workers).map(|_| CachePadded::default()).collect(),
-            claims: Claims::new(workload),
+            claims: Claims::new(workload, shard),
+            shard,
             start_after_ns: saturating_nanos(workload.start_after),
-            rows_max: workload.rows_max().map_or(u64::MAX, |(rows, _)| rows),
+            rows_max: workload.rows_max().map_or(u64::MAX, |(rows, _)| shard.part_of(rows)),
             used_up: AtomicBool::new(false),
             active_workers: AtomicU32::new(workers),
             ended_after: OnceLock::new(),
@@ -126,7 +132,17 @@ impl Running {
         of / self.workers + u32::from(worker < of % self.workers)
     }
 
-    /// The number of the next arrival of the worker that handles arrival `number`; a worker's first one has its own number.
+    /// This shard's part of so many users, or of places for them.
+    pub(super) fn part_of_users(&self, of: u32) -> u32 {
+        self.shard.part_of_users(of)
+    }
+
+    /// The number in the whole load of an iteration or a user, by its number in this shard.
+    pub(super) fn number(&self, own: u64) -> u64 {
+        self.shard.number(own)
+    }
+
+    /// The own number of the next arrival of the worker that handles arrival `number`; a worker's first one has its number.
     ///
     /// In each `users_max` arrivals a worker has as many as it has users. Else, with 5 users, a worker with 2 of them
     /// would get half of the arrivals, and they would wait while users of the other one are idle.
@@ -143,7 +159,12 @@ impl Running {
 
     /// The number of arrivals of an open model that there are rows for.
     pub(super) fn arrivals(&self, model: &Open) -> u64 {
-        model.arrivals.total().min(self.rows_max)
+        self.arrivals_wanted(model).min(self.rows_max)
+    }
+
+    /// The number of arrivals of an open model.
+    pub(super) fn arrivals_wanted(&self, model: &Open) -> u64 {
+        self.shard.part_of(model.arrivals.total())
     }
 
     /// An iteration did not start because it has no row.
@@ -238,7 +259,7 @@ impl Running {
             self.set_used_up();
             return None;
         }
-        Some(claim)
+        Some(Claim { number: self.number(claim.number), ..claim })
     }
 }
 
@@ -249,7 +270,7 @@ pub(super) struct Claim {
     pub(super) warm_up: bool,
 }
 
-/// The remaining iterations of a closed model. If nothing limits their number, workers count
+/// The remaining iterations of a shard's closed model, by their own numbers. If nothing limits their number, workers count
 /// independently and share nothing.
 struct Claims {
     times: Option<u64>,
@@ -264,15 +285,24 @@ struct Claims {
 }
 
 impl Claims {
-    fn new(workload: &Workload) -> Self {
+    fn new(workload: &Workload, shard: Shard) -> Self {
         let (times, duration) = match &workload.runner.model {
             Model::Closed(closed) => (closed.times, closed.duration),
             Model::Open(_) => (None, None),
         };
+        let (warm_up, times) = match workload.runner.warm_up {
+            // The first ones of the whole load: one shard may have one more of them than another, and one less of the rest.
+            Some(WarmUp::Times(warm_up)) => {
+                let own = shard.part_of(warm_up);
+                let all = |times: u64| shard.part_of(warm_up.saturating_add(times));
+                (Some(WarmUp::Times(own)), times.map(|times| all(times) - own))
+            }
+            warm_up => (warm_up, times.map(|times| shard.part_of(times))),
+        };
         Self {
             times,
             duration_ns: duration.map(saturating_nanos),
-            warm_up: workload.runner.warm_up,
+            warm_up,
             next: CachePadded::default(),
             measured: CachePadded::default(),
             measured_from_ns: OnceLock::new(),

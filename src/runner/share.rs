@@ -36,8 +36,8 @@ impl WorkerShare {
 
     /// A virtual user without connections. `slot` is its number among this worker's users.
     pub(super) fn new_user(&self, slot: u64) -> VirtualUser {
-        let number = slot * u64::from(self.running.workers) + u64::from(self.worker);
-        VirtualUser::new(&self.group.load.context, number)
+        let own = slot * u64::from(self.running.workers) + u64::from(self.worker);
+        VirtualUser::new(&self.group.load.context, self.running.number(own))
     }
 
     /// Runs one iteration, which starts now, and records it.

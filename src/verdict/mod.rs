@@ -51,14 +51,16 @@ pub struct Evidence<'a> {
     pub asynchronous: &'a [Option<asynchronous::Sample>],
 }
 
-/// Judges every workload by its own criteria.
+/// Judges every workload by its own criteria; a shard of a load by none.
 #[must_use]
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let aggregate = evidence.aggregate;
     let mut criteria = Vec::new();
+    // A part of a load says nothing of the whole.
+    let is_shard = aggregate.header().shard.is_some();
     let parts =
         aggregate.workloads.iter().zip(&aggregate.header().workloads).zip(&aggregate.counted.workloads);
-    for (number, ((stats, header), counts)) in parts.enumerate() {
+    for (number, ((stats, header), counts)) in parts.enumerate().filter(|_| !is_shard) {
         criteria.extend(sla::judge(aggregate, header, stats, &counts.rally));
         let sampled: Vec<&Sampled> =
             evidence.sampled.iter().filter(|one| usize::from(one.id.workload) == number).collect();

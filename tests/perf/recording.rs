@@ -93,7 +93,7 @@ fn main() {
     let iterations = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(ITERATIONS);
     let folder = tempfile::tempdir().unwrap();
     for (name, open) in [("closed load", false), ("open load", true)] {
-        let directory = RunDirectory::create(folder.path(), name, Uuid::new_v4(), 0).unwrap();
+        let directory = RunDirectory::create(folder.path(), name, Uuid::new_v4(), 0, None).unwrap();
         println!("{name}, {iterations} iterations of one action");
         record(&directory, iterations, open);
         if open {

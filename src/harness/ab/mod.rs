@@ -199,7 +199,7 @@ fn what_to_compare(
 fn make_directory(options: &AbOptions, job: &Job) -> Result<PathBuf, HarnessError> {
     let title = format!("ab {}", job.title);
     let started = RunClock::start().wall_anchor_unix_ns();
-    let made = RunDirectory::create(&options.out, &title, uuid::Uuid::new_v4(), started);
+    let made = RunDirectory::create(&options.out, &title, uuid::Uuid::new_v4(), started, None);
     made.map(|made| made.path().to_path_buf()).map_err(|error| {
         let out = options.out.display();
         HarnessError::failed(format!("cannot make a directory in {out}: {error}"))

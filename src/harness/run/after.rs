@@ -204,7 +204,9 @@ impl Run {
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
-        let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
+        // The slow iterations of a part are not those of the whole load.
+        let traced =
+            self.plan.profiling_off.is_none() && self.part.is_none() && !aggregate.slowest.is_empty();
         if traced && self.plan.traces.slow > 0 {
             chosen = choice::choose(&aggregate);
         }

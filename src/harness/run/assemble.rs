@@ -17,6 +17,7 @@ use crate::harness::event::{Event, Sink, warn};
 use crate::harness::files::Files;
 use crate::harness::housekeeping::runtime;
 use crate::harness::options::RunOptions;
+use crate::harness::shards::Part;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
 use crate::osprofiler::driver::Collector;
@@ -34,8 +35,9 @@ fn directory_of(
     run_id: Uuid,
     clock: &RunClock,
 ) -> Result<RunDirectory, HarnessError> {
+    let shard = plan.shard.is_part().then_some(plan.shard.index());
     match round {
-        None => make_directory(options, &plan.title, run_id, clock),
+        None => make_directory(options, &plan.title, run_id, clock, shard),
         Some(round) => RunDirectory::make(round.directory)
             .map_err(HarnessError::cannot(format!("make {}", round.directory.display()))),
     }
@@ -64,6 +66,10 @@ pub(super) fn assemble(
     if options.publish {
         can_publish(&plan)?;
     }
+    let part = options.shards.part(load.seed, &load.environment)?;
+    if let Some(part) = &part {
+        take_part(&mut plan, part)?;
+    }
     let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let workers = load.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
@@ -73,7 +79,7 @@ pub(super) fn assemble(
     plan.warnings.extend(limits.warnings.iter().cloned());
     let listeners =
         Listeners { metrics: watch.listen()?, spans: receiving::listen(&plan.deployment.spans.receive)? };
-    let (clock, run_id) = (RunClock::start(), Uuid::new_v4());
+    let (clock, run_id) = (RunClock::start(), part.as_ref().map_or_else(Uuid::new_v4, Part::run_id));
     let directory = directory_of(&options, round, &plan, run_id, &clock)?;
     let awaiting = catalog::is_needed(&plan).then(|| deployment.clone());
     let demo = demo::start_if_wanted(&mut deployment, directory.path()).inspect_err(|_| {
@@ -84,6 +90,9 @@ pub(super) fn assemble(
         Some(_) => {
             let mut plan = planned(&options, &document, deployment, task.as_ref())?;
             plan.warnings.extend(limits.warnings.iter().cloned());
+            if let Some(part) = &part {
+                take_part(&mut plan, part)?;
+            }
             plan
         }
         None => plan,
@@ -92,7 +101,12 @@ pub(super) fn assemble(
         None => warn(events, &plan.warnings),
         Some(round) => round.limit(&mut plan),
     }
-    let data_seed = plan.seed.unwrap_or_else(|| fastrand::u64(..=SEED_MAX));
+    let drawn = || part.as_ref().map_or_else(|| fastrand::u64(..=SEED_MAX), Part::data_seed);
+    let data_seed = plan.seed.unwrap_or_else(drawn);
+    let ids = match &part {
+        None => RunIds::random(plan.control),
+        Some(part) => RunIds::new(part.id_seed(&plan.sha256), plan.control),
+    };
     plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let awaiting = awaiting.map(|deployment| Awaiting::new((document, deployment), limits.warnings, round));
@@ -100,7 +114,9 @@ pub(super) fn assemble(
         awaiting,
         token: None,
         contexts: None,
-        ids: RunIds::random(plan.control),
+        ids,
+        names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
+        part,
         probe_ids: probe::ids(),
         data_seed,
         plan: Arc::new(plan),
@@ -171,6 +187,21 @@ fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), 
     Ok(())
 }
 
+/// Makes this the plan of a part of a load.
+pub(super) fn take_part(plan: &mut Plan, part: &Part) -> Result<(), HarnessError> {
+    plan.take_shard(part.shard)
+        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+    let mut thresholds = plan.workloads.iter().flat_map(|workload| &workload.sla.thresholds);
+    if let Some(threshold) = thresholds.find(|threshold| threshold.abort_after_ns.is_some()) {
+        let what = &threshold.condition;
+        return Err(HarnessError::usage(format!(
+            "`{what}` says abort_on_fail, and one shard sees only its part of the load"
+        ))
+        .remedy("remove abort_on_fail; `bench merge` judges the whole load"));
+    }
+    Ok(())
+}
+
 /// Refuses `--publish` before the load if publishing is impossible.
 fn can_publish(plan: &Plan) -> Result<(), HarnessError> {
     let wrong = |why: String| Err(HarnessError::usage(format!("cannot --publish: {why}")));
@@ -193,8 +224,9 @@ fn make_directory(
     title: &str,
     run_id: Uuid,
     clock: &RunClock,
+    shard: Option<u32>,
 ) -> Result<RunDirectory, HarnessError> {
-    RunDirectory::create(&options.out, title, run_id, clock.wall_anchor_unix_ns()).map_err(|error| {
+    RunDirectory::create(&options.out, title, run_id, clock.wall_anchor_unix_ns(), shard).map_err(|error| {
         let out = options.out.display();
         HarnessError::failed(format!("cannot make the run's directory in {out}: {error}"))
             .remedy("choose another with --out")

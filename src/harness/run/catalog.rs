@@ -16,6 +16,7 @@ use crate::harness::event::warn;
 use crate::plan::Plan;
 use crate::plan::deployment::{Auth, Deployment, is_awaited};
 
+use super::assemble::take_part;
 use super::planned::planned;
 use super::{Round, Run};
 
@@ -68,6 +69,9 @@ impl Run {
         if let Some((slow, random)) = traces {
             plan.traces.slow = plan.traces.slow.min(slow);
             plan.traces.others = plan.traces.others.max(random);
+        }
+        if let Some(part) = &self.part {
+            take_part(&mut plan, part)?;
         }
         plan.draw_arrivals(self.data_seed);
         Ok((plan, token))

@@ -16,7 +16,7 @@ impl Run {
         let ids = self.token.as_ref().map(|token| (token.project_id.clone(), token.user_id.clone()));
         let (client, credentials) = (prepared.client.clone(), prepared.context.credentials.clone());
         let cloud = Cloud::of(&self.plan.deployment, client, credentials, ids.unwrap_or_default())?;
-        let run = (self.clock.wall_anchor_unix_ns(), self.run_id);
+        let run = (self.clock.wall_anchor_unix_ns(), self.names_id);
         let directory = (self.directory.path(), self.options.once.is_none());
         Some(OfRun::new(cloud, &self.plan, run, directory, &self.events))
     }

@@ -4,6 +4,8 @@ use super::Run;
 use crate::base::clock::saturating_nanos;
 use crate::base::masking::masked;
 use crate::base::secret::redacted_url;
+use crate::harness::host;
+use crate::harness::shards::Part;
 use crate::iteration::without_secrets;
 use crate::measure::log::{Deployment, Environment, Header, Scenario, WorkloadHeader};
 
@@ -18,7 +20,7 @@ impl Run {
                 name: workload.name.clone(),
                 runner: workload.runner.to_json(),
                 sla: workload.sla.clone(),
-                planned: workload.planned(),
+                planned: plan.planned(workload),
                 asynchronous_deadline_ns: workload.asynchronous.map(saturating_nanos),
                 actions: named.into_iter().map(|row| (row.name.to_string(), row.label)).collect(),
                 tags: if has_tags { tags } else { Vec::new() },
@@ -58,7 +60,7 @@ impl Run {
             environment: Environment {
                 bench_version: env!("CARGO_PKG_VERSION").to_owned(),
                 os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-                host: host_name(),
+                host: host::name(),
                 cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
                 workers: self.workers,
             },
@@ -67,17 +69,8 @@ impl Run {
             notes: plan.warnings.iter().map(|warning| masked(warning).into_owned()).collect(),
             workloads: workloads.collect(),
             rally: self.task.as_ref().map(|task| task.record.clone()),
+            shard: self.part.as_ref().map(Part::header),
+            shards: Vec::new(),
         }
     }
-}
-
-/// The host name of the machine.
-#[cfg(unix)]
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn host_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_default()
 }

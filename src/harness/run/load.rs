@@ -35,7 +35,7 @@ impl Run {
         observer: &mut dyn Observer,
     ) -> Loaded {
         let (mut notes, mut generator) = (Vec::new(), None);
-        let planned = self.plan.workloads.iter().map(|workload| workload.planned());
+        let planned = self.plan.workloads.iter().map(|workload| self.plan.planned(workload));
         let mut issued: Vec<Issued> = planned.map(Issued::none_of).collect();
         let made = self.make_contexts(&mut context, stop);
         let setup = made.and_then(|()| self.setup(&mut context, stop));
@@ -51,6 +51,9 @@ impl Run {
             self.events.event(&Event::Probed(&words::line(&probe.clone().into())));
         }
         notes.extend(warning);
+        if refused.is_none() && !stop.is_stopping() {
+            notes.extend(self.begin(stop, log));
+        }
         let context = Arc::new(context);
         if refused.is_none() && !stop.is_stopping() {
             let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&context));
@@ -87,6 +90,31 @@ impl Run {
             hooks: Vec::new(),
         };
         Loaded { end, setup_failed: setup.is_err(), refused }
+    }
+
+    /// Waits until the load of a shard begins, and writes that to its log. Returns what a reader must know.
+    fn begin(&self, stop: &Stop, log: &mut LogWriter) -> Option<String> {
+        let part = self.part.as_ref()?;
+        let failed = |error: String| stop.stop(StopReason::Failed(error));
+        let start = self.options.shards.start(part);
+        if let Some(what) = start.words() {
+            self.events.event(&Event::AwaitingStart(&what));
+        }
+        let began = self.runtime.block_on(async {
+            tokio::select! {
+                began = start.wait(part.shard, &self.clock) => Some(began),
+                () = stop.stopping() => None,
+            }
+        })?;
+        let began = began.map_err(|error| failed(error.to_string())).ok()?;
+        if let Err(error) = log.began(&began) {
+            failed(format!("the run log cannot be written: {error}"));
+        }
+        let late = self.options.shards.late(&began);
+        late.unwrap_or_else(|error| {
+            failed(error);
+            None
+        })
     }
 
     /// Runs setup to its end, to its first failure or until the run is stopped. What it extracted

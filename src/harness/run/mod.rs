@@ -52,6 +52,7 @@ use super::options::RunOptions;
 use super::outcome::Finished;
 use super::progress::AsEvents;
 use super::receiving::Receiving;
+use super::shards::Part;
 use super::task::TaskFile;
 
 pub(super) use self::assemble::vary;
@@ -152,6 +153,10 @@ struct Run {
     /// The seed of rows and of generated values.
     data_seed: u64,
     run_id: Uuid,
+    /// The id in the names of what is made in services: each process has its own.
+    names_id: Uuid,
+    /// Which part of the load this is; absent for the whole.
+    part: Option<Part>,
     workers: u32,
     users_max: u32,
     directory: RunDirectory,

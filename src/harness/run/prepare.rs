@@ -98,7 +98,7 @@ impl Run {
             *value = auth_variable(value.clone(), Arc::clone(&credentials));
         }
         if !variables.iter().any(|(name, _)| &**name == RUN) {
-            let name = run_name::of_run(self.clock.wall_anchor_unix_ns(), self.run_id);
+            let name = run_name::of_run(self.clock.wall_anchor_unix_ns(), self.names_id);
             variables.push((Arc::from(RUN), Value::from(name)));
         }
         Context {

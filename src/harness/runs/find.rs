@@ -128,6 +128,12 @@ pub(super) fn find(directory: &Path) -> Result<Vec<Found>, HarnessError> {
     Ok(all)
 }
 
+/// The directories in this one that have a run log, the oldest first.
+pub(in crate::harness) fn logs_in(directory: &Path) -> Result<Vec<PathBuf>, HarnessError> {
+    let is_log = |found: &Found| RunDirectory::open(&found.path).log().is_file();
+    Ok(find(directory)?.into_iter().rev().filter(is_log).map(|found| found.path).collect())
+}
+
 pub(super) fn found(path: PathBuf) -> Option<Found> {
     let run = RunDirectory::open(&path);
     let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());

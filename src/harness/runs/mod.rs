@@ -8,6 +8,7 @@ mod list;
 mod open;
 mod prune;
 
+pub(super) use find::logs_in;
 pub use find::{DIRECTORY, named};
 pub use list::list;
 pub use open::{Opened, open};

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::probe::Probe;
 use super::rally::{HookRun, RallyTask};
+use super::shard::{MergedShard, ShardHeader};
 use super::{criteria, data};
 use crate::plan::control::ControlShare;
 use crate::plan::data::Allocation;
@@ -57,6 +58,12 @@ pub struct Header {
     /// The task file of Rally that was run; absent for a scenario, and in logs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rally: Option<RallyTask>,
+    /// Which part of a load this is; absent for a whole one, and in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardHeader>,
+    /// The shards that were merged; none in any other log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<MergedShard>,
 }
 
 /// The scenario of a run.

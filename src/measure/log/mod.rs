@@ -13,7 +13,7 @@
 //! Everything that is made from a log is a [`Visitor`] of one pass by [`RunLog::visit`]; nothing else may decode one.
 //!
 //! Addresses and users are in bits of columns that earlier builds of version 4 pass over; a frame of addresses is damage
-//! to those.
+//! to those. A frame of a shard's beginning is one, too; only shards write it.
 //!
 //! Version 3: samples in columns. The versions before had rows. Logs of earlier builds of version 3
 //! have no number of iterations in their last frame.
@@ -23,10 +23,12 @@ mod data;
 mod error;
 mod file;
 mod header;
+mod merge;
 mod probe;
 mod rally;
 mod reader;
 mod run_log;
+mod shard;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -42,10 +44,12 @@ pub use file::LogFile;
 pub use header::{
     Deployment, End, Environment, Generator, Header, Issued, Scenario, Status, WorkerVitals, WorkloadHeader,
 };
+pub use merge::{ShardEnding, ShardLog, merge};
 pub use probe::Probe;
 pub use rally::{HookRun, RallySubtask, RallyTask, RallyWorkload};
 pub use reader::Flaws;
 pub use run_log::{Ending, RunLog, Visitor, decodes};
+pub use shard::{Began, MergedShard, ShardHeader};
 pub use writer::{LogWriter, Sink};
 
 const MAGIC: &[u8; 8] = b"BENCHLOG";
@@ -66,7 +70,9 @@ const KIND_SAMPLES: u8 = 2;
 const KIND_FAILURES: u8 = 3;
 const KIND_END: u8 = 4;
 const KIND_ADDRESSES: u8 = 5;
-const KIND_LAST: u8 = KIND_ADDRESSES;
+/// Only in the log of a shard.
+const KIND_BEGAN: u8 = 6;
+const KIND_LAST: u8 = KIND_BEGAN;
 /// Length, kind and checksum.
 const FRAME_HEAD_BYTES: usize = 9;
 
@@ -83,6 +89,8 @@ enum Frame {
     End(Vec<u8>),
     /// Addresses that samples refer to by their numbers; always before the samples.
     Addresses(Vec<(u16, IpAddr)>),
+    /// When a shard's load began: JSON, before the first samples.
+    Began(Began),
 }
 
 fn checksum(kind: u8, payload: &[u8]) -> u32 {

@@ -7,8 +7,8 @@
 use std::io::{self, Read};
 
 use super::{
-    FRAME_HEAD_BYTES, Frame, KIND_ADDRESSES, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_LAST, KIND_SAMPLES,
-    LogError, MAGIC, PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
+    FRAME_HEAD_BYTES, Frame, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES, KIND_HEADER, KIND_LAST,
+    KIND_SAMPLES, LogError, MAGIC, PAYLOAD_BYTES_MAX, VERSION, VERSION_OLDEST, checksum,
 };
 use crate::measure::codec::{self, Scratch};
 use crate::measure::rows::Rows;
@@ -231,6 +231,7 @@ fn interpret(kind: u8, payload: &[u8], scratch: &mut Scratch) -> Option<Frame> {
         KIND_FAILURES => serde_json::from_slice(payload).ok().map(Frame::Failures),
         KIND_END => Some(Frame::End(payload.to_vec())),
         KIND_ADDRESSES => serde_json::from_slice(payload).ok().map(Frame::Addresses),
+        KIND_BEGAN => serde_json::from_slice(payload).ok().map(Frame::Began),
         _ => None,
     }
 }

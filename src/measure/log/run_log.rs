@@ -137,7 +137,7 @@ fn visit_part<R: Read>(
             Frame::Addresses(addresses) => {
                 visitors.iter_mut().for_each(|visitor| visitor.addresses(&addresses));
             }
-            Frame::Header(_) => {}
+            Frame::Header(_) | Frame::Began(_) => {}
         }
     }
     ending.flaws = reader.flaws();
@@ -148,7 +148,7 @@ fn visit_part<R: Read>(
 }
 
 /// What ran, as the log's first frame says.
-fn header<R: Read>(reader: &mut LogReader<R>, log: &LogFile) -> Result<Header, LogError> {
+pub(super) fn header<R: Read>(reader: &mut LogReader<R>, log: &LogFile) -> Result<Header, LogError> {
     let first = reader.next().transpose()?;
     let name = || log.path().display().to_string();
     match first {

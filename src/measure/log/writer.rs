@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{
-    BLOCK_EVERY, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_END, KIND_FAILURES, KIND_HEADER,
-    KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
+    BLOCK_EVERY, Began, End, FRAME_HEAD_BYTES, Header, KIND_ADDRESSES, KIND_BEGAN, KIND_END, KIND_FAILURES,
+    KIND_HEADER, KIND_SAMPLES, LogFile, MAGIC, PAYLOAD_BYTES_MAX, VERSION, checksum,
 };
 use crate::measure::codec::{self, BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch};
 use crate::measure::errors::NumberedFailure;
@@ -158,6 +158,14 @@ impl LogWriter {
     /// What the system says.
     pub fn addresses(&mut self, addresses: &[(u16, IpAddr)]) -> io::Result<()> {
         self.json(KIND_ADDRESSES, &serde_json::to_vec(addresses)?)
+    }
+
+    /// Writes when a shard's load begins; its samples come after it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn began(&mut self, began: &Began) -> io::Result<()> {
+        self.json(KIND_BEGAN, &serde_json::to_vec(began)?)
     }
 
     /// Writes the samples that still wait. From here on it is known how many are in the log, and how many are not.

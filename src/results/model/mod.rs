@@ -18,6 +18,7 @@ mod load;
 mod probe;
 mod reason;
 mod record;
+mod shards;
 mod tags;
 mod task;
 
@@ -44,6 +45,7 @@ pub use load::{LoadSeries, Offered};
 pub use probe::Probe;
 pub use reason::{Reason, ReasonKind};
 pub use record::{Record, RecordState, Tally};
+pub use shards::{MergedShard, Shard};
 pub use tags::Tagged;
 pub use task::{Hook, Subtask, Task};
 
@@ -83,6 +85,12 @@ pub struct Results {
     /// The traced iteration before the load; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+    /// Which part of a load this is; absent for a whole one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// The shards that this run was merged from, by their numbers; absent if it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<MergedShard>,
     /// What a task file of Rally says of itself; absent for a scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,

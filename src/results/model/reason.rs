@@ -74,6 +74,8 @@ pub enum ReasonKind {
     Slow,
     /// Nothing is broken, but no trace came, so that only the client's own times are known.
     NoTraces,
+    /// Nothing is broken, and this is only a part of a load, which nothing judges.
+    Shard,
     /// Nothing stands out.
     Nothing,
 }

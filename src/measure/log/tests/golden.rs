@@ -133,6 +133,8 @@ fn header() -> Header {
         notes: vec![text("a note")],
         workloads: vec![workload("first", sla, Some(40)), workload("second", Sla::default(), None)],
         rally: None,
+        shard: None,
+        shards: Vec::new(),
     }
 }
 

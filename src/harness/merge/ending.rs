@@ -1,0 +1,125 @@
+//! How a run of shards ended: the sums of what they say, and the worst of how they ended.
+
+use crate::base::clock::Nanos;
+use crate::harness::shards::listed;
+use crate::measure::log::{End, Generator, Header, HookRun, Issued, ShardEnding, Status};
+
+/// How shards ended together: each with its index, its number of workers, and how far its times are moved.
+pub(super) fn of_all(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header, partial: bool) -> End {
+    let ends = || shards.iter().filter_map(|(index, _, ending, _)| Some((*index, ending.end.as_ref()?)));
+    let whole =
+        shards.iter().all(|(_, _, ending, _)| ending.end.is_some() && ending.flaws == Default::default());
+    let worst = ends().max_by_key(|(_, end)| severity(end.status));
+    let mut end = End {
+        status: worst.map_or(Status::Failed, |(_, end)| end.status),
+        error: error(&ends().collect::<Vec<_>>()),
+        notes: common(ends().map(|(index, end)| (end.notes.as_slice(), index))),
+        aborted_by: None,
+        generator: generator(shards),
+        rows: None,
+        issued: issued(shards, header),
+        probe: ends().find_map(|(_, end)| end.probe.clone()),
+        hooks: shards.iter().flat_map(|(_, _, ending, shift_ns)| hooks(ending, *shift_ns)).collect(),
+    };
+    let is_partial = partial && header.notes.iter().any(|note| note.starts_with("partial: "));
+    if is_partial || !whole {
+        end.fail("it is a part of a load: not all shards are there to their end".to_owned());
+    }
+    end
+}
+
+fn severity(status: Status) -> u8 {
+    match status {
+        Status::Finished => 0,
+        Status::Aborted => 1,
+        Status::Interrupted => 2,
+        Status::TimedOut => 3,
+        Status::Failed => 4,
+    }
+}
+
+/// What went wrong, shard by shard.
+fn error(ends: &[(u32, &End)]) -> Option<String> {
+    let errors = || ends.iter().filter_map(|(index, end)| Some((*index, end.error.as_deref()?)));
+    let mut different: Vec<&str> = errors().map(|(_, error)| error).collect();
+    different.sort_unstable();
+    different.dedup();
+    let said = |error: &&str| {
+        let shards: Vec<u32> = errors().filter(|(_, other)| other == error).map(|(index, _)| index).collect();
+        let noun = if shards.len() == 1 { "shard" } else { "shards" };
+        format!("{noun} {}: {error}", listed(&shards))
+    };
+    (!different.is_empty()).then(|| different.iter().map(said).collect::<Vec<_>>().join("; "))
+}
+
+/// Notes: once what all shards say, and otherwise with the shard's number.
+pub(super) fn common<'a>(shards: impl Iterator<Item = (&'a [String], u32)> + Clone) -> Vec<String> {
+    let mut all = Vec::new();
+    for (notes, index) in shards.clone() {
+        for note in notes {
+            let everywhere = shards.clone().all(|(others, _)| others.contains(note));
+            let text = if everywhere { note.clone() } else { format!("shard {index}: {note}") };
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+    }
+    all
+}
+
+fn generator(shards: &[(u32, u32, &ShardEnding, Nanos)]) -> Option<Generator> {
+    let mut sum: Option<Generator> = None;
+    let mut before = 0;
+    for (_, workers, ending, _) in shards {
+        if let Some(seen) = ending.end.as_ref().and_then(|end| end.generator.clone()) {
+            let mut seen = seen;
+            // Each worker of the whole run has a number of its own.
+            seen.workers.iter_mut().for_each(|worker| worker.worker += before);
+            sum = Some(match sum {
+                None => seen,
+                Some(sum) => add(sum, seen),
+            });
+        }
+        before += workers;
+    }
+    sum
+}
+
+fn add(mut sum: Generator, more: Generator) -> Generator {
+    sum.cpu_s += more.cpu_s;
+    sum.load_s = sum.load_s.max(more.load_s);
+    sum.descriptors_max = sum.descriptors_max.max(more.descriptors_max);
+    sum.descriptors_limit = [sum.descriptors_limit, more.descriptors_limit].into_iter().flatten().min();
+    sum.suspended_s = sum.suspended_s.max(more.suspended_s);
+    if more.wall_clock_jump_s.abs() > sum.wall_clock_jump_s.abs() {
+        sum.wall_clock_jump_s = more.wall_clock_jump_s;
+    }
+    sum.unrecorded += more.unrecorded;
+    sum.workers.extend(more.workers);
+    sum
+}
+
+/// The counts of iterations. Of a shard without an end is known what its log has.
+fn issued(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header) -> Vec<Issued> {
+    let of = |workload: usize| {
+        let parts = shards.iter().filter_map(|(_, _, ending, _)| ending.end.as_ref()?.issued.get(workload));
+        let unended = shards.iter().filter(|(_, _, ending, _)| ending.end.is_none());
+        let recorded: u64 = unended.filter_map(|(_, _, ending, _)| ending.rows_of.get(workload)).sum();
+        let mut sum =
+            Issued { issued: recorded, planned: Some(recorded), not_started: Some(0), ..Issued::default() };
+        for part in parts {
+            sum.planned = sum.planned.zip(part.planned).map(|(sum, part)| sum + part);
+            sum.not_started = sum.not_started.zip(part.not_started).map(|(sum, part)| sum + part);
+            sum.issued += part.issued;
+            sum.dropped += part.dropped;
+            sum.unrecorded += part.unrecorded;
+        }
+        sum
+    };
+    (0..header.workloads.len()).map(of).collect()
+}
+
+fn hooks(ending: &ShardEnding, shift_ns: Nanos) -> Vec<HookRun> {
+    let moved = |hook: &HookRun| HookRun { start_ns: hook.start_ns.saturating_add(shift_ns), ..hook.clone() };
+    ending.end.iter().flat_map(|end| end.hooks.iter().map(moved)).collect()
+}

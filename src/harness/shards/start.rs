@@ -1,0 +1,300 @@
+//! When a shard's load begins: at once, at a time, or together with all others.
+//!
+//! Shards that share a directory meet there. Each leaves a file that says that it is ready; whoever sees all of them
+//! first writes when the load begins. The directory's own clock, which stamps these files, is the one that all shards
+//! share, so machines whose clocks differ begin together all the same.
+//!
+//! ```text
+//! DIR/RUN_ID/ready-2.json    shard 2 is ready: who it is
+//! DIR/RUN_ID/start.json      when the load begins, by the clock that all share
+//! ```
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::base::clock::{RunClock, rfc3339, saturating_nanos};
+use crate::base::files::{make_directory, open_regular, write_at_once};
+use crate::base::units::format_ns;
+use crate::harness::error::HarnessError;
+use crate::harness::host;
+use crate::measure::log::Began;
+use crate::plan::shard::Shard;
+
+/// How often is looked whether all are ready.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// From when all are ready to the beginning: all must have read the time by then, even from a slow directory.
+const LEAD: Duration = Duration::from_secs(2);
+/// Clocks that differ by less count as equal: a file system's stamps are no better than that.
+const CLOCKS_EQUAL: Duration = Duration::from_millis(100);
+/// A file larger than this is none of ours.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// What decides when a shard's load begins.
+#[derive(Clone, Debug)]
+pub(in crate::harness) enum Start {
+    /// Nothing: at once.
+    Now,
+    /// The wall clock, in nanoseconds since 1970.
+    At(u64),
+    /// All shards, in a directory of this run.
+    Together {
+        /// The directory.
+        folder: PathBuf,
+        /// For how long to wait for the others.
+        longest: Duration,
+    },
+}
+
+/// A shard that is ready.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+struct Ready {
+    /// Tells this process from another one with the same index.
+    id: Uuid,
+    /// The machine.
+    host: String,
+    /// The process.
+    pid: u32,
+}
+
+/// When the load begins.
+#[derive(Debug, Deserialize, Serialize)]
+struct Beginning {
+    /// By the clock that all shards share.
+    unix_ns: u64,
+}
+
+impl Start {
+    /// What is waited for; `None` if nothing is.
+    pub(in crate::harness) fn words(&self) -> Option<String> {
+        match self {
+            Self::Now => None,
+            Self::At(unix_ns) => Some(format!("the load begins at {}", rfc3339(*unix_ns))),
+            Self::Together { folder, .. } => {
+                Some(format!("ready; the load begins when all shards are, in {}", folder.display()))
+            }
+        }
+    }
+
+    /// Waits for the beginning. The log can be read by what comes back.
+    ///
+    /// # Errors
+    /// Others have not come, another process has the same index, or the directory cannot be used.
+    pub(in crate::harness) async fn wait(
+        &self,
+        shard: Shard,
+        clock: &RunClock,
+    ) -> Result<Began, HarnessError> {
+        let (due_unix_ns, clock_correction_ns) = match self {
+            Self::Now => return Ok(Began { began_ns: clock.now_ns(), ..Began::default() }),
+            Self::At(unix_ns) => (*unix_ns, None),
+            Self::Together { folder, longest } => {
+                let (unix_ns, correction_ns) = meet(folder, shard, *longest).await?;
+                (own_time(unix_ns, correction_ns), Some(correction_ns))
+            }
+        };
+        let now_unix_ns = unix_now_ns();
+        let now_ns = clock.now_ns();
+        let due_ns = if due_unix_ns >= now_unix_ns {
+            now_ns.saturating_add(due_unix_ns - now_unix_ns)
+        } else {
+            now_ns.saturating_sub(now_unix_ns - due_unix_ns)
+        };
+        tokio::time::sleep_until(clock.instant_at(due_ns).into()).await;
+        Ok(Began { began_ns: clock.now_ns(), due_ns: Some(due_ns), clock_correction_ns })
+    }
+}
+
+/// What a process's own clock shows at this time of the clock that all share.
+fn own_time(shared_unix_ns: u64, correction_ns: i64) -> u64 {
+    shared_unix_ns.checked_add_signed(-correction_ns).unwrap_or(shared_unix_ns)
+}
+
+/// Waits until all shards are ready; returns when the load begins by the clock that all share, and what must be added to
+/// this process's clock to get that one.
+async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i64), HarnessError> {
+    let cannot = |path: &Path, error: &io::Error| {
+        HarnessError::failed(format!("the shards cannot meet: {}: {error}", path.display()))
+            .remedy("name a directory with --together that all shards can write to")
+    };
+    let own = folder.join(ready_name(shard.index()));
+    let ready = Ready { id: Uuid::new_v4(), host: host::name(), pid: std::process::id() };
+    // It is the same one for all shards: whoever comes first makes it.
+    make_directory(folder).map_err(|error| cannot(folder, &error))?;
+    let correction_ns = announce(&own, &ready).map_err(|error| cannot(&own, &error))?;
+    let (start, deadline) = (folder.join("start.json"), tokio::time::Instant::now() + longest);
+    loop {
+        if let Some(Beginning { unix_ns }) = read(&start) {
+            return Ok((unix_ns, correction_ns));
+        }
+        let there: Option<Ready> = read(&own);
+        if let Some(other) = there.filter(|there| *there != ready) {
+            return Err(HarnessError::failed(format!(
+                "another process is shard {shard}, too: process {} on {}",
+                other.pid, other.host
+            ))
+            .remedy("give each shard an index of its own"));
+        }
+        let missing = missing(folder, shard.count()).map_err(|error| cannot(folder, &error))?;
+        if missing.is_empty() {
+            let now_ns = unix_now_ns().checked_add_signed(correction_ns).unwrap_or_default();
+            let beginning = Beginning { unix_ns: now_ns.saturating_add(saturating_nanos(LEAD)) };
+            write_first(&start, &beginning).map_err(|error| cannot(&start, &error))?;
+            continue;
+        }
+        if tokio::time::Instant::now() >= deadline {
+            let waited = format_ns(saturating_nanos(longest));
+            return Err(HarnessError::failed(format!(
+                "{} of {} shards did not come within {waited}: {}",
+                missing.len(),
+                shard.count(),
+                listed(&missing)
+            ))
+            .remedy("see why they did not start, or wait longer with --wait"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Says that this shard is ready; returns how far the directory's clock is ahead of this process's.
+fn announce(path: &Path, ready: &Ready) -> io::Result<i64> {
+    let before = unix_now_ns();
+    write_at_once(path, |output| Ok(serde_json::to_writer(output, ready)?))?;
+    let after = unix_now_ns();
+    let stamped = std::fs::metadata(path)?.modified()?;
+    Ok(ahead_ns(unix_ns(stamped), before, after))
+}
+
+/// How far a clock is ahead that stamped a file between two times of this process's clock; 0 if that is too little to
+/// tell.
+fn ahead_ns(stamped_ns: u64, before_ns: u64, after_ns: u64) -> i64 {
+    let own_ns = before_ns + after_ns.saturating_sub(before_ns) / 2;
+    let difference = i128::from(stamped_ns) - i128::from(own_ns);
+    let unsure = saturating_nanos(CLOCKS_EQUAL).max(after_ns.saturating_sub(before_ns));
+    if difference.unsigned_abs() <= u128::from(unsure) { 0 } else { i64::try_from(difference).unwrap_or(0) }
+}
+
+/// Writes the beginning, unless another shard was first.
+fn write_first(path: &Path, beginning: &Beginning) -> io::Result<()> {
+    // A file that is there is whole: it is written under another name, and only one name can be linked.
+    let own = path.with_extension(Uuid::new_v4().simple().to_string());
+    let mut file = std::fs::File::options().write(true).create_new(true).open(&own)?;
+    serde_json::to_writer(&mut file, beginning)?;
+    file.flush()?;
+    drop(file);
+    let linked = std::fs::hard_link(&own, path);
+    std::fs::remove_file(&own)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The shards that are not ready.
+fn missing(folder: &Path, count: u32) -> io::Result<Vec<u32>> {
+    let names: std::collections::HashSet<String> = std::fs::read_dir(folder)?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    Ok((0..count).filter(|index| !names.contains(&ready_name(*index))).collect())
+}
+
+fn ready_name(index: u32) -> String {
+    format!("ready-{index}.json")
+}
+
+/// At most ten numbers, and how many more.
+pub(in crate::harness) fn listed(numbers: &[u32]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<String> = numbers.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = numbers.len().saturating_sub(SHOWN);
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
+
+/// The content of a file of the directory; `None` if it is not there, or is none of ours.
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
+    let file = open_regular(path).ok()?;
+    let small = file.metadata().ok().filter(|facts| facts.len() <= FILE_BYTES_MAX);
+    small.and_then(|_| serde_json::from_reader(file).ok())
+}
+
+fn unix_now_ns() -> u64 {
+    unix_ns(SystemTime::now())
+}
+
+fn unix_ns(time: SystemTime) -> u64 {
+    saturating_nanos(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(index: u64, count: u64) -> Shard {
+        Shard::new(index, count).unwrap()
+    }
+
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn all_shards_get_the_same_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("run");
+        let found = block_on(async {
+            let longest = Duration::from_secs(60);
+            tokio::join!(
+                meet(&folder, shard(0, 3), longest),
+                meet(&folder, shard(1, 3), longest),
+                meet(&folder, shard(2, 3), longest)
+            )
+        });
+        let (one, two, three) = (found.0.unwrap(), found.1.unwrap(), found.2.unwrap());
+        assert_eq!((one, one), (two, three));
+        // One that is started again finds it, too.
+        assert_eq!(block_on(meet(&folder, shard(1, 3), Duration::ZERO)).unwrap(), one);
+    }
+
+    #[test]
+    fn who_does_not_come_and_who_is_there_twice_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let late = block_on(meet(folder.path(), shard(1, 4), Duration::ZERO)).unwrap_err().to_string();
+        assert!(late.contains("3 of 4 shards") && late.contains("0, 2, 3"), "{late}");
+        let twice = block_on(async {
+            let longest = Duration::from_secs(60);
+            tokio::select! {
+                found = meet(folder.path(), shard(2, 4), longest) => found,
+                () = async {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    let _ = meet(folder.path(), shard(2, 4), longest).await;
+                } => unreachable!(),
+            }
+        });
+        let twice = twice.unwrap_err().to_string();
+        assert!(twice.contains("another process is shard 2/4"), "{twice}");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = block_on(meet(&file, shard(0, 2), Duration::ZERO)).unwrap_err().to_string();
+        assert!(error.contains("--together"), "{error}");
+    }
+
+    #[test]
+    fn clocks_differ_only_if_a_stamp_shows_it() {
+        let ms = 1_000_000;
+        for (stamped, before, after, expected) in [
+            (1_000 * ms, 1_001 * ms, 1_002 * ms, 0),
+            (1_090 * ms, 1_000 * ms, 1_000 * ms, 0),
+            (5_000 * ms, 1_000 * ms, 1_000 * ms, 4_000 * ms as i64),
+            (1_000 * ms, 61_000 * ms, 61_002 * ms, -60_001 * ms as i64),
+            // The directory took three seconds to answer.
+            (3_000 * ms, 1_000 * ms, 4_000 * ms, 0),
+        ] {
+            assert_eq!(ahead_ns(stamped, before, after), expected, "{stamped} {before} {after}");
+        }
+        assert_eq!(own_time(1_000, 400), 600);
+    }
+}
