@@ -67,26 +67,23 @@ impl At {
 
 /// A text in which templates mean nothing.
 pub(super) fn escaped(text: &str) -> String {
-    let mut output = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        let (before, from) = rest.split_at(at);
-        output.push_str(before);
-        let marked = matches!(from.as_bytes().get(1), Some(b'{' | b'%' | b'#'));
-        let length = if marked { 2 } else { 1 };
-        if marked {
-            output.extend(["{{ '", &from[..2], "' }}"]);
-        } else {
-            output.push('{');
-        }
-        rest = &from[length..];
+    const MARKS: [&str; 3] = ["{{", "{%", "{#"];
+    if !MARKS.iter().any(|mark| text.contains(mark)) {
+        return text.to_owned();
     }
     // A template does not keep the end of its last line.
-    let (rest, end) = match rest.as_bytes().last() {
-        Some(b'\n') if !output.is_empty() => (&rest[..rest.len() - 1], "{{ '\\n' }}"),
-        Some(b'\r') if !output.is_empty() => (&rest[..rest.len() - 1], "{{ '\\r' }}"),
-        _ => (rest, ""),
+    let (mut rest, end) = match text.as_bytes().last() {
+        Some(b'\n') => (&text[..text.len() - 1], "{{ '\\n' }}"),
+        Some(b'\r') => (&text[..text.len() - 1], "{{ '\\r' }}"),
+        _ => (text, ""),
     };
+    let mut output = String::with_capacity(text.len());
+    while let Some((before, from)) = rest.find('{').map(|at| rest.split_at(at)) {
+        // A single brace, too: an expression may follow it.
+        let length = if MARKS.iter().any(|mark| from.starts_with(mark)) { 2 } else { 1 };
+        output.extend([before, "{{ '", &from[..length], "' }}"]);
+        rest = &from[length..];
+    }
     output + rest + end
 }
 
