@@ -28,6 +28,15 @@ pub struct Population<'a> {
     pub series: Option<&'a Series>,
     /// The slowest of the run.
     pub slowest: &'a [IterationSample],
+    /// How many shards share the numbers, if the run is one of them.
+    pub shards: u64,
+}
+
+impl Population<'_> {
+    /// An iteration's place among those of this run, from 0 without the warm-up.
+    fn place(&self, iteration: &IterationSample) -> u64 {
+        (iteration.number / self.shards.max(1)).saturating_sub(self.warm_up)
+    }
 }
 
 /// Where these slow iterations are; `None` if that says nothing.
@@ -54,7 +63,7 @@ fn longest<'a>(slow: &[&'a IterationSample]) -> Vec<&'a IterationSample> {
 
 /// Numbers from 0 without the warm-up.
 fn numbers(slow: &[&IterationSample], population: &Population<'_>) -> BTreeSet<u64> {
-    let all = slow.iter().map(|one| one.number.saturating_sub(population.warm_up));
+    let all = slow.iter().map(|one| population.place(one));
     all.filter(|number| *number < population.total).collect()
 }
 

@@ -172,7 +172,9 @@ fn seed(aggregate: &Aggregate) -> u64 {
 /// What places in the run are compared with.
 fn population<'a>(aggregate: &'a Aggregate, number: usize, workload: &'a Workload) -> Population<'a> {
     let stats = aggregate.workloads.get(number);
+    let shards = aggregate.header().shard.as_ref().map_or(1, |shard| u64::from(shard.count.max(1)));
     Population {
+        shards,
         total: stats.map_or(0, |stats| stats.numbers.saturating_sub(stats.warm_up.total)),
         warm_up: stats.map_or(0, |stats| stats.warm_up.total),
         series: workload.series.as_ref(),

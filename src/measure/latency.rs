@@ -18,7 +18,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 const BUCKET_RATIO: f64 = 1.05;
 
 /// The iteration of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SampleId {
     /// The workload's index.
     pub workload: u16,
@@ -39,6 +39,26 @@ pub struct Bucket {
     pub exemplar: SampleId,
 }
 
+/// The samples of a bucket.
+#[derive(Clone, Copy)]
+struct Slowest {
+    count: u64,
+    value_ns: Nanos,
+    sample: SampleId,
+}
+
+impl Slowest {
+    /// Of several that are equally slow, the one with the lowest number: the same in any order of the samples.
+    #[inline]
+    fn add(&mut self, other: &Self) {
+        let is_slower = other.value_ns > self.value_ns;
+        if self.count == 0 || is_slower || other.value_ns == self.value_ns && other.sample < self.sample {
+            (self.value_ns, self.sample) = (other.value_ns, other.sample);
+        }
+        self.count += other.count;
+    }
+}
+
 /// A distribution of durations.
 pub struct Latency {
     histogram: Histogram<u64>,
@@ -47,8 +67,8 @@ pub struct Latency {
     max_ns: Nanos,
     /// Samples longer than [`VALUE_NS_MAX`]; percentiles treat them as that value.
     over_range: u64,
-    /// By [`bucket_of`]: count, slowest value, its sample.
-    buckets: Vec<(u64, Nanos, SampleId)>,
+    /// By [`bucket_of`].
+    buckets: Vec<Slowest>,
 }
 
 impl Default for Latency {
@@ -77,15 +97,15 @@ impl Latency {
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
         self.over_range += u64::from(value_ns > VALUE_NS_MAX);
-        let index = bucket_of(value_ns);
+        self.add_to_bucket(bucket_of(value_ns), &Slowest { count: 1, value_ns, sample });
+    }
+
+    #[inline]
+    fn add_to_bucket(&mut self, index: usize, slowest: &Slowest) {
         if index >= self.buckets.len() {
-            self.buckets.resize(index + 1, (0, 0, sample));
+            self.buckets.resize(index + 1, Slowest { count: 0, ..*slowest });
         }
-        let bucket = &mut self.buckets[index];
-        bucket.0 += 1;
-        if value_ns >= bucket.1 {
-            (bucket.1, bucket.2) = (value_ns, sample);
-        }
+        self.buckets[index].add(slowest);
     }
 
     /// Adds the samples of another distribution.
@@ -96,16 +116,8 @@ impl Latency {
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.over_range += other.over_range;
-        let occupied = other.buckets.iter().enumerate().filter(|(_, (count, ..))| *count > 0);
-        for (index, (count, slowest_ns, sample)) in occupied {
-            if index >= self.buckets.len() {
-                self.buckets.resize(index + 1, (0, 0, *sample));
-            }
-            let bucket = &mut self.buckets[index];
-            bucket.0 += count;
-            if *slowest_ns >= bucket.1 {
-                (bucket.1, bucket.2) = (*slowest_ns, *sample);
-            }
+        for (index, slowest) in other.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0) {
+            self.add_to_bucket(index, slowest);
         }
     }
 
@@ -177,12 +189,12 @@ impl Latency {
 
     /// The occupied buckets, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
-        let occupied = self.buckets.iter().enumerate().filter(|(_, (count, ..))| *count > 0);
-        occupied.map(|(index, (count, _, exemplar))| Bucket {
+        let occupied = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0);
+        occupied.map(|(index, bucket)| Bucket {
             from_ns: lower_bound(index),
             to_ns: lower_bound(index + 1),
-            count: *count,
-            exemplar: *exemplar,
+            count: bucket.count,
+            exemplar: bucket.sample,
         })
     }
 

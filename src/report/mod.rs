@@ -29,6 +29,7 @@ pub mod runs;
 mod samples;
 pub mod screen;
 mod seed;
+mod shards;
 pub mod slowest;
 mod tags;
 pub mod terminal;

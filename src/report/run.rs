@@ -9,7 +9,7 @@ use super::document::{Badge, Block, Cell, Column, Document, Judged, Line, Part, 
 use super::screen::{self, Screen};
 use super::tags::PERCENTILES;
 use super::words::{self, duration};
-use super::{asynchronous, observer, offered, probe, record, samples, seed, slowest, tags};
+use super::{asynchronous, observer, offered, probe, record, samples, seed, shards, slowest, tags};
 use crate::results::model::{
     Counts, Criterion, Distribution, ErrorClass, Outcome, ReasonKind, Results, RunStatus, TraceState,
     Workload,
@@ -274,10 +274,11 @@ fn facts(results: &Results) -> Vec<(&'static str, Line)> {
     let probe = probe::sentence(results).map(|line| ("probe", line.into()));
     let cost = observer::unmeasured(results).map(|line| ("cost", line.into()));
     let load = results.generator.as_ref().map(|seen| ("load", words::generator(seen).into()));
+    let shards = shards::sentence(results).map(|line| ("shards", line.into()));
     let traces = words::fetched(&results.profiling).map(|fetched| ("traces", fetched.into()));
     let spans = results.profiling.received.as_ref().map(|seen| ("spans", words::received(seen).into()));
     let seed = results.run.seed.map(|seed| ("seed", seed::words(seed).into()));
-    record.chain(probe).chain(load).chain(traces).chain(spans).chain(cost).chain(seed).collect()
+    record.chain(probe).chain(shards).chain(load).chain(traces).chain(spans).chain(cost).chain(seed).collect()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::osprofiler::record::Record;
 use super::candidates::Candidates;
 use super::client_points::{self, Known};
 use super::counting::Counted;
-use super::largest::{EXEMPLARS_MAX, keep_largest};
+use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
 use super::load::LoadBuilder;
 use super::model::Counts;
 use super::series::SeriesBuilder;
@@ -129,8 +129,10 @@ pub struct WorkloadStats {
     pub load: LoadBuilder,
     /// The longest iterations that were not cut off, longest first.
     pub longest: Vec<(u64, SampleId)>,
-    /// One more than the highest number that was read.
+    /// One more than the highest number that was read; of a shard, by its own numbers.
     pub numbers: u64,
+    /// How many shards share the numbers.
+    shards: u64,
     /// The iteration that had taken longest when it was cut off.
     pub cut_longest: Option<(u64, SampleId)>,
 }
@@ -269,7 +271,8 @@ impl Totals {
     fn new(log: &RunLog) -> Self {
         let header = &log.header;
         let kept = (TIMES_MAX / header.workloads.len().max(1)).clamp(TIMES_OF_SIDE.0, TIMES_OF_SIDE.1);
-        let workload = |workload: &WorkloadHeader| WorkloadStats::new(workload.actions.len(), kept);
+        let shards = header.shard.as_ref().map_or(1, |shard| u64::from(shard.count));
+        let workload = |workload: &WorkloadHeader| WorkloadStats::new(workload.actions.len(), kept, shards);
         Self {
             ids: log.ids(),
             has_control: !header.control.is_none(),
@@ -296,9 +299,9 @@ impl Totals {
             }
         }
         if row.head.ended.is_measured() && !row.head.warm_up {
-            let response_ns = row.head.response_ns();
-            let size = IterationSample::response_ns;
-            keep_largest(&mut self.slowest, SLOWEST_MAX, response_ns, size, || row.to_sample());
+            let of = |sample: &IterationSample| size(sample.response_ns(), sample);
+            let own = size(row.head.response_ns(), row.head);
+            keep_largest(&mut self.slowest, SLOWEST_MAX, own, of, || row.to_sample());
         }
     }
 }
@@ -319,8 +322,8 @@ impl Visitor for Totals {
 }
 
 impl WorkloadStats {
-    /// `kept`: how many service times to keep of each side.
-    fn new(actions: usize, kept: usize) -> Self {
+    /// `kept`: how many service times to keep of each side. `shards`: how many share the numbers.
+    fn new(actions: usize, kept: usize, shards: u64) -> Self {
         Self {
             iterations: Counts::default(),
             warm_up: Counts::default(),
@@ -339,13 +342,14 @@ impl WorkloadStats {
             load: LoadBuilder::default(),
             longest: Vec::new(),
             numbers: 0,
+            shards: shards.max(1),
             cut_longest: None,
         }
     }
 
     fn add(&mut self, row: Row<'_>) {
         let head = row.head;
-        self.numbers = self.numbers.max(head.number.saturating_add(1));
+        self.numbers = self.numbers.max((head.number / self.shards).saturating_add(1));
         self.load.record(head);
         if head.warm_up {
             count(&mut self.warm_up, head.ended);
@@ -368,9 +372,11 @@ impl WorkloadStats {
             }
             self.series.record(end_ns, head.response_ns(), failed);
             let entry = (head.duration_ns, id);
-            keep_largest(&mut self.longest, EXEMPLARS_MAX, entry.0, |(ns, _)| *ns, || entry);
+            let of = |(ns, id): &(u64, SampleId)| size(*ns, *id);
+            keep_largest(&mut self.longest, EXEMPLARS_MAX, of(&entry), of, || entry);
         }
-        if head.ended == Ended::Aborted && self.cut_longest.is_none_or(|(ns, _)| head.duration_ns > ns) {
+        let is_longer = |(ns, other)| size(head.duration_ns, id) > size(ns, other);
+        if head.ended == Ended::Aborted && self.cut_longest.is_none_or(is_longer) {
             self.cut_longest = Some((head.duration_ns, id));
         }
         if head.ended == Ended::Ok {
@@ -388,9 +394,7 @@ impl WorkloadStats {
         if head.error != 0 && (self.errors.len() < ERRORS_MAX || self.errors.contains_key(&head.error)) {
             let (count, examples) = self.errors.entry(head.error).or_default();
             *count += 1;
-            if examples.len() < EXEMPLARS_MAX {
-                examples.push(id);
-            }
+            keep_first(examples, id);
         }
     }
 }

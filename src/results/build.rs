@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 
 use crate::base::clock::rfc3339;
+use crate::measure::errors::{Failure, Seen};
 use crate::measure::ids::RunIds;
-use crate::measure::latency::Latency;
+use crate::measure::latency::{Latency, SampleId};
 use crate::measure::log::{self, WorkloadHeader};
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::{Ended, IterationSample};
 
 use super::aggregate::{ActionStats, Aggregate, PhaseSums, WorkloadStats};
+use super::largest::keep_first;
 use super::load::Known;
 use super::model::{
     Action, ActionTiming, Bucket, DeploymentInfo, Distribution, Environment, ErrorClass, FORMAT,
@@ -317,38 +319,56 @@ fn over_range(aggregate: &Aggregate) -> Option<String> {
 
 fn errors(aggregate: &Aggregate, stats: &WorkloadStats, ids: &RunIds) -> Vec<ErrorClass> {
     // Each worker numbers its own faults, so the same text may have several numbers.
-    let mut merged: Vec<ErrorClass> = Vec::new();
+    let mut merged: Vec<(ErrorClass, Vec<SampleId>)> = Vec::new();
     for (number, (count, examples)) in &stats.errors {
         let failure = aggregate.failures.get(number);
         let class = failure.map_or("unknown", |failure| &failure.class);
         let action = failure.and_then(|failure| failure.action.as_deref());
         let message =
             failure.map_or("the message of this fault was not recorded", |failure| &failure.message);
-        let trace_ids = examples.iter().map(|example| ids.trace_id(*example));
-        let known = merged.iter_mut().find(|other| {
+        let known = merged.iter_mut().find(|(other, _)| {
             other.class == class && other.action.as_deref() == action && other.message == message
         });
-        let seen = failure.and_then(|failure| failure.seen.as_deref());
-        if let Some(known) = known {
+        if let Some((known, firsts)) = known {
             known.count += count;
-            known.trace_ids.extend(trace_ids);
-            known.trace_ids.truncate(super::largest::EXEMPLARS_MAX);
+            // What was seen is that of the first one.
+            if examples.first() < firsts.first() {
+                known.see(failure);
+            }
+            examples.iter().for_each(|example| keep_first(firsts, *example));
         } else {
-            merged.push(ErrorClass {
+            let mut new = ErrorClass {
                 class: class.to_owned(),
                 action: action.map(str::to_owned),
                 message: message.to_owned(),
-                subject: seen.and_then(|seen| seen.subject.clone()),
-                expected: seen.and_then(|seen| seen.expected.clone()),
-                found: seen.and_then(|seen| seen.found.clone()),
-                body: seen.and_then(|seen| seen.body.clone()),
+                subject: None,
+                expected: None,
+                found: None,
+                body: None,
                 count: *count,
-                trace_ids: trace_ids.collect(),
-            });
+                trace_ids: Vec::new(),
+            };
+            new.see(failure);
+            merged.push((new, examples.clone()));
         }
     }
-    merged.sort_by_key(|error| std::cmp::Reverse(error.count));
-    merged
+    merged.sort_by(|(one, one_first), (other, other_first)| {
+        other.count.cmp(&one.count).then_with(|| one_first.cmp(other_first))
+    });
+    let named = merged.into_iter().map(|(error, examples)| {
+        let trace_ids = examples.into_iter().map(|example| ids.trace_id(example)).collect();
+        ErrorClass { trace_ids, ..error }
+    });
+    named.collect()
+}
+
+impl ErrorClass {
+    /// Takes over what was seen in the answer.
+    fn see(&mut self, failure: Option<&Failure>) {
+        let seen = failure.and_then(|failure| failure.seen.as_deref()).cloned().unwrap_or_default();
+        let Seen { subject, expected, found, body } = seen;
+        (self.subject, self.expected, self.found, self.body) = (subject, expected, found, body);
+    }
 }
 
 fn slow_iteration(aggregate: &Aggregate, sample: &IterationSample) -> SlowIteration {

@@ -20,7 +20,7 @@ use crate::plan::tags::Names;
 use crate::plan::threshold::{Clock, Metric, Operator, Statistic, Subject, Threshold};
 
 use super::batched::Batched;
-use super::largest::{EXEMPLARS_MAX, keep_largest};
+use super::largest::{EXEMPLARS_MAX, keep_first, keep_largest, size};
 use super::rally_sums::RallySums;
 
 pub use super::slice::Slice;
@@ -327,9 +327,7 @@ impl Series {
             Ended::Failed => {
                 slice.failed += 1;
                 slice.failing.get_or_insert(id);
-                if self.failed.len() < EXEMPLARS_MAX {
-                    self.failed.push(id);
-                }
+                keep_first(&mut self.failed, id);
             }
             Ended::Aborted => {
                 slice.aborted += 1;
@@ -342,10 +340,12 @@ impl Series {
             self.cells[slot * width + over] += 1;
         }
         if ended.is_measured() {
-            if slice.longest.is_none() || value_ns > slice.max_ns {
+            let own = size(value_ns, id);
+            if slice.longest.is_none_or(|other| own > size(slice.max_ns, other)) {
                 (slice.max_ns, slice.longest) = (value_ns, Some(id));
             }
-            keep_largest(&mut self.longest, EXEMPLARS_MAX, value_ns, |(ns, _)| *ns, || (value_ns, id));
+            let of = |(ns, id): &(u64, SampleId)| size(*ns, *id);
+            keep_largest(&mut self.longest, EXEMPLARS_MAX, own, of, || (value_ns, id));
         }
     }
 

@@ -1,25 +1,47 @@
-//! The largest entries of a stream, largest first.
+//! The largest entries of a stream, largest first: the same ones in whatever order they come.
+
+use std::cmp::Reverse;
 
 use crate::base::clock::Nanos;
+use crate::measure::latency::SampleId;
 
 /// The number of trace ids beside an error or a criterion.
 pub const EXEMPLARS_MAX: usize = 5;
 
-/// Puts an entry in its place among the `max` largest. Of entries of one size, those that came first stay.
+/// How large an entry is; of entries of one size, the iteration with the lower number comes first.
+pub(super) type Size = (Nanos, Reverse<SampleId>);
+
+/// The size of an entry of this iteration.
+#[inline]
+pub(super) fn size(size_ns: Nanos, iteration: impl Into<SampleId>) -> Size {
+    (size_ns, Reverse(iteration.into()))
+}
+
+/// Puts an entry in its place among the `max` largest.
 #[inline]
 pub(super) fn keep_largest<T>(
     kept: &mut Vec<T>,
     max: usize,
-    size_ns: Nanos,
-    size_of: impl Fn(&T) -> Nanos,
+    size: Size,
+    size_of: impl Fn(&T) -> Size,
     entry: impl FnOnce() -> T,
 ) {
-    if kept.len() >= max && kept.last().is_some_and(|last| size_of(last) >= size_ns) {
+    if kept.len() >= max && kept.last().is_some_and(|last| size_of(last) >= size) {
         return;
     }
-    let at = kept.partition_point(|other| size_of(other) >= size_ns);
+    let at = kept.partition_point(|other| size_of(other) >= size);
     kept.insert(at, entry());
     kept.truncate(max);
+}
+
+/// Puts an iteration in its place among the [`EXEMPLARS_MAX`] with the lowest numbers.
+#[inline]
+pub(super) fn keep_first(kept: &mut Vec<SampleId>, iteration: SampleId) {
+    let at = kept.partition_point(|other| *other < iteration);
+    if at < EXEMPLARS_MAX {
+        kept.insert(at, iteration);
+        kept.truncate(EXEMPLARS_MAX);
+    }
 }
 
 #[cfg(test)]
@@ -27,11 +49,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_are_kept_in_order_and_the_first_of_equals() {
-        let mut kept = Vec::new();
-        for (number, size) in [3, 9, 1, 9, 4, 4, 4, 2].into_iter().enumerate() {
-            keep_largest(&mut kept, 4, size, |(size, _)| *size, || (size, number));
+    fn the_largest_are_kept_in_order_and_of_equals_those_with_low_numbers() {
+        let all = [3, 9, 1, 9, 4, 4, 4, 2];
+        for order in [[0, 1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1, 0], [6, 0, 3, 5, 1, 7, 2, 4]] {
+            let (mut kept, mut first) = (Vec::new(), Vec::new());
+            for number in order {
+                let size_ns = all[usize::try_from(number).unwrap()];
+                let own = |(ns, number): &(Nanos, u64)| size(*ns, (0, *number));
+                keep_largest(&mut kept, 4, size(size_ns, (0, number)), own, || (size_ns, number));
+                keep_first(&mut first, (0, number).into());
+            }
+            assert_eq!(kept, [(9, 1), (9, 3), (4, 4), (4, 5)]);
+            assert_eq!(first.iter().map(|id| id.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         }
-        assert_eq!(kept, [(9, 1), (9, 3), (4, 4), (4, 5)]);
     }
 }

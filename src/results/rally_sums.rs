@@ -9,7 +9,7 @@ use crate::measure::rows::Row;
 use crate::measure::sample::Ended;
 use crate::plan::sla::{Outliers, Sla};
 
-use super::largest::{EXEMPLARS_MAX, keep_largest};
+use super::largest::{EXEMPLARS_MAX, keep_largest, size};
 
 /// How many of the longest durations are kept.
 const KEPT: usize = 1 << 20;
@@ -89,12 +89,13 @@ impl RallySums {
         if self.outliers.is_some() {
             self.kept.add(duration_ns, KEPT);
             let entry = (duration_ns, id);
-            keep_largest(&mut self.outlying_longest, EXEMPLARS_MAX, duration_ns, |(ns, _)| *ns, || entry);
+            let of = |(ns, id): &(u64, SampleId)| size(*ns, *id);
+            keep_largest(&mut self.outlying_longest, EXEMPLARS_MAX, of(&entry), of, || entry);
         }
         self.sum_ns += u128::from(duration_ns);
         self.squares_ns2 = self.squares_ns2.saturating_add(u128::from(duration_ns) * u128::from(duration_ns));
         self.shortest_ns = Some(self.shortest_ns.map_or(duration_ns, |least| least.min(duration_ns)));
-        if self.longest.is_none_or(|(longest_ns, _)| duration_ns > longest_ns) {
+        if self.longest.is_none_or(|(longest_ns, other)| size(duration_ns, id) > size(longest_ns, other)) {
             self.longest = Some((duration_ns, id));
         }
         for request in row.actions {

@@ -29,7 +29,7 @@ pub(super) fn first_ones(slow: &[&IterationSample], population: &Population<'_>)
         return None;
     }
     let chance = 1.0 / total as f64;
-    let of_these = slow.iter().filter(|one| one.number.saturating_sub(population.warm_up) < first.length);
+    let of_these = slow.iter().filter(|one| population.place(one) < first.length);
     let times_ms: Vec<f64> = of_these.map(|one| one.response_ns() as f64 / 1e6).collect();
     Some(FirstOnes {
         slow: first.slow as u64,

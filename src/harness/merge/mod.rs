@@ -186,3 +186,6 @@ impl Candidate {
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
+
+#[cfg(test)]
+mod tests;
