@@ -24,6 +24,7 @@ mod run;
 mod runs;
 mod shards;
 mod signals;
+mod slurm;
 mod trace;
 mod url;
 mod validate;
@@ -125,6 +126,7 @@ enum Command {
     Collect(collect::CollectArguments),
     Receive(receive::ReceiveArguments),
     Merge(merge::MergeArguments),
+    Slurm(slurm::SlurmArguments),
     Export(export::ExportArguments),
     Runs(runs::RunsArguments),
     Open(runs::OpenArguments),
@@ -239,6 +241,7 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Slurm(arguments) => slurm::run(&arguments),
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Runs(arguments) => runs::list(&arguments),

@@ -82,7 +82,7 @@ impl Events for Shown {
             }
             // It stands in the result.
             Event::Probed(_) => {}
-            Event::Contexts(text) | Event::AwaitingStart(text) => lines.say(text),
+            Event::Contexts(text) | Event::Awaiting(text) => lines.say(text),
             Event::ContextsLeft(text) | Event::ProbeWarning(text) => {
                 say(&format!("warning: {}", on_one_line(text)))
             }

@@ -1,7 +1,7 @@
 //! `bench run`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::harness::live::otlp_url;
 use crate::harness::options::{Environment, TaskArguments, WatchOptions};
@@ -24,6 +24,9 @@ use super::url::{SaveArgument, ShapeArguments, UrlArguments, rate, receive_addre
 
 const NOTHING: &str = "name a scenario, as in `bench run scenarios/demo.yaml`, or a URL, as in \
     `bench run http://127.0.0.1:8080/orders -c 20 -z 30s`; `bench run --help` has more examples";
+
+/// Where runs are made.
+const OUT: &str = "runs";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +54,7 @@ pub(super) struct RunArguments {
     #[arg(short, long, value_name = "FILE")]
     deployment: Option<PathBuf>,
     /// The directory in which to make the run's directory.
-    #[arg(long, value_name = "DIR", default_value = "runs")]
+    #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
     #[command(flatten)]
     shape: ShapeArguments,
@@ -207,6 +210,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, HarnessError> {
     options.shards = shards.options();
     options.watch = WatchOptions { metrics: watch.metrics, otlp: watch.otlp.clone() };
     if arguments.once.once {
+        // One iteration cannot be shared, whatever a launcher says.
+        options.shards.whole = true;
         return once::run(&arguments.once, options);
     }
     let shown = Shown::new(quiet);
@@ -226,6 +231,26 @@ struct Subject {
 }
 
 impl RunArguments {
+    /// The changes to the load, for a launcher that runs this on other machines.
+    ///
+    /// # Errors
+    /// An option makes no sense there.
+    pub(super) fn load_of_shard(&self) -> Result<LoadOptions, HarnessError> {
+        let fixed = [
+            (self.once.once, "--once"),
+            (self.deployment.is_some(), "--deployment"),
+            (self.out != Path::new(OUT), "--out"),
+            (self.shards.is_given(), "--shard, --job, --together and --start-at"),
+        ];
+        match fixed.into_iter().find(|(given, _)| *given) {
+            Some((_, option)) => {
+                Err(HarnessError::usage(format!("{option}: that is what the launcher's script says"))
+                    .remedy("leave it out after `--`"))
+            }
+            None => Ok(self.load.options()),
+        }
+    }
+
     /// `-q` is followed by a rate if there is a URL, and by nothing or by the scenario if there is none.
     fn subject(&self) -> Result<Subject, HarnessError> {
         let usage = |what: String, remedy: &str| Err(HarnessError::usage(what).remedy(remedy));

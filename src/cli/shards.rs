@@ -17,7 +17,7 @@ pub(super) struct ShardArguments {
     ///
     /// Open MPI, Slurm (srun, arrays) and Kubernetes' Indexed Jobs say which part a process is; elsewhere name it. Each
     /// part has its own iterations, users and rows of data. `bench merge` makes one run of the parts' directories.
-    #[arg(long, value_name = "I/N", value_parser = Shard::parse)]
+    #[arg(long, value_name = "I/N", value_parser = Shard::parse, conflicts_with = "once")]
     shard: Option<Shard>,
     /// How many parts there are, where the launcher does not say it, as in Kubernetes (also BENCH_SHARDS).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "shard")]
@@ -46,6 +46,16 @@ pub(super) struct ShardArguments {
 }
 
 impl ShardArguments {
+    /// Whether any of them says which part of a load this is, or when it begins.
+    pub(super) fn is_given(&self) -> bool {
+        self.shard.is_some()
+            || self.shards.is_some()
+            || self.no_shard
+            || self.job.is_some()
+            || self.start_at.is_some()
+            || self.together.is_some()
+    }
+
     pub(super) fn options(&self) -> ShardOptions {
         ShardOptions {
             shard: self.shard,

@@ -50,7 +50,7 @@ pub enum Event<'a> {
     /// What of that could not be deleted, or what to do about it.
     ContextsLeft(&'a str),
     /// The load begins later, for this reason.
-    AwaitingStart(&'a str),
+    Awaiting(&'a str),
     /// A workload begins; several may be under way.
     WorkloadBegan(&'a WorkloadProgress),
     /// The progress of a workload, about ten times a second.

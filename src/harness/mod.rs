@@ -11,11 +11,13 @@
 pub mod ab;
 pub mod contexts;
 pub mod demo;
+mod environment;
 pub mod error;
 pub mod event;
 pub mod files;
 pub mod import;
 pub mod init;
+pub mod launch;
 pub mod live;
 pub mod merge;
 pub mod options;

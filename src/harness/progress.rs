@@ -106,7 +106,7 @@ impl Observer for AsEvents<'_> {
         let begun = Workload {
             index: workload,
             name: plan.workloads[workload].name.clone(),
-            times: runner.times(),
+            times: runner.times().map(|times| plan.shard.part_of(times)),
             duration: runner.duration(),
             before: VecDeque::new(),
         };

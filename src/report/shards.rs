@@ -17,13 +17,13 @@ pub(super) fn sentence(results: &Results) -> Option<String> {
     let counts =
         |pick: fn(u64, u64) -> u64, from: u64| shards.iter().map(|shard| shard.iterations).fold(from, pick);
     (!shards.is_empty()).then(|| {
+        let (least, most) = (counts(u64::min, u64::MAX), counts(u64::max, 0));
+        let each = if least == most { format!("{most}") } else { format!("{least} to {most}") };
         format!(
-            "{} on {}, begun within {}; {} to {} iterations each{}{open}",
+            "{} on {}, begun within {}; {each} iterations each{}{open}",
             plural(shards.len(), "shard"),
             plural(hosts.len(), "machine"),
             format_ns((apart_s.max(0.0) * 1e9) as u64),
-            counts(u64::min, u64::MAX),
-            counts(u64::max, 0),
             corrected(shards)
         )
     })

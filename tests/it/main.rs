@@ -88,6 +88,7 @@ mod runs;
 mod scenarios;
 mod schema;
 mod server;
+mod shards;
 mod signals;
 mod slow_attributes;
 mod slowloris;

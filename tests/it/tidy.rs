@@ -67,6 +67,8 @@ const OWNERS: [(&str, &[&str]); 18] = [
             "base/template/generators.rs",
             "demo/identity.rs",
             "harness/live.rs",
+            // Shards agree on a time.
+            "harness/shards/start.rs",
             "runner/machine.rs",
         ],
     ),
@@ -85,7 +87,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
     ("clap::", &["cli/"]),
     ("env::args", &["main.rs"]),
     ("tokio::signal", &["cli/"]),
-    ("env::var", &["cli/", "harness/options.rs", "harness/run/header.rs"]),
+    ("env::var", &["cli/", "harness/environment.rs", "harness/host.rs"]),
     // One place turns errors into messages, one into exit codes, and one turns events into warnings.
     ("\"error: ", &["cli/exit.rs", "plan/condition.rs"]),
     ("&format!(\"warning: ", &["cli/progress.rs"]),
@@ -93,7 +95,7 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
 ];
 
 /// The largest number of lines of code in `cli`, which contains no logic.
-const CLI_LINES_MAX: usize = 2700;
+const CLI_LINES_MAX: usize = 3000;
 
 pub(crate) fn source_files() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

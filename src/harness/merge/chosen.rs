@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::harness::error::HarnessError;
 use crate::harness::runs;
 use crate::harness::shards::listed;
-use crate::measure::log::{Header, LogFile, RunLog, ShardEnding, ShardHeader, ShardLog};
+use crate::measure::log::{Header, LogFile, RunLog, ShardEnding, ShardHeader, ShardLog, Status};
 use crate::results::directory::RunDirectory;
 
 use super::shown;
@@ -72,7 +72,7 @@ pub(super) fn choose(given: &[PathBuf], partial: bool) -> Result<Chosen, Harness
 }
 
 /// Run directories: those given, and those in directories that are none.
-fn directories(given: &[PathBuf]) -> Result<Vec<PathBuf>, HarnessError> {
+pub(super) fn directories(given: &[PathBuf]) -> Result<Vec<PathBuf>, HarnessError> {
     let mut all = Vec::new();
     for path in given {
         if RunDirectory::open(path).log().is_file() {
@@ -159,33 +159,42 @@ fn alike(first: &(PathBuf, Header), other: (&Path, &Header)) -> Result<(), Harne
     }
 }
 
-/// The one of several attempts at a shard that counts: the one that has an end.
-fn best(index: u32, candidates: Vec<Candidate>) -> Result<(Candidate, Option<String>), HarnessError> {
+/// The one of several attempts at a shard that counts: the only one that ran to its end, or else the only one that has
+/// an end.
+fn best(index: u32, mut candidates: Vec<Candidate>) -> Result<(Candidate, Option<String>), HarnessError> {
     let all: Vec<String> = candidates.iter().map(|candidate| shown(&candidate.directory)).collect();
-    let (mut ended, mut open): (Vec<Candidate>, Vec<Candidate>) =
-        candidates.into_iter().partition(|candidate| candidate.ending.end.is_some());
-    if ended.len() > 1 || (ended.is_empty() && open.len() > 1) {
-        return Err(HarnessError::input(format!(
-            "shard {index} is there {} times: {}",
-            all.len(),
-            all.join(", ")
-        ))
-        .remedy("name only the one that counts"));
-    }
-    let left: Vec<String> = open.iter().map(|candidate| shown(&candidate.directory)).collect();
-    match ended.pop() {
-        None => open
-            .pop()
-            .map(|open| (open, None))
-            .ok_or_else(|| HarnessError::failed("a shard without a directory")),
-        Some(shard) if left.is_empty() => Ok((shard, None)),
-        Some(shard) => {
+    candidates.sort_by_key(Candidate::completeness);
+    let most = candidates.last().map(Candidate::completeness);
+    let (mut chosen, left): (Vec<Candidate>, Vec<Candidate>) =
+        candidates.into_iter().partition(|candidate| Some(candidate.completeness()) == most);
+    match (chosen.pop(), chosen.is_empty()) {
+        (Some(shard), true) if left.is_empty() => Ok((shard, None)),
+        (Some(shard), true) => {
+            let left: Vec<String> = left.iter().map(|candidate| shown(&candidate.directory)).collect();
             let note = format!(
-                "shard {index} was begun {} times; what has no end is left out: {}. Traces of iterations that ran in both hold both",
+                "shard {index} was begun {} times; what was cut short is left out: {}. Traces of iterations that ran in both \
+                 hold both",
                 all.len(),
                 left.join(", ")
             );
             Ok((shard, Some(note)))
+        }
+        _ => Err(HarnessError::input(format!(
+            "shard {index} is there {} times: {}",
+            all.len(),
+            all.join(", ")
+        ))
+        .remedy("name only the one that counts")),
+    }
+}
+
+impl Candidate {
+    /// How much of its load this attempt made: 0 if it was killed, 1 if it was cut short, 2 if it ran to its end.
+    fn completeness(&self) -> u8 {
+        match self.ending.end.as_ref().map(|end| end.status) {
+            None => 0,
+            Some(Status::Interrupted | Status::Failed | Status::TimedOut) => 1,
+            Some(Status::Finished | Status::Aborted) => 2,
         }
     }
 }

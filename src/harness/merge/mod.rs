@@ -1,9 +1,11 @@
 //! Makes one run of the run directories of shards: one log, and everything else from it as always.
 
+mod awaited;
 mod chosen;
 mod ending;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::base::clock::Nanos;
 use crate::measure::log::{
@@ -27,6 +29,8 @@ pub struct MergeOptions {
     pub out: PathBuf,
     /// Merge what there is, although shards are missing or have no end.
     pub partial: bool,
+    /// For how long to wait for shards that have not ended, or that are not there yet.
+    pub wait: Duration,
     /// What else to write.
     pub report: ReportOptions,
 }
@@ -36,6 +40,7 @@ pub struct MergeOptions {
 /// # Errors
 /// Shards are missing, come twice, are of different runs, or cannot be read; then nothing is written.
 pub fn merge(options: &MergeOptions, events: &Sink) -> Result<Finished, HarnessError> {
+    awaited::wait(&options.directories, options.wait, events);
     let Chosen { shards, mut notes } = chosen::choose(&options.directories, options.partial)?;
     let clocks = Clocks::of(&shards);
     notes.extend(clocks.note(&shards));
@@ -174,7 +179,7 @@ impl Candidate {
             directory: self.directory.display().to_string(),
             environment: self.log.header.environment.clone(),
             began_ns,
-            late_ns: began.due_ns.map(|due_ns| began.began_ns.saturating_sub(due_ns)),
+            late_ns: began.late_ns,
             clock_correction_ns: began.clock_correction_ns,
             rows: self.ending.rows,
             status: self.ending.end.as_ref().map(|end| end.status),

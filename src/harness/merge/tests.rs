@@ -153,7 +153,13 @@ fn results(path: &Path) -> (String, Vec<String>) {
 }
 
 fn options(directories: Vec<PathBuf>, out: &Path, partial: bool) -> MergeOptions {
-    MergeOptions { directories, out: out.to_path_buf(), partial, report: ReportOptions::default() }
+    MergeOptions {
+        directories,
+        out: out.to_path_buf(),
+        partial,
+        wait: Duration::ZERO,
+        report: ReportOptions::default(),
+    }
 }
 
 /// Writes the shards of a run; each process began `skew_ns` later than the one before, so its own clock is that much behind.

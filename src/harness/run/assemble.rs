@@ -66,9 +66,13 @@ pub(super) fn assemble(
     if options.publish {
         can_publish(&plan)?;
     }
-    let part = options.shards.part(load.seed, &load.environment)?;
+    let part = match round {
+        // A round is compared with others of this process.
+        Some(_) => None,
+        None => options.shards.part(load.seed, &load.environment)?,
+    };
     if let Some(part) = &part {
-        take_part(&mut plan, part)?;
+        part.take(&mut plan)?;
     }
     let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let workers = load.workers.unwrap_or_else(cores);
@@ -91,7 +95,7 @@ pub(super) fn assemble(
             let mut plan = planned(&options, &document, deployment, task.as_ref())?;
             plan.warnings.extend(limits.warnings.iter().cloned());
             if let Some(part) = &part {
-                take_part(&mut plan, part)?;
+                part.take(&mut plan)?;
             }
             plan
         }
@@ -184,21 +188,6 @@ fn choose_target(deployment: &mut Deployment, name: Option<&str>) -> Result<(), 
     };
     deployment.targets.retain(|(known, _)| known != DEFAULT_TARGET);
     deployment.targets.push((DEFAULT_TARGET.to_owned(), url));
-    Ok(())
-}
-
-/// Makes this the plan of a part of a load.
-pub(super) fn take_part(plan: &mut Plan, part: &Part) -> Result<(), HarnessError> {
-    plan.take_shard(part.shard)
-        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
-    let mut thresholds = plan.workloads.iter().flat_map(|workload| &workload.sla.thresholds);
-    if let Some(threshold) = thresholds.find(|threshold| threshold.abort_after_ns.is_some()) {
-        let what = &threshold.condition;
-        return Err(HarnessError::usage(format!(
-            "`{what}` says abort_on_fail, and one shard sees only its part of the load"
-        ))
-        .remedy("remove abort_on_fail; `bench merge` judges the whole load"));
-    }
     Ok(())
 }
 

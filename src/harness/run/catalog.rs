@@ -16,7 +16,6 @@ use crate::harness::event::warn;
 use crate::plan::Plan;
 use crate::plan::deployment::{Auth, Deployment, is_awaited};
 
-use super::assemble::take_part;
 use super::planned::planned;
 use super::{Round, Run};
 
@@ -71,7 +70,7 @@ impl Run {
             plan.traces.others = plan.traces.others.max(random);
         }
         if let Some(part) = &self.part {
-            take_part(&mut plan, part)?;
+            part.take(&mut plan)?;
         }
         plan.draw_arrivals(self.data_seed);
         Ok((plan, token))

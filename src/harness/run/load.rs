@@ -98,7 +98,7 @@ impl Run {
         let failed = |error: String| stop.stop(StopReason::Failed(error));
         let start = self.options.shards.start(part);
         if let Some(what) = start.words() {
-            self.events.event(&Event::AwaitingStart(&what));
+            self.events.event(&Event::Awaiting(&what));
         }
         let began = self.runtime.block_on(async {
             tokio::select! {

@@ -15,11 +15,11 @@ use uuid::Uuid;
 use crate::base::complaint::Complaint;
 use crate::base::units::{format_ns, write_duration};
 use crate::measure::log::{Began, ShardHeader};
-use crate::plan::SEED_MAX;
 use crate::plan::shard::Shard;
+use crate::plan::{Plan, SEED_MAX};
 
+use super::environment::Environment;
 use super::error::HarnessError;
-use super::options::Environment;
 
 pub(super) use start::{Start, listed};
 
@@ -155,7 +155,7 @@ impl ShardOptions {
     /// # Errors
     /// It began later than it may.
     pub(super) fn late(&self, began: &Began) -> Result<Option<String>, String> {
-        let late_ns = began.began_ns.saturating_sub(began.due_ns.unwrap_or(began.began_ns));
+        let late_ns = began.late_ns.unwrap_or_default();
         let late = Duration::from_nanos(late_ns);
         match self.skew_max {
             Some(most) if late > most => Err(format!(
@@ -186,6 +186,24 @@ impl Part {
     /// The seed of rows and of values in requests.
     pub(super) fn data_seed(&self) -> u64 {
         self.uuid("data", "").as_u64_pair().1 & SEED_MAX
+    }
+
+    /// Makes this the plan of the part.
+    ///
+    /// # Errors
+    /// The load cannot be made in so many parts.
+    pub(super) fn take(&self, plan: &mut Plan) -> Result<(), HarnessError> {
+        plan.take_shard(self.shard)
+            .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+        let mut thresholds = plan.workloads.iter().flat_map(|workload| &workload.sla.thresholds);
+        if let Some(threshold) = thresholds.find(|threshold| threshold.abort_after_ns.is_some()) {
+            let what = &threshold.condition;
+            return Err(HarnessError::usage(format!(
+                "`{what}` says abort_on_fail, and one shard sees only its part of the load"
+            ))
+            .remedy("remove abort_on_fail; `bench merge` judges the whole load"));
+        }
+        Ok(())
     }
 
     pub(super) fn header(&self) -> ShardHeader {

@@ -97,14 +97,12 @@ impl Start {
             }
         };
         let now_unix_ns = unix_now_ns();
-        let now_ns = clock.now_ns();
-        let due_ns = if due_unix_ns >= now_unix_ns {
-            now_ns.saturating_add(due_unix_ns - now_unix_ns)
-        } else {
-            now_ns.saturating_sub(now_unix_ns - due_unix_ns)
-        };
+        let due_ns = clock.now_ns().saturating_add(due_unix_ns.saturating_sub(now_unix_ns));
         tokio::time::sleep_until(clock.instant_at(due_ns).into()).await;
-        Ok(Began { began_ns: clock.now_ns(), due_ns: Some(due_ns), clock_correction_ns })
+        // It may have been due before the clock of the log began.
+        let began_ns = clock.now_ns();
+        let late_ns = now_unix_ns.saturating_sub(due_unix_ns).saturating_add(began_ns.saturating_sub(due_ns));
+        Ok(Began { began_ns, late_ns: Some(late_ns), clock_correction_ns })
     }
 }
 

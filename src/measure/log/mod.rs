@@ -20,6 +20,8 @@
 
 mod criteria;
 mod data;
+mod end;
+mod environment;
 mod error;
 mod file;
 mod header;
@@ -39,11 +41,11 @@ use std::time::Duration;
 use super::errors::NumberedFailure;
 use super::rows::Rows;
 
+pub use end::{End, Generator, Issued, Status, WorkerVitals};
+pub use environment::Environment;
 pub use error::LogError;
 pub use file::LogFile;
-pub use header::{
-    Deployment, End, Environment, Generator, Header, Issued, Scenario, Status, WorkerVitals, WorkloadHeader,
-};
+pub use header::{Deployment, Header, Scenario, WorkloadHeader};
 pub use merge::{ShardEnding, ShardLog, merge};
 pub use probe::Probe;
 pub use rally::{HookRun, RallySubtask, RallyTask, RallyWorkload};

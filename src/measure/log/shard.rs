@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, Status};
+use super::end::Status;
+use super::environment::Environment;
 
 /// Which part of a load a log has.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -23,9 +24,9 @@ pub struct ShardHeader {
 pub struct Began {
     /// When it began, as an offset of the log.
     pub began_ns: u64,
-    /// When it was to begin; absent if nothing said so.
+    /// By how much it began later than it was due; absent if nothing said when that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub due_ns: Option<u64>,
+    pub late_ns: Option<u64>,
     /// What must be added to its wall clock to get the clock that all shards share; absent if they share none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_correction_ns: Option<i64>,

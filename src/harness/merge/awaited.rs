@@ -1,0 +1,57 @@
+//! Waits for shards that have not ended, as a job beside theirs must that nothing tells of their end.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::harness::event::{Event, Sink};
+use crate::harness::shards::listed;
+use crate::measure::log::RunLog;
+use crate::results::directory::RunDirectory;
+
+use super::chosen::directories;
+
+/// How often is looked.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Waits until all shards have ended, or for this long. What is missing then is for others to say.
+pub(super) fn wait(given: &[PathBuf], longest: Duration, events: &Sink) {
+    let deadline = Instant::now() + longest;
+    let mut said = None;
+    loop {
+        let (count, open) = open(given);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if open.is_empty() && count > 0 || left.is_zero() {
+            return;
+        }
+        let text = match count {
+            0 => "no shard is there yet".to_owned(),
+            _ => format!("{} of {count} shards have not ended: {}", open.len(), listed(&open)),
+        };
+        if said.as_ref() != Some(&text) {
+            events.event(&Event::Awaiting(&text));
+            said = Some(text);
+        }
+        std::thread::sleep(LOOK_EVERY.min(left));
+    }
+}
+
+/// How many shards there are, and those that have not ended.
+fn open(given: &[PathBuf]) -> (u32, Vec<u32>) {
+    let (mut count, mut ended) = (0, BTreeSet::new());
+    // A directory that does not exist yet has none.
+    for directory in
+        given.iter().flat_map(|given| directories(std::slice::from_ref(given)).unwrap_or_default())
+    {
+        let directory = RunDirectory::open(&directory);
+        let Some(shard) = RunLog::open(&directory.log()).ok().and_then(|log| log.header.shard) else {
+            continue;
+        };
+        count = count.max(shard.count);
+        // These are written last.
+        if directory.results().is_file() {
+            ended.insert(shard.index);
+        }
+    }
+    (count, (0..count).filter(|index| !ended.contains(index)).collect())
+}

@@ -1,0 +1,277 @@
+//! Loads that several processes make together, and the runs that are merged from them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::server::Server;
+use crate::support::{Bench, Ended, adds_up};
+
+/// A server that answers every request with 200.
+fn server() -> Server {
+    Server::start(|_, wire| wire.answer("200 OK", "application/json", "{}"))
+}
+
+/// Runs three shards at the same time, each with these arguments; returns how they ended.
+fn three(bench: &Bench, arguments: &[&str]) -> Vec<Ended> {
+    let start = |index: usize| {
+        let shard = format!("{index}/3");
+        let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1"];
+        let mut command = bench.command(&[&own, arguments].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let started: Vec<_> = (0..3).map(start).collect();
+    started.into_iter().map(|process| Ended::from(process.wait_with_output().unwrap())).collect()
+}
+
+/// Merges what is in `runs`; returns what was said and the results.
+fn merged(bench: &Bench, arguments: &[&str]) -> (Ended, Value) {
+    let _ = std::fs::remove_dir_all(bench.path().join("merged"));
+    let ended = bench.run(&[&["merge", "runs", "--out", "merged"], arguments].concat());
+    let directories: Vec<PathBuf> =
+        std::fs::read_dir(bench.path().join("merged")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(directories.len(), 1, "{}", ended.stderr);
+    let results =
+        serde_json::from_slice(&std::fs::read(directories[0].join("results.json")).unwrap()).unwrap();
+    adds_up(&results);
+    (ended, results)
+}
+
+/// The numbers of the iterations and their trace ids, in the order of the list.
+fn numbers_and_ids(results: &Value) -> (Vec<u64>, BTreeSet<&str>) {
+    let rows = results["iterations"].as_array().unwrap();
+    let number = |row: &Value| row["number"].as_u64().unwrap();
+    (rows.iter().map(number).collect(), rows.iter().filter_map(|row| row["trace_id"].as_str()).collect())
+}
+
+fn rows(count: usize) -> String {
+    let mut text = "id\n".to_owned();
+    (0..count).for_each(|row| writeln!(text, "{row:03}").unwrap());
+    text
+}
+
+const STEPS: &str = "iteration: [{ action: post, post: /, body: '{{ users.id }} {{ iteration }}' }]";
+
+#[test]
+fn three_shards_make_each_iteration_once_with_the_row_of_one_process() {
+    let of = |runner: &str, order: &str, arguments: &[&str]| {
+        let (bench, server) = (Bench::new(), server());
+        bench.write("users.csv", rows(61));
+        let data = format!("data: {{ users: {{ file: users.csv, order: {order}, on_end: stop }} }}");
+        let keys = format!("{data}\nrunner: {{ {runner} }}\n{STEPS}");
+        bench.load(&server.url(), "profiler: { hmac_keys: [k] }", &keys);
+        let (mut ended, results) = if arguments.is_empty() {
+            three(&bench, &["--quiet"]).into_iter().for_each(|ended| drop(ended.expect_code(0)));
+            merged(&bench, &[])
+        } else {
+            let ended = bench.run(&[&["run", "scenario.yaml", "--quiet"], arguments].concat()).expect_code(0);
+            (ended, bench.results())
+        };
+        ended = ended.expect_code(0);
+        let bodies = server.seen().into_iter().map(|seen| String::from_utf8(seen.body).unwrap());
+        let mut bodies: Vec<String> = bodies.filter(|body| !body.is_empty()).collect();
+        bodies.sort_unstable();
+        (bodies, results, ended.stdout)
+    };
+    for runner in [
+        "constant: { times: 61, concurrency: 7 }",
+        "rps: { rps: 2000, times: 61 }",
+        // The rows end these.
+        "constant: { times: 5000, concurrency: 7 }",
+        "rps: { rps: 2000, times: 5000 }",
+        "constant_for_duration: { duration: 300, concurrency: 7 }",
+        "ramping: { start: 5, stages: [{ duration: 300, concurrency: 7 }] }",
+    ] {
+        for order in ["sequential", "shuffled"] {
+            let (bodies, results, stdout) = of(runner, order, &[]);
+            assert_eq!(bodies.len(), 61, "{runner}");
+            assert!(stdout.contains("61"), "{stdout}");
+            let (mut numbers, ids) = numbers_and_ids(&results);
+            numbers.sort_unstable();
+            assert_eq!((numbers, ids.len()), ((0..61).collect(), 61), "{runner}");
+            assert_eq!(results["shards"].as_array().unwrap().len(), 3);
+            // Which row an iteration has depends on the seed of the data alone.
+            let seed = results["run"]["seed"].as_u64().unwrap_or_default().to_string();
+            if runner.contains("times: 61") {
+                let (alone, ..) = of(runner, order, &["--no-shard", "--workers", "1", "--seed", &seed]);
+                assert_eq!(bodies, alone, "{runner} {order}");
+            }
+        }
+    }
+}
+
+#[test]
+fn shards_that_meet_begin_together_and_none_is_judged_alone() {
+    let (bench, server) = (Bench::new(), server());
+    let keys =
+        "runner: { rps: { rps: 500, times: 90 } }\niteration: [{ get: / }]\nsla: { thresholds: [p99 < 1ns] }";
+    bench.load(&server.url(), "", keys);
+    for ended in three(&bench, &["--together", "meet", "--wait", "100s"]) {
+        let ended = ended.expect_code(0);
+        assert!(ended.stdout.contains("a part of a load"), "{}", ended.stdout);
+        assert!(ended.stderr.contains("the load begins when all shards are"), "{}", ended.stderr);
+    }
+    let (ended, results) = merged(&bench, &[]);
+    assert!(ended.expect_code(2).stdout.contains("3 shards on 1 machine, begun within "));
+    for shard in results["shards"].as_array().unwrap() {
+        assert_eq!(
+            (&shard["iterations"], &shard["clock_correction_s"]),
+            (&30.into(), &0.0.into()),
+            "{shard}"
+        );
+        assert!(shard["late_s"].as_f64().is_some(), "{shard}");
+    }
+    // The same job once more finds where it met, and begins at once.
+    std::fs::remove_dir_all(bench.path().join("runs")).unwrap();
+    for ended in three(&bench, &["--together", "meet", "--quiet"]) {
+        ended.expect_code(0);
+    }
+}
+
+#[test]
+fn a_killed_shard_is_named_and_may_run_again() {
+    let (bench, server) = (Bench::new(), server());
+    let keys = "runner: { constant_for_duration: { duration: 100, concurrency: 3 } }
+iteration: [{ action: get, get: / }, { think: 20ms }]";
+    bench.load(&server.url(), "", keys);
+    let of = |shard: &str| {
+        let mut command = bench.command(&[
+            "run",
+            "scenario.yaml",
+            "--quiet",
+            "--shard",
+            shard,
+            "--job",
+            "j",
+            "--workers",
+            "1",
+        ]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let seen = |wanted: usize| {
+        while server.seen().len() < wanted {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let interrupt = |mut process: std::process::Child| {
+        let ended = std::process::Command::new("kill").args(["-INT", &process.id().to_string()]).status();
+        assert!(ended.unwrap().success());
+        process.wait().unwrap();
+    };
+    let mut killed = of("1/3");
+    seen(40);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    for shard in ["0/3", "2/3"] {
+        let so_far = server.seen().len();
+        let process = of(shard);
+        seen(so_far + 40);
+        interrupt(process);
+    }
+    let refused = bench.run(&["merge", "runs", "--out", "merged"]).expect_code(65).stderr;
+    assert!(refused.contains("shard 1 in runs/") && refused.contains("--partial"), "{refused}");
+    let (ended, results) = merged(&bench, &["--partial"]);
+    let ended = ended.expect_code(1);
+    assert!(ended.stdout.contains("has no end: it was killed, or it still runs"), "{}", ended.stdout);
+    assert_eq!(results["shards"][1]["status"], "recovered");
+    let so_far = server.seen().len();
+    let again = of("1/3");
+    seen(so_far + 40);
+    interrupt(again);
+    let (_, results) = merged(&bench, &[]);
+    assert_eq!(results["shards"][1]["status"], "interrupted");
+    assert!(results["notes"].to_string().contains("shard 1 was begun 2 times"), "{}", results["notes"]);
+}
+
+/// Arguments, variables, keys of the scenario, the exit code, and what is said.
+type Row =
+    (&'static [&'static str], &'static [(&'static str, &'static str)], &'static str, i32, &'static str);
+
+#[test]
+fn what_is_wrong_with_a_shard_is_said() {
+    let server = server();
+    let (job, plain) = (["--job", "j"], "");
+    let rows: &[Row] = &[
+        (&["--shard", "3/3"], &[], plain, 64, "shards count from 0"),
+        (&["--shard", "first"], &[], plain, 64, "as in 2/8"),
+        (&["--shard", "1/3"], &[], plain, 64, "the same --job NAME"),
+        (&["--shards", "3"], &[], plain, 64, "name it with --shard"),
+        (&[], &[("JOB_COMPLETION_INDEX", "1")], plain, 64, "--shards N or BENCH_SHARDS"),
+        (&["--shards", "1", "--shard", "0/1"], &[], plain, 64, "cannot be used with"),
+        (&["--shard", "1/3", "--start-at", "noon"], &[], plain, 64, "is not a time with its zone"),
+        (&["--shard", "1/3", "--together", "scenario.yaml"], &[], plain, 1, "scenario.yaml"),
+        (
+            &["--shard", "1/3", "--together", "meet", "--wait", "1ms"],
+            &[],
+            plain,
+            1,
+            "2 of 3 shards did not come within 1.00 ms: 0, 2",
+        ),
+        (
+            &["--shard", "1/3", "--start-at", "2020-01-01T00:00:00Z", "--skew-max", "1s"],
+            &[],
+            plain,
+            1,
+            "--skew-max allows 1s",
+        ),
+        (&["--shard", "1/3", "--start-at", "2020-01-01T00:00:00Z"], &[], plain, 0, "after it was due"),
+        (
+            &["--shard", "1/3"],
+            &[],
+            "sla: { thresholds: [{ threshold: p99 < 5s, abort_on_fail: true }] }",
+            64,
+            "abort_on_fail",
+        ),
+        (&["--shard", "1/3", "--once"], &[], plain, 64, "--once"),
+        (&["--once"], &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "9")], plain, 0, "GET /"),
+    ];
+    for (arguments, variables, keys, code, words) in rows {
+        let bench = Bench::new();
+        let keys = format!(
+            "runner: {{ constant: {{ times: 6, concurrency: 3 }} }}\niteration: [{{ get: / }}]\n{keys}"
+        );
+        bench.load(&server.url(), "", &keys);
+        let named = arguments.contains(&"--shard") && !words.contains("--job");
+        let own: &[&str] = if named { &job } else { &[] };
+        let mut command = bench.command(&[&["run", "scenario.yaml"], *arguments, own].concat());
+        let ended = Bench::end(command.envs(variables.iter().copied()));
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(said.contains(words), "{arguments:?} {variables:?}: {said}");
+        assert_eq!(ended.code, Some(*code), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_merged_is_said() {
+    let (bench, server) = (Bench::new(), server());
+    bench.load(
+        &server.url(),
+        "",
+        "runner: { constant: { times: 3, concurrency: 3 } }\niteration: [{ get: / }]",
+    );
+    bench.run(&["run", "scenario.yaml", "--quiet", "--out", "whole"]).expect_code(0);
+    let whole = std::fs::read_dir(bench.path().join("whole")).unwrap().next().unwrap().unwrap().path();
+    std::fs::create_dir(bench.path().join("empty")).unwrap();
+    let shard = ["run", "scenario.yaml", "--quiet", "--shard", "1/3", "--job", "j"];
+    bench.run(&shard).expect_code(0);
+    for (directory, words) in [
+        ("nowhere", "nowhere"),
+        ("empty", "there is no shard in empty"),
+        ("whole", "there is no shard in whole"),
+        (whole.to_str().unwrap(), "is no shard, but a whole run"),
+        ("runs", "2 of 3 shards are missing: 0, 2"),
+    ] {
+        let ended = bench.run(&["merge", directory]).expect_code(65);
+        assert!(ended.stderr.contains(words), "{directory}: {}", ended.stderr);
+    }
+    // A part of a part is merged all the same, if it is asked for, and cannot pass.
+    let (ended, results) = merged(&bench, &["--partial"]);
+    let ended = ended.expect_code(1);
+    assert!(ended.stdout.contains("2 of 3 shards are missing"), "{}", ended.stdout);
+    assert_eq!(results["workloads"][0]["iterations"]["total"], 1);
+    let twice = bench.run(&["merge", "runs", "--out", "merged", "--partial"]).expect_code(1);
+    assert!(twice.stderr.contains("merged before"), "{}", twice.stderr);
+}
