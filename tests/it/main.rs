@@ -74,6 +74,7 @@ mod real_otel;
 mod real_rally;
 mod real_servers;
 mod real_service;
+mod real_slurm;
 mod real_spans;
 mod real_stores;
 mod real_stores_down;

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! DIR/RUN_ID/ready-2.json    shard 2 is ready: who it is
+//! DIR/RUN_ID/left-2.json     shard 2 has waited long enough for the others
 //! DIR/RUN_ID/start.json      when the load begins, by the clock that all share
 //! ```
 
@@ -30,6 +31,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LEAD: Duration = Duration::from_secs(2);
 /// Clocks that differ by less count as equal: a file system's stamps are no better than that.
 const CLOCKS_EQUAL: Duration = Duration::from_millis(100);
+/// The kinds of files: of a shard that is ready, and of one that has waited long enough.
+const READY: &str = "ready";
+const LEFT: &str = "left";
 /// A file larger than this is none of ours.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -118,7 +122,7 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
         HarnessError::failed(format!("the shards cannot meet: {}: {error}", path.display()))
             .remedy("name a directory with --together that all shards can write to")
     };
-    let own = folder.join(ready_name(shard.index()));
+    let own = folder.join(name(READY, shard.index()));
     let ready = Ready { id: Uuid::new_v4(), host: host::name(), pid: std::process::id() };
     // It is the same one for all shards: whoever comes first makes it.
     make_directory(folder).map_err(|error| cannot(folder, &error))?;
@@ -136,15 +140,19 @@ async fn meet(folder: &Path, shard: Shard, longest: Duration) -> Result<(u64, i6
             ))
             .remedy("give each shard an index of its own"));
         }
-        let missing = missing(folder, shard.count()).map_err(|error| cannot(folder, &error))?;
-        if missing.is_empty() {
+        let without =
+            |kinds: &[&str]| without(folder, shard.count(), kinds).map_err(|error| cannot(folder, &error));
+        if without(&[READY])?.is_empty() {
             let now_ns = unix_now_ns().checked_add_signed(correction_ns).unwrap_or_default();
             let beginning = Beginning { unix_ns: now_ns.saturating_add(saturating_nanos(LEAD)) };
             write_first(&start, &beginning).map_err(|error| cannot(&start, &error))?;
             continue;
         }
         if tokio::time::Instant::now() >= deadline {
+            let missing = without(&[READY, LEFT])?;
             let waited = format_ns(saturating_nanos(longest));
+            // Who comes later must not begin alone, and who waits still must not take this one for missing.
+            let _ = std::fs::rename(&own, folder.join(name(LEFT, shard.index())));
             return Err(HarnessError::failed(format!(
                 "{} of {} shards did not come within {waited}: {}",
                 missing.len(),
@@ -191,17 +199,18 @@ fn write_first(path: &Path, beginning: &Beginning) -> io::Result<()> {
     }
 }
 
-/// The shards that are not ready.
-fn missing(folder: &Path, count: u32) -> io::Result<Vec<u32>> {
+/// The shards that have no file of these kinds.
+fn without(folder: &Path, count: u32, kinds: &[&str]) -> io::Result<Vec<u32>> {
     let names: std::collections::HashSet<String> = std::fs::read_dir(folder)?
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    Ok((0..count).filter(|index| !names.contains(&ready_name(*index))).collect())
+    let has = |index: u32| kinds.iter().any(|kind| names.contains(&name(kind, index)));
+    Ok((0..count).filter(|index| !has(*index)).collect())
 }
 
-fn ready_name(index: u32) -> String {
-    format!("ready-{index}.json")
+fn name(kind: &str, index: u32) -> String {
+    format!("{kind}-{index}.json")
 }
 
 /// At most ten numbers, and how many more.
@@ -262,6 +271,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let late = block_on(meet(folder.path(), shard(1, 4), Duration::ZERO)).unwrap_err().to_string();
         assert!(late.contains("3 of 4 shards") && late.contains("0, 2, 3"), "{late}");
+        let again = block_on(meet(folder.path(), shard(0, 4), Duration::ZERO)).unwrap_err().to_string();
+        assert!(again.contains("2 of 4 shards") && again.contains("2, 3"), "{again}");
+        assert_eq!(without(folder.path(), 4, &[READY]).unwrap(), [0, 1, 2, 3], "nobody is ready any more");
         let twice = block_on(async {
             let longest = Duration::from_secs(60);
             tokio::select! {
