@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn a_word_is_what_the_shell_reads() {
         for text in ["plain", "", "two words", "it's", "$HOME `x` \\ \"q\"", "a\nb", "*", "~", "#", "ä"] {
-            let ended = std::process::Command::new("sh").arg("-c").arg(format!("printf %s {}", word(text)));
-            let ended = ended.output().unwrap();
+            let mut command = std::process::Command::new("sh");
+            let ended = command.arg("-c").arg(format!("printf %s {}", word(text))).output().unwrap();
             assert_eq!(String::from_utf8(ended.stdout).unwrap(), text, "{}", word(text));
         }
     }
