@@ -14,6 +14,7 @@ mod gate;
 mod generate;
 mod import;
 mod init;
+mod launch;
 mod merge;
 mod once;
 mod output;
@@ -24,7 +25,6 @@ mod run;
 mod runs;
 mod shards;
 mod signals;
-mod slurm;
 mod trace;
 mod url;
 mod validate;
@@ -126,7 +126,8 @@ enum Command {
     Collect(collect::CollectArguments),
     Receive(receive::ReceiveArguments),
     Merge(merge::MergeArguments),
-    Slurm(slurm::SlurmArguments),
+    Slurm(launch::SlurmArguments),
+    K8s(launch::KubernetesArguments),
     Export(export::ExportArguments),
     Runs(runs::RunsArguments),
     Open(runs::OpenArguments),
@@ -241,7 +242,8 @@ fn run_command(command: Command) -> Result<Exit, HarnessError> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
-        Command::Slurm(arguments) => slurm::run(&arguments),
+        Command::Slurm(arguments) => launch::slurm(&arguments),
+        Command::K8s(arguments) => launch::kubernetes(&arguments),
         Command::Receive(arguments) => receive::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Runs(arguments) => runs::list(&arguments),

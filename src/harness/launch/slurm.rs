@@ -2,15 +2,60 @@
 //!
 //! An array, because Slurm starts each of its tasks again on its own when a node fails.
 
-use super::{LaunchOptions, word};
+use std::path::PathBuf;
 
-/// The script.
-pub(super) fn script(options: &LaunchOptions) -> String {
-    let (last, version) = (options.shards - 1, env!("CARGO_PKG_VERSION"));
-    let own: String = options.launcher.iter().map(|option| format!("#SBATCH {option}\n")).collect();
-    let (program, run) = (word(&options.program.display().to_string()), options.arguments_of_run());
-    let (out, wait) = (word(&options.out.display().to_string()), word(&options.wait));
-    let (count, scenario) = (options.shards, options.scenario.display().to_string().replace('\n', " "));
+use crate::harness::error::HarnessError;
+
+use super::LaunchOptions;
+
+/// A load that Slurm is to make.
+#[derive(Clone, Debug)]
+pub struct SlurmOptions {
+    /// The load.
+    pub launch: LaunchOptions,
+    /// The program that each shard runs.
+    pub program: PathBuf,
+    /// The directory for the runs. All machines must share it.
+    pub out: PathBuf,
+    /// Further options of sbatch, as they are written.
+    pub sbatch: Vec<String>,
+}
+
+impl SlurmOptions {
+    /// The script for `sbatch`.
+    ///
+    /// # Errors
+    /// All faults of the files, or the load cannot be made in so many shards.
+    pub fn script(&self) -> Result<String, HarnessError> {
+        self.launch.check().map(|_| script(self))
+    }
+}
+
+/// The arguments of `bench run` that all shards have.
+fn arguments(launch: &LaunchOptions) -> String {
+    let mut words = vec![word(&launch.scenario.display().to_string())];
+    let deployment = launch.deployment.iter();
+    words.extend(deployment.map(|file| format!("--deployment {}", word(&file.display().to_string()))));
+    words.extend(launch.arguments.iter().map(|argument| word(argument)));
+    words.join(" ")
+}
+
+/// A text as one word of a shell.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn script(options: &SlurmOptions) -> String {
+    let SlurmOptions { launch, program, out, sbatch } = options;
+    let (last, version) = (launch.shards - 1, env!("CARGO_PKG_VERSION"));
+    let own: String = sbatch.iter().map(|option| format!("#SBATCH {option}\n")).collect();
+    let (program, run) = (word(&program.display().to_string()), arguments(launch));
+    let (out, wait) = (word(&out.display().to_string()), word(&launch.wait));
+    let (count, scenario) = (launch.shards, launch.scenario.display().to_string().replace('\n', " "));
     format!(
         r#"#!/bin/sh
 # {scenario} in {count} shards, by bench {version}. Submit this with `sbatch` from the directory in which it was written.
@@ -35,4 +80,18 @@ fi
 exec "$bench" run {run} --out "$runs/shards" --together "$runs/meet" --wait {wait}
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_what_the_shell_reads() {
+        for text in ["plain", "", "two words", "it's", "$HOME `x` \\ \"q\"", "a\nb", "*", "~", "#", "ä"] {
+            let mut command = std::process::Command::new("sh");
+            let ended = command.arg("-c").arg(format!("printf %s {}", word(text))).output().unwrap();
+            assert_eq!(String::from_utf8(ended.stdout).unwrap(), text, "{}", word(text));
+        }
+    }
 }

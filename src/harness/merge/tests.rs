@@ -237,6 +237,7 @@ fn without_shards(head: &str) -> String {
 
 /// What is done to the shards of a run, and what is said of them.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn shards_that_are_no_run_are_named() {
     type Change = fn(&Path);
     let rewritten = |path: &Path, change: &dyn Fn(&mut Value), ends: bool| {

@@ -43,38 +43,49 @@ fn directory_of(
     }
 }
 
+/// The scenario and its deployment as this run has them.
+fn files_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Files, HarnessError> {
+    let RunOptions { scenario, deployment, load, .. } = options;
+    let mut files = files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
+    if let Some(round) = round {
+        vary(&mut files.document, &mut files.deployment, round)?;
+    }
+    options
+        .shape
+        .apply(&mut files.document.value)
+        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
+    replace_addresses(&mut files.deployment, options)?;
+    Ok(files)
+}
+
+fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+}
+
 pub(super) fn assemble(
     options: RunOptions,
     round: Option<&Round<'_>>,
     events: &Sink,
 ) -> Result<PreparedRun, HarnessError> {
-    let RunOptions { scenario, deployment, load, watch, .. } = &options;
-    let Files { mut document, mut deployment, task } =
-        files::scenario_and_deployment(scenario, deployment.as_ref(), load)?;
-    if let Some(round) = round {
-        vary(&mut document, &mut deployment, round)?;
-    }
-    options
-        .shape
-        .apply(&mut document.value)
-        .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
-    replace_addresses(&mut deployment, &options)?;
-    // All faults of the files are found before anything is created or started.
-    let mut checked = deployment.clone();
-    demo::stand_in(&mut checked);
-    let mut plan = planned(&options, &document, checked, task.as_ref())?;
-    if options.publish {
-        can_publish(&plan)?;
-    }
+    let RunOptions { load, watch, .. } = &options;
+    let Files { document, mut deployment, task } = files_of(&options, round)?;
     let part = match round {
         // A round is compared with others of this process.
         Some(_) => None,
         None => options.shards.part(load.seed, &load.environment)?,
     };
-    if let Some(part) = &part {
-        part.take(&mut plan)?;
+    let plan_of = |deployment: Deployment| {
+        let mut plan = planned(&options, &document, deployment, task.as_ref())?;
+        part.as_ref().map_or(Ok(()), |part| part.take(&mut plan))?;
+        Ok::<Plan, HarnessError>(plan)
+    };
+    // All faults of the files are found before anything is created or started.
+    let mut checked = deployment.clone();
+    demo::stand_in(&mut checked);
+    let mut plan = plan_of(checked)?;
+    if options.publish {
+        can_publish(&plan)?;
     }
-    let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let workers = load.workers.unwrap_or_else(cores);
     // The embedded demo has the other end of each connection in this process.
     let ends = if deployment.demo.is_some() { 2 } else { 1 };
@@ -92,11 +103,8 @@ pub(super) fn assemble(
     })?;
     let mut plan = match &demo {
         Some(_) => {
-            let mut plan = planned(&options, &document, deployment, task.as_ref())?;
+            let mut plan = plan_of(deployment)?;
             plan.warnings.extend(limits.warnings.iter().cloned());
-            if let Some(part) = &part {
-                part.take(&mut plan)?;
-            }
             plan
         }
         None => plan,

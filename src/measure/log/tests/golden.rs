@@ -64,6 +64,7 @@ fn threshold(text: &str) -> Threshold {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "all fields")]
 fn header() -> Header {
     let text = str::to_owned;
     let sla = Sla {
