@@ -45,6 +45,7 @@ mod http_client;
 mod http_faults;
 mod import;
 mod large_traces;
+mod launch;
 mod library;
 mod load;
 mod metrics;

@@ -6,8 +6,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::secret::Secret;
+use crate::client::keystone::Identity;
 use crate::harness::environment::Environment;
 use crate::harness::error::HarnessError;
+use crate::harness::files;
+use crate::plan::deployment::Auth;
+use crate::plan::references::UNKNOWN;
 
 use super::LaunchOptions;
 
@@ -39,9 +44,15 @@ impl Bundle {
     /// All faults of the files, here or where only the bundle is.
     pub(super) fn of(launch: &LaunchOptions, include: &[PathBuf]) -> Result<Self, HarnessError> {
         let plan = launch.check()?;
-        let given = [launch.scenario.clone(), plan.deployment.file.clone()];
-        let all: Vec<&PathBuf> = given.iter().chain(include).collect();
-        let absolute = all.iter().map(|path| found(path)).collect::<Result<Vec<PathBuf>, _>>()?;
+        if let Some(key) = inline_secret(&plan.deployment.file)? {
+            return Err(HarnessError::input(format!(
+                "{} holds a secret itself, `{key}`: everybody who may read these files could read it",
+                plan.deployment.file.display()
+            ))
+            .remedy("write it as {env: NAME}, and give it to the other machines apart from the files"));
+        }
+        let all = [&launch.scenario, &plan.deployment.file].into_iter().chain(include);
+        let absolute = all.map(|path| found(path)).collect::<Result<Vec<PathBuf>, _>>()?;
         let common = common_folder(&absolute);
         let mut files = Vec::new();
         for path in &absolute {
@@ -90,6 +101,26 @@ impl Bundle {
         let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(seen)
     }
+}
+
+/// The key of a secret that is written into a deployment itself.
+fn inline_secret(file: &Path) -> Result<Option<&'static str>, HarnessError> {
+    // Offline, what is elsewhere stays unknown.
+    let known = files::deployment(&file.into(), &Environment::offline())?;
+    let is_inline = |secret: &Secret| secret.expose() != UNKNOWN && !secret.expose().is_empty();
+    let of_auth = match &known.auth {
+        Auth::Basic { password, .. } => Some(password),
+        Auth::Bearer { token } => Some(token),
+        Auth::OAuth2(grant) => Some(&grant.client_secret),
+        Auth::Keystone(login) => match &login.identity {
+            Identity::Password { password, .. } => Some(password),
+            Identity::Token(token) => Some(token),
+            Identity::ApplicationCredential { secret, .. } => Some(secret),
+        },
+        Auth::None | Auth::Command(_) => None,
+    };
+    let keys = known.hmac_keys.iter().find(|key| is_inline(key)).map(|_| "profiler.hmac_key");
+    Ok(keys.or(of_auth.filter(|secret| is_inline(secret)).map(|_| "auth")))
 }
 
 fn found(path: &Path) -> Result<PathBuf, HarnessError> {

@@ -2,6 +2,7 @@
 //!
 //! Kubernetes starts no job after another one, so the one that merges begins at once and waits.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ impl KubernetesOptions {
         if !bundle.variables.is_empty() {
             let keys: Vec<String> =
                 bundle.variables.iter().map(|name| format!("--from-literal={name}=\"${name}\"")).collect();
-            text.push_str(&format!("# Before: kubectl create secret generic {secret} {}\n", keys.join(" ")));
+            let _ = writeln!(text, "# Before: kubectl create secret generic {secret} {}", keys.join(" "));
         }
         text
     }

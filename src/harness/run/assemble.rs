@@ -58,6 +58,23 @@ fn files_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Files, Ha
     Ok(files)
 }
 
+/// Which part of the load this process makes, if it makes a part.
+fn part_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Option<Part>, HarnessError> {
+    match round {
+        // A round is compared with others of this process.
+        Some(_) => Ok(None),
+        None => options.shards.part(options.load.seed, &options.load.environment),
+    }
+}
+
+/// The trace ids, which all parts of a load share.
+fn ids_of(part: Option<&Part>, plan: &Plan) -> RunIds {
+    match part {
+        None => RunIds::random(plan.control),
+        Some(part) => RunIds::new(part.id_seed(&plan.sha256), plan.control),
+    }
+}
+
 fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
@@ -69,11 +86,7 @@ pub(super) fn assemble(
 ) -> Result<PreparedRun, HarnessError> {
     let RunOptions { load, watch, .. } = &options;
     let Files { document, mut deployment, task } = files_of(&options, round)?;
-    let part = match round {
-        // A round is compared with others of this process.
-        Some(_) => None,
-        None => options.shards.part(load.seed, &load.environment)?,
-    };
+    let part = part_of(&options, round)?;
     let plan_of = |deployment: Deployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
         part.as_ref().map_or(Ok(()), |part| part.take(&mut plan))?;
@@ -115,10 +128,7 @@ pub(super) fn assemble(
     }
     let drawn = || part.as_ref().map_or_else(|| fastrand::u64(..=SEED_MAX), Part::data_seed);
     let data_seed = plan.seed.unwrap_or_else(drawn);
-    let ids = match &part {
-        None => RunIds::random(plan.control),
-        Some(part) => RunIds::new(part.id_seed(&plan.sha256), plan.control),
-    };
+    let ids = ids_of(part.as_ref(), &plan);
     plan.draw_arrivals(data_seed);
     events.event(&Event::Started { plan: &plan, directory: directory.path() });
     let awaiting = awaiting.map(|deployment| Awaiting::new((document, deployment), limits.warnings, round));

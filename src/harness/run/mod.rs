@@ -312,6 +312,7 @@ impl Run {
             run_id: self.run_id,
             scenario: self.plan.title.clone(),
             deployment: self.plan.deployment.name.clone(),
+            shard: self.part.as_ref().map(|part| part.shard.index()),
             ids: self.ids,
             started_unix_ns: self.clock.wall_anchor_unix_ns(),
         }

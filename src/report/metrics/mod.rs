@@ -25,6 +25,8 @@ pub struct RunFacts {
     pub scenario: String,
     /// The deployment's name.
     pub deployment: String,
+    /// Which shard of the load this process makes; `None` if it makes all.
+    pub shard: Option<u32>,
     /// The trace ids.
     pub ids: RunIds,
     /// The zero of every offset, on the wall clock.
@@ -171,6 +173,7 @@ pub(super) mod tests {
             run_id: Uuid::from_u128(5),
             scenario: "a \"title\"\\\n".to_owned(),
             deployment: "d".to_owned(),
+            shard: None,
             ids: RunIds::new(Uuid::from_u128(7), crate::plan::control::ControlShare::NONE),
             started_unix_ns: 1_700_000_000_000_000_000,
         }

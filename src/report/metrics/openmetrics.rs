@@ -49,7 +49,8 @@ fn add(metric: &Metric<'_>, facts: &RunFacts, text: &mut String) {
     };
     head(name, kind, metric.help, text);
     for point in &metric.points {
-        let labels = point.labels.iter().map(|(name, value)| label(name, value));
+        let shard = facts.shard.map(|shard| label("shard", &shard.to_string()));
+        let labels = shard.into_iter().chain(point.labels.iter().map(|(name, value)| label(name, value)));
         let labels = labels.collect::<Vec<_>>().join(",");
         match &point.value {
             Value::Number(number) => line(text, format_args!("{name}{suffix}{{{labels}}} {number}")),
@@ -92,6 +93,16 @@ fn label(name: &str, value: &str) -> String {
 mod tests {
     use super::super::tests::{facts, meter};
     use super::*;
+
+    #[test]
+    fn every_series_of_a_shard_says_so() {
+        let text = render(&meter(), &RunFacts { shard: Some(2), ..facts() });
+        let series = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_info{"));
+        assert!(series.clone().count() > 10);
+        for line in series {
+            assert!(line.contains("{shard=\"2\""), "{line}");
+        }
+    }
 
     #[test]
     fn a_load_is_rendered_with_a_trace_id_in_every_occupied_bucket() {

@@ -209,6 +209,12 @@ pub struct AnyValue {
     pub string_value: Option<String>,
 }
 
+/// What tells this process from the others of the run.
+fn instance(facts: &RunFacts) -> String {
+    let run_id = facts.run_id;
+    facts.shard.map_or_else(|| run_id.to_string(), |shard| format!("{run_id}-shard-{shard}"))
+}
+
 /// A load so far, as read at `now_unix_ns`.
 #[must_use]
 pub fn encode(meter: &Meter, facts: &RunFacts, now_unix_ns: u64) -> Vec<u8> {
@@ -220,7 +226,7 @@ fn request(meter: &Meter, facts: &RunFacts, now_unix_ns: u64) -> Request {
         attributes: vec![
             text("service.name", "bench"),
             text("service.version", facts.bench_version),
-            text("service.instance.id", &facts.run_id.to_string()),
+            text("service.instance.id", &instance(facts)),
             text("bench.scenario", &facts.scenario),
             text("bench.deployment", &facts.deployment),
         ],
