@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::support::{Bench, Ended, adds_up, service};
 
-const SCENARIO: &str = "runner: { rps: { rps: 60, times: 600 } }
-iteration: [{ action: get, get: / }]
+// Ten seconds, on a machine that has time for it.
+const SCENARIO: &str = "runner: { constant: { times: 600, concurrency: 3 } }
+iteration: [{ action: get, get: / }, { think: 50ms }]
 sla: { failure_rate: { max: 0 } }";
 
 /// A cluster, and the demo as the service under load.
@@ -148,8 +149,8 @@ fn real_slurm_runs_the_printed_script_and_a_killed_shard_again() {
     assert!(stopped.success());
     cluster.slurm("scontrol", &["requeue", &second]).expect_code(0);
     cluster.await_state(&second, &["PENDING"]);
-    // Slurm would wait for two minutes.
-    cluster.slurm("scontrol", &["update", &format!("JobId={second}"), "StartTime=now"]).expect_code(0);
+    // Slurm would wait for two minutes. What begins in the same second as the first attempt ended is refused by the node.
+    cluster.slurm("scontrol", &["update", &format!("JobId={second}"), "StartTime=now+3"]).expect_code(0);
     let (code, said, results) = cluster.merged(&array);
     let results = results.unwrap_or_else(|| panic!("{code} {said}"));
     assert_eq!((code.as_str(), results["iterations"].as_array().unwrap().len()), ("0:0", 600), "{said}");

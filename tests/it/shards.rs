@@ -106,8 +106,7 @@ fn three_shards_make_each_iteration_once_with_the_row_of_one_process() {
 #[test]
 fn shards_that_meet_begin_together_and_none_is_judged_alone() {
     let (bench, server) = (Bench::new(), server());
-    let keys =
-        "runner: { rps: { rps: 500, times: 90 } }\niteration: [{ get: / }]\nsla: { thresholds: [p99 < 1ns] }";
+    let keys = "runner: { constant: { times: 90, concurrency: 3 } }\niteration: [{ get: / }]\nsla: { thresholds: [p99 < 1ns] }";
     bench.load(&server.url(), "", keys);
     for ended in three(&bench, &["--together", "meet", "--wait", "100s"]) {
         let ended = ended.expect_code(0);
