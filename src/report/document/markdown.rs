@@ -169,7 +169,9 @@ pub fn escaped(text: &str) -> String {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#' | '@' | '!' => safe.extend(['\\', c]),
+            // An escaped one beside a code span would be taken for a part of its quotes.
+            '`' => safe.push_str("&#96;"),
+            '\\' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#' | '@' | '!' => safe.extend(['\\', c]),
             // A link, an emoji's name, or a command; what follows may be in the next piece.
             ':' if at_start
                 || chars

@@ -24,6 +24,7 @@ fn corpus() -> Vec<String> {
         "\\",
         "`",
         "``` x",
+        "`|://x`",
         "~~~",
         "# h",
         "- [ ] task",
@@ -252,7 +253,7 @@ fn text_in_markdown_is_only_text() {
         ("- one", "\\- one"),
         ("# one", "\\# one"),
         ("::error::x", "\\:\\:error:\\:x"),
-        ("a\\|b `c`", "a\\\\\\|b \\`c\\`"),
+        ("a\\|b `c`", "a\\\\\\|b &#96;c&#96;"),
         ("\u{1b}[31mred\u{202e}", "‹U+001B›\\[31mred‹U+202E›"),
     ] {
         assert_eq!(escaped(given), expected, "{given}");
