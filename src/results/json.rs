@@ -1,6 +1,6 @@
-//! `results.json`: the results and, as the last key, every iteration, streamed from the log.
+//! `results.json`: the results and, as the last keys, every iteration, streamed from the log, and how many are left out.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write};
 
 use uuid::Uuid;
@@ -18,7 +18,11 @@ use super::model::Results;
 
 /// The most iterations that a report draws; of more, it draws an even sample and all special ones.
 const DRAWN_MAX: u64 = 100_000;
-const DRAWN_FAILED_MAX: usize = 10_000;
+const DRAWN_FAILED_MAX: u64 = 10_000;
+/// The most iterations that `results.json` lists: some gigabytes. Of more, it lists an even sample and all special ones.
+const LISTED_MAX: u64 = 10_000_000;
+/// As many that failed are special.
+const LISTED_FAILED_MAX: u64 = 1_000_000;
 
 /// The JSON Schema (draft-07) of `results.json`.
 #[must_use]
@@ -26,9 +30,15 @@ pub fn schema() -> serde_json::Value {
     let mut schema = crate::config::schema::draft07::<Results>();
     let rows = crate::config::schema::draft07::<Vec<super::model::IterationRow>>();
     schema["properties"]["iterations"] = serde_json::json!({
-        "description": "Every iteration, in the order in which the log has them.",
+        "description": "Every iteration, in the order in which the log has them. Of more than 10,000,000, an even sample, and \
+            those that were slow, that failed (up to 1,000,000), and whose traces are stored; the log has all.",
         "type": "array",
         "items": rows["items"],
+    });
+    schema["properties"]["iterations_omitted"] = serde_json::json!({
+        "description": "How many iterations the list leaves out; absent in results of earlier builds, which left out none.",
+        "type": "integer",
+        "minimum": 0,
     });
     if let Some(required) = schema["required"].as_array_mut() {
         required.push("iterations".into());
@@ -40,8 +50,8 @@ pub fn schema() -> serde_json::Value {
 }
 
 /// Writes `results.json` in memory that does not grow with the number of iterations. In the same pass, it collects the
-/// iterations to draw: all, or an even sample plus all slow ones, those in `kept` (with a trace), and failed ones up to
-/// a limit.
+/// iterations to draw. Both lists are of all iterations, or of an even sample plus all slow ones, those in `kept` (with a
+/// trace), and failed ones up to a limit.
 ///
 /// # Errors
 /// Any error of the system.
@@ -51,15 +61,67 @@ pub fn write(
     kept: &HashSet<Uuid>,
     output: &mut dyn Write,
 ) -> io::Result<IterationColumns> {
+    write_at_most(LISTED_MAX, results, aggregate, kept, output)
+}
+
+/// As [`write`], with another limit.
+pub(crate) fn write_at_most(
+    listed_max: u64,
+    results: &Results,
+    aggregate: &Aggregate,
+    kept: &HashSet<Uuid>,
+    output: &mut dyn Write,
+) -> io::Result<IterationColumns> {
     let head = serde_json::to_string_pretty(results)?;
     let open = head.strip_suffix("\n}").unwrap_or(&head);
     output.write_all(open.as_bytes())?;
     output.write_all(b",\n  \"iterations\": [")?;
-    let mut listed = Listed { aggregate, output, separator: b"\n    " };
+    let choice = Choice::new(aggregate, kept, aggregate.total(), listed_max, LISTED_FAILED_MAX);
+    let mut listed = Listed { aggregate, output, separator: b"\n    ", choice, omitted: 0 };
     let mut drawn = Drawn::new(aggregate, kept);
     aggregate.log.visit(&mut [&mut listed, &mut drawn])?;
-    output.write_all(b"\n  ]\n}\n")?;
+    let omitted = listed.omitted;
+    write!(output, "\n  ],\n  \"iterations_omitted\": {omitted}\n}}\n")?;
     Ok(drawn.columns)
+}
+
+/// Which iterations a list has: an even sample, and special ones.
+struct Choice<'a> {
+    ids: RunIds,
+    slowest: BTreeSet<SampleId>,
+    kept: &'a HashSet<Uuid>,
+    /// One in this many iterations is always chosen.
+    stride: u64,
+    index: u64,
+    failed: u64,
+    failed_max: u64,
+}
+
+impl<'a> Choice<'a> {
+    fn new(aggregate: &Aggregate, kept: &'a HashSet<Uuid>, total: u64, most: u64, failed_max: u64) -> Self {
+        Self {
+            ids: aggregate.log.ids(),
+            slowest: aggregate.slowest.iter().map(SampleId::from).collect(),
+            kept,
+            stride: total.div_ceil(most).max(1),
+            index: 0,
+            failed: 0,
+            failed_max,
+        }
+    }
+
+    /// Whether the next one is chosen.
+    fn next(&mut self, head: &IterationHead) -> bool {
+        let special = || {
+            head.ended == Ended::Failed && self.failed < self.failed_max
+                || self.slowest.contains(&SampleId::from(head))
+                || !self.kept.is_empty() && self.kept.contains(&self.ids.trace_id(head))
+        };
+        let chosen = self.index.is_multiple_of(self.stride) || special();
+        self.index += 1;
+        self.failed += u64::from(chosen && head.ended == Ended::Failed);
+        chosen
+    }
 }
 
 /// The visitor that writes the iterations.
@@ -67,11 +129,17 @@ struct Listed<'a> {
     aggregate: &'a Aggregate,
     output: &'a mut dyn Write,
     separator: &'static [u8],
+    choice: Choice<'a>,
+    omitted: u64,
 }
 
 impl Visitor for Listed<'_> {
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
         for row in rows.iter() {
+            if !self.choice.next(row.head) {
+                self.omitted += 1;
+                continue;
+            }
             self.output.write_all(self.separator)?;
             self.separator = b",\n    ";
             serde_json::to_writer(&mut *self.output, &iteration_row(self.aggregate, row.head))?;
@@ -82,14 +150,8 @@ impl Visitor for Listed<'_> {
 
 /// The visitor that collects the iterations to draw.
 struct Drawn<'a> {
-    ids: RunIds,
-    slowest: Vec<SampleId>,
-    kept: &'a HashSet<Uuid>,
+    choice: Choice<'a>,
     columns: IterationColumns,
-    /// One in this many iterations is always drawn.
-    stride: u64,
-    index: u64,
-    failed: usize,
 }
 
 impl<'a> Drawn<'a> {
@@ -97,13 +159,8 @@ impl<'a> Drawn<'a> {
         let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
         let total = aggregate.total() - dropped;
         Self {
-            ids: aggregate.log.ids(),
-            slowest: aggregate.slowest.iter().map(SampleId::from).collect(),
-            kept,
+            choice: Choice::new(aggregate, kept, total, DRAWN_MAX, DRAWN_FAILED_MAX),
             columns: IterationColumns { total, ..IterationColumns::default() },
-            stride: total.div_ceil(DRAWN_MAX).max(1),
-            index: 0,
-            failed: 0,
         }
     }
 
@@ -112,13 +169,7 @@ impl<'a> Drawn<'a> {
         if head.warm_up || head.ended == Ended::Dropped {
             return;
         }
-        let special = || {
-            head.ended == Ended::Failed && self.failed < DRAWN_FAILED_MAX
-                || self.slowest.contains(&SampleId::from(head))
-                || !self.kept.is_empty() && self.kept.contains(&self.ids.trace_id(head))
-        };
-        if self.index.is_multiple_of(self.stride) || special() {
-            self.failed += usize::from(head.ended == Ended::Failed);
+        if self.choice.next(head) {
             let columns = &mut self.columns;
             columns.workload.push(head.workload);
             columns.start_us.push(head.start_ns / 1_000);
@@ -129,9 +180,8 @@ impl<'a> Drawn<'a> {
                 Ended::Failed => OUTCOME_FAILED,
                 Ended::Aborted | Ended::Dropped => OUTCOME_ABORTED,
             });
-            columns.trace_id.push(self.ids.trace_id(head).into_bytes());
+            columns.trace_id.push(self.choice.ids.trace_id(head).into_bytes());
         }
-        self.index += 1;
     }
 }
 

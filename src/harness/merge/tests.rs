@@ -235,6 +235,37 @@ fn without_shards(head: &str) -> String {
     serde_json::to_string_pretty(&value).unwrap()
 }
 
+#[test]
+fn a_list_that_would_be_too_long_is_a_sample_with_all_that_is_special() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = |number: u64| IterationSample {
+        number,
+        // One is slow, two others fail.
+        duration_ns: if number == 55 { 900_000_000 } else { 1_000_000 },
+        ended: if [7, 13].contains(&number) { Ended::Failed } else { Ended::Ok },
+        error: u32::from([7, 13].contains(&number)),
+        ..IterationSample::default()
+    };
+    let all: Vec<IterationSample> = (0..1000).map(sample).collect();
+    write(folder.path(), &header(None), None, &all, 100, 1, true);
+    let (_, aggregate, results, _) = judging::read_again(folder.path(), |_| Ok(())).unwrap();
+    let listed = |most: u64| {
+        let mut text = Vec::new();
+        json::write_at_most(most, &results, &aggregate, &HashSet::new(), &mut text).unwrap();
+        let read: Value = serde_json::from_slice(&text).unwrap();
+        let rows = read["iterations"].as_array().unwrap();
+        let numbers: Vec<u64> = rows.iter().map(|row| row["number"].as_u64().unwrap()).collect();
+        (numbers, read["iterations_omitted"].as_u64().unwrap())
+    };
+    assert_eq!(listed(1000), ((0..1000).collect(), 0));
+    let (numbers, omitted) = listed(10);
+    assert_eq!(numbers.len() as u64 + omitted, 1000);
+    for wanted in [0, 100, 900, 7, 13, 55] {
+        assert!(numbers.contains(&wanted), "{wanted}: {numbers:?}");
+    }
+    assert!(numbers.len() < 30 && numbers.is_sorted(), "{numbers:?}");
+}
+
 /// What is done to the shards of a run, and what is said of them.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
