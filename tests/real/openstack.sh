@@ -21,6 +21,8 @@
 #                         is in every trace
 #   REAL_MISTRAL_TRACES   whole (the default) or shipped: with shipped, most of what Mistral does for a request is in traces of
 #                         its own, as Mistral is (tests/real/openstack_mistral.py)
+#   REAL_NOVA_BACKEND     eventlet (the default) or shipped: with shipped, Nova serves RPC in threads, as it does by default, and
+#                         OSProfiler's points of later requests go to older traces
 #   REAL_PYTHON           a Python from 3.11 on that can make virtual environments
 #   REAL_PYTHONPATH       a directory of Python modules that the services import first, such as tests/perf/plants
 #   REAL_TIMEOUT          seconds that each service may take to answer, default 180
@@ -33,7 +35,9 @@ command=${1-up}
 [[ $command == run || $command == up && $# -le 1 ]] || die "usage: $me [run [NAME...]]"
 [[ $command == run ]] || trap '[[ $? == 0 ]] || echo false' EXIT
 
-: "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_TOKEN_CACHE:=300}" "${REAL_TIMEOUT:=180}" "${REAL_MISTRAL_TRACES:=whole}"
+: "${REAL_HMAC_KEY:=SECRET_KEY}" "${REAL_TOKEN_CACHE:=300}" "${REAL_TIMEOUT:=180}" "${REAL_MISTRAL_TRACES:=whole}" "${REAL_NOVA_BACKEND:=eventlet}"
+[[ $REAL_NOVA_BACKEND =~ ^(eventlet|shipped)$ ]] || die "REAL_NOVA_BACKEND=$REAL_NOVA_BACKEND is neither eventlet nor shipped"
+export REAL_NOVA_BACKEND
 [[ $REAL_MISTRAL_TRACES =~ ^(whole|shipped)$ ]] || die "REAL_MISTRAL_TRACES=$REAL_MISTRAL_TRACES is neither whole nor shipped"
 [[ ${REAL_OPENSTACK_PORT-} =~ ^([1-9][0-9]{0,4})?$ ]] || die "REAL_OPENSTACK_PORT=$REAL_OPENSTACK_PORT is no port"
 [[ $REAL_HMAC_KEY =~ ^[A-Za-z0-9_.,+/=-]+$ ]] || die "REAL_HMAC_KEY: only letters, digits and _ . , + / = -"

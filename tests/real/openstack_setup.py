@@ -212,7 +212,8 @@ def configure_nova(etc):
     }
     for name in ("nova-api", "nova-conductor", "nova-scheduler", "nova-compute"):
         # With threads, which are the default, OSProfiler's points of later requests go to older traces.
-        backend = {"concurrency_backend": None if name == "nova-api" else "eventlet"}
+        is_default = name == "nova-api" or os.environ["REAL_NOVA_BACKEND"] == "shipped"
+        backend = {"concurrency_backend": None if is_default else "eventlet"}
         write(name, "nova.conf", common(name, {**nova, "DEFAULT": {**nova["DEFAULT"], **backend}}))
     with open(etc + "/nova/api-paste.ini", encoding="utf-8") as source:
         with open(run + "/nova-api/api-paste.ini", "w", encoding="utf-8") as copy:
