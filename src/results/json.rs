@@ -64,7 +64,7 @@ pub fn write(
     write_at_most(LISTED_MAX, results, aggregate, kept, output)
 }
 
-/// As [`write`], with another limit.
+/// As [`write()`], with another limit.
 pub(crate) fn write_at_most(
     listed_max: u64,
     results: &Results,
