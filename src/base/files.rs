@@ -85,7 +85,11 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut builder = fs::DirBuilder::new();
             owner_only(&mut builder);
-            builder.create(path)
+            match builder.create(path) {
+                // Another process was first.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => make_directory(path),
+                made => made,
+            }
         }
         Err(error) => Err(error),
     }
@@ -165,6 +169,23 @@ mod tests {
         assert!(failed.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn processes_may_make_the_same_directory_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..50 {
+            let path = folder.path().join(number.to_string());
+            let gate = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                let make = || {
+                    gate.wait();
+                    make_directory(&path)
+                };
+                let made: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+                made.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+            });
+        }
     }
 
     #[cfg(unix)]
