@@ -152,6 +152,14 @@ impl Rows {
         self.actions.extend_from_slice(&other.actions);
     }
 
+    /// Moves all times by so much; none is before the anchor.
+    pub fn shift(&mut self, by_ns: i64) {
+        for head in &mut self.heads {
+            head.due_ns = head.due_ns.saturating_add_signed(by_ns);
+            head.start_ns = head.start_ns.saturating_add_signed(by_ns);
+        }
+    }
+
     /// Removes all rows but keeps the memory.
     pub fn clear(&mut self) {
         self.heads.clear();

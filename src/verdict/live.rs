@@ -9,6 +9,7 @@ use super::threshold::{ALPHA, Judge, RangeOutcome, settled};
 use crate::base::statistics::binomial::BATCHES;
 use crate::measure::ids::RunIds;
 use crate::measure::recorder::Batch;
+use crate::measure::rows::Rows;
 use crate::plan::threshold::{Metric, Operator, Statistic, Threshold};
 use crate::plan::{Plan, sla::Sla, step, tags::Names};
 use crate::results::counting::WorkloadCounts;
@@ -32,11 +33,15 @@ pub struct LiveGate<'a> {
     ids: RunIds,
     workloads: Vec<Watched>,
     broken: Option<(usize, usize)>,
+    /// Counts only what [`LiveGate::count`] is given.
+    of_all_shards: bool,
 }
 
 struct Watched {
     thresholds: Vec<Ending>,
     counts: WorkloadCounts,
+    /// How many iterations were counted.
+    ended: u64,
     /// Of thresholds on the whole run, and of those with windows.
     evaluations: [Evaluations; 2],
     /// The cost of all evaluations so far, in counters.
@@ -64,7 +69,32 @@ impl<'a> LiveGate<'a> {
         let watched =
             |workload: &crate::plan::Workload| Watched::new(&workload.sla, step::names(&workload.named()));
         let workloads = plan.workloads.iter().map(watched).collect();
-        Self { inner, stop: stop.clone(), ids, workloads, broken: None }
+        Self { inner, stop: stop.clone(), ids, workloads, broken: None, of_all_shards: false }
+    }
+
+    /// The same, which counts only what [`Self::count`] is given, and not the batches of this process.
+    #[must_use]
+    pub fn of_all_shards(self) -> Self {
+        Self { of_all_shards: true, ..self }
+    }
+
+    /// Counts these iterations.
+    pub fn count(&mut self, rows: &Rows) {
+        if self.broken.is_some() {
+            return;
+        }
+        for row in rows.iter() {
+            let watched = self.workloads.get_mut(usize::from(row.head.workload));
+            let Some(watched) = watched.filter(|watched| !watched.thresholds.is_empty()) else { continue };
+            watched.ended += u64::from(!row.head.warm_up);
+            watched.counts.add(row, self.ids.is_control(row.head));
+        }
+    }
+
+    /// Ends the load because of this threshold.
+    pub fn end_by(&mut self, threshold: (usize, usize)) {
+        self.broken = Some(threshold);
+        self.stop.stop(StopReason::Threshold);
     }
 
     /// The numbers of the workload and the threshold that ended the load.
@@ -91,7 +121,7 @@ impl Watched {
             thresholds.map(|(number, threshold)| Ending { number, threshold, evaluated: false }).collect();
         let only = Sla { thresholds: sla.thresholds.clone(), ..Sla::default() };
         let counts = WorkloadCounts::new(&only, names, ending);
-        Self { thresholds, counts, evaluations: [Evaluations::default(); 2], spent: 0 }
+        Self { thresholds, counts, ended: 0, evaluations: [Evaluations::default(); 2], spent: 0 }
     }
 
     /// The number of a threshold that certainly fails, `elapsed_ns` after the workload's start.
@@ -178,13 +208,8 @@ impl Observer for LiveGate<'_> {
 
     fn batch(&mut self, batch: &Batch) {
         self.inner.batch(batch);
-        let Some(watched) = self.workloads.get_mut(usize::from(batch.workload)) else { return };
-        if watched.thresholds.is_empty() || self.broken.is_some() {
-            return;
-        }
-        for row in batch.samples.iter() {
-            let unprofiled = self.ids.is_control(row.head);
-            watched.counts.add(row, unprofiled);
+        if !self.of_all_shards {
+            self.count(&batch.samples);
         }
     }
 
@@ -195,9 +220,8 @@ impl Observer for LiveGate<'_> {
             return;
         }
         let elapsed_ns = crate::base::clock::saturating_nanos(progress.elapsed);
-        if let Some(threshold) = watched.broken(progress.total.ended() + progress.total.dropped, elapsed_ns) {
-            self.broken = Some((progress.workload, threshold));
-            self.stop.stop(StopReason::Threshold);
+        if let Some(threshold) = watched.broken(watched.ended, elapsed_ns) {
+            self.end_by((progress.workload, threshold));
         }
     }
 
@@ -209,7 +233,6 @@ impl Observer for LiveGate<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::rows::Rows;
     use crate::measure::sample::{Ended, IterationSample};
 
     /// All iterations take 20 ms; every fifth fails, or none.

@@ -130,6 +130,41 @@ fn shards_that_meet_begin_together_and_none_is_judged_alone() {
     }
 }
 
+/// No shard makes as many iterations as the threshold forbids; all three together do, long before they end.
+#[test]
+fn a_threshold_that_only_all_shards_together_break_ends_the_load_of_each() {
+    let (bench, server) = (Bench::new(), server());
+    let keys = "runner: { rps: { rps: 2, times: 57 } }
+iteration: [{ get: / }]
+sla: { thresholds: [{ threshold: count(iterations) < 20, abort_on_fail: true, delay: 1s }] }";
+    bench.load(&server.url(), "", keys);
+    for ended in three(&bench, &["--together", "meet"]) {
+        let ended = ended.expect_code(0);
+        assert!(ended.stdout.contains("the load was ended by the threshold"), "{}", ended.stdout);
+    }
+    let (ended, results) = merged(&bench, &[]);
+    let ended = ended.expect_code(2);
+    assert!(ended.stdout.contains("count(iterations) < 20"), "{}", ended.stdout);
+    assert_eq!(
+        (&results["run"]["status"], &results["verdict"]["outcome"]),
+        (&"aborted".into(), &"FAIL".into())
+    );
+    for shard in results["shards"].as_array().unwrap() {
+        assert!(shard["iterations"].as_u64().unwrap() < 19, "{shard}");
+    }
+    let left: Vec<_> = walk(&bench.path().join("meet"));
+    assert!(left.iter().any(|name| name == "stop.json"), "{left:?}");
+    assert!(left.iter().filter(|name| name.starts_with("samples-")).count() <= 6, "{left:?}");
+}
+
+/// The names of the files of the only run that met here.
+fn walk(meet: &std::path::Path) -> Vec<String> {
+    let runs: Vec<PathBuf> = std::fs::read_dir(meet).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    let names = std::fs::read_dir(&runs[0]).unwrap();
+    names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
 #[test]
 fn a_killed_shard_is_named_and_may_run_again() {
     let (bench, server) = (Bench::new(), server());

@@ -51,7 +51,7 @@ impl LaunchOptions {
         super::demo::stand_in(&mut deployment);
         let mut plan = files::plan(&file, &document, deployment, task.as_ref(), &self.load)?;
         let shard = Shard::new(0, u64::from(self.shards)).map_err(usage)?;
-        Part { shard, job: String::new(), launcher: None }.take(&mut plan)?;
+        Part { shard, job: String::new(), launcher: None }.take(&mut plan, true)?;
         if shard.is_part() {
             return Ok(plan);
         }

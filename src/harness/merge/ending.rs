@@ -14,7 +14,7 @@ pub(super) fn of_all(shards: &[(u32, u32, &ShardEnding, Nanos)], header: &Header
         status: worst.map_or(Status::Failed, |(_, end)| end.status),
         error: error(&ends().collect::<Vec<_>>()),
         notes: common(ends().map(|(index, end)| (end.notes.as_slice(), index))),
-        aborted_by: None,
+        aborted_by: ends().find_map(|(_, end)| end.aborted_by),
         generator: generator(shards),
         rows: None,
         issued: issued(shards, header),

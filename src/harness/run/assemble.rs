@@ -1,6 +1,6 @@
 //! Before anything is sent: reads files, raises limits, makes the run's directory, starts the demo.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -89,7 +89,7 @@ pub(super) fn assemble(
     let part = part_of(&options, round)?;
     let plan_of = |deployment: Deployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
-        part.as_ref().map_or(Ok(()), |part| part.take(&mut plan))?;
+        part.as_ref().map_or(Ok(()), |part| part.take(&mut plan, options.shards.together.is_some()))?;
         Ok::<Plan, HarnessError>(plan)
     };
     // All faults of the files are found before anything is created or started.
@@ -136,6 +136,7 @@ pub(super) fn assemble(
         awaiting,
         token: None,
         contexts: None,
+        began: OnceCell::new(),
         ids,
         names_id: if part.is_some() { Uuid::new_v4() } else { run_id },
         part,

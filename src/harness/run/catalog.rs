@@ -70,7 +70,7 @@ impl Run {
             plan.traces.others = plan.traces.others.max(random);
         }
         if let Some(part) = &self.part {
-            part.take(&mut plan)?;
+            part.take(&mut plan, self.options.shards.together.is_some())?;
         }
         plan.draw_arrivals(self.data_seed);
         Ok((plan, token))

@@ -107,6 +107,7 @@ impl Run {
             }
         })?;
         let began = began.map_err(|error| failed(error.to_string())).ok()?;
+        let _ = self.began.set(began);
         if let Err(error) = log.began(&began) {
             failed(format!("the run log cannot be written: {error}"));
         }

@@ -11,7 +11,7 @@ mod prepare;
 mod probe;
 mod record;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::client::keystone::Token;
 use crate::client::plain::PlainClient;
 use crate::demo::Demo;
 use crate::measure::ids::RunIds;
-use crate::measure::log::LogWriter;
+use crate::measure::log::{Began, LogWriter};
 use crate::plan::Plan;
 use crate::report::metrics::RunFacts;
 use crate::results::aggregate::Aggregate;
@@ -52,7 +52,7 @@ use super::options::RunOptions;
 use super::outcome::Finished;
 use super::progress::AsEvents;
 use super::receiving::Receiving;
-use super::shards::Part;
+use super::shards::{Exchange, Link, Part, aborting};
 use super::task::TaskFile;
 
 pub(super) use self::assemble::vary;
@@ -172,6 +172,8 @@ struct Run {
     token: Option<Token>,
     /// What is made in the cloud, once bench has logged in.
     contexts: Option<OfRun>,
+    /// When the load of a part began.
+    began: OnceCell<Began>,
 }
 
 impl Run {
@@ -231,7 +233,8 @@ impl Run {
         let receiving = self.receiving.borrow();
         let mut telling = Receiving::observer(receiving.as_ref(), &mut observer);
         drop(receiving);
-        let mut gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
+        let gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
+        let mut gate = Exchange::new(gate, self.link());
         let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
         let mut hooks = Hooks::new(&mut gate, hooks, self.clock, &stop);
         let credentials = Arc::clone(&prepared.context.credentials);
@@ -240,8 +243,9 @@ impl Run {
         let (hook_runs, hook_notes) = hooks.finish();
         end.hooks = hook_runs;
         end.notes.extend(hook_notes);
-        end.aborted_by = gate.broken();
-        end.notes.extend(gate.note(&self.plan));
+        let (aborted_by, gate_notes) = gate.finish(&self.plan);
+        end.aborted_by = aborted_by;
+        end.notes.extend(gate_notes);
         end.notes.extend(credentials.note());
         if let Some(refused) = refused {
             drop(log);
@@ -292,6 +296,14 @@ impl Run {
             self.receiving.replace(Some(receiving));
         }
         Ok(())
+    }
+
+    /// What connects the parts of a load that may be ended early.
+    fn link(&self) -> Option<Link<'_>> {
+        let (part, together) = (self.part.as_ref()?, self.options.shards.together.as_ref()?);
+        aborting(&self.plan)?;
+        let (folder, shard) = (part.meeting(together), part.shard);
+        Some(Link { folder, shard, clock: self.clock, began: &self.began })
     }
 
     fn say_how_profiled(&self) {

@@ -3,10 +3,12 @@
 //! Nothing here starts a process or talks to a launcher: what the launcher's environment says is enough. Shards never
 //! wait for each other while the load runs.
 
+mod chunk;
+mod exchange;
 mod launcher;
 mod start;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -16,11 +18,13 @@ use crate::base::complaint::Complaint;
 use crate::base::units::{format_ns, write_duration};
 use crate::measure::log::{Began, ShardHeader};
 use crate::plan::shard::Shard;
+use crate::plan::threshold::Threshold;
 use crate::plan::{Plan, SEED_MAX};
 
 use super::environment::Environment;
 use super::error::HarnessError;
 
+pub(super) use exchange::{Exchange, Link};
 pub(super) use start::{Start, listed};
 
 /// The variable with the number of shards, for launchers that do not say it.
@@ -142,9 +146,7 @@ impl ShardOptions {
     /// What decides when the load of a part begins.
     pub(super) fn start(&self, part: &Part) -> Start {
         match (&self.together, self.start_at_unix_ns) {
-            (Some(folder), _) => {
-                Start::Together { folder: folder.join(part.run_id().to_string()), longest: self.wait }
-            }
+            (Some(folder), _) => Start::Together { folder: part.meeting(folder), longest: self.wait },
             (None, Some(unix_ns)) => Start::At(unix_ns),
             (None, None) => Start::Now,
         }
@@ -178,6 +180,11 @@ impl Part {
         self.uuid("run", "")
     }
 
+    /// Where the shards of this run meet, in a directory that they share.
+    pub(super) fn meeting(&self, together: &Path) -> PathBuf {
+        together.join(self.run_id().to_string())
+    }
+
     /// The seed of all trace ids. Another scenario in the same job has other ids.
     pub(super) fn id_seed(&self, scenario_sha256: &str) -> Uuid {
         self.uuid("ids", scenario_sha256)
@@ -191,19 +198,21 @@ impl Part {
     /// Makes this the plan of the part.
     ///
     /// # Errors
-    /// The load cannot be made in so many parts.
-    pub(super) fn take(&self, plan: &mut Plan) -> Result<(), HarnessError> {
+    /// The load cannot be made in so many parts, or it may be ended early and the parts do not meet.
+    pub(super) fn take(&self, plan: &mut Plan, meets: bool) -> Result<(), HarnessError> {
         plan.take_shard(self.shard)
             .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
-        let mut thresholds = plan.workloads.iter().flat_map(|workload| &workload.sla.thresholds);
-        if let Some(threshold) = thresholds.find(|threshold| threshold.abort_after_ns.is_some()) {
-            let what = &threshold.condition;
-            return Err(HarnessError::usage(format!(
-                "`{what}` says abort_on_fail, and one shard sees only its part of the load"
+        match aborting(plan).filter(|_| !meets) {
+            None => Ok(()),
+            Some(threshold) => Err(HarnessError::usage(format!(
+                "`{}` says abort_on_fail, and one shard sees only its part of the load",
+                threshold.condition
             ))
-            .remedy("remove abort_on_fail; `bench merge` judges the whole load"));
+            .remedy(
+                "name a directory with --together in which all shards tell what they measure, or remove abort_on_fail; \
+                 `bench merge` judges the whole load",
+            )),
         }
-        Ok(())
     }
 
     pub(super) fn header(&self) -> ShardHeader {
@@ -226,6 +235,12 @@ impl Part {
         bytes.copy_from_slice(&hash.finalize()[..16]);
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
+}
+
+/// A threshold that may end the load early.
+pub(super) fn aborting(plan: &Plan) -> Option<&Threshold> {
+    let mut thresholds = plan.workloads.iter().flat_map(|workload| &workload.sla.thresholds);
+    thresholds.find(|threshold| threshold.abort_after_ns.is_some())
 }
 
 impl std::fmt::Display for Part {

@@ -221,8 +221,13 @@ pub(in crate::harness) fn listed(numbers: &[u32]) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
+/// What tells the process that is ready as this shard from another one.
+pub(super) fn attempt(folder: &Path, index: u32) -> Option<Uuid> {
+    read(&folder.join(name(READY, index))).map(|Ready { id, .. }| id)
+}
+
 /// The content of a file of the directory; `None` if it is not there, or is none of ours.
-fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
+pub(super) fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     let file = open_regular(path).ok()?;
     let small = file.metadata().ok().filter(|facts| facts.len() <= FILE_BYTES_MAX);
     small.and_then(|_| serde_json::from_reader(file).ok())
