@@ -85,6 +85,34 @@ fn the_boot_of_a_server_is_one_tree_over_eight_services() {
     assert!((1.0..100.0).contains(&pauses), "{pauses} of 4.2 s");
 }
 
+/// Recorded with Nova as it is shipped, which serves RPC in threads.
+#[test]
+fn points_of_later_requests_are_told_from_those_of_a_boot() {
+    let trace = stored("boot-server-threads");
+    let found = mixed(&[&trace.tree()]).expect("points of other requests");
+    assert!(found.services.contains("nova/nova-compute"), "{found:?}");
+    assert_eq!((found.traces, found.with_foreign, found.lacking), (1, 1, 0), "{found:?}");
+    // The boot took 2.9 s.
+    assert!((3_000_000..10_000_000).contains(&found.after_us), "{found:?}");
+
+    let shown = Bench::new().run(&["trace", "show", &path("boot-server-threads")]).expect_code(0).stdout;
+    let (_, note) = shown.split_once("\nnote: ").expect("a note");
+    let note = note.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "`nova/nova-compute`",
+        "not counted",
+        "threads of the service keep the first trace",
+        "concurrency_backend",
+    ] {
+        assert!(note.contains(part), "{part}: {note}");
+    }
+    // What the iteration itself took does not include them.
+    let tree = trace.tree();
+    let sum: f64 = parts(&tree).values().sum();
+    let whole = tree.points[0].duration_us.unwrap_or(0) as f64 / 1e3;
+    assert!((2_500.0..3_500.0).contains(&whole) && (sum - whole).abs() < 1.0, "{sum} of {whole}");
+}
+
 #[test]
 fn the_tree_shows_what_messages_waited_for_and_what_the_poll_did() {
     let bench = Bench::new();

@@ -5,11 +5,13 @@ use std::io::{self, Write};
 
 use crate::analysis::asynchronous::is_linked;
 use crate::analysis::folding::{self, FoldedRow, RowKind};
+use crate::analysis::foreign;
 use crate::analysis::statement;
 use crate::base::visible::on_one_line;
 use crate::osprofiler::report::{Point, TraceTree};
 use crate::report::document::terminal::{self, Style, wrapped};
 use crate::report::explanation::sentence;
+use crate::report::mixed;
 use crate::report::words::{duration, duration_us};
 use crate::results::model::{Explanation, TraceState};
 use crate::results::trace::state;
@@ -78,6 +80,13 @@ pub fn write(
                 style
             )
         )?;
+    }
+    // A single trace cannot tell a service that is not traced from one that takes its time.
+    let mixed = foreign::mixed(&[tree]).filter(|mixed| mixed.with_foreign > 0);
+    if let Some(mixed) = mixed {
+        writeln!(out)?;
+        let note = format!("note: {}", mixed::sentence(&mixed));
+        writeln!(out, "{}", wrapped(&on_one_line(&note), style.columns, 2))?;
     }
     Ok(())
 }

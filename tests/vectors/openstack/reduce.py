@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Reduces a trace of a real cloud, as `bench run` stores it in traces/ID.json, to what the tests look at.
 
-    reduce.py RUN_DIR/traces/ID.json > NAME.json
+    reduce.py RUN_DIR/traces/ID.json [SECONDS] > NAME.json
 
 Ids of points become numbers, and other ids are made up anew. Arguments of functions, parameters and columns of statements,
-and all that is not known to be harmless goes. Names, nesting and times stay.
+and all that is not known to be harmless goes. Names, nesting and times stay. With SECONDS, points that end later, and those of
+databases, go: a trace to which threads report for a minute has too many.
 """
 
+import datetime
 import json
 import re
 import sys
@@ -55,8 +57,21 @@ def info(given, project):
     return kept
 
 
+def shortened(records, seconds):
+    """The points that end within so long of the first one, without those of databases."""
+    def time(record):
+        return datetime.datetime.fromisoformat(record["timestamp"])
+
+    end = min(map(time, records)) + datetime.timedelta(seconds=seconds)
+    in_time = [record for record in records if time(record) <= end and not re.search(r"(^|\.)db-(start|stop)$", record["name"])]
+    ended = {record["trace_id"] for record in in_time if record["name"].endswith("-stop")}
+    return [record for record in in_time if record["trace_id"] in ended]
+
+
 def main():
     trace = json.load(open(sys.argv[1], encoding="utf-8"))
+    if len(sys.argv) > 2:
+        trace["records"] = shortened(trace["records"], float(sys.argv[2]))
     point(trace["trace_id"])
     records = []
     for record in trace["records"]:
