@@ -40,6 +40,9 @@ pub(super) struct ShardArguments {
     /// With --together: how long to wait for the others.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     wait: Duration,
+    /// With --together: part 0 serves (--metrics) and pushes (--otlp) the metrics of all parts, and the others none.
+    #[arg(long, requires = "together")]
+    lead: bool,
     /// Fail instead of beginning the load later than this after it was due.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     skew_max: Option<Duration>,
@@ -66,6 +69,7 @@ impl ShardArguments {
             together: self.together.clone(),
             wait: self.wait,
             skew_max: self.skew_max,
+            lead: self.lead,
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::clock::saturating_nanos;
 use crate::client::plain::PlainClient;
-use crate::measure::meter::Meter;
+use crate::measure::meter::{Elsewhere, Meter};
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
 use crate::report::metrics::{RunFacts, openmetrics, otlp};
@@ -141,6 +141,11 @@ pub(super) struct Watched {
 }
 
 impl Watched {
+    /// These metrics, for what other shards measure.
+    pub(super) fn sum(&self) -> Option<Sum> {
+        self.shared.clone().map(Sum)
+    }
+
     /// The observer of the load, and these metrics.
     pub(super) fn observer<'a>(&'a self, shown: &'a mut dyn Observer) -> TwoObservers<'a> {
         TwoObservers { shared: self.shared.as_deref(), shown }
@@ -161,6 +166,17 @@ impl Drop for Watched {
         if let Some(server) = &self.server {
             server.abort();
         }
+    }
+}
+
+/// Metrics to which other shards' are added.
+#[derive(Clone)]
+pub(super) struct Sum(Arc<Shared>);
+
+impl Sum {
+    /// Adds what another shard has measured.
+    pub(super) fn add(&self, shard: u32, told: &Elsewhere<'_>) {
+        self.0.meter().add_shard(shard, told);
     }
 }
 

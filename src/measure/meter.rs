@@ -12,7 +12,7 @@ use crate::base::clock::Nanos;
 use super::errors::NumberedFailure;
 use super::latency::SampleId;
 use super::recorder::Batch;
-use super::rows::Row;
+use super::rows::{Row, Rows};
 use super::sample::Ended;
 
 /// The upper bounds of the buckets, inclusive; a further bucket has all longer samples.
@@ -95,6 +95,8 @@ pub struct WorkloadMeter {
     pub unrecorded: u64,
     /// Iterations in flight, when last checked.
     pub in_flight: u64,
+    /// The same in other shards, by their numbers.
+    pub in_flight_elsewhere: BTreeMap<u32, u64>,
     /// From due to end.
     pub response: Buckets,
     /// From start to end.
@@ -113,6 +115,18 @@ pub struct Meter {
     /// One entry for each workload.
     pub workloads: Vec<WorkloadMeter>,
     classes: HashMap<u32, Arc<str>>,
+}
+
+/// What another shard has measured.
+pub struct Elsewhere<'a> {
+    /// The samples, on the clock of this process.
+    pub rows: &'a Rows,
+    /// The classes of faults, by the numbers that the samples have.
+    pub classes: &'a HashMap<u32, Arc<str>>,
+    /// How many iterations of each workload are under way.
+    pub in_flight: Vec<u64>,
+    /// How many of each workload were not recorded since.
+    pub unrecorded: Vec<u64>,
 }
 
 impl Meter {
@@ -142,9 +156,30 @@ impl Meter {
             }
         }
     }
+
+    /// Adds what another shard has measured.
+    pub fn add_shard(&mut self, shard: u32, told: &Elsewhere<'_>) {
+        for row in told.rows.iter() {
+            if let Some(meter) = self.workloads.get_mut(usize::from(row.head.workload)) {
+                meter.add(row, told.classes.get(&row.head.error));
+            }
+        }
+        for (meter, unrecorded) in self.workloads.iter_mut().zip(&told.unrecorded) {
+            meter.unrecorded += unrecorded;
+        }
+        for (meter, in_flight) in self.workloads.iter_mut().zip(&told.in_flight) {
+            meter.in_flight_elsewhere.insert(shard, *in_flight);
+        }
+    }
 }
 
 impl WorkloadMeter {
+    /// Iterations in flight, in all shards that were heard.
+    #[must_use]
+    pub fn in_flight_everywhere(&self) -> u64 {
+        self.in_flight + self.in_flight_elsewhere.values().sum::<u64>()
+    }
+
     fn add(&mut self, row: Row<'_>, class: Option<&Arc<str>>) {
         let head = row.head;
         if head.warm_up {
@@ -181,7 +216,6 @@ impl WorkloadMeter {
 mod tests {
     use super::super::errors::Failure;
     use super::super::recorder::Live;
-    use super::super::rows::Rows;
     use super::super::sample::{ActionSample, IterationSample};
     use super::*;
 
@@ -219,5 +253,35 @@ mod tests {
         assert_eq!((exemplar.value_ns, exemplar.sample.number), (4_020_000, 1));
         assert_eq!(workload.lag.counts[1], 3, "20 µs");
         assert_eq!(workload.actions[0].1.counts[7], 2);
+    }
+    #[test]
+    fn what_another_shard_measured_is_added() {
+        let mut meter = Meter::new([("v".to_owned(), Vec::new()), ("w".to_owned(), Vec::new())]);
+        let mut rows = Rows::default();
+        for number in 0..3 {
+            let error = u32::from(number == 2);
+            rows.push(&IterationSample {
+                number,
+                workload: 1,
+                error,
+                duration_ns: 7,
+                ..IterationSample::default()
+            });
+        }
+        let classes = HashMap::from([(1, Arc::from("timeout"))]);
+        meter.workloads[1].in_flight = 2;
+        for in_flight in [9, 4] {
+            let told = Elsewhere {
+                rows: &rows,
+                classes: &classes,
+                in_flight: vec![0, in_flight],
+                unrecorded: vec![5],
+            };
+            meter.add_shard(3, &told);
+        }
+        let (first, second) = (&meter.workloads[0], &meter.workloads[1]);
+        assert_eq!((first.unrecorded, first.response.count(), first.in_flight_everywhere()), (10, 0, 0));
+        assert_eq!((second.ended[0], second.response.count(), second.in_flight_everywhere()), (6, 6, 6));
+        assert_eq!(second.errors.get("timeout"), Some(&2));
     }
 }

@@ -296,3 +296,42 @@ fn scrapes_are_answered_beside_half_sent_requests_and_by_own_names_only() {
         assert_eq!(answer.contains("# EOF"), status == "200", "{host}: {answer}");
     }
 }
+
+/// The value of a series.
+fn value(text: &str, series: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
+/// Each shard makes 19 iterations, the odd ones of which fail.
+#[test]
+fn the_first_shard_serves_the_metrics_of_all() {
+    let (bench, server) = (
+        Bench::new(),
+        Server::start(|seen, wire| {
+            let odd = seen.path.ends_with(['1', '3', '5', '7', '9']);
+            wire.answer(if odd { "500 Internal Server Error" } else { "200 OK" }, "text/plain", "")
+        }),
+    );
+    let keys = "runner: { rps: { rps: 3, times: 57 } }\niteration: [{ action: a, get: '/{{ iteration }}' }]";
+    bench.load(&server.url(), "profiler: { hmac_keys: [k] }", keys);
+    let metrics = free_address().to_string();
+    let start = |index: usize| {
+        let shard = format!("{index}/3");
+        let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1", "--quiet"];
+        let lead = ["--together", "meet", "--lead", "--metrics", &metrics];
+        bench.command(&[&own[..], &lead[..]].concat()).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let shards: Vec<Child> = (0..3).map(start).collect();
+    let (text, failed) = wait_for("more than one shard makes", || {
+        let (_, text) = get(&metrics, "/metrics");
+        let ok = value(&text, "bench_iterations_total{workload=\"t\",outcome=\"ok\"} ")?;
+        let failed = value(&text, "bench_iterations_total{workload=\"t\",outcome=\"failed\"} ")?;
+        (ok + failed > 19).then_some((text, failed))
+    });
+    assert_eq!(value(&text, "bench_errors_total{workload=\"t\",class=\"status\"} "), Some(failed), "{text}");
+    assert!(!text.contains("shard="), "{text}");
+    assert!(text.contains("# {trace_id="), "{text}");
+    for mut shard in shards {
+        assert_eq!(shard.wait().unwrap().code(), Some(0));
+    }
+}

@@ -16,7 +16,7 @@ use crate::harness::error::HarnessError;
 use crate::harness::event::{Event, Sink, warn};
 use crate::harness::files::Files;
 use crate::harness::housekeeping::runtime;
-use crate::harness::options::RunOptions;
+use crate::harness::options::{RunOptions, WatchOptions};
 use crate::harness::shards::Part;
 use crate::harness::{demo, files, receiving};
 use crate::measure::ids::RunIds;
@@ -59,12 +59,16 @@ fn files_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Files, Ha
 }
 
 /// Which part of the load this process makes, if it makes a part.
-fn part_of(options: &RunOptions, round: Option<&Round<'_>>) -> Result<Option<Part>, HarnessError> {
-    match round {
-        // A round is compared with others of this process.
-        Some(_) => Ok(None),
-        None => options.shards.part(options.load.seed, &options.load.environment),
+fn part_of(options: &mut RunOptions, round: Option<&Round<'_>>) -> Result<Option<Part>, HarnessError> {
+    // A round is compared with others of this process.
+    if round.is_some() {
+        return Ok(None);
     }
+    let part = options.shards.part(options.load.seed, &options.load.environment)?;
+    if options.shards.lead && part.as_ref().is_some_and(|part| part.shard.index() > 0) {
+        options.watch = WatchOptions::default();
+    }
+    Ok(part)
 }
 
 /// The trace ids, which all parts of a load share.
@@ -80,13 +84,13 @@ fn cores() -> u32 {
 }
 
 pub(super) fn assemble(
-    options: RunOptions,
+    mut options: RunOptions,
     round: Option<&Round<'_>>,
     events: &Sink,
 ) -> Result<PreparedRun, HarnessError> {
-    let RunOptions { load, watch, .. } = &options;
     let Files { document, mut deployment, task } = files_of(&options, round)?;
-    let part = part_of(&options, round)?;
+    let part = part_of(&mut options, round)?;
+    let RunOptions { load, watch, .. } = &options;
     let plan_of = |deployment: Deployment| {
         let mut plan = planned(&options, &document, deployment, task.as_ref())?;
         part.as_ref().map_or(Ok(()), |part| part.take(&mut plan, options.shards.together.is_some()))?;

@@ -48,6 +48,7 @@ use super::event::{Event, Sink, of_round};
 use super::hooks::Hooks;
 use super::housekeeping::Housekeeping;
 use super::interrupt::Interrupt;
+use super::live::Sum;
 use super::options::RunOptions;
 use super::outcome::Finished;
 use super::progress::AsEvents;
@@ -234,7 +235,7 @@ impl Run {
         let mut telling = Receiving::observer(receiving.as_ref(), &mut observer);
         drop(receiving);
         let gate = LiveGate::new(&self.plan, self.ids, &stop, &mut telling);
-        let mut gate = Exchange::new(gate, self.link());
+        let mut gate = Exchange::new(gate, self.link(watched.sum()));
         let hooks = self.task.as_ref().map(|task| task.hooks.as_slice()).unwrap_or_default();
         let mut hooks = Hooks::new(&mut gate, hooks, self.clock, &stop);
         let credentials = Arc::clone(&prepared.context.credentials);
@@ -298,12 +299,16 @@ impl Run {
         Ok(())
     }
 
-    /// What connects the parts of a load that may be ended early.
-    fn link(&self) -> Option<Link<'_>> {
-        let (part, together) = (self.part.as_ref()?, self.options.shards.together.as_ref()?);
-        aborting(&self.plan)?;
-        let (folder, shard) = (part.meeting(together), part.shard);
-        Some(Link { folder, shard, clock: self.clock, began: &self.began })
+    /// What connects the parts of a load that is watched as a whole.
+    fn link(&self, sum: Option<Sum>) -> Option<Link<'_>> {
+        let (part, shards) = (self.part.as_ref()?, &self.options.shards);
+        let judges = aborting(&self.plan).is_some();
+        if !judges && !shards.lead {
+            return None;
+        }
+        let folder = part.meeting(shards.together.as_ref()?);
+        let sum = sum.filter(|_| shards.lead);
+        Some(Link { folder, shard: part.shard, clock: self.clock, began: &self.began, judges, sum })
     }
 
     fn say_how_profiled(&self) {
@@ -324,7 +329,8 @@ impl Run {
             run_id: self.run_id,
             scenario: self.plan.title.clone(),
             deployment: self.plan.deployment.name.clone(),
-            shard: self.part.as_ref().map(|part| part.shard.index()),
+            // The metrics of all shards are not those of one.
+            shard: self.part.as_ref().filter(|_| !self.options.shards.lead).map(|part| part.shard.index()),
             ids: self.ids,
             started_unix_ns: self.clock.wall_anchor_unix_ns(),
         }

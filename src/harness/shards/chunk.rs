@@ -1,8 +1,10 @@
 //! What a shard has measured since it last told the others, as a file: its samples in the blocks of the run log.
 //!
 //! ```text
-//! "bshard1\n"  u64 zero  u64 complete to  u64 iterations  { u32 bytes, block }…     all little endian
+//! "bshard1\n"  u64 zero  u64 complete to  u64 iterations  u32 bytes, JSON  { u32 bytes, block }…     all little endian
 //! ```
+
+use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Nanos;
 use crate::measure::codec::{BLOCK_REQUESTS, BLOCK_ROWS_MAX, Scratch, decode, encode};
@@ -19,6 +21,19 @@ pub(super) struct Chunk {
     pub(super) complete_to_ns: Nanos,
     /// The samples.
     pub(super) rows: Rows,
+    /// What else live metrics have.
+    pub(super) beside: Beside,
+}
+
+/// What samples do not say.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(super) struct Beside {
+    /// The classes of faults that were new, with the numbers by which samples name them.
+    pub(super) classes: Vec<(u32, String)>,
+    /// How many iterations of each workload are under way.
+    pub(super) in_flight: Vec<u64>,
+    /// How many of each workload were not recorded since.
+    pub(super) unrecorded: Vec<u64>,
 }
 
 impl Chunk {
@@ -28,6 +43,9 @@ impl Chunk {
         for number in [self.zero_unix_ns, self.complete_to_ns, self.rows.len() as u64] {
             bytes.extend(number.to_le_bytes());
         }
+        let beside = serde_json::to_vec(&self.beside).unwrap_or_default();
+        bytes.extend(u32::try_from(beside.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend(beside);
         let (mut scratch, mut block, mut encoded) = (Scratch::default(), Rows::default(), Vec::new());
         let mut put = |block: &mut Rows| {
             encoded.clear();
@@ -57,6 +75,10 @@ impl Chunk {
             Some(u64::from_le_bytes(*number))
         };
         let (zero_unix_ns, complete_to_ns, wanted) = (number()?, number()?, number()?);
+        let (length, after) = rest.split_first_chunk()?;
+        let (beside, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        let beside = serde_json::from_slice(beside).ok()?;
+        rest = after;
         let (mut rows, mut block, mut scratch) = (Rows::default(), Rows::default(), Scratch::default());
         while let Some((length, after)) = rest.split_first_chunk() {
             let (encoded, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -65,7 +87,7 @@ impl Chunk {
             rest = after;
         }
         let whole = rest.is_empty() && rows.len() as u64 == wanted;
-        whole.then_some(Self { zero_unix_ns, complete_to_ns, rows })
+        whole.then_some(Self { zero_unix_ns, complete_to_ns, rows, beside })
     }
 }
 
@@ -88,7 +110,9 @@ mod tests {
                 ..IterationSample::default()
             });
         }
-        Chunk { zero_unix_ns: 77, complete_to_ns: u64::MAX, rows }
+        let beside =
+            Beside { classes: vec![(3, "status".to_owned())], in_flight: vec![4, 0], unrecorded: Vec::new() };
+        Chunk { zero_unix_ns: 77, complete_to_ns: u64::MAX, rows, beside }
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Ends the load of all shards when an `abort_on_fail` threshold has certainly failed for all of them together.
+//! What shards measure, told to shard 0 while the load runs: for thresholds that end the load of all, and for the metrics
+//! of all.
 //!
 //! Every second, each shard leaves what it has measured in the directory in which the shards met. Shard 0 counts it
-//! with its own, exactly as if it had measured it, and says there when the load ends. It counts only the time up to which
+//! with its own, exactly as if it had measured it, and says there when the load ends. For thresholds it counts only the time up to which
 //! all shards have told everything, so that one that is late does not look like a lower throughput. Files are written
 //! and read on a thread of their own: a directory that hangs holds up nothing.
 //!
@@ -11,19 +12,20 @@
 //! ```
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::chunk::Chunk;
+use super::chunk::{Beside, Chunk};
+use super::source::{Source, chunk_path, split};
 use super::start::{attempt, read};
 use crate::base::clock::{Nanos, RunClock, saturating_nanos};
-use crate::base::files::{open_regular, write_at_once};
-use crate::base::units::format_ns;
+use crate::base::files::write_at_once;
+use crate::harness::live::Sum;
 use crate::measure::log::Began;
 use crate::measure::recorder::Batch;
 use crate::measure::rows::Rows;
@@ -36,14 +38,10 @@ use crate::verdict::live::LiveGate;
 const EVERY: Duration = Duration::from_secs(1);
 /// Workers report what has ended within this time.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
-/// Without a word from a shard for so long, its part of the load is not known any more.
-const SILENT: Duration = Duration::from_secs(60);
 /// How many files of a shard may wait to be read.
 const UNREAD_MAX: u64 = 60;
 /// How much may wait for the slowest shard.
 const HELD_BYTES_MAX: usize = 512 << 20;
-/// A larger file is none of ours.
-const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
 /// A threshold: the numbers of its workload and its own.
 type Numbers = (usize, usize);
@@ -58,6 +56,10 @@ pub(in crate::harness) struct Link<'a> {
     pub(in crate::harness) clock: RunClock,
     /// When its load began; known before its first sample.
     pub(in crate::harness) began: &'a OnceCell<Began>,
+    /// Whether a threshold may end the load.
+    pub(in crate::harness) judges: bool,
+    /// The metrics of all shards, if this one serves them.
+    pub(in crate::harness) sum: Option<Sum>,
 }
 
 /// The gate of a load that other shards may make, too.
@@ -79,6 +81,8 @@ struct Shared {
 struct State {
     /// Own samples that were not told yet.
     own: Rows,
+    /// What they do not say.
+    beside: Beside,
     /// What all shards have measured up to the same time, to be counted.
     ready: Rows,
     /// The threshold that ends the load.
@@ -111,7 +115,7 @@ impl<'a> Exchange<'a> {
             let _ = thread.join();
         }
         let why = self.shared.state().given_up.take();
-        let unwatched = why.map(|why| format!("abort_on_fail did not apply to the end: {why}"));
+        let unwatched = why.map(|why| format!("the shards were not watched together to the end: {why}"));
         (self.gate.broken(), self.gate.note(plan).into_iter().chain(unwatched).collect())
     }
 
@@ -124,12 +128,20 @@ impl<'a> Exchange<'a> {
             shard: link.shard,
             clock: link.clock,
             zero_unix_ns: zero_unix_ns.checked_add_signed(correction_ns).unwrap_or(zero_unix_ns),
+            judges: link.judges,
+            sum: link.sum.clone(),
             shared: Arc::clone(&self.shared),
         };
         let started = std::thread::Builder::new().name("shards".to_owned()).spawn(move || teller.run());
         match started {
             Ok(thread) => self.thread = Some(thread),
             Err(error) => self.shared.state().given_up = Some(error.to_string()),
+        }
+    }
+
+    fn under_way(&self, workload: usize, count: u64) {
+        if self.link.is_some() {
+            *of(&mut self.shared.state().beside.in_flight, workload) = count;
         }
     }
 
@@ -161,6 +173,7 @@ impl Observer for Exchange<'_> {
         let mut state = self.shared.state();
         if state.given_up.is_none() {
             state.own.extend(&batch.samples);
+            state.beside.add(batch);
         }
         if state.own.bytes() > HELD_BYTES_MAX {
             state.give_up("the directory of the shards takes too long".to_owned());
@@ -168,6 +181,7 @@ impl Observer for Exchange<'_> {
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
+        self.under_way(progress.workload, progress.under_way);
         self.exchange();
         self.gate.progress(progress);
         if self.link.is_some() && self.gate.broken().is_some() {
@@ -177,6 +191,7 @@ impl Observer for Exchange<'_> {
     }
 
     fn end(&mut self, progress: &Progress<'_>) {
+        self.under_way(progress.workload, 0);
         self.gate.end(progress);
     }
 }
@@ -204,6 +219,31 @@ impl State {
     }
 }
 
+impl Beside {
+    fn add(&mut self, batch: &Batch) {
+        let new = batch.failures.iter();
+        self.classes.extend(new.map(|numbered| (numbered.number, numbered.failure.class.clone())));
+        *of(&mut self.unrecorded, usize::from(batch.workload)) += batch.live.unrecorded;
+    }
+
+    /// What there is to tell; what is under way stays so.
+    fn take(&mut self) -> Self {
+        let in_flight = self.in_flight.clone();
+        Self {
+            in_flight,
+            ..std::mem::replace(self, Self { in_flight: self.in_flight.clone(), ..Self::default() })
+        }
+    }
+}
+
+/// The number of a workload.
+fn of(numbers: &mut Vec<u64>, workload: usize) -> &mut u64 {
+    if numbers.len() <= workload {
+        numbers.resize(workload + 1, 0);
+    }
+    &mut numbers[workload]
+}
+
 /// Tells the others, or hears them.
 struct Teller {
     folder: PathBuf,
@@ -211,6 +251,8 @@ struct Teller {
     clock: RunClock,
     /// The zero of the samples' times, by the clock that all shards share.
     zero_unix_ns: u64,
+    judges: bool,
+    sum: Option<Sum>,
     shared: Arc<Shared>,
 }
 
@@ -229,10 +271,10 @@ impl Teller {
         let stop = self.folder.join(STOP);
         for number in 0_u64.. {
             let mut state = self.shared.wait();
-            let (rows, over) = (std::mem::take(&mut state.own), state.over);
+            let (rows, beside, over) = (std::mem::take(&mut state.own), state.beside.take(), state.over);
             let complete_to_ns = if over { Nanos::MAX } else { self.complete_to_ns() };
             drop(state);
-            let chunk = Chunk { zero_unix_ns: self.zero_unix_ns, complete_to_ns, rows };
+            let chunk = Chunk { zero_unix_ns: self.zero_unix_ns, complete_to_ns, rows, beside };
             let path = chunk_path(&self.folder, index, attempt, number);
             write_at_once(&path, |output| output.write_all(&chunk.encode()))
                 .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -283,8 +325,12 @@ impl Teller {
             }
             held.extend(&own);
             for source in &mut sources {
-                source.hear(&self.folder, self.zero_unix_ns, &mut held)?;
+                source.hear(&self.folder, self.zero_unix_ns, self.sum.as_ref(), &mut held)?;
                 to_ns = to_ns.min(source.complete_to_ns);
+            }
+            if !self.judges {
+                held.clear();
+                continue;
             }
             let mut state = self.shared.state();
             held = split(&held, to_ns, &mut state.ready);
@@ -301,147 +347,3 @@ impl Teller {
 }
 
 const STOP: &str = "stop.json";
-
-/// Another shard, as shard 0 hears it.
-struct Source {
-    index: u32,
-    attempt: Uuid,
-    /// The number of the chunk that comes next.
-    next: u64,
-    heard: Instant,
-    complete_to_ns: Nanos,
-}
-
-impl Source {
-    fn new(folder: &Path, index: u32) -> Result<Self, String> {
-        let attempt = attempt(folder, index).ok_or_else(|| format!("shard {index} is not there"))?;
-        Ok(Self { index, attempt, next: 0, heard: Instant::now(), complete_to_ns: 0 })
-    }
-
-    /// Takes what this shard has told since; moves its times to the clock with this zero.
-    fn hear(&mut self, folder: &Path, zero_unix_ns: u64, held: &mut Rows) -> Result<(), String> {
-        loop {
-            let path = chunk_path(folder, self.index, self.attempt, self.next);
-            let Some(mut chunk) = chunk(&path)? else { break };
-            // A file that stays takes space, and does no other harm.
-            let _ = std::fs::remove_file(&path);
-            let later = i128::from(chunk.zero_unix_ns) - i128::from(zero_unix_ns);
-            let later_ns = i64::try_from(later).unwrap_or(0);
-            chunk.rows.shift(later_ns);
-            held.extend(&chunk.rows);
-            // The end of its load is the end, whatever the clocks show.
-            let complete_to_ns = chunk.complete_to_ns;
-            self.complete_to_ns = match complete_to_ns {
-                Nanos::MAX => complete_to_ns,
-                _ => complete_to_ns.saturating_add_signed(later_ns),
-            };
-            self.next += 1;
-            self.heard = Instant::now();
-        }
-        if self.complete_to_ns != Nanos::MAX && self.heard.elapsed() > SILENT {
-            let silent = format_ns(saturating_nanos(SILENT));
-            return Err(format!("shard {} has said nothing for {silent}", self.index));
-        }
-        Ok(())
-    }
-}
-
-/// The chunk in a file; `None` if there is no such file yet.
-fn chunk(path: &Path) -> Result<Option<Chunk>, String> {
-    let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = match open_regular(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(cannot(error)),
-    };
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, CHUNK_BYTES_MAX), &mut bytes)
-        .map_err(cannot)?;
-    let chunk = Chunk::decode(&bytes);
-    chunk.map(Some).ok_or_else(|| format!("{} is no file of a shard of this version", path.display()))
-}
-
-fn chunk_path(folder: &Path, index: u32, attempt: Uuid, number: u64) -> PathBuf {
-    folder.join(format!("samples-{index}-{}-{number}", attempt.simple()))
-}
-
-/// Appends what ended by then to `ready`, and returns the rest.
-fn split(rows: &Rows, to_ns: Nanos, ready: &mut Rows) -> Rows {
-    let mut rest = Rows::default();
-    for row in rows.iter() {
-        let end_ns = row.head.start_ns.saturating_add(row.head.duration_ns);
-        if end_ns <= to_ns { ready.push_row(row) } else { rest.push_row(row) }
-    }
-    rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measure::sample::IterationSample;
-
-    const MS: Nanos = 1_000_000;
-
-    fn rows(starts_ms: &[u64]) -> Rows {
-        let mut rows = Rows::default();
-        for (number, start_ms) in (0..).zip(starts_ms) {
-            let (start_ns, duration_ns) = (start_ms * MS, 10 * MS);
-            rows.push(&IterationSample { number, start_ns, duration_ns, ..IterationSample::default() });
-        }
-        rows
-    }
-
-    fn starts_ms(rows: &Rows) -> Vec<u64> {
-        rows.iter().map(|row| row.head.start_ns / MS).collect()
-    }
-
-    fn leave(folder: &Path, source: &Source, number: u64, bytes: &[u8]) {
-        std::fs::write(chunk_path(folder, source.index, source.attempt, number), bytes).unwrap();
-    }
-
-    #[test]
-    fn what_a_shard_tells_is_heard_in_order_on_the_clock_of_the_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
-        let attempt = Uuid::from_u128(9);
-        let mut source = Source { index: 2, attempt, next: 0, heard: Instant::now(), complete_to_ns: 0 };
-        let of = |starts_ms: &[u64], complete_to_ns| Chunk {
-            zero_unix_ns: 5_000 * MS,
-            complete_to_ns,
-            rows: rows(starts_ms),
-        };
-        let mut held = Rows::default();
-        leave(folder, &source, 1, &of(&[40], 60 * MS).encode());
-        source.hear(folder, 4_900 * MS, &mut held).unwrap();
-        assert!(held.is_empty(), "the first one is not there yet");
-        leave(folder, &source, 0, &of(&[10, 20], 30 * MS).encode());
-        source.hear(folder, 4_900 * MS, &mut held).unwrap();
-        assert_eq!((starts_ms(&held), source.complete_to_ns), (vec![110, 120, 140], 160 * MS));
-        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "what was heard is removed");
-
-        let mut ready = Rows::default();
-        let rest = split(&held, 130 * MS, &mut ready);
-        assert_eq!((starts_ms(&ready), starts_ms(&rest)), (vec![110, 120], vec![140]));
-
-        leave(folder, &source, 2, b"something else");
-        let error = source.hear(folder, 0, &mut held).unwrap_err();
-        assert!(error.contains("samples-2-") && error.contains("of this version"), "{error}");
-    }
-
-    #[test]
-    fn a_shard_that_says_nothing_is_named_unless_its_load_has_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let long_ago = Instant::now().checked_sub(SILENT + Duration::from_secs(1)).unwrap();
-        for (complete_to_ns, heard, says) in [
-            (MS, long_ago, Some("shard 3 has said nothing for")),
-            (Nanos::MAX, long_ago, None),
-            (MS, Instant::now(), None),
-        ] {
-            let mut source = Source { index: 3, attempt: Uuid::nil(), next: 5, heard, complete_to_ns };
-            let found = source.hear(folder.path(), 0, &mut Rows::default()).err();
-            assert_eq!(found.is_some(), says.is_some(), "{found:?}");
-            assert!(found.unwrap_or_default().contains(says.unwrap_or_default()));
-        }
-        assert!(Source::new(folder.path(), 1).err().unwrap().contains("shard 1 is not there"));
-    }
-}

@@ -6,6 +6,7 @@
 mod chunk;
 mod exchange;
 mod launcher;
+mod source;
 mod start;
 
 use std::path::{Path, PathBuf};
@@ -55,6 +56,8 @@ pub struct ShardOptions {
     pub wait: Duration,
     /// A shard that begins later than this fails.
     pub skew_max: Option<Duration>,
+    /// Shard 0 serves and pushes the metrics of all shards, and the others none.
+    pub lead: bool,
 }
 
 impl Default for ShardOptions {
@@ -68,6 +71,7 @@ impl Default for ShardOptions {
             together: None,
             wait: WAIT,
             skew_max: None,
+            lead: false,
         }
     }
 }

@@ -146,7 +146,7 @@ fn counts(meter: &Meter) -> Vec<Metric<'_>> {
             name: "bench_iterations_in_flight",
             help: "Iterations under way.",
             kind: Kind::Gauge,
-            points: each(|workload| workload.in_flight),
+            points: each(WorkloadMeter::in_flight_everywhere),
         },
     ]
 }
