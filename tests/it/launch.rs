@@ -1,13 +1,13 @@
 //! What `bench slurm` and `bench k8s` print: refused where it would not run, and run as it is written.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::support::{Bench, Ended, adds_up};
+use crate::support::{Bench, Ended, Running, adds_up};
 
 const SCENARIO: &str = "title: t
 deployment: ../deployments/shop.yaml
@@ -58,7 +58,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
 }
 
 /// Starts what a Job's pod runs: its files, arguments and variables are those of the manifest, its volumes are here.
-fn pod(bench: &Bench, objects: &[Value], job: &str, index: Option<usize>) -> Child {
+fn pod(bench: &Bench, objects: &[Value], job: &str, index: Option<usize>) -> Running {
     let spec = &of_kind(objects, "Job", job)["spec"]["template"]["spec"];
     let container = &spec["containers"][0];
     let files = bench.path().join(format!("pod-{job}-{}", index.unwrap_or_default()));
@@ -91,7 +91,7 @@ fn pod(bench: &Bench, objects: &[Value], job: &str, index: Option<usize>) -> Chi
     if let Some(index) = index {
         command.env("JOB_COMPLETION_INDEX", index.to_string()).env("HOSTNAME", format!("{job}-{index}"));
     }
-    command.spawn().unwrap()
+    Running::start(&mut command)
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn the_pods_of_the_manifests_make_the_load_and_merge_it() {
     assert_eq!((&load["completions"], &load["completionMode"]), (&3.into(), &"Indexed".into()));
     // The job that merges begins when the others do, and waits for them.
     let merging = pod(&bench, &objects, "order-7-merge", None);
-    let shards: Vec<Child> = (0..3).map(|index| pod(&bench, &objects, "order-7", Some(index))).collect();
+    let shards: Vec<Running> = (0..3).map(|index| pod(&bench, &objects, "order-7", Some(index))).collect();
     for shard in shards {
-        Ended::from(shard.wait_with_output().unwrap()).expect_code(0);
+        shard.end().expect_code(0);
     }
-    let merged = Ended::from(merging.wait_with_output().unwrap()).expect_code(0);
+    let merged = merging.end().expect_code(0);
     assert!(merged.stderr.contains("have not ended"), "{}", merged.stderr);
     assert!(merged.stderr.contains("warning: no traces were fetched"), "{}", merged.stderr);
     let folder = bench.path().join("volume/order-7");

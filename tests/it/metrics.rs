@@ -13,7 +13,7 @@ use prost::Message as _;
 use serde_json::Value;
 
 use crate::server::{After, Server};
-use crate::support::{Bench, free_address};
+use crate::support::{Bench, Running, free_address};
 
 /// Longer than anything here may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -319,9 +319,11 @@ fn the_first_shard_serves_the_metrics_of_all() {
         let shard = format!("{index}/3");
         let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1", "--quiet"];
         let lead = ["--together", "meet", "--lead", "--metrics", &metrics];
-        bench.command(&[&own[..], &lead[..]].concat()).stdout(Stdio::null()).spawn().unwrap()
+        Running::start(
+            bench.command(&[&own[..], &lead[..]].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()),
+        )
     };
-    let shards: Vec<Child> = (0..3).map(start).collect();
+    let shards: Vec<Running> = (0..3).map(start).collect();
     let (text, failed) = wait_for("more than one shard makes", || {
         let (_, text) = get(&metrics, "/metrics");
         let ok = value(&text, "bench_iterations_total{workload=\"t\",outcome=\"ok\"} ")?;
@@ -331,7 +333,7 @@ fn the_first_shard_serves_the_metrics_of_all() {
     assert_eq!(value(&text, "bench_errors_total{workload=\"t\",class=\"status\"} "), Some(failed), "{text}");
     assert!(!text.contains("shard="), "{text}");
     assert!(text.contains("# {trace_id="), "{text}");
-    for mut shard in shards {
-        assert_eq!(shard.wait().unwrap().code(), Some(0));
+    for shard in shards {
+        shard.end().expect_code(0);
     }
 }

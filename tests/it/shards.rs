@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::support::{Bench, Ended, adds_up};
+use crate::support::{Bench, Ended, Running, adds_up};
 
 /// A server that answers every request with 200.
 fn server() -> Server {
@@ -21,10 +21,10 @@ fn three(bench: &Bench, arguments: &[&str]) -> Vec<Ended> {
         let shard = format!("{index}/3");
         let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1"];
         let mut command = bench.command(&[&own, arguments].concat());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let started: Vec<_> = (0..3).map(start).collect();
-    started.into_iter().map(|process| Ended::from(process.wait_with_output().unwrap())).collect()
+    started.into_iter().map(Running::end).collect()
 }
 
 /// Merges what is in `runs`; returns what was said and the results.

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -83,6 +83,29 @@ impl Bench {
         adds_up(&results);
         assert!(!results["verdict"]["invalid"].to_string().contains("lost count"), "{}", results["verdict"]);
         results
+    }
+}
+
+/// A process that does not outlive its test.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn end(mut self) -> Ended {
+        Ended::from(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
