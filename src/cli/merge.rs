@@ -37,6 +37,10 @@ pub(super) struct MergeArguments {
     /// Also fetch the traces of the slow iterations from the collector of the deployment.
     #[arg(long)]
     collect: bool,
+    /// Take the traces of the slow iterations from this file of `bench receive` or of OpenTelemetry's collector. May be
+    /// given several times.
+    #[arg(long, value_name = "FILE")]
+    from: Vec<PathBuf>,
     /// With --collect: the deployment whose collector has the traces (default: that of the parts).
     #[arg(short, long, value_name = "FILE", requires = "collect")]
     deployment: Option<PathBuf>,
@@ -60,7 +64,9 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit, HarnessError> {
     };
     let shown = Shown::new(*quiet).sink();
     let mut merged = merge(&options, &shown)?;
-    if let Some(run_dir) = merged.directory.clone().filter(|_| arguments.collect) {
+    if let Some(run_dir) =
+        merged.directory.clone().filter(|_| arguments.collect || !arguments.from.is_empty())
+    {
         match traces_of(arguments, run_dir) {
             Ok(collected) => merged = collected,
             // The verdict stands without them.
@@ -76,7 +82,7 @@ fn traces_of(arguments: &MergeArguments, run_dir: PathBuf) -> Result<Finished, H
         run_dir,
         ids: Vec::new(),
         slowest: 0,
-        from: Vec::new(),
+        from: arguments.from.clone(),
         deployment: arguments.deployment.clone().map(Into::into),
         connection: None,
         wait: Duration::ZERO,

@@ -28,6 +28,7 @@ use crate::verdict::{self, Evidence};
 
 use super::asynchronous;
 use super::error::{HarnessError, Kind};
+use super::kept;
 
 /// The result of one pass over a run's log; `kind` is the kind of error if it cannot be read. `change` may replace its
 /// criteria; `stored` are the traces that are already stored.
@@ -206,10 +207,9 @@ pub(crate) fn read_again(
         fetched.unreadable.insert(id, unreadable);
     }
     // The log does not have it.
-    results.profiling.received = StoredRun::results_of(&directory.results())
-        .ok()
-        .filter(|old| old.run.id == results.run.id)
-        .and_then(|old| old.profiling.received);
+    let old = StoredRun::results_of(&directory.results()).ok().filter(|old| old.run.id == results.run.id);
+    results.profiling.received =
+        old.map_or_else(|| kept::received(run_dir, aggregate.header()), |old| old.profiling.received);
     let all = chosen.clone();
     let chosen: Vec<Chosen> = chosen
         .into_iter()

@@ -36,6 +36,7 @@ mod host;
 mod housekeeping;
 mod interrupt;
 pub(crate) mod judging;
+mod kept;
 mod pages;
 mod reading;
 mod receiving;

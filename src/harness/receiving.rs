@@ -13,6 +13,7 @@ use crate::measure::ids::RunIds;
 use crate::measure::latency::SampleId;
 use crate::measure::recorder::Batch;
 use crate::plan::Plan;
+use crate::plan::shard::Shard;
 use crate::receive::Taker;
 use crate::receive::forward::Target;
 use crate::receive::listen;
@@ -51,11 +52,13 @@ struct Noting {
     spool: Arc<Spool>,
     senders: Senders,
     probe: Arc<ProbeSpans>,
+    ids: RunIds,
+    shard: Shard,
 }
 
 impl Taker for Noting {
     fn wants(&self, trace_id: u128) -> bool {
-        self.spool.wants(trace_id) || self.probe.wants(trace_id)
+        self.is_own(trace_id) && self.spool.wants(trace_id) || self.probe.wants(trace_id)
     }
 
     fn take(&self, trace_id: u128, spans: u32, resource_spans: &[u8]) {
@@ -65,6 +68,13 @@ impl Taker for Noting {
         }
         self.senders.note(trace_id, resource_spans, Instant::now());
         self.spool.take(trace_id, spans, resource_spans);
+    }
+}
+
+impl Noting {
+    /// False for the iterations of other shards, of whose ends the spool never hears.
+    fn is_own(&self, trace_id: u128) -> bool {
+        !self.shard.is_part() || self.ids.sample_of(trace_id).is_some_and(|id| self.shard.has(id.number))
     }
 }
 
@@ -87,6 +97,8 @@ impl Receiving {
             spool: Arc::new(spool),
             senders: Senders::default(),
             probe: Arc::new(ProbeSpans::new(probe_ids)),
+            ids,
+            shard: plan.shard,
         });
         let forward =
             plan.deployment.spans.forward.as_deref().map(|url| Target::new(url, client.clone())).transpose();

@@ -92,6 +92,12 @@ impl Shard {
         of / self.count + u32::from(self.index < of % self.count)
     }
 
+    /// True if the iteration with this number is its own.
+    #[must_use]
+    pub fn has(self, number: u64) -> bool {
+        number % u64::from(self.count) == u64::from(self.index)
+    }
+
     /// The number, in the whole load, of its own number `own`; both count from 0.
     #[must_use]
     pub fn number(self, own: u64) -> u64 {

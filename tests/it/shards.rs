@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::receiving::{export, shop_that_tells};
 use crate::server::Server;
-use crate::support::{Bench, Ended, Running, adds_up};
+use crate::support::{Bench, Ended, Running, adds_up, free_address};
 
 /// A server that answers every request with 200.
 fn server() -> Server {
@@ -155,6 +158,103 @@ sla: { thresholds: [{ threshold: count(iterations) < 20, abort_on_fail: true, de
     let left: Vec<_> = walk(&bench.path().join("meet"));
     assert!(left.iter().any(|name| name == "stop.json"), "{left:?}");
     assert!(left.iter().filter(|name| name.starts_with("samples-")).count() <= 6, "{left:?}");
+}
+
+/// Sends its spans to whoever listens at these addresses, as OpenTelemetry's collector does with several exporters.
+fn shop_for(addresses: Vec<SocketAddr>) -> Server {
+    shop_that_tells(move |spans| {
+        // A shard that has ended listens no more.
+        let listening = addresses.iter().filter(|address| TcpStream::connect(address).is_ok());
+        listening.for_each(|address| drop(export(*address, spans)));
+    })
+}
+
+/// The ids of the stored traces of the merged run, which are all complete, and the shards that they are of.
+fn traces(bench: &Bench, results: &Value) -> (BTreeSet<String>, BTreeSet<u64>) {
+    let fetched = results["profiling"]["fetched"].as_object().unwrap();
+    assert_eq!(fetched.keys().collect::<Vec<_>>(), ["complete"], "{fetched:?}");
+    let stored = std::fs::read_dir(merged_directory(bench).join("traces")).unwrap();
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let ids: BTreeSet<String> = stored.map(|entry| stem(entry.unwrap().path())).collect();
+    let rows = results["iterations"].as_array().unwrap().iter();
+    let of_traces = rows.filter(|row| row["trace_id"].as_str().is_some_and(|id| ids.contains(id)));
+    let shards = of_traces.map(|row| row["number"].as_u64().unwrap() % 3).collect();
+    (ids, shards)
+}
+
+fn merged_directory(bench: &Bench) -> PathBuf {
+    std::fs::read_dir(bench.path().join("merged")).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn the_slow_iterations_of_all_shards_are_explained_by_what_their_receivers_kept() {
+    let addresses: Vec<SocketAddr> = (0..3).map(|_| free_address()).collect();
+    let (bench, server) = (Bench::new(), shop_for(addresses.clone()));
+    let keys = "runner: { constant: { times: 300, concurrency: 6 } }\niteration: [{ action: a, get: /x }]";
+    bench.load(&server.url(), "profiler: { headers: [w3c] }", keys);
+    let start = |(index, address): (usize, &SocketAddr)| {
+        let (shard, receive) = (format!("{index}/3"), format!("--receive={address}"));
+        let own = ["run", "scenario.yaml", "--shard", &shard, "--job", "j", "--workers", "1", "--no-probe"];
+        let mut command = bench.command(&[&own[..], &[&receive]].concat());
+        Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    };
+    let started: Vec<_> = addresses.iter().enumerate().map(start).collect();
+    started.into_iter().for_each(|shard| drop(shard.end().expect_code(0)));
+    let (ended, results) = merged(&bench, &[]);
+    let ended = ended.expect_code(0);
+    assert!(ended.stdout.contains("`SELECT item · SELECT ?` in shop"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("no spans"), "{}", ended.stderr);
+    let (chosen, shards) = traces(&bench, &results);
+    assert!(chosen.len() >= 20, "{chosen:?}");
+    assert_eq!(shards, (0..3).collect());
+    let received = &results["profiling"]["received"];
+    assert_eq!((received["spans"].as_u64(), received["addresses"].as_array().unwrap().len()), (Some(600), 3));
+    // A trace that was kept and not chosen.
+    let (_, all) = numbers_and_ids(&results);
+    let merged = merged_directory(&bench);
+    let show = |id: &&str| bench.run(&["trace", "show", merged.to_str().unwrap(), id]).code == Some(0);
+    assert!(all.iter().filter(|id| !chosen.contains(**id)).any(show));
+    // Made again, the report says the same.
+    bench.run(&["report", merged.to_str().unwrap()]).expect_code(0);
+    let again: Value = serde_json::from_slice(&std::fs::read(merged.join("results.json")).unwrap()).unwrap();
+    assert_eq!(again["profiling"]["received"], *received);
+}
+
+/// The service knows one address only, that of `bench receive`.
+#[test]
+fn one_receiver_serves_all_shards() {
+    let address = free_address();
+    let (bench, server) = (Bench::new(), shop_for(vec![address]));
+    let mut receive = bench.command(&["receive", &address.to_string(), "-o", "spans.jsonl"]);
+    let receiver = Running::start(receive.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    while TcpStream::connect(address).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let keys = "runner: { constant: { times: 300, concurrency: 6 } }\niteration: [{ action: a, get: /x }]";
+    bench.load(&server.url(), "profiler: { headers: [w3c] }", keys);
+    three(&bench, &["--quiet"]).into_iter().for_each(|ended| drop(ended.expect_code(0)));
+    receiver.interrupt().expect_code(0);
+    let (ended, results) = merged(&bench, &["--from", "spans.jsonl"]);
+    let ended = ended.expect_code(0);
+    assert!(ended.stdout.contains("`SELECT item · SELECT ?` in shop"), "{}", ended.stdout);
+    assert_eq!(traces(&bench, &results).1, (0..3).collect());
+}
+
+/// Spans that came to the receiver of another shard are not kept, and the merge says what to do.
+#[test]
+fn spans_that_only_one_shard_gets_are_told() {
+    let address = free_address();
+    let (bench, server) = (Bench::new(), shop_for(vec![address]));
+    let keys = "runner: { constant: { times: 60, concurrency: 3 } }\niteration: [{ action: a, get: /x }]";
+    bench.load(&server.url(), "profiler: { headers: [w3c] }", keys);
+    for (shard, address) in [("0/2", address), ("1/2", free_address())] {
+        let arguments = ["run", "scenario.yaml", "--shard", shard, "--job", "j", "--no-probe"];
+        bench.run(&[&arguments[..], &[&format!("--receive={address}")]].concat()).expect_code(0);
+    }
+    let (ended, _) = merged(&bench, &[]);
+    let ended = ended.expect_code(0);
+    assert!(ended.stderr.contains("have no spans at their shard's receiver"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`bench merge --from` reads"), "{}", ended.stderr);
 }
 
 /// The names of the files of the only run that met here.

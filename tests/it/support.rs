@@ -94,6 +94,13 @@ impl Running {
         Self(Some(command.spawn().unwrap()))
     }
 
+    /// Ends it as Ctrl-C does.
+    pub(crate) fn interrupt(self) -> Ended {
+        let id = self.0.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        self.end()
+    }
+
     /// Waits until it has ended.
     pub(crate) fn end(mut self) -> Ended {
         Ended::from(self.0.take().unwrap().wait_with_output().unwrap())

@@ -60,7 +60,25 @@ pub fn merge(options: &MergeOptions, events: &Sink) -> Result<Finished, HarnessE
         let _ = std::fs::remove_dir_all(directory.path());
     }
     written?;
+    // The run is there. What is wrong with the traces does not take it away.
+    let said = match stored::choose_kept(directory.path(), events) {
+        Ok(None) => None,
+        Ok(Some((found, wanted))) => without_spans(found, wanted),
+        Err(error) => Some(format!("no traces were taken from the receivers of the shards: {error}")),
+    };
+    said.iter().for_each(|text| events.event(&Event::Warning(text)));
     stored::report(directory.path(), &options.report, events)
+}
+
+/// Why traces may be missing although shards had receivers.
+fn without_spans(found: usize, wanted: usize) -> Option<String> {
+    (found < wanted).then(|| {
+        format!(
+            "{} of the {wanted} iterations whose traces are wanted have no spans at their shard's receiver: the services must \
+             send theirs to the receivers of all shards, or to one `bench receive`, whose file `bench merge --from` reads",
+            wanted - found
+        )
+    })
 }
 
 fn write(

@@ -204,14 +204,13 @@ impl Run {
         (aggregate.end, aggregate.unsaved) = (Some(ended.end), ended.unsaved);
         let mut results = judging::results(&aggregate);
         let (mut chosen, mut traces, mut fetched) = (Vec::new(), Vec::new(), Fetched::default());
-        // The slow iterations of a part are not those of the whole load.
-        let traced =
-            self.plan.profiling_off.is_none() && self.part.is_none() && !aggregate.slowest.is_empty();
-        if traced && self.plan.traces.slow > 0 {
+        let traced = self.plan.profiling_off.is_none() && !aggregate.slowest.is_empty();
+        let receiving = self.receiving.take();
+        // The slow iterations of a part are not those of the whole load, but its receiver must have the spans of its own.
+        if traced && self.plan.traces.slow > 0 && (self.part.is_none() || receiving.is_some()) {
             chosen = choice::choose(&aggregate);
         }
-        let collector = self.collector().filter(|_| !chosen.is_empty());
-        let receiving = self.receiving.take();
+        let collector = self.collector().filter(|_| !chosen.is_empty() && self.part.is_none());
         let asked = collector.is_some() || receiving.is_some() && !chosen.is_empty();
         if asked {
             self.await_work(&aggregate, stop);
@@ -226,7 +225,9 @@ impl Run {
         if let Some(receiving) = receiving {
             self.receive(receiving, &aggregate, &mut results, &chosen, &mut fetched, stop);
         }
-        if asked {
+        if self.part.is_some() {
+            (chosen, fetched) = (Vec::new(), Fetched::default());
+        } else if asked {
             asynchronous::note_read(&aggregate, &chosen, &mut fetched, self.clock.now_ns());
             results.profiling.fetch_s = Some(began.elapsed().as_secs_f64());
             traces = judging::explain(&mut results, &aggregate, &chosen, &fetched);

@@ -13,13 +13,13 @@ use crate::demo::COLLECTOR_FILE;
 use crate::harness::error::{HarnessError, Kind};
 use crate::harness::event::{Event, Sink, warn};
 use crate::harness::interrupt::Interrupt;
+use crate::harness::kept::Kept;
 use crate::harness::options::{Environment, ReportOptions, YamlFile};
 use crate::harness::outcome::Finished;
 use crate::harness::traces::TraceSource;
 use crate::harness::{housekeeping, judging};
 use crate::measure::log::{LogFile, RunLog};
 use crate::osprofiler::record::Record;
-use crate::receive::spool::stored::Stored;
 use crate::results::aggregate::Aggregate;
 use crate::results::choice::{self, Chosen};
 use crate::results::directory::RunDirectory;
@@ -127,9 +127,7 @@ fn wanted(options: &CollectOptions, aggregate: &Aggregate) -> Result<BTreeMap<Uu
     }
     let mut wanted = BTreeMap::new();
     if options.ids.is_empty() {
-        wanted.extend(choice::choose(aggregate).iter().map(|Chosen { sample, .. }| {
-            (aggregate.trace_id(sample), sample.start_ns.saturating_add(sample.duration_ns))
-        }));
+        wanted = chosen(aggregate);
     }
     if !options.ids.is_empty() || options.slowest > 0 {
         let query = Query { ids: options.ids.clone(), slowest: options.slowest };
@@ -172,17 +170,13 @@ impl CollectOptions {
         events: &Sink,
     ) -> Result<Fetched, HarnessError> {
         let mut all = Fetched::default();
-        let received =
-            Stored::open(&self.run_dir).map_err(HarnessError::cannot("read the received spans"))?;
-        if let Some(received) = &received {
-            // It ended with the load, or later.
-            let ends_ns = aggregate.workloads.iter().map(|stats| stats.last_end_ns);
-            add_received(&mut all, received, (missing, ends_ns.max().unwrap_or(0)), events);
-        }
+        let kept = Kept::of(&self.run_dir).map_err(HarnessError::cannot("read the received spans"))?;
+        // It ended with the load, or later.
+        add_received(&mut all, &kept, (missing, last_end_ns(aggregate)), events);
         for path in &self.from {
             add_file(&mut all, path, (missing, aggregate.header().started_unix_ns), events)?;
         }
-        let nothing_else = received.is_none() && self.from.is_empty();
+        let nothing_else = kept.is_empty() && self.from.is_empty();
         match self.connection(aggregate)? {
             Some(connection) => {
                 let missing = (missing, aggregate.header().started_unix_ns);
@@ -266,22 +260,55 @@ fn add(all: &mut Fetched, (id, read_after_ns): (Uuid, Nanos), records: Vec<Recor
     *known = read_after_ns.max(*known);
 }
 
-/// Adds what the run's own receiver kept, which ended at this time of the run.
+/// Adds what the receivers of the run kept, which ended at this time of the run.
 fn add_received(
     all: &mut Fetched,
-    received: &Stored,
+    kept: &Kept,
     (missing, end_ns): (&BTreeMap<Uuid, Nanos>, Nanos),
     events: &Sink,
 ) {
-    for (id, ended_ns) in missing.iter().filter(|(id, _)| received.has(id.as_u128())) {
-        match received.records(*id) {
-            Ok(mut records) => {
-                records.iter_mut().for_each(mask_record);
-                add(all, (*id, end_ns.saturating_sub(*ended_ns)), records);
-            }
+    for (id, ended_ns) in missing.iter().filter(|(id, _)| kept.has(**id)) {
+        match kept.records(*id) {
+            Ok(records) => add(all, (*id, end_ns.saturating_sub(*ended_ns)), records),
             Err(error) => events.event(&Event::Warning(&format!("trace {id}: {error}"))),
         }
     }
+}
+
+/// Stores the traces of the iterations that a merged run would choose, from what the receivers of its shards kept.
+/// Returns how many of them have spans, and how many there are; `None` if no shard had a receiver.
+///
+/// # Errors
+/// The run or the spans cannot be read, or the traces cannot be stored.
+pub(in crate::harness) fn choose_kept(
+    run_dir: &Path,
+    events: &Sink,
+) -> Result<Option<(usize, usize)>, HarnessError> {
+    let kept = Kept::of(run_dir).map_err(HarnessError::cannot("read the received spans"))?;
+    if kept.is_empty() {
+        return Ok(None);
+    }
+    let directory = RunDirectory::open(run_dir);
+    let aggregate = judging::read(LogFile::at(&directory.log()), HashSet::new(), Kind::Failed, |_| Ok(()))?;
+    let wanted = chosen(&aggregate);
+    let mut all = Fetched::default();
+    add_received(&mut all, &kept, (&wanted, last_end_ns(&aggregate)), events);
+    let traces: Vec<StoredTrace> = wanted.keys().filter_map(|id| merge(*id, &[], &all)).collect();
+    directory.store_traces(&traces).map_err(HarnessError::cannot("store the traces"))?;
+    Ok(Some((traces.len(), wanted.len())))
+}
+
+/// When the last iteration ended.
+fn last_end_ns(aggregate: &Aggregate) -> Nanos {
+    aggregate.workloads.iter().map(|stats| stats.last_end_ns).max().unwrap_or(0)
+}
+
+/// The traces that the run would choose, each with the end of its iteration.
+fn chosen(aggregate: &Aggregate) -> BTreeMap<Uuid, Nanos> {
+    let of = |Chosen { sample, .. }: &Chosen| {
+        (aggregate.trace_id(sample), sample.start_ns.saturating_add(sample.duration_ns))
+    };
+    choice::choose(aggregate).iter().map(of).collect()
 }
 
 /// Adds the traces of a file, which has what was there when it was written last.

@@ -9,6 +9,7 @@ mod render;
 use std::path::Path;
 
 pub use check::{CheckOptions, check};
+pub(super) use collect::choose_kept;
 pub use collect::{CollectOptions, Collected, collect};
 pub use compare::{CompareOptions, Comparison, compare};
 pub use export::{ExportOptions, export_file, export_to};

@@ -9,19 +9,17 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use tokio::runtime::Runtime;
-use uuid::Uuid;
 
 use crate::base::secret::Secret;
 use crate::collect::files::{self as trace_files, Kind, Loaded, Opened, TraceRecords};
-use crate::collect::mask_record;
 use crate::demo::COLLECTOR_FILE;
 use crate::osprofiler::compat::ReportStyle;
 use crate::osprofiler::driver::{Collector, DriverError};
-use crate::receive::spool::stored::Stored;
 use crate::results::directory::RunDirectory;
 
 use super::error::{self, HarnessError};
 use super::event::{Event, Sink, warn};
+use super::kept::Kept;
 use super::options::{Environment, YamlFile};
 use super::{files, housekeeping, runs};
 
@@ -304,20 +302,17 @@ impl TraceSource {
     }
 }
 
-/// The traces that a run's receiver kept and that were not chosen.
+/// The traces that a run's receivers kept and that were not chosen.
 fn received(run: &Path, ids: &[&String]) -> Result<Vec<TraceRecords>, HarnessError> {
     let spans = || run.join("spans");
-    let Some(stored) = Stored::open(run).map_err(|error| unreadable(&spans(), error))? else {
-        return Ok(Vec::new());
-    };
-    let wanted = stored.trace_ids().map(Uuid::from_u128).filter(|id| {
+    let kept = Kept::of(run).map_err(|error| unreadable(&spans(), error))?;
+    let wanted = kept.trace_ids().filter(|id| {
         let text = id.to_string();
         ids.iter().any(|wanted| text.starts_with(wanted.as_str()))
     });
     let mut traces = Vec::new();
     for id in wanted {
-        let mut records = stored.records(id).map_err(|error| unreadable(&spans(), error))?;
-        records.iter_mut().for_each(mask_record);
+        let records = kept.records(id).map_err(|error| unreadable(&spans(), error))?;
         traces.push(TraceRecords {
             base_id: id.to_string(),
             records,

@@ -59,6 +59,12 @@ impl Stored {
         }
     }
 
+    /// True if there was a receiver, whatever it got.
+    #[must_use]
+    pub fn is_in(run_directory: &Path) -> bool {
+        Folder::open(run_directory).list().is_ok()
+    }
+
     /// The traces on a disk and in blocks that were not written, as far as they are kept.
     pub(super) fn of(disk: Box<dyn Disk>, unwritten: Vec<Block>, is_kept: impl Fn(u128) -> bool) -> Self {
         let segments = disk.list().unwrap_or_default();

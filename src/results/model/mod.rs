@@ -251,6 +251,31 @@ pub struct Received {
     pub forward_dropped: u64,
 }
 
+impl Received {
+    /// What two receivers received.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.addresses.extend(other.addresses);
+        self.addresses.sort_unstable();
+        self.addresses.dedup();
+        Self {
+            addresses: self.addresses,
+            spans: self.spans + other.spans,
+            linked_spans: self.linked_spans + other.linked_spans,
+            links_ignored: self.links_ignored + other.links_ignored,
+            other_traces: self.other_traces + other.other_traces,
+            invalid_spans: self.invalid_spans + other.invalid_spans,
+            refused_requests: self.refused_requests + other.refused_requests,
+            kept_traces: self.kept_traces + other.kept_traces,
+            kept_spans: self.kept_spans + other.kept_spans,
+            lost_spans: self.lost_spans + other.lost_spans,
+            sample_halved: self.sample_halved.max(other.sample_halved),
+            forwarded: self.forwarded + other.forwarded,
+            forward_dropped: self.forward_dropped + other.forward_dropped,
+        }
+    }
+}
+
 /// The machine that generated the load.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Environment {
