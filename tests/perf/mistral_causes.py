@@ -7,7 +7,7 @@
     action      one in four executions has an action that takes longer (std.sleep)
     http        one in four asks a slow service (std.http)
     database    one in four waits for the engine's database when its first action is stored
-    executor    the executor does not run for some seconds, again and again; messages for it wait
+    executor    the executor does not run for a while, again and again; messages for it wait
 
 It starts Keystone and Mistral by tests/real/openstack.sh, in a directory of their own (REAL_DIR, default .real/mistral),
 which keep running until `REAL_DIR=.real/mistral tests/real/down.sh`. Otherwise it is as tests/perf/openstack_causes.py.
@@ -33,6 +33,8 @@ os.environ["REAL_DIR"] = os.environ.get("REAL_DIR") or str(HERE.parents[1] / ".r
 import openstack_causes as series
 
 SECONDS = series.SECONDS
+# For how long the executor is held back, and then let go: an execution takes less than half a second.
+HELD_SECONDS, FREE_SECONDS = 1.5, 2
 ACTION = series.Named("mistral/mistral-executor", "default-executor-run-action")
 CAUSES = {
     "healthy": series.Cause(None, {}, "workflow"),
@@ -104,14 +106,14 @@ def execute(statement):
 
 @contextlib.contextmanager
 def executor():
-    """The executor stops for some seconds, again and again."""
+    """The executor stops for a while, again and again: often enough to hit more executions than the slowest few."""
     process = int((series.CLOUD / "run" / "mistral" / "executor.pid").read_text())
     over = threading.Event()
 
     def hold():
-        while not over.wait(4 * SECONDS):
+        while not over.wait(FREE_SECONDS):
             os.kill(process, signal.SIGSTOP)
-            over.wait(SECONDS)
+            over.wait(HELD_SECONDS)
             os.kill(process, signal.SIGCONT)
 
     thread = threading.Thread(target=hold)
