@@ -254,6 +254,7 @@ mod tests {
         assert_eq!(workload.lag.counts[1], 3, "20 µs");
         assert_eq!(workload.actions[0].1.counts[7], 2);
     }
+
     #[test]
     fn what_another_shard_measured_is_added() {
         let mut meter = Meter::new([("v".to_owned(), Vec::new()), ("w".to_owned(), Vec::new())]);

@@ -160,7 +160,7 @@ sla: { thresholds: [{ threshold: count(iterations) < 20, abort_on_fail: true, de
     assert!(left.iter().filter(|name| name.starts_with("samples-")).count() <= 6, "{left:?}");
 }
 
-/// Sends its spans to whoever listens at these addresses, as OpenTelemetry's collector does with several exporters.
+/// A service that sends its spans to each of these addresses, like OpenTelemetry's collector with several exporters.
 fn shop_for(addresses: Vec<SocketAddr>) -> Server {
     shop_that_tells(move |spans| {
         // A shard that has ended listens no more.

@@ -2,9 +2,9 @@
 //! of all.
 //!
 //! Every second, each shard leaves what it has measured in the directory in which the shards met. Shard 0 counts it
-//! with its own, exactly as if it had measured it, and says there when the load ends. For thresholds it counts only the time up to which
-//! all shards have told everything, so that one that is late does not look like a lower throughput. Files are written
-//! and read on a thread of their own: a directory that hangs holds up nothing.
+//! with its own, exactly as if it had measured it, and says there when the load ends. For thresholds it counts only the
+//! time up to which all shards have told everything, so that one that is late does not look like a lower throughput.
+//! Files are written and read on a thread of their own: a directory that hangs holds up nothing.
 //!
 //! ```text
 //! DIR/RUN_ID/samples-2-ATTEMPT-17    the 18th of what shard 2 tells, which shard 0 removes

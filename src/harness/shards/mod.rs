@@ -202,7 +202,7 @@ impl Part {
     /// Makes this the plan of the part.
     ///
     /// # Errors
-    /// The load cannot be made in so many parts, or it may be ended early and the parts do not meet.
+    /// A workload has too few users for so many parts; or a threshold has abort_on_fail, and there is no --together.
     pub(super) fn take(&self, plan: &mut Plan, meets: bool) -> Result<(), HarnessError> {
         plan.take_shard(self.shard)
             .map_err(|complaint| HarnessError::usage(complaint.what).remedy(complaint.remedy))?;
