@@ -177,6 +177,7 @@ impl Content {
     pub const EMPTY: Self = Self::Bytes(Bytes::new());
 
     /// The length in bytes.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -186,6 +187,7 @@ impl Content {
     }
 
     /// True if no body is sent.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -16,12 +16,14 @@ thread_local! {
 }
 
 /// An empty buffer with room for at least [`BUFFER_BYTES`].
+#[inline]
 pub(super) fn take() -> Vec<u8> {
     let idle = IDLE.with_borrow_mut(Vec::pop);
     idle.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
 /// Returns a buffer; its contents are dropped.
+#[inline]
 pub(super) fn give(buffer: &mut Vec<u8>) {
     let mut buffer = std::mem::take(buffer);
     if (BUFFER_BYTES..=KEPT_BYTES_MAX).contains(&buffer.capacity()) {

@@ -206,6 +206,7 @@ async fn handshake(
 
 impl Stream {
     /// Writes as much as the socket accepts at once, without waiting; the caller writes the rest.
+    #[inline]
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => without_waiting(stream.try_write(bytes)),
@@ -235,6 +236,7 @@ impl Stream {
     }
 }
 
+#[inline]
 fn without_waiting(written: io::Result<usize>) -> io::Result<usize> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),

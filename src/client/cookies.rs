@@ -56,6 +56,7 @@ struct Cookie {
 
 impl Jar {
     /// True before the first cookie.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.filled.get()

@@ -18,7 +18,7 @@ pub(super) enum Framing {
 }
 
 /// The fields that decide about framing.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Fields {
     length: Option<u64>,
     /// `Some(true)` when the last coding is chunked.
@@ -32,7 +32,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Looks at one header.
+    /// Looks at one header; blanks around its value do not count.
     pub(super) fn note(&mut self, name: &[u8], value: &[u8]) {
         match name.len() {
             14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
@@ -52,6 +52,7 @@ impl Fields {
     }
 
     /// Where the body ends, and whether the connection may serve another request.
+    #[inline]
     pub(super) fn decide(
         &self,
         status: StatusCode,
@@ -87,6 +88,7 @@ impl Fields {
     }
 
     /// RFC 9112, section 6.3.
+    #[inline]
     fn framing(&self, status: StatusCode, to_head: bool) -> Result<Framing, ClientError> {
         if to_head || status.is_informational() || matches!(status.as_u16(), 204 | 304) {
             return Ok(Framing::None);

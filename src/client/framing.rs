@@ -11,7 +11,7 @@ use super::Request;
 use super::error::ClientError;
 use super::fields::Fields;
 use super::options::Limits;
-use super::quick_head::quick_head;
+use super::quick_head::remembered_head;
 
 pub(super) use super::fields::Framing;
 
@@ -46,6 +46,7 @@ pub(super) enum KeepHeaders {
 
 impl KeepHeaders {
     /// What is needed of the answer to `request`.
+    #[inline]
     pub(super) fn of(request: &Request<'_>) -> Self {
         match (request.keep_headers, request.cookies) {
             (true, _) => Self::Always,
@@ -55,12 +56,14 @@ impl KeepHeaders {
     }
 
     /// Whether to keep headers, of which one sets a cookie or not.
+    #[inline]
     pub(super) fn wants(self, sets_cookies: bool) -> bool {
         self == Self::Always || self == Self::WithCookies && sets_cookies
     }
 }
 
 /// Parses a head at the beginning of `bytes`; `None` if it is not complete yet.
+#[inline]
 pub(super) fn head(
     bytes: &[u8],
     to_head: bool,
@@ -68,7 +71,7 @@ pub(super) fn head(
     limits: &Limits,
 ) -> Result<Option<Head>, ClientError> {
     if keep != KeepHeaders::Always
-        && let Some(quick) = quick_head(bytes, limits.headers_max)
+        && let Some(quick) = remembered_head(bytes, limits.headers_max)
         && quick.length <= limits.head_bytes_max
         && !keep.wants(quick.fields.sets_cookies)
         && let Ok(status) = StatusCode::from_u16(quick.status)

@@ -29,6 +29,7 @@ pub struct InvalidValue;
 
 impl HeaderBlock {
     /// Removes all headers but keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
@@ -39,6 +40,7 @@ impl HeaderBlock {
     ///
     /// # Errors
     /// Control characters in the value.
+    #[inline]
     pub fn push(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), InvalidValue> {
         // Without an early exit, the compiler vectorises the loop.
         let allowed = |byte: u8| (byte >= b' ' && byte != 0x7f) || byte == b'\t';
@@ -50,6 +52,7 @@ impl HeaderBlock {
     }
 
     /// Adds a header that is not there yet. The value consists of base64, digits and dashes and needs no check.
+    #[inline]
     pub fn push_valid(&mut self, name: &HeaderName, value: &[u8]) {
         let name_bytes = name.as_str().as_bytes();
         self.text.reserve(name_bytes.len() + value.len() + 4);
@@ -63,11 +66,13 @@ impl HeaderBlock {
     }
 
     /// The headers in HTTP/1.1 form, each with its line end.
+    #[inline]
     pub(super) fn http1(&self) -> &[u8] {
         &self.text
     }
 
     /// True if the headers contain `Host`.
+    #[inline]
     pub(super) fn has_host(&self) -> bool {
         self.has_host
     }

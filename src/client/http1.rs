@@ -37,6 +37,9 @@ pub(super) struct Http1 {
     stream: Stream,
     output: Vec<u8>,
     input: Vec<u8>,
+    /// Where in `input` what was not used yet begins: moving it to the front for every answer would take longer than to
+    /// read the answer's head.
+    at: usize,
     limits: Limits,
     /// For requests in clear through a proxy.
     proxied: Option<Box<Proxied>>,
@@ -58,6 +61,7 @@ impl Http1 {
             address,
             output: Vec::new(),
             input: Vec::new(),
+            at: 0,
             limits,
             requests: 0,
             read_at: Instant::now(),
@@ -66,6 +70,7 @@ impl Http1 {
     }
 
     /// True if another request can be sent without a check, because the last answer was very recent.
+    #[inline]
     pub(super) fn was_just_used(&self, now: Instant) -> bool {
         self.usable && now.saturating_duration_since(self.read_at) < LOOK_AFTER_IDLE
     }
@@ -107,6 +112,7 @@ impl Http1 {
         };
         self.write_head(request);
         self.input.clear();
+        self.at = 0;
         let mut first_at = None;
         let started = if phases.opened { Instant::now() } else { request.started };
         let written = match (body, request.body) {
@@ -132,7 +138,7 @@ impl Http1 {
             Ok((mut answer, keep_alive)) => {
                 answer.ended = ended_at;
                 // Bytes after the answer do not belong to any request.
-                self.usable = keep_alive && matches!(written, Ok(true)) && self.input.is_empty();
+                self.usable = keep_alive && matches!(written, Ok(true)) && self.unused().is_empty();
                 buffers::give(&mut self.input);
                 Ok(answer)
             }
@@ -144,6 +150,7 @@ impl Http1 {
         }
     }
 
+    #[inline]
     fn write_head(&mut self, request: &Request<'_>) {
         self.output = buffers::take();
         let output = &mut self.output;
@@ -265,10 +272,10 @@ impl Http1 {
         let to_head = *request.method == Method::HEAD;
         let mut interim = 0;
         loop {
-            if !self.input.is_empty()
-                && let Some(head) = head(&self.input, to_head, KeepHeaders::of(request), &self.limits)?
+            if !self.unused().is_empty()
+                && let Some(head) = head(self.unused(), to_head, KeepHeaders::of(request), &self.limits)?
             {
-                self.input.drain(..head.length);
+                self.at += head.length;
                 if !head.status.is_informational() {
                     return Ok(head);
                 }
@@ -290,9 +297,9 @@ impl Http1 {
         }
         let mut left = length;
         loop {
-            let here = usize::try_from(left).unwrap_or(usize::MAX).min(self.input.len());
-            body.take(&self.input[..here])?;
-            self.input.drain(..here);
+            let here = usize::try_from(left).unwrap_or(usize::MAX).min(self.unused().len());
+            body.take(&self.unused()[..here])?;
+            self.at += here;
             left -= here as u64;
             if left == 0 {
                 return Ok(());
@@ -304,8 +311,8 @@ impl Http1 {
     async fn read_chunks(&mut self, body: &mut Body) -> Result<(), Broken> {
         let mut chunks = Chunks::new(self.limits.trailer_bytes_max);
         loop {
-            let taken = chunks.take(&self.input, |data| body.take(data))?;
-            self.input.drain(..taken);
+            let taken = chunks.take(self.unused(), |data| body.take(data))?;
+            self.at += taken;
             if chunks.is_done() {
                 return Ok(());
             }
@@ -315,8 +322,8 @@ impl Http1 {
 
     async fn read_to_end(&mut self, body: &mut Body) -> Result<(), Broken> {
         loop {
-            body.take(&self.input)?;
-            self.input.clear();
+            body.take(self.unused())?;
+            self.at = self.input.len();
             match self.read().await {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -325,8 +332,16 @@ impl Http1 {
         }
     }
 
+    /// What was read and not used yet.
+    #[inline]
+    fn unused(&self) -> &[u8] {
+        self.input.get(self.at..).unwrap_or_default()
+    }
+
     /// Reads more bytes into the buffer; the end of the connection is an error.
     async fn read(&mut self) -> io::Result<()> {
+        self.input.drain(..self.at.min(self.input.len()));
+        self.at = 0;
         let (stream, input) = (&mut self.stream, &mut self.input);
         let read = std::future::poll_fn(|cx| {
             if input.capacity() == 0 {
@@ -398,6 +413,7 @@ struct Body {
 }
 
 impl Body {
+    #[inline]
     fn take(&mut self, data: &[u8]) -> Result<(), ClientError> {
         self.length += data.len() as u64;
         if self.length > self.limit {

@@ -97,6 +97,7 @@ impl Request<'_> {
 }
 
 /// Appends as much of a part of a body as is kept.
+#[inline]
 fn keep(kept: &mut Vec<u8>, data: &[u8], bytes_max: usize) {
     let room = bytes_max.saturating_sub(kept.len());
     if room > 0 {

@@ -53,7 +53,8 @@ struct Slot {
 }
 
 enum Connection {
-    Http1(Http1),
+    // Boxed: it is moved several times for each request.
+    Http1(Box<Http1>),
     Http2(Box<Http2>),
 }
 
@@ -65,6 +66,7 @@ impl Pool {
     }
 
     /// Starts an iteration, which opens its own connections if the scenario says so.
+    #[inline]
     pub fn begin_iteration(&mut self) {
         if self.worker.connector.settings.options.connections == Connections::Iteration {
             self.slots.iter_mut().for_each(|slot| slot.idle = None);
@@ -199,6 +201,7 @@ impl Pool {
         }
     }
 
+    #[inline]
     fn slot(&mut self, origin: &Origin) -> usize {
         self.slots.iter().position(|slot| slot.origin == *origin).unwrap_or_else(|| {
             if self.slots.len() >= SLOTS_MAX {
@@ -229,7 +232,7 @@ async fn open(origin: &Origin, worker: &Worker, phases: &mut Phases) -> Result<C
     Ok(if opened.http2 {
         Connection::Http2(Box::new(Http2::new(opened, limits).await?))
     } else {
-        Connection::Http1(Http1::new(opened, limits))
+        Connection::Http1(Box::new(Http1::new(opened, limits)))
     })
 }
 

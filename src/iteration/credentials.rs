@@ -96,6 +96,7 @@ impl Credentials {
     }
 
     /// Changes whenever [`Self::header`] does.
+    #[inline]
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)

@@ -24,6 +24,7 @@ pub(super) struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     /// The deployment itself.
+    #[inline]
     pub(super) fn deployment(credentials: &'a Credentials) -> Self {
         Self { number: 0, credentials, projects: None }
     }
@@ -102,6 +103,7 @@ impl Crowds {
     }
 
     /// Who iteration `number` of a workload is; its variables say so, too.
+    #[inline]
     pub(super) fn take<'a>(
         &'a self,
         seed: u64,

@@ -69,6 +69,7 @@ impl Fixed {
     }
 
     /// The headers for a target, or for a foreign host.
+    #[inline]
     pub(super) fn headers_for(&self, foreign: bool) -> &HeaderBlock {
         self.foreign_headers.as_ref().filter(|_| foreign).unwrap_or(&self.headers)
     }
@@ -119,6 +120,7 @@ pub struct FixedPartsCache {
 }
 
 impl FixedPartsCache {
+    #[inline]
     fn get(
         &self,
         context: &Context,
@@ -156,6 +158,7 @@ struct OfSender {
 
 impl FixedParts {
     /// The fixed parts of an action.
+    #[inline]
     pub(super) fn get(
         &mut self,
         context: &Context,

@@ -77,17 +77,20 @@ impl Branch {
     }
 
     /// At the same place, for the step number `number` of those that run at the same time.
+    #[inline]
     pub(super) fn beside(&self, number: usize) -> Self {
         Self { random: mix(self.random ^ (number as u64 + 1)), ..self.clone() }
     }
 
     /// The next random number of this branch. It depends only on the iteration and on the steps before.
+    #[inline]
     pub(super) fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.random)
     }
 
     /// Begins a point. Returns its number and that of the point around it.
+    #[inline]
     pub(super) fn begin(&mut self, pass: &Pass<'_>) -> (u32, u32) {
         let (point, parent) = (pass.points.get().saturating_add(1), self.point);
         pass.points.set(point);
@@ -97,6 +100,7 @@ impl Branch {
     }
 
     /// Ends the innermost point, within the point number `parent`.
+    #[inline]
     pub(super) fn end(&mut self, parent: u32) {
         self.profiler.stop();
         self.point = parent;
@@ -146,6 +150,7 @@ impl Lane {
     }
 
     /// Prepares for the next iteration.
+    #[inline]
     pub(super) fn begin_iteration(&mut self) {
         self.pool.begin_iteration();
         self.actions.clear();
@@ -309,6 +314,7 @@ impl Lane {
     }
 }
 
+#[inline]
 fn is_unauthorized(answer: &Answer) -> bool {
     answer.status == http::StatusCode::UNAUTHORIZED
 }
@@ -328,6 +334,7 @@ pub(super) struct Attempted {
 
 impl Attempted {
     /// The sample of an action whose next request is sent now.
+    #[inline]
     fn sample(&self, pass: &Pass<'_>, action: &Action, point: u32, sent: Instant) -> ActionSample {
         ActionSample {
             action: action.index,
@@ -343,6 +350,7 @@ impl Attempted {
 
 impl Pass<'_> {
     /// Records what happens, if somebody looks.
+    #[inline]
     pub(super) fn observe(&self, observation: impl FnOnce() -> Observation) {
         if let Some(observed) = &self.context.observed {
             observed.push(observation());
@@ -350,6 +358,7 @@ impl Pass<'_> {
     }
 
     /// Whose credentials a request carries.
+    #[inline]
     fn sender_of(&self, action: &Action) -> Sender<'_> {
         if action.as_admin { Sender::deployment(&self.context.credentials) } else { self.sender }
     }
@@ -360,11 +369,13 @@ impl Pass<'_> {
     }
 
     /// The time from the iteration's start.
+    #[inline]
     pub(super) fn offset_ns(&self, at: Instant) -> Nanos {
         saturating_nanos(at.saturating_duration_since(self.started))
     }
 
     /// Renders the headers that differ from request to request.
+    #[inline]
     fn headers(
         &self,
         branch: &Branch,
@@ -377,16 +388,17 @@ impl Pass<'_> {
         // In a profiled run, no request carries trace headers that the scenario writes.
         let carrying = if signed { self.context.propagation } else { Propagation::NONE };
         render_headers(action, variables, carrying, headers)?;
-        let profiler = &branch.profiler;
+        let (trace, point) = (branch.profiler.base_id(), branch.profiler.id());
         if let Some(signer) = self.signer.as_ref().filter(|_| signed) {
-            add_signed_headers(headers, &profiler.headers(signer));
+            add_signed_headers(headers, &signer.sign(point));
         }
         // Without a traceparent, a service's own sampler would decide, and might record an iteration of the control group.
-        add_w3c_headers(headers, carrying, profiler, self.number, self.sampled);
+        add_w3c_headers(headers, carrying, (trace, point), self.number, self.sampled);
         Ok(())
     }
 
     /// The deadline of a request sent now.
+    #[inline]
     fn limit(&self, action: &Action, sent: Instant) -> Instant {
         let limit = sent + action.timeout;
         self.deadline.map_or(limit, |(deadline, _)| deadline.min(limit))
@@ -429,6 +441,7 @@ impl Pass<'_> {
     }
 }
 
+#[inline]
 fn judge(
     answer: &mut Answer,
     action: &Action,

@@ -88,11 +88,13 @@ impl Context {
     }
 
     /// A random number for an iteration, from the seed of its data: what decides between its steps.
+    #[inline]
     fn data_draw(&self, workload: u16, number: u64) -> u64 {
         mix(mix(mix(self.data_seed.wrapping_add(1)) ^ u64::from(workload)) ^ number)
     }
 
     /// The same for the next iteration of a virtual user, without allocating.
+    #[inline]
     fn renew(
         &self,
         variables: &mut Variables,

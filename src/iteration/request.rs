@@ -1,12 +1,12 @@
 //! Builds a request from a compiled action and the iteration's variables.
 
 use http::header::HeaderName;
+use uuid::Uuid;
 
 use crate::base::template::{TemplateError, Text, Variables};
 use crate::client::headers::HeaderBlock;
 use crate::client::url::{Origin, push_escaped_path, push_query_value, rendered_whole};
-use crate::osprofiler::derived::DerivedProfiler;
-use crate::osprofiler::signing::TraceHeaders;
+use crate::osprofiler::signing::{TraceHeaders, traceparent};
 use crate::plan::action::Action;
 use crate::plan::propagation::Propagation;
 
@@ -86,6 +86,7 @@ pub(super) fn render_pairs(
 }
 
 /// Appends the action's headers that have templates, without those that `carrying` replaces.
+#[inline]
 pub(super) fn render_headers(
     action: &Action,
     variables: &Variables,
@@ -104,6 +105,7 @@ pub(super) fn render_headers(
 }
 
 /// Appends OSProfiler's signed headers.
+#[inline]
 pub(super) fn add_signed_headers(output: &mut HeaderBlock, signed: &TraceHeaders) {
     let (info, hmac) = signed.as_bytes();
     output.push_valid(&X_TRACE_INFO, info);
@@ -111,15 +113,16 @@ pub(super) fn add_signed_headers(output: &mut HeaderBlock, signed: &TraceHeaders
 }
 
 /// Appends W3C's headers, which name the same trace and point as OSProfiler's.
+#[inline]
 pub(super) fn add_w3c_headers(
     output: &mut HeaderBlock,
     carrying: Propagation,
-    profiler: &DerivedProfiler,
+    (trace, point): (Uuid, Uuid),
     number: u64,
     sampled: bool,
 ) {
     if carrying.w3c {
-        let value = profiler.traceparent();
+        let value = traceparent(trace, point);
         let value = if sampled { value } else { value.unsampled() };
         output.push_valid(&TRACEPARENT, value.as_bytes());
     }
@@ -132,6 +135,7 @@ pub(super) fn add_w3c_headers(
 }
 
 /// True for the headers that carry a trace, if any are sent: those of a scenario would name another trace.
+#[inline]
 pub(super) fn is_trace_header(name: &HeaderName, carrying: Propagation) -> bool {
     carrying.traces() && [&X_TRACE_INFO, &X_TRACE_HMAC, &TRACEPARENT, &TRACESTATE].contains(&name)
         || carrying.baggage && name == BAGGAGE

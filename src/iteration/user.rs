@@ -92,7 +92,8 @@ impl VirtualUser {
         self.begin(assignment, context.clock.offset_ns(started));
         self.began = Some(started);
         let (workload, number) = (assignment.workload, assignment.number);
-        let base_id = context.ids.trace_id((workload, number));
+        let profiler = DerivedProfiler::new(context.ids, workload, number);
+        let base_id = profiler.base_id();
         let sampled = !context.ids.is_control((workload, number));
         let mut variables = self.variables_of(context, assignment, base_id);
         let (of, whose) = ((workload, &**assignment.name), (&*context.credentials, &mut variables));
@@ -109,10 +110,7 @@ impl VirtualUser {
             points: Cell::new(0),
             rounds: Cell::new(0),
         };
-        let mut branch = Branch::new(
-            DerivedProfiler::new(context.ids, workload, number),
-            context.data_draw(workload, number),
-        );
+        let mut branch = Branch::new(profiler, context.data_draw(workload, number));
         branch.begin(&pass);
         pass.observe(|| Observation::Part {
             name: assignment.name.to_string(),
@@ -188,6 +186,7 @@ impl VirtualUser {
         }
     }
 
+    #[inline]
     fn begin(&mut self, assignment: &Assignment<'_>, start_ns: Nanos) {
         self.lane.begin_iteration();
         let mut actions = std::mem::take(&mut self.sample.actions);
@@ -205,6 +204,7 @@ impl VirtualUser {
     }
 
     /// This user's number plus 1, if any of these data goes by it; 0 otherwise.
+    #[inline]
     fn number_for_rows(&self, data: &[Arc<Feeder>]) -> u32 {
         let is_asked = data.iter().any(|data| data.per() == Per::User);
         let number = u32::try_from(self.number.saturating_add(1));
@@ -212,6 +212,7 @@ impl VirtualUser {
     }
 
     /// Sets the variables of the workload's data.
+    #[inline]
     fn take_rows(
         &self,
         context: &Context,
@@ -235,6 +236,7 @@ impl VirtualUser {
         Ok(())
     }
 
+    #[inline]
     fn variables_of(&mut self, context: &Context, assignment: &Assignment<'_>, base_id: Uuid) -> Variables {
         let name = (assignment.workload, assignment.name);
         match self.variables.take() {
@@ -248,6 +250,7 @@ impl VirtualUser {
 }
 
 /// The cookies for the iteration that begins.
+#[inline]
 fn of_next_iteration(jar: &Jar, mode: CookieMode) -> Option<&Jar> {
     match mode {
         CookieMode::Off => return None,

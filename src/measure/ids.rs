@@ -40,6 +40,7 @@ impl RunIds {
     }
 
     /// The trace id of an iteration.
+    #[inline]
     #[must_use]
     pub fn trace_id(&self, iteration: impl Into<SampleId>) -> Uuid {
         self.point_id(iteration, 0)
@@ -58,6 +59,7 @@ impl RunIds {
     }
 
     /// The id of one of `bench`'s own points of an iteration, counted from 1.
+    #[inline]
     #[must_use]
     pub fn point_id(&self, iteration: impl Into<SampleId>, point: u32) -> Uuid {
         let SampleId { workload, number } = iteration.into();

@@ -104,6 +104,7 @@ impl Live {
         self.ended() + self.dropped + self.warm_up
     }
 
+    #[inline]
     fn count(&mut self, sample: &IterationSample) {
         if sample.warm_up {
             self.warm_up += 1;
@@ -178,6 +179,7 @@ impl Recorder {
     }
 
     /// Records an iteration.
+    #[inline]
     pub fn record(&mut self, sample: &IterationSample) {
         self.live.count(sample);
         if self.backlog_bytes + self.samples.bytes() < BUFFER_BYTES_MAX {

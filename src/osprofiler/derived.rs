@@ -11,7 +11,7 @@ use super::signing::{BaseSigner, TraceHeaders, Traceparent, traceparent};
 use crate::base::ids::IdSpace;
 
 /// The usual depth of such traces; deeper stacks use the heap.
-const DEPTH: usize = 3;
+const DEPTH: usize = 4;
 
 /// A position in a trace.
 #[derive(Clone, Debug)]
@@ -22,7 +22,8 @@ pub struct DerivedProfiler {
     /// The number of the next point; 0 is the base_id.
     next: u32,
     base_id: Uuid,
-    open: SmallVec<[Uuid; DEPTH]>,
+    /// The numbers of the open points. An id is computed when it is asked for: of most points, nobody asks.
+    open: SmallVec<[u32; DEPTH]>,
 }
 
 impl DerivedProfiler {
@@ -41,11 +42,16 @@ impl DerivedProfiler {
 
     /// Opens the point of this number below the current one and returns its id. For a caller that numbers the points of
     /// several branches of one trace: two points of a trace must not have the same number, and 0 is the trace itself.
+    #[inline]
     pub fn start_numbered(&mut self, number: u32) -> Uuid {
-        let id = self.ids.point_id(self.stream, self.number, number);
         self.next = number.saturating_add(1);
-        self.open.push(id);
-        id
+        self.open.push(number);
+        self.id_of(number)
+    }
+
+    #[inline]
+    fn id_of(&self, number: u32) -> Uuid {
+        self.ids.point_id(self.stream, self.number, number)
     }
 
     /// Closes the current point; without an open point it does nothing.
@@ -62,13 +68,13 @@ impl DerivedProfiler {
     /// The point around the current one. As in OSProfiler it is base_id while no point is open.
     #[must_use]
     pub fn parent_id(&self) -> Uuid {
-        self.open.len().checked_sub(2).map_or(self.base_id, |around| self.open[around])
+        self.open.len().checked_sub(2).map_or(self.base_id, |around| self.id_of(self.open[around]))
     }
 
     /// The current point: the parent of a request that is sent now.
     #[must_use]
     pub fn id(&self) -> Uuid {
-        self.open.last().copied().unwrap_or(self.base_id)
+        self.open.last().map_or(self.base_id, |number| self.id_of(*number))
     }
 
     /// W3C's traceparent for a request from the current point.

@@ -7,10 +7,11 @@
 //! to each other in their messages ([`super::rpc`]).
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha1::Sha1;
+use sha1::{Digest, Sha1, block_api};
 use uuid::Uuid;
 
 use super::base64url;
@@ -39,10 +40,28 @@ const FIXED_INFO_LEN: usize = base64url::encoded_len(FIXED_JSON_LEN);
 const BLOCK_LEN: usize = 64;
 const _: () = assert!(FIXED_JSON_LEN.is_multiple_of(3) && FIXED_INFO_LEN >= BLOCK_LEN);
 
+/// The bytes of the JSON, in whole threes, that base_id is in: the text of the others is the same in every trace.
+const BASE_FROM: usize = OPENING.len() / 3 * 3;
+const BASE_UNTIL: usize = (OPENING.len() + UUID_LEN).next_multiple_of(3);
+/// Where base_id is in the JSON.
+const BASE_TEXT: Range<usize> = OPENING.len()..OPENING.len() + UUID_LEN;
+const _: () = assert!(UUID_LEN.is_multiple_of(3));
+/// The blocks of the text behind the first one, with SHA-1's padding.
+const TAIL_LEN: usize = (INFO_LEN - BLOCK_LEN + 1 + 8).next_multiple_of(BLOCK_LEN);
+
+/// The state of SHA-1 between two blocks.
+type Midstate = [u32; 5];
+const SHA1_START: Midstate = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+
 /// Signs with one HMAC key. Cloning is cheap.
 #[derive(Clone)]
 pub struct Signer {
     keyed: Hmac<Sha1>,
+    /// Where the two hashes of an HMAC (RFC 2104) begin with this key, for texts whose length is known.
+    inner: Midstate,
+    outer: Midstate,
+    /// The text for ids of zeros.
+    template: [u8; INFO_LEN],
     key: Arc<Secret>,
 }
 
@@ -57,7 +76,23 @@ impl Signer {
         }
         // HMAC takes keys of every length, so this never fails.
         let keyed = Hmac::new_from_slice(key.expose().as_bytes()).ok()?;
-        Some(Self { keyed, key: Arc::new(key.clone()) })
+        let mut block = [0; BLOCK_LEN];
+        match key.expose().as_bytes() {
+            long if long.len() > BLOCK_LEN => block[..HMAC_LEN / 2].copy_from_slice(&Sha1::digest(long)),
+            short => block[..short.len()].copy_from_slice(short),
+        }
+        let begin = |pad: u8| {
+            let mut state = SHA1_START;
+            block_api::compress(&mut state, &[block.map(|byte| byte ^ pad)]);
+            state
+        };
+        let mut json = [b'0'; JSON_LEN];
+        json[..OPENING.len()].copy_from_slice(OPENING);
+        json[BASE_TEXT.end..][..MIDDLE.len()].copy_from_slice(MIDDLE);
+        json[JSON_LEN - CLOSING.len()..].copy_from_slice(CLOSING);
+        let mut template = [0; INFO_LEN];
+        base64url::encode_into(&json, &mut template);
+        Some(Self { keyed, inner: begin(0x36), outer: begin(0x5c), template, key: Arc::new(key.clone()) })
     }
 
     pub(super) fn key(&self) -> &Secret {
@@ -74,15 +109,18 @@ impl Signer {
     /// A signer for all points of one trace: hashes once what only depends on `base_id`.
     #[must_use]
     pub fn for_base(&self, base_id: Uuid) -> BaseSigner {
-        let mut json = [0; FIXED_JSON_LEN];
-        json[..OPENING.len()].copy_from_slice(OPENING);
-        base_id.hyphenated().encode_lower(&mut json[OPENING.len()..OPENING.len() + UUID_LEN]);
-        json[OPENING.len() + UUID_LEN..].copy_from_slice(MIDDLE);
-        let mut fixed_info = [0; FIXED_INFO_LEN];
-        base64url::encode_into(&json, &mut fixed_info);
-        let mut hashed = self.keyed.clone();
-        hashed.update(&fixed_info[..BLOCK_LEN]);
-        BaseSigner { hashed, fixed_info, base_id }
+        let mut json = [0; BASE_UNTIL - BASE_FROM];
+        json[..BASE_TEXT.start - BASE_FROM].copy_from_slice(&OPENING[BASE_FROM..]);
+        base_id.hyphenated().encode_lower(&mut json[BASE_TEXT.start - BASE_FROM..][..UUID_LEN]);
+        json[BASE_TEXT.end - BASE_FROM..].copy_from_slice(&MIDDLE[..BASE_UNTIL - BASE_TEXT.end]);
+        let mut info = self.template;
+        let place = base64url::encoded_len(BASE_FROM)..base64url::encoded_len(BASE_UNTIL);
+        base64url::encode_into(&json, &mut info[place]);
+        let mut hashed = self.inner;
+        if let Some(block) = info.first_chunk() {
+            block_api::compress(&mut hashed, &[*block]);
+        }
+        BaseSigner { hashed, outer: self.outer, info, base_id }
     }
 
     /// The header values (info, HMAC) for ids of any form, for instance of somebody else's trace.
@@ -118,8 +156,11 @@ impl fmt::Debug for Signer {
 /// Signs for the points of one trace; see [`Signer::for_base`].
 #[derive(Clone)]
 pub struct BaseSigner {
-    hashed: Hmac<Sha1>,
-    fixed_info: [u8; FIXED_INFO_LEN],
+    /// The inner hash, after the first block of the text.
+    hashed: Midstate,
+    outer: Midstate,
+    /// The text, but for parent_id.
+    info: [u8; INFO_LEN],
     base_id: Uuid,
 }
 
@@ -133,16 +174,39 @@ impl BaseSigner {
     /// The headers that make the receiver's points children of `parent_id`. Allocates nothing.
     #[must_use]
     pub fn sign(&self, parent_id: Uuid) -> TraceHeaders {
-        let mut json = [0; JSON_LEN - FIXED_JSON_LEN];
-        parent_id.hyphenated().encode_lower(&mut json[..UUID_LEN]);
-        json[UUID_LEN..].copy_from_slice(CLOSING);
-        let mut info = [0; INFO_LEN];
-        info[..FIXED_INFO_LEN].copy_from_slice(&self.fixed_info);
-        base64url::encode_into(&json, &mut info[FIXED_INFO_LEN..]);
-        let mut hashed = self.hashed.clone();
-        hashed.update(&info[BLOCK_LEN..]);
-        TraceHeaders { info, hmac: hex::digits::<20, HMAC_LEN>(&hashed.finalize().into_bytes().into()) }
+        let mut json = [0; UUID_LEN];
+        parent_id.hyphenated().encode_lower(&mut json);
+        let mut info = self.info;
+        base64url::encode_into(&json, &mut info[FIXED_INFO_LEN..][..base64url::encoded_len(UUID_LEN)]);
+        let mut tail = [0; TAIL_LEN];
+        tail[..INFO_LEN - BLOCK_LEN].copy_from_slice(&info[BLOCK_LEN..]);
+        let mut hashed = self.hashed;
+        pad(&mut tail, INFO_LEN - BLOCK_LEN, BLOCK_LEN + INFO_LEN);
+        block_api::compress(&mut hashed, tail.as_chunks().0);
+        let mut last = [0; BLOCK_LEN];
+        last[..HMAC_LEN / 2].copy_from_slice(&bytes_of(&hashed));
+        pad(&mut last, HMAC_LEN / 2, BLOCK_LEN + HMAC_LEN / 2);
+        let mut signature = self.outer;
+        block_api::compress(&mut signature, &[last]);
+        TraceHeaders { info, hmac: hex::digits(&bytes_of(&signature)) }
     }
+}
+
+/// Ends a message of `hashed_len` bytes, of which the last blocks are here up to `end`, as SHA-1 does (RFC 3174).
+fn pad(blocks: &mut [u8], end: usize, hashed_len: usize) {
+    blocks[end] = 0x80;
+    if let Some(length) = blocks.last_chunk_mut() {
+        *length = (hashed_len as u64 * 8).to_be_bytes();
+    }
+}
+
+/// The digest that a state stands for.
+fn bytes_of(state: &Midstate) -> [u8; HMAC_LEN / 2] {
+    let mut bytes = [0; HMAC_LEN / 2];
+    for (four, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(state) {
+        *four = word.to_be_bytes();
+    }
+    bytes
 }
 
 impl fmt::Debug for BaseSigner {
@@ -168,7 +232,7 @@ impl TraceHeaders {
     /// The values of [`X_TRACE_INFO`] and [`X_TRACE_HMAC`] as they are sent: ASCII without control
     /// characters.
     #[must_use]
-    pub fn as_bytes(&self) -> (&[u8], &[u8]) {
+    pub fn as_bytes(&self) -> (&[u8; INFO_LEN], &[u8; HMAC_LEN]) {
         (&self.info, &self.hmac)
     }
 
@@ -199,7 +263,7 @@ impl Traceparent {
 
     /// The header's value as it is sent: ASCII without control characters.
     #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8; 55] {
         &self.0
     }
 }

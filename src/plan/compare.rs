@@ -207,7 +207,7 @@ impl Compiler<'_> {
 
 /// The condition that a YAML text stands for; the variable `n` is known.
 #[cfg(test)]
-pub(crate) fn compiled(text: &str) -> Result<Condition, Vec<String>> {
+pub fn compiled(text: &str) -> Result<Condition, Vec<String>> {
     use crate::base::{diagnostics::Source, template::Engine, yaml};
     let root = yaml::parse(&Source::new("t", text)).map_err(|faults| said(&faults))?;
     let config = serde_path_to_error::deserialize(root.to_value());

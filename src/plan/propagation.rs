@@ -49,12 +49,14 @@ impl Propagation {
     }
 
     /// True if a service can see from the headers that a request is traced.
+    #[inline]
     #[must_use]
     pub fn traces(self) -> bool {
         self.osprofiler || self.w3c
     }
 
     /// The names of the headers, as the deployment has them.
+    #[inline]
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         let all = [
@@ -67,6 +69,7 @@ impl Propagation {
     }
 
     /// Why OSProfiler's headers are not among those that are sent.
+    #[inline]
     #[must_use]
     pub fn without_osprofiler(self, has_key: bool) -> Option<&'static str> {
         match (self.w3c && !self.osprofiler, has_key) {
@@ -77,6 +80,7 @@ impl Propagation {
     }
 
     /// That no trace can reach the collector, if that is so.
+    #[inline]
     #[must_use]
     pub fn warning(self, has_key: bool, collector: Option<&Secret>) -> Option<String> {
         let collector = collector.filter(|_| !self.osprofiler && !stores_spans(collector))?;
@@ -90,6 +94,7 @@ impl Propagation {
 }
 
 /// Faults of the list of headers, with their places.
+#[inline]
 pub(super) fn faults(headers: &[TraceHeader], has_key: bool, node: &Node) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut fault = |place: &Node, what: &str, remedy: &str| {
@@ -124,6 +129,7 @@ pub(super) fn faults(headers: &[TraceHeader], has_key: bool, node: &Node) -> Vec
     faults
 }
 
+#[inline]
 fn stores_spans(collector: Option<&Secret>) -> bool {
     collector.is_some_and(|connection| Collector::stores_spans(connection.expose()))
 }

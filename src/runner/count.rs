@@ -17,14 +17,17 @@ pub(super) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds one. Only the counter's single writer may call this.
+    #[inline]
     pub(super) fn bump(&self) {
         self.set(self.get() + 1);
     }
 
+    #[inline]
     pub(super) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -80,6 +83,7 @@ impl Default for Spread {
 
 impl Spread {
     /// Adds a duration. Only the single writer may call this.
+    #[inline]
     pub(super) fn record(&self, ns: Nanos) {
         self.buckets[bucket(ns)].bump();
         if ns > self.max_ns.get() {
@@ -117,6 +121,7 @@ impl Spread {
 }
 
 /// Four buckets to each power of two.
+#[inline]
 fn bucket(ns: Nanos) -> usize {
     let power = ns.max(1).ilog2() as usize;
     if power < 2 { ns as usize } else { power * 4 + ((ns >> (power - 2)) & 3) as usize }

@@ -113,16 +113,19 @@ impl Running {
     }
 
     /// When it starts, on the run's clock.
+    #[inline]
     pub(super) fn started_ns(&self, group: &Group) -> Nanos {
         group.started_ns + self.start_after_ns
     }
 
     /// The time since its start; zero before.
+    #[inline]
     pub(super) fn elapsed_ns(&self, group: &Group) -> Nanos {
         group.load.context.clock.now_ns().saturating_sub(self.started_ns(group))
     }
 
     /// Its plan.
+    #[inline]
     pub(super) fn plan<'a>(&self, load: &'a Load) -> &'a Workload {
         &load.plan.workloads[usize::from(self.workload)]
     }
@@ -138,6 +141,7 @@ impl Running {
     }
 
     /// The number in the whole load of an iteration or a user, by its number in this shard.
+    #[inline]
     pub(super) fn number(&self, own: u64) -> u64 {
         self.shard.number(own)
     }
@@ -253,6 +257,7 @@ impl Running {
 
     /// The next iteration of a closed model for this worker, or `None`. `local` counts the worker's
     /// iterations.
+    #[inline]
     pub(super) fn claim(&self, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {
         let claim = self.claims.next(self.workers, worker, local, elapsed_ns)?;
         if claim.number >= self.rows_max {
@@ -331,6 +336,7 @@ impl Claims {
         (Some(planned), Some(planned.saturating_sub(claimed)))
     }
 
+    #[inline]
     fn next(&self, workers: u32, worker: u32, local: &mut u64, elapsed_ns: Nanos) -> Option<Claim> {
         let ended = |from_ns: Nanos| {
             self.duration_ns.is_some_and(|lasts| elapsed_ns >= from_ns.saturating_add(lasts))

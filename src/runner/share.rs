@@ -26,10 +26,12 @@ pub(super) struct WorkerShare {
 }
 
 impl WorkerShare {
+    #[inline]
     pub(super) fn counters(&self) -> &Counters {
         &self.running.counters[self.worker as usize].0
     }
 
+    #[inline]
     pub(super) fn now_ns(&self) -> Nanos {
         self.group.load.context.clock.now_ns()
     }
@@ -92,6 +94,7 @@ impl WorkerShare {
         IterationSample { workload, number, warm_up, due_ns, start_ns: due_ns, ended, ..Default::default() }
     }
 
+    #[inline]
     fn record(&self, sample: &IterationSample) {
         let counters = self.counters();
         counters.ended.bump();

@@ -42,6 +42,7 @@ impl Stop {
     }
 
     /// True once no further iteration may start.
+    #[inline]
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)

@@ -30,6 +30,7 @@ thread_local! {
 }
 
 /// Gives this thread's templates a full allowance again.
+#[inline]
 pub fn renew() {
     LEFT.set(UNITS);
 }

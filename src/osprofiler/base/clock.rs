@@ -16,6 +16,7 @@ pub struct RunClock {
 
 impl RunClock {
     /// Reads both clocks.
+    #[inline]
     #[must_use]
     pub fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -23,24 +24,28 @@ impl RunClock {
     }
 
     /// Nanoseconds since the anchor, monotonic.
+    #[inline]
     #[must_use]
     pub fn now_ns(&self) -> Nanos {
         saturating_nanos(self.anchor.elapsed())
     }
 
     /// The instant `offset_ns` after the anchor.
+    #[inline]
     #[must_use]
     pub fn instant_at(&self, offset_ns: Nanos) -> Instant {
         self.anchor + Duration::from_nanos(offset_ns)
     }
 
     /// The offset of `instant` from the anchor (0 if it is earlier).
+    #[inline]
     #[must_use]
     pub fn offset_ns(&self, instant: Instant) -> Nanos {
         saturating_nanos(instant.saturating_duration_since(self.anchor))
     }
 
     /// The anchor on the wall clock, in nanoseconds since the Unix epoch.
+    #[inline]
     #[must_use]
     pub fn wall_anchor_unix_ns(&self) -> u64 {
         self.wall_anchor_unix_ns
@@ -48,6 +53,7 @@ impl RunClock {
 }
 
 /// `duration` in nanoseconds, [`u64::MAX`] (584 years) when it is longer.
+#[inline]
 #[must_use]
 pub fn saturating_nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -62,6 +62,7 @@ impl IdSpace {
     }
 
     /// The id of the `point`-th trace point (from 1) of a trace; point 0 is its base_id.
+    #[inline]
     #[must_use]
     pub fn point_id(&self, stream: u16, number: u64, point: u32) -> Uuid {
         self.permute(number & HALF_MASK, (u64::from(stream) << 32) | u64::from(point))
@@ -82,6 +83,7 @@ impl IdSpace {
         Some((stream, left, right as u32))
     }
 
+    #[inline]
     fn permute(&self, mut left: u64, mut right: u64) -> Uuid {
         for key in self.round_keys {
             let mixed = mix(right ^ key) & HALF_MASK;
@@ -98,6 +100,7 @@ pub fn span_id(point: Uuid) -> u64 {
 }
 
 /// Spreads 122 bits over the free positions of a v4 UUID (RFC 9562, section 5.4).
+#[inline]
 fn uuid_v4_from_halves(left: u64, right: u64) -> Uuid {
     let bits = (u128::from(left) << 61) | u128::from(right);
     let high = (bits >> 74) as u64; // 48 bits
@@ -118,6 +121,7 @@ fn halves_of_uuid_v4(id: Uuid) -> Option<(u64, u64)> {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that spreads every bit.
+#[inline]
 #[must_use]
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
