@@ -6,7 +6,7 @@
 
 use crate::client::Phases;
 
-use super::pack::{get, pack, put, unpack, unzigzag, zigzag};
+use super::pack::{get, pack, put, skip, unpack, unzigzag, zigzag};
 use super::rows::{IterationHead, Rows};
 use super::sample::{ActionSample, Ended};
 
@@ -33,6 +33,8 @@ const FIRST_POINT: u64 = 2;
 
 const HEAD_COLUMNS: usize = 8;
 const ACTION_COLUMNS: usize = 16;
+const OFFSET_COLUMN: usize = 2;
+const DURATION_COLUMN: usize = 3;
 
 /// Appends a block, its rows in order of their numbers.
 ///
@@ -162,17 +164,53 @@ impl Scratch {
 /// Decodes a block; `None` if the bytes are not a block.
 pub fn decode(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
     rows.clear();
-    let (count, requests) =
-        (usize::try_from(get(&mut input)?).ok()?, usize::try_from(get(&mut input)?).ok()?);
-    if count > BLOCK_ROWS_MAX || requests > REQUESTS_MAX {
-        return None;
-    }
-    scratch.columns(ACTION_COLUMNS, requests);
+    let (count, requests) = begin(&mut input, scratch)?;
     read_columns(&mut input, &mut scratch.columns[..HEAD_COLUMNS], count)?;
     decode_heads(&scratch.columns, count, requests, rows)?;
     read_columns(&mut input, &mut scratch.columns[..ACTION_COLUMNS], requests)?;
     decode_actions(&scratch.columns, rows)?;
     input.is_empty().then_some(())
+}
+
+/// As [`decode`], but for the requests, of which only the ends are read.
+pub fn decode_without_requests(mut input: &[u8], scratch: &mut Scratch, rows: &mut Rows) -> Option<()> {
+    rows.clear();
+    let (count, requests) = begin(&mut input, scratch)?;
+    read_columns(&mut input, &mut scratch.columns[..HEAD_COLUMNS], count)?;
+    decode_heads(&scratch.columns, count, requests, rows)?;
+    let mask = get(&mut input)?;
+    for (bit, column) in scratch.columns[..=DURATION_COLUMN].iter_mut().enumerate() {
+        match (mask >> bit & 1 == 1, bit == OFFSET_COLUMN || bit == DURATION_COLUMN) {
+            (true, true) => unpack(&mut input, requests, column)?,
+            (true, false) => skip(&mut input, requests)?,
+            (false, _) => {
+                column.clear();
+                column.resize(requests, 0);
+            }
+        }
+    }
+    let (offsets, durations) = (&scratch.columns[OFFSET_COLUMN], &scratch.columns[DURATION_COLUMN]);
+    let mut row = 0;
+    for head in &mut rows.heads {
+        let of_head = row..row + head.actions as usize;
+        row = of_head.end;
+        let ends = offsets.get(of_head.clone())?.iter().zip(durations.get(of_head)?);
+        let after_ns = ends.fold(0_u64, |after_ns, (offset, duration)| {
+            after_ns.wrapping_add(unzigzag(*offset)).wrapping_add(*duration)
+        });
+        head.duration_ns = head.duration_ns.wrapping_add(after_ns);
+    }
+    Some(())
+}
+
+/// How many iterations and requests a block has.
+fn begin(input: &mut &[u8], scratch: &mut Scratch) -> Option<(usize, usize)> {
+    let (count, requests) = (usize::try_from(get(input)?).ok()?, usize::try_from(get(input)?).ok()?);
+    if count > BLOCK_ROWS_MAX || requests > REQUESTS_MAX {
+        return None;
+    }
+    scratch.columns(ACTION_COLUMNS, requests);
+    Some((count, requests))
 }
 
 fn decode_heads(columns: &[Vec<u64>], count: usize, requests: usize, rows: &mut Rows) -> Option<()> {
@@ -294,12 +332,16 @@ mod tests {
             decode(&bytes, &mut scratch, &mut read).unwrap();
             samples.sort_by_key(|sample| (sample.workload, sample.number));
             prop_assert_eq!(read.iter().map(|row| row.to_sample()).collect::<Vec<_>>(), samples);
+            let heads = std::mem::take(&mut read.heads);
+            decode_without_requests(&bytes, &mut scratch, &mut read).unwrap();
+            prop_assert_eq!((read.heads, read.actions), (heads, Vec::new()));
         }
 
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut rows = Rows::default();
             let _ = decode(&bytes, &mut Scratch::default(), &mut rows);
+            let _ = decode_without_requests(&bytes, &mut Scratch::default(), &mut rows);
         }
 
         #[test]
@@ -311,6 +353,7 @@ mod tests {
             if decode(&bytes, &mut scratch, &mut read).is_some() {
                 prop_assert_eq!(read.iter().map(|row| row.actions.len()).sum::<usize>(), read.requests());
             }
+            let _ = decode_without_requests(&bytes, &mut scratch, &mut read);
         }
     }
 }

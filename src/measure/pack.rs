@@ -9,6 +9,13 @@ const VALUES_MAX: usize = 1 << 20;
 
 /// Appends a column.
 pub(super) fn pack(values: &[u64], output: &mut Vec<u8>) {
+    let first = values.first().copied().unwrap_or(0);
+    if values.iter().fold(0, |differences, value| differences | (value ^ first)) == 0 {
+        // One value, no bits, no exceptions: most columns of most loads.
+        output.push(0);
+        put(first, output);
+        return put(0, output);
+    }
     let least = values.iter().copied().min().unwrap_or(0);
     let width = best_width(values, least);
     output.push(width);
@@ -64,20 +71,37 @@ fn pack_bits(values: &[u64], least: u64, width: u8, output: &mut Vec<u8>) {
     output.extend_from_slice(&(bits as u64).to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
+/// The beginning of a column.
+struct Start {
+    width: u8,
+    least: u64,
+    exceptions: u64,
+}
+
+fn start(input: &mut &[u8], count: usize) -> Option<Start> {
+    let (width, rest) = input.split_first()?;
+    *input = rest;
+    if *width > 64 || count > VALUES_MAX {
+        return None;
+    }
+    let start = Start { width: *width, least: get(input)?, exceptions: get(input)? };
+    (start.exceptions <= count as u64).then_some(start)
+}
+
+/// Passes over a column of `count` values at the front of `input`; `None` if the bytes are not a column.
+pub(super) fn skip(input: &mut &[u8], count: usize) -> Option<()> {
+    let Start { width, exceptions, .. } = start(input, count)?;
+    for _ in 0..2 * exceptions {
+        get(input)?;
+    }
+    *input = input.get((count * usize::from(width)).div_ceil(8)..)?;
+    Some(())
+}
+
 /// Reads a column of `count` values from the front of `input`; `None` if the bytes are not a column.
 pub(super) fn unpack(input: &mut &[u8], count: usize, values: &mut Vec<u64>) -> Option<()> {
     values.clear();
-    let (width, rest) = input.split_first()?;
-    let width = *width;
-    *input = rest;
-    if width > 64 || count > VALUES_MAX {
-        return None;
-    }
-    let least = get(input)?;
-    let exceptions = get(input)?;
-    if exceptions > count as u64 {
-        return None;
-    }
+    let Start { width, least, exceptions } = start(input, count)?;
     // The bits come after the exceptions: read the exceptions twice rather than store them.
     let mut after = *input;
     for _ in 0..exceptions {

@@ -191,6 +191,12 @@ impl Rows {
         self.heads.len() * size_of::<IterationHead>() + self.actions.len() * size_of::<ActionSample>()
     }
 
+    /// The iterations without their requests, in order.
+    #[must_use]
+    pub fn heads(&self) -> &[IterationHead] {
+        &self.heads
+    }
+
     /// The iterations, in order.
     pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
         let mut rest = self.actions.as_slice();

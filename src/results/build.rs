@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
+use uuid::Uuid;
 
 use crate::base::clock::rfc3339;
 use crate::measure::errors::{Failure, Seen};
@@ -100,17 +101,27 @@ pub fn build(aggregate: &Aggregate) -> Results {
 #[must_use]
 pub fn iteration_row(aggregate: &Aggregate, sample: &IterationHead) -> IterationRow {
     let ids = aggregate.log.ids();
+    let error = aggregate.failures.get(&sample.error).map(|failure| failure.class.clone());
+    iteration_row_of(sample, ids.trace_id(sample), !ids.is_control(sample), error)
+}
+
+pub(super) fn iteration_row_of(
+    sample: &IterationHead,
+    trace_id: Uuid,
+    profiled: bool,
+    error: Option<String>,
+) -> IterationRow {
     IterationRow {
-        trace_id: ids.trace_id(sample),
+        trace_id,
         workload: sample.workload,
         number: sample.number,
         warm_up: sample.warm_up,
-        profiled: !ids.is_control(sample),
+        profiled,
         due_s: seconds(sample.due_ns),
         start_s: seconds(sample.start_ns),
         duration_ms: milliseconds(sample.duration_ns),
         outcome: outcome(sample.ended),
-        error: aggregate.failures.get(&sample.error).map(|failure| failure.class.clone()),
+        error,
     }
 }
 

@@ -62,14 +62,14 @@ impl Visitor for Candidates {
 }
 
 /// A group for each workload, each with its share of what is wanted: how many slow iterations, and how many others.
-pub(crate) fn groups<T>(wanted: (u32, u32), workloads: usize) -> Vec<Group<T>> {
+pub fn groups<T>(wanted: (u32, u32), workloads: usize) -> Vec<Group<T>> {
     let share = |of: u32| (of as usize).div_ceil(workloads.max(1));
     (0..workloads).map(|_| Group::new(share(wanted.0), share(wanted.1))).collect()
 }
 
 /// The iterations of a workload that may be chosen, each as a `T`.
 #[derive(Debug)]
-pub(crate) struct Group<T> {
+pub struct Group<T> {
     /// How many slow ones are wanted.
     pub(super) wanted: usize,
     /// How many iterations without fault there were.
@@ -97,7 +97,7 @@ impl<T> Group<T> {
     /// Adds an iteration of the measured part, with the number that it drew. `item` is called once for each sample that
     /// it may be in; `gone` gets what no longer can be in one of the samples.
     #[inline]
-    pub(crate) fn offer(
+    pub fn offer(
         &mut self,
         head: &IterationHead,
         draw: u64,
@@ -118,14 +118,14 @@ impl<T> Group<T> {
     }
 
     /// How many iterations the largest of the samples has to keep.
-    pub(crate) fn largest(&self) -> usize {
+    pub fn largest(&self) -> usize {
         let Self { slow, typical, failed, others, .. } = self;
         slow.len().max(typical.len()).max(failed.len()).max(others.len())
     }
 
     /// Halves the size of the sample that has to keep the most iterations. Every sample stays what it is by definition,
     /// but smaller.
-    pub(crate) fn halve_largest(&mut self, gone: &mut impl FnMut(T)) {
+    pub fn halve_largest(&mut self, gone: &mut impl FnMut(T)) {
         let largest = self.largest();
         let Self { slow, typical, failed, others, .. } = self;
         if typical.len() == largest {

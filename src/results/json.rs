@@ -1,6 +1,6 @@
 //! `results.json`: the results and, as the last keys, every iteration, streamed from the log, and how many are left out.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use uuid::Uuid;
@@ -12,8 +12,8 @@ use crate::measure::rows::{IterationHead, Rows};
 use crate::measure::sample::Ended;
 
 use super::aggregate::Aggregate;
-use super::build::iteration_row;
 use super::columns::{IterationColumns, OUTCOME_ABORTED, OUTCOME_FAILED, OUTCOME_OK};
+use super::json_rows::{self, Listing};
 use super::model::Results;
 
 /// The most iterations that a report draws; of more, it draws an even sample and all special ones.
@@ -65,7 +65,7 @@ pub fn write(
 }
 
 /// As [`write()`], with another limit.
-pub(crate) fn write_at_most(
+pub fn write_at_most(
     listed_max: u64,
     results: &Results,
     aggregate: &Aggregate,
@@ -76,50 +76,74 @@ pub(crate) fn write_at_most(
     let open = head.strip_suffix("\n}").unwrap_or(&head);
     output.write_all(open.as_bytes())?;
     output.write_all(b",\n  \"iterations\": [")?;
-    let choice = Choice::new(aggregate, kept, aggregate.total(), listed_max, LISTED_FAILED_MAX);
-    let mut listed = Listed { aggregate, output, separator: b"\n    ", choice, omitted: 0 };
-    let mut drawn = Drawn::new(aggregate, kept);
+    let special = Special::of(aggregate, kept);
+    let choice = Choice::new(&special, aggregate.total(), listed_max, LISTED_FAILED_MAX);
+    let mut listed = Listed { aggregate, output, text: Vec::new(), separator: b"\n    ", choice, omitted: 0 };
+    let mut drawn = Drawn::new(aggregate, &special);
     aggregate.log.visit(&mut [&mut listed, &mut drawn])?;
     let omitted = listed.omitted;
     write!(output, "\n  ],\n  \"iterations_omitted\": {omitted}\n}}\n")?;
     Ok(drawn.columns)
 }
 
+/// The iterations that every list has: the slowest, and those with a trace.
+struct Special {
+    samples: HashSet<SampleId>,
+    /// A bit for each of their numbers, by its lowest bits: nearly all others are told apart by it alone.
+    bits: Vec<u64>,
+}
+
+impl Special {
+    const NUMBERS: u64 = 1 << 16;
+
+    fn of(aggregate: &Aggregate, kept: &HashSet<Uuid>) -> Self {
+        let ids = aggregate.log.ids();
+        let slowest = aggregate.slowest.iter().map(SampleId::from);
+        let traced = kept.iter().filter_map(|id| ids.sample_of(id.as_u128()));
+        let samples: HashSet<SampleId> = slowest.chain(traced).collect();
+        let mut bits = vec![0; (Self::NUMBERS / 64) as usize];
+        for sample in &samples {
+            let (word, bit) = Self::place(sample.number);
+            bits[word] |= bit;
+        }
+        Self { samples, bits }
+    }
+
+    fn place(number: u64) -> (usize, u64) {
+        let number = number % Self::NUMBERS;
+        ((number / 64) as usize, 1 << (number % 64))
+    }
+
+    #[inline]
+    fn contains(&self, head: &IterationHead) -> bool {
+        let (word, bit) = Self::place(head.number);
+        self.bits[word] & bit != 0 && self.samples.contains(&SampleId::from(head))
+    }
+}
+
 /// Which iterations a list has: an even sample, and special ones.
 struct Choice<'a> {
-    ids: RunIds,
-    slowest: BTreeSet<SampleId>,
-    kept: &'a HashSet<Uuid>,
+    special: &'a Special,
     /// One in this many iterations is always chosen.
     stride: u64,
-    index: u64,
+    /// How many more to pass over before the next of these.
+    until: u64,
     failed: u64,
     failed_max: u64,
 }
 
 impl<'a> Choice<'a> {
-    fn new(aggregate: &Aggregate, kept: &'a HashSet<Uuid>, total: u64, most: u64, failed_max: u64) -> Self {
-        Self {
-            ids: aggregate.log.ids(),
-            slowest: aggregate.slowest.iter().map(SampleId::from).collect(),
-            kept,
-            stride: total.div_ceil(most).max(1),
-            index: 0,
-            failed: 0,
-            failed_max,
-        }
+    fn new(special: &'a Special, total: u64, most: u64, failed_max: u64) -> Self {
+        Self { special, stride: total.div_ceil(most).max(1), until: 0, failed: 0, failed_max }
     }
 
     /// Whether the next one is chosen.
     fn next(&mut self, head: &IterationHead) -> bool {
-        let special = || {
-            head.ended == Ended::Failed && self.failed < self.failed_max
-                || self.slowest.contains(&SampleId::from(head))
-                || !self.kept.is_empty() && self.kept.contains(&self.ids.trace_id(head))
-        };
-        let chosen = self.index.is_multiple_of(self.stride) || special();
-        self.index += 1;
-        self.failed += u64::from(chosen && head.ended == Ended::Failed);
+        let is_due = self.until == 0;
+        self.until = if is_due { self.stride } else { self.until } - 1;
+        let failed = head.ended == Ended::Failed;
+        let chosen = is_due || failed && self.failed < self.failed_max || self.special.contains(head);
+        self.failed += u64::from(chosen && failed);
         chosen
     }
 }
@@ -128,38 +152,53 @@ impl<'a> Choice<'a> {
 struct Listed<'a> {
     aggregate: &'a Aggregate,
     output: &'a mut dyn Write,
+    /// The lines of a block.
+    text: Vec<u8>,
     separator: &'static [u8],
     choice: Choice<'a>,
     omitted: u64,
 }
 
 impl Visitor for Listed<'_> {
+    fn needs_requests(&self) -> bool {
+        false
+    }
+
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
-        for row in rows.iter() {
-            if !self.choice.next(row.head) {
+        let (ids, failures) = (self.aggregate.log.ids(), &self.aggregate.failures);
+        self.text.clear();
+        for head in rows.heads() {
+            if !self.choice.next(head) {
                 self.omitted += 1;
                 continue;
             }
-            self.output.write_all(self.separator)?;
+            self.text.extend_from_slice(self.separator);
             self.separator = b",\n    ";
-            serde_json::to_writer(&mut *self.output, &iteration_row(self.aggregate, row.head))?;
+            let listing = Listing {
+                trace_id: ids.trace_id(head),
+                unprofiled: ids.is_control(head),
+                error: failures.get(&head.error).map(|failure| &*failure.class),
+            };
+            json_rows::push(head, &listing, &mut self.text);
         }
-        Ok(())
+        self.output.write_all(&self.text)
     }
 }
 
 /// The visitor that collects the iterations to draw.
 struct Drawn<'a> {
+    ids: RunIds,
     choice: Choice<'a>,
     columns: IterationColumns,
 }
 
 impl<'a> Drawn<'a> {
-    fn new(aggregate: &Aggregate, kept: &'a HashSet<Uuid>) -> Self {
+    fn new(aggregate: &Aggregate, special: &'a Special) -> Self {
         let dropped: u64 = aggregate.workloads.iter().map(|workload| workload.iterations.dropped).sum();
         let total = aggregate.total() - dropped;
         Self {
-            choice: Choice::new(aggregate, kept, total, DRAWN_MAX, DRAWN_FAILED_MAX),
+            ids: aggregate.log.ids(),
+            choice: Choice::new(special, total, DRAWN_MAX, DRAWN_FAILED_MAX),
             columns: IterationColumns { total, ..IterationColumns::default() },
         }
     }
@@ -180,14 +219,18 @@ impl<'a> Drawn<'a> {
                 Ended::Failed => OUTCOME_FAILED,
                 Ended::Aborted | Ended::Dropped => OUTCOME_ABORTED,
             });
-            columns.trace_id.push(self.choice.ids.trace_id(head).into_bytes());
+            columns.trace_id.push(self.ids.trace_id(head).into_bytes());
         }
     }
 }
 
 impl Visitor for Drawn<'_> {
+    fn needs_requests(&self) -> bool {
+        false
+    }
+
     fn rows(&mut self, rows: &Rows) -> io::Result<()> {
-        rows.iter().for_each(|row| self.add(row.head));
+        rows.heads().iter().for_each(|head| self.add(head));
         Ok(())
     }
 }

@@ -1,25 +1,21 @@
 //! The load that was asked for and the load that was served, over time, in bounded memory.
 //!
 //! Counts of what became due, started and ended in each interval; their sums up to the end of an interval give how many
-//! iterations were under way or waited then. The interval doubles whenever there are more than 120, as in
-//! [`super::series`]. The warm-up is load too, so it is counted here, and in the series only.
+//! iterations were under way or waited then. The warm-up is load too, so it is counted here, and in the series only.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::intervals::Intervals;
 use super::model::{LoadSeries, Offered};
 use crate::measure::log::WorkloadHeader;
 use crate::measure::rows::IterationHead;
 use crate::measure::sample::Ended;
 use crate::plan::runner::{Model, Runner};
 
-/// The most intervals that a series has.
-const INTERVALS_MAX: u64 = 120;
 /// With fewer intervals than this, intervals in which little happens are not merged.
 const INTERVALS_FEW: u64 = 24;
 /// The fewest iterations in an interval for which its rates are meaningful.
 const ITERATIONS_WANTED: u64 = 20;
-const STEP_FIRST_NS: u64 = 1_000_000;
 /// A queue time below this share of the response time comes from timers.
 const QUEUE_SHARE: f64 = 0.01;
 const NS_PER_S: f64 = 1e9;
@@ -27,8 +23,7 @@ const NS_PER_S: f64 = 1e9;
 /// Collects the load of one workload.
 #[derive(Clone, Debug)]
 pub struct LoadBuilder {
-    step_ns: u64,
-    intervals: BTreeMap<u64, Interval>,
+    intervals: Intervals<Interval>,
     first_due_ns: u64,
     /// The first and the last time at which a measured iteration was due, and how many were.
     measured_due_ns: Option<(u64, u64)>,
@@ -47,6 +42,17 @@ struct Interval {
     queue_time_max_ns: u64,
 }
 
+impl Interval {
+    fn merge(&mut self, other: Self) {
+        self.due += other.due;
+        self.dropped += other.dropped;
+        self.started += other.started;
+        self.ended += other.ended;
+        self.left += other.left;
+        self.queue_time_max_ns = self.queue_time_max_ns.max(other.queue_time_max_ns);
+    }
+}
+
 /// What is known of a workload besides its iterations.
 pub struct Known<'a> {
     /// Its header in the log.
@@ -63,18 +69,13 @@ pub struct Known<'a> {
 
 impl Default for LoadBuilder {
     fn default() -> Self {
-        Self {
-            step_ns: STEP_FIRST_NS,
-            intervals: BTreeMap::new(),
-            first_due_ns: u64::MAX,
-            measured_due_ns: None,
-            measured: 0,
-        }
+        Self { intervals: Intervals::default(), first_due_ns: u64::MAX, measured_due_ns: None, measured: 0 }
     }
 }
 
 impl LoadBuilder {
     /// Counts an iteration.
+    #[inline]
     pub fn record(&mut self, head: &IterationHead) {
         self.first_due_ns = self.first_due_ns.min(head.due_ns);
         if !head.warm_up {
@@ -97,33 +98,9 @@ impl LoadBuilder {
         left.ended += u64::from(head.ended.is_measured());
     }
 
+    #[inline]
     fn at(&mut self, ns: u64) -> &mut Interval {
-        while self.span(Some(ns)) > INTERVALS_MAX {
-            self.double();
-        }
-        self.intervals.entry(ns / self.step_ns).or_default()
-    }
-
-    /// The number of intervals from the first to the last, including that of `with_ns`.
-    fn span(&self, with_ns: Option<u64>) -> u64 {
-        let with = with_ns.map(|ns| ns / self.step_ns);
-        let known = self.intervals.first_key_value().zip(self.intervals.last_key_value());
-        let Some(((first, _), (last, _))) = known else { return 0 };
-        let (first, last) = with.map_or((*first, *last), |with| (*first.min(&with), *last.max(&with)));
-        last - first + 1
-    }
-
-    fn double(&mut self) {
-        self.step_ns = self.step_ns.saturating_mul(2);
-        for (number, interval) in std::mem::take(&mut self.intervals) {
-            let into = self.intervals.entry(number / 2).or_default();
-            into.due += interval.due;
-            into.dropped += interval.dropped;
-            into.started += interval.started;
-            into.ended += interval.ended;
-            into.left += interval.left;
-            into.queue_time_max_ns = into.queue_time_max_ns.max(interval.queue_time_max_ns);
-        }
+        self.intervals.at(ns, Interval::merge)
     }
 
     /// The load; `None` if nothing was due.
@@ -155,19 +132,20 @@ impl LoadBuilder {
     }
 
     fn series(mut self, runner: Option<&Runner>) -> Option<LoadSeries> {
-        let total: u64 = self.intervals.values().map(|interval| interval.due).sum();
-        while self.span(None) > INTERVALS_FEW && total / self.span(None) < ITERATIONS_WANTED {
-            self.double();
+        let total: u64 = self.intervals.iter().map(|interval| interval.due).sum();
+        while self.intervals.len() > INTERVALS_FEW && total / self.intervals.len() < ITERATIONS_WANTED {
+            self.intervals.double(Interval::merge);
         }
-        let first = *self.intervals.first_key_value()?.0;
+        if self.intervals.len() == 0 {
+            return None;
+        }
         let mut series = LoadSeries {
-            start_s: (first * self.step_ns) as f64 / NS_PER_S,
-            step_s: self.step_ns as f64 / NS_PER_S,
+            start_s: self.intervals.start_ns() as f64 / NS_PER_S,
+            step_s: self.intervals.step_ns() as f64 / NS_PER_S,
             ..LoadSeries::default()
         };
         let (mut busy, mut queued) = (0_u64, 0_u64);
-        for number in first..first + self.span(None) {
-            let seen = self.intervals.get(&number).copied().unwrap_or_default();
+        for seen in self.intervals.iter() {
             busy = (busy + seen.started).saturating_sub(seen.left);
             queued = (queued + seen.due).saturating_sub(seen.dropped + seen.started);
             series.due.push(seen.due);
@@ -180,16 +158,16 @@ impl LoadBuilder {
         }
         match runner {
             Some(runner @ Runner { model: Model::Open(_), .. }) => {
-                series.planned_per_s = self.planned(runner, first);
+                series.planned_per_s = self.planned(runner);
             }
-            Some(runner) => series.planned_users = self.planned(runner, first),
+            Some(runner) => series.planned_users = self.planned(runner),
             None => {}
         }
         Some(series)
     }
 
-    /// The planned load in the middle of each interval from number `first` on.
-    fn planned(&self, runner: &Runner, first: u64) -> Vec<f64> {
+    /// The planned load in the middle of each interval.
+    fn planned(&self, runner: &Runner) -> Vec<f64> {
         let (start_ns, lasts) = match &runner.model {
             Model::Open(open) => {
                 let start_ns = self.first_due_ns.saturating_sub(open.arrivals.due_ns(0));
@@ -198,7 +176,9 @@ impl LoadBuilder {
             Model::Closed(_) => (self.first_due_ns, runner.duration()),
         };
         let value = |number: u64| {
-            let middle_ns = number.saturating_mul(self.step_ns).saturating_add(self.step_ns / 2);
+            let (start_of_all_ns, step_ns) = (self.intervals.start_ns(), self.intervals.step_ns());
+            let middle_ns =
+                start_of_all_ns.saturating_add(number.saturating_mul(step_ns)).saturating_add(step_ns / 2);
             let elapsed = Duration::from_nanos(middle_ns.saturating_sub(start_ns));
             if lasts.is_some_and(|lasts| elapsed > lasts) {
                 return 0.0;
@@ -208,7 +188,7 @@ impl LoadBuilder {
                 Model::Closed(closed) => f64::from(closed.users.users(elapsed)),
             }
         };
-        (first..first + self.span(None)).map(value).collect()
+        (0..self.intervals.len()).map(value).collect()
     }
 }
 
@@ -338,7 +318,7 @@ mod tests {
             }
             let series = load.finish(&known(&header)).unwrap().series.unwrap();
             let sum = |values: &[u64]| values.iter().sum::<u64>();
-            prop_assert!(series.due.len() as u64 <= INTERVALS_MAX);
+            prop_assert!(series.due.len() as u64 <= super::super::intervals::INTERVALS_MAX);
             prop_assert_eq!(sum(&series.due), rows.len() as u64);
             prop_assert_eq!(sum(&series.started) + sum(&series.dropped), rows.len() as u64);
             prop_assert_eq!((series.busy.last(), series.queued.last()), (Some(&0), Some(&0)));

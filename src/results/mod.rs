@@ -5,7 +5,7 @@
 pub mod aggregate;
 pub mod batched;
 pub mod build;
-pub(crate) mod candidates;
+pub mod candidates;
 pub mod choice;
 pub mod client_points;
 pub mod columns;
@@ -15,7 +15,9 @@ pub mod export;
 pub mod find;
 pub mod head;
 pub mod histogram;
+mod intervals;
 pub mod json;
+mod json_rows;
 pub mod largest;
 pub mod listed;
 pub mod load;

@@ -132,12 +132,14 @@ pub(super) struct RankedInTime<T> {
     limit: usize,
     interval_ns: Nanos,
     intervals: BTreeMap<u64, Ranked<T>>,
+    /// The first and the last interval: between them, nothing has to be looked up.
+    covered: (u64, u64),
 }
 
 impl<T> RankedInTime<T> {
     /// For samples of `limit` iterations from each interval.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, interval_ns: INTERVAL_FIRST_NS, intervals: BTreeMap::new() }
+        Self { limit, interval_ns: INTERVAL_FIRST_NS, intervals: BTreeMap::new(), covered: (u64::MAX, 0) }
     }
 
     /// As [`Ranked::offer`].
@@ -150,20 +152,27 @@ impl<T> RankedInTime<T> {
         item: impl FnOnce() -> T,
         gone: &mut impl FnMut(T),
     ) {
-        while self.span(start_ns) > INTERVALS_MAX {
-            self.double(gone);
+        let number = start_ns / self.interval_ns;
+        if number < self.covered.0 || number > self.covered.1 {
+            self.cover(start_ns, gone);
         }
         let limit = self.limit;
         let interval = self.intervals.entry(start_ns / self.interval_ns);
         interval.or_insert_with(|| Ranked::new(limit)).offer(rank, key, item, gone);
     }
 
-    /// The number of intervals from the first to the last, including that of a given time.
-    fn span(&self, with_ns: Nanos) -> u64 {
-        let with = with_ns / self.interval_ns;
-        let first = self.intervals.first_key_value().map_or(with, |(first, _)| with.min(*first));
-        let last = self.intervals.last_key_value().map_or(with, |(last, _)| with.max(*last));
-        last - first + 1
+    /// Makes the intervals long enough for this time, too.
+    fn cover(&mut self, start_ns: Nanos, gone: &mut impl FnMut(T)) {
+        loop {
+            let number = start_ns / self.interval_ns;
+            let first = self.intervals.first_key_value().map_or(number, |(first, _)| number.min(*first));
+            let last = self.intervals.last_key_value().map_or(number, |(last, _)| number.max(*last));
+            self.covered = (first, last);
+            if last - first < INTERVALS_MAX {
+                return;
+            }
+            self.double(gone);
+        }
     }
 
     fn double(&mut self, gone: &mut impl FnMut(T)) {

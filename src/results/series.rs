@@ -1,29 +1,23 @@
 //! Iterations or requests over time: counts and percentiles by interval, in bounded memory.
 //!
-//! The interval doubles whenever there are more than 120, so the length of the run need not be known before. Times are
-//! counted in buckets of at most 1/32 of their value, and percentiles are the middle of a bucket, which is enough for a
-//! small chart. Exact percentiles of the whole run are in the distributions; verdicts must not use the figures here.
+//! Times are counted in buckets of at most 1/32 of their value, and percentiles are the middle of a bucket, which is enough
+//! for a small chart. Exact percentiles of the whole run are in the distributions; verdicts must not use the figures here.
 
-use std::collections::BTreeMap;
-
+use super::intervals::Intervals;
 use super::model::Series;
 use crate::base::statistics::order::{bucket_of_rank, rank};
 
-/// The most intervals that a series has.
-const INTERVALS_MAX: u64 = 120;
 /// With fewer intervals than this, intervals with few samples are not merged.
-const INTERVALS_FEW: usize = 24;
+const INTERVALS_FEW: u64 = 24;
 /// The fewest samples for which the percentiles of an interval are meaningful.
 const SAMPLES_WANTED: u64 = 20;
-const STEP_FIRST_NS: u64 = 1_000_000;
 /// Buckets for each doubling of the value.
 const SUB_BUCKETS: u64 = 32;
 
 /// Collects one series.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SeriesBuilder {
-    step_ns: u64,
-    intervals: BTreeMap<u64, Interval>,
+    intervals: Intervals<Interval>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,73 +34,53 @@ struct Times {
     counts: Vec<u64>,
 }
 
-impl Default for SeriesBuilder {
-    fn default() -> Self {
-        Self { step_ns: STEP_FIRST_NS, intervals: BTreeMap::new() }
-    }
-}
-
 impl SeriesBuilder {
     /// Counts a sample that ended at `end_ns` of the run's clock after `duration_ns`.
+    #[inline]
     pub fn record(&mut self, end_ns: u64, duration_ns: u64, failed: bool) {
-        while self.span(Some(end_ns)) > INTERVALS_MAX {
-            self.double();
-        }
-        let interval = self.intervals.entry(end_ns / self.step_ns).or_default();
+        let interval = self.intervals.at(end_ns, Interval::merge);
         interval.completed += 1;
         interval.failed += u64::from(failed);
         interval.times.record(bucket(duration_ns), 1);
     }
 
-    /// The number of intervals from the first to the last, including that of `with_ns`.
-    fn span(&self, with_ns: Option<u64>) -> u64 {
-        let with = with_ns.map(|ns| ns / self.step_ns);
-        let known = (self.intervals.first_key_value(), self.intervals.last_key_value());
-        match (known, with) {
-            ((Some((first, _)), Some((last, _))), Some(with)) => *last.max(&with) - *first.min(&with) + 1,
-            ((Some((first, _)), Some((last, _))), None) => last - first + 1,
-            _ => 0,
-        }
-    }
-
-    fn double(&mut self) {
-        self.step_ns = self.step_ns.saturating_mul(2);
-        for (number, interval) in std::mem::take(&mut self.intervals) {
-            let into = self.intervals.entry(number / 2).or_default();
-            into.completed += interval.completed;
-            into.failed += interval.failed;
-            for (place, count) in (interval.times.first..).zip(&interval.times.counts) {
-                into.times.record(place, *count);
-            }
-        }
-    }
-
     /// The series; `None` if nothing was counted.
     #[must_use]
     pub fn finish(mut self) -> Option<Series> {
-        let total: u64 = self.intervals.values().map(|interval| interval.completed).sum();
-        while self.span(None) > INTERVALS_FEW as u64 && total / self.span(None) < SAMPLES_WANTED {
-            self.double();
+        let total: u64 = self.intervals.iter().map(|interval| interval.completed).sum();
+        while self.intervals.len() > INTERVALS_FEW && total / self.intervals.len() < SAMPLES_WANTED {
+            self.intervals.double(Interval::merge);
         }
-        let first = *self.intervals.first_key_value()?.0;
+        if self.intervals.len() == 0 {
+            return None;
+        }
         let mut series = Series {
-            start_s: (first * self.step_ns) as f64 / 1e9,
-            step_s: self.step_ns as f64 / 1e9,
+            start_s: self.intervals.start_ns() as f64 / 1e9,
+            step_s: self.intervals.step_ns() as f64 / 1e9,
             ..Series::default()
         };
-        for number in first..first + self.span(None) {
-            let interval = self.intervals.get(&number);
-            let at = |percent| interval.map_or(0.0, |interval| interval.times.percentile_ms(percent));
-            series.completed.push(interval.map_or(0, |interval| interval.completed));
-            series.failed.push(interval.map_or(0, |interval| interval.failed));
-            series.p50_ms.push(at(50.0));
-            series.p99_ms.push(at(99.0));
+        for interval in self.intervals.iter() {
+            series.completed.push(interval.completed);
+            series.failed.push(interval.failed);
+            series.p50_ms.push(interval.times.percentile_ms(50.0));
+            series.p99_ms.push(interval.times.percentile_ms(99.0));
         }
         Some(series)
     }
 }
 
+impl Interval {
+    fn merge(&mut self, other: Self) {
+        self.completed += other.completed;
+        self.failed += other.failed;
+        for (place, count) in (other.times.first..).zip(other.times.counts) {
+            self.times.record(place, count);
+        }
+    }
+}
+
 impl Times {
+    #[inline]
     fn record(&mut self, place: u64, count: u64) {
         if count == 0 {
             return;
@@ -137,6 +111,7 @@ impl Times {
 }
 
 /// The number of a duration's bucket: whole nanoseconds first, then 32 buckets for each doubling.
+#[inline]
 fn bucket(ns: u64) -> u64 {
     let doublings = u64::from((ns / SUB_BUCKETS).max(1).ilog2());
     doublings * SUB_BUCKETS + (ns >> doublings)
@@ -195,7 +170,7 @@ mod tests {
                 builder.record(*end_ns, *duration_ns, *failed);
             }
             let series = builder.finish().unwrap();
-            prop_assert!(series.completed.len() as u64 <= INTERVALS_MAX);
+            prop_assert!(series.completed.len() as u64 <= super::super::intervals::INTERVALS_MAX);
             prop_assert_eq!(series.completed.iter().sum::<u64>(), ends.len() as u64);
             prop_assert_eq!(series.failed.iter().sum::<u64>(), ends.iter().filter(|end| end.2).count() as u64);
         }

@@ -34,6 +34,11 @@ pub trait Visitor {
     /// Addresses that the following requests refer to by their numbers.
     fn addresses(&mut self, _addresses: &[(u16, IpAddr)]) {}
 
+    /// False if it does not look at the requests of iterations: then they may be missing.
+    fn needs_requests(&self) -> bool {
+        true
+    }
+
     /// Iterations, in the order of the log.
     ///
     /// # Errors
@@ -122,10 +127,14 @@ fn visit_part<R: Read>(
     ending: &mut Ending,
 ) -> Result<(), LogError> {
     let mut unread_end = 0;
-    for frame in reader.by_ref() {
+    if !visitors.iter().any(|visitor| visitor.needs_requests()) {
+        reader.heads_only();
+    }
+    while let Some(frame) = reader.next() {
         match frame? {
             Frame::Samples(rows) => {
                 visitors.iter_mut().try_for_each(|visitor| visitor.rows(&rows)).map_err(LogError::Visitor)?;
+                reader.reuse(rows);
             }
             Frame::Failures(failures) => {
                 visitors.iter_mut().for_each(|visitor| visitor.failures(&failures));
